@@ -13,35 +13,37 @@
 
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/allocation_forms.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class EncodedFirst final : public AllocationPolicy {
+class EncodedFirst final : public engine::AllocationPolicy {
  public:
-  explicit EncodedFirst(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
+  explicit EncodedFirst(const engine::PolicyContext& context)
+      : forms_(context.parameters.text("forms")) {}
 
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     Wide promised = 0;
-    for (const ShareView& share : place.shares) promised += bytes_of(share, share.slots_least);
+    for (const engine::ShareView& share : place.shares)
+      promised += bytes_of(share, share.slots_least);
     if (promised > place.capacity_bytes) return;
     room_ = place.capacity_bytes - static_cast<Bytes>(promised);
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = place.shares[i].slots_least;
     serve_others(place, slots);
     const Bytes kept_back = room_ - room_ / 2;
     room_ /= 2;
-    fill(place, slots, Form::prepared, [](const ShareView& share) -> Slots {
+    fill(place, slots, Form::prepared, [](const engine::ShareView& share) -> Slots {
       return std::min(kBlocksARank * share.ranks, share.slots_all);
     });
-    fill(place, slots, Form::prepared, [](const ShareView& share) {
+    fill(place, slots, Form::prepared, [](const engine::ShareView& share) {
       return share.slots_all / kWindow + (share.slots_all % kWindow != 0);
     });
     room_ += kept_back;
     for (const Form form : {Form::encoded, Form::decoded, Form::prepared}) {
-      fill(place, slots, form, [](const ShareView& share) { return share.slots_all; });
+      fill(place, slots, form, [](const engine::ShareView& share) { return share.slots_all; });
     }
   }
 
@@ -50,14 +52,14 @@ class EncodedFirst final : public AllocationPolicy {
   static constexpr Slots kWindow = 16;
   static constexpr Slots kBlocksARank = 8;
 
-  static Wide bytes_of(const ShareView& share, Slots slots) {
+  static Wide bytes_of(const engine::ShareView& share, Slots slots) {
     return Wide{slots} * share.slot_bytes;
   }
 
   // Forms that are not kept get what they are promised, and what workers of single jobs fill ahead.
-  void serve_others(const PlaceView& place, std::span<Slots> slots) {
+  void serve_others(const engine::PlaceView& place, std::span<Slots> slots) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       if (forms_.keeps(share)) continue;
       const Slots more = std::min<Slots>(share.slots_ahead, room_ / share.slot_bytes);
       slots[i] += more;
@@ -70,11 +72,11 @@ class EncodedFirst final : public AllocationPolicy {
   // part for each of their jobs: passes over a small dataset are short, so each of its bytes is
   // read more often.
   template <class Most>
-  void fill(const PlaceView& place, std::span<Slots> slots, Form form, Most most) {
+  void fill(const engine::PlaceView& place, std::span<Slots> slots, Form form, Most most) {
     wanting_.clear();
     std::uint64_t jobs = 0;
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       if (!forms_.keeps(share) || share.form != form) continue;
       const Slots all = most(share);
       const Slots more = all - std::min(all, slots[i] - share.slots_least);
@@ -87,7 +89,7 @@ class EncodedFirst final : public AllocationPolicy {
       return a.for_a_job != b.for_a_job ? a.for_a_job < b.for_a_job : a.share < b.share;
     });
     for (const Wanting& one : wanting_) {
-      const ShareView& share = place.shares[one.share];
+      const engine::ShareView& share = place.shares[one.share];
       const Wide part = std::min(one.bytes, Wide{room_} * share.jobs / jobs);
       const auto more = static_cast<Slots>(part / share.slot_bytes);
       slots[one.share] += more;
@@ -110,12 +112,12 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 
 }  // namespace
 
-extern const PolicyEntry allocation_encoded_first;
-const PolicyEntry allocation_encoded_first{
+extern const engine::PolicyEntry allocation_encoded_first;
+const engine::PolicyEntry allocation_encoded_first{
     "encoded-first",
     "Memory goes to each form by what a byte of it saves.\n"
     "Windows of prepared blocks up to a sixteenth of an epoch, then what is\n"
     "stored, then decoded samples, then more of the windows.",
-    &make_policy<AllocationPolicy, EncodedFirst>, kParameters};
+    &make_policy<engine::AllocationPolicy, EncodedFirst>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
-#include "core/config_error.h"
-#include "core/policy.h"
+#include "core/base/config_error.h"
+#include "core/engine/policy.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 inline constexpr Parameter kFormsParameter{"forms", Parameter::Type::text,
                                            "encoded+decoded+prepared",
@@ -37,15 +37,15 @@ class KeptForms {
     }
   }
 
-  bool keeps(const ShareView& share) const {
+  bool keeps(const engine::ShareView& share) const {
     return share.jobs > 0 && kept_[static_cast<std::size_t>(share.form)];
   }
 
   // Gives the other forms theirs, and returns what is left of the place.
-  Bytes serve_others(const PlaceView& place, std::span<Slots> slots) const {
+  Bytes serve_others(const engine::PlaceView& place, std::span<Slots> slots) const {
     Bytes left = place.capacity_bytes;
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       if (keeps(share) || share.slots_ahead == 0) continue;
       const Slots room = left / share.slot_bytes;
       slots[i] = share.slots_least + std::min(share.slots_ahead, UINT64_MAX - share.slots_least);
@@ -59,4 +59,4 @@ class KeptForms {
   std::array<bool, kForms> kept_{};
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

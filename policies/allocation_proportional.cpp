@@ -1,22 +1,23 @@
 // Proportional: shares that jobs read from divide a place in proportion to all they could keep.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/allocation_forms.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class Proportional final : public AllocationPolicy {
+class Proportional final : public engine::AllocationPolicy {
  public:
-  explicit Proportional(const PolicyContext& context) : forms_(context.parameters.text("forms")) {}
+  explicit Proportional(const engine::PolicyContext& context)
+      : forms_(context.parameters.text("forms")) {}
 
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     const Bytes left = forms_.serve_others(place, slots);
     Wide all = 0;
-    for (const ShareView& share : place.shares) all += could_keep(share);
+    for (const engine::ShareView& share : place.shares) all += could_keep(share);
     if (all == 0) return;
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       if (!forms_.keeps(share)) continue;
       // Both factors are below 2^64 once the sum is brought below it.
       const Wide part = could_keep(share) / scale(all);
@@ -28,7 +29,7 @@ class Proportional final : public AllocationPolicy {
  private:
   using Wide = unsigned __int128;
 
-  Wide could_keep(const ShareView& share) const {
+  Wide could_keep(const engine::ShareView& share) const {
     return forms_.keeps(share) ? static_cast<Wide>(share.slots_all) * share.slot_bytes : 0;
   }
   // The divisor that makes `all` fit 64 bits.
@@ -41,12 +42,12 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 
 }  // namespace
 
-extern const PolicyEntry allocation_proportional;
-const PolicyEntry allocation_proportional{
+extern const engine::PolicyEntry allocation_proportional;
+const engine::PolicyEntry allocation_proportional{
     "proportional",
     "Shares divide a place in proportion to all they could keep.\n"
     "A share is a dataset in a form, or the prepared blocks of a stream; shares\n"
     "that no job reads from get nothing.",
-    &make_policy<AllocationPolicy, Proportional>, kParameters};
+    &make_policy<engine::AllocationPolicy, Proportional>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/policy.h"
-#include "core/zero_array.h"
+#include "core/base/zero_array.h"
+#include "core/engine/policy.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 template <class Key, class Above>
 class DenseHeap {
@@ -122,4 +122,4 @@ class DenseHeap {
   std::size_t aside_ = 0;  // that stand at end_, end_ + 1, ...
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -10,10 +10,10 @@
 #include <array>
 #include <cstdint>
 
-#include "core/policy.h"
-#include "core/zero_array.h"
+#include "core/base/zero_array.h"
+#include "core/engine/policy.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 struct Links {
   std::uint32_t newer;
@@ -144,4 +144,4 @@ ItemId oldest_to_leave(const Lists& lists, unsigned list = 0) {
   return item;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 std::string bounds(const Parameter& parameter) {
@@ -52,23 +52,23 @@ std::string_view first_line(std::string_view help) {
   return help.substr(0, help.find('\n'));
 }
 
-std::string describe_policies(const PolicyList& list) {
+std::string describe_policies(const engine::PolicyList& list) {
   std::string text;
-  for (std::size_t i = 0; i < kPolicyKinds; ++i) {
-    const auto kind = static_cast<PolicyKind>(i);
+  for (std::size_t i = 0; i < engine::kPolicyKinds; ++i) {
+    const auto kind = static_cast<engine::PolicyKind>(i);
     const auto entries = list.of_kind(kind);
     if (entries.empty()) continue;
-    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", policy_kind_name(kind));
-    for (const PolicyEntry* entry : entries) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", engine::policy_kind_name(kind));
+    for (const engine::PolicyEntry* entry : entries) {
       text += row(entry->name, first_line(entry->help));
     }
   }
   text += "\npreset (policies of all kinds, with the settings they need)\n";
-  for (const Preset& preset : presets()) text += row(preset.name, preset.help);
+  for (const engine::Preset& preset : engine::presets()) text += row(preset.name, preset.help);
   return text;
 }
 
-Named find_named(const PolicyList& list, std::string_view name) {
+Named find_named(const engine::PolicyList& list, std::string_view name) {
   constexpr std::string_view kPresetMark = "preset=";
   const bool preset_asked = name.starts_with(kPresetMark);
   if (name.find('=') != std::string_view::npos && !preset_asked) {
@@ -77,12 +77,12 @@ Named find_named(const PolicyList& list, std::string_view name) {
   if (preset_asked) name.remove_prefix(kPresetMark.size());
   Named found;
   std::vector<std::string_view> names;
-  for (const PolicyEntry* entry : list.entries()) {
+  for (const engine::PolicyEntry* entry : list.entries()) {
     if (preset_asked) break;
     if (entry->name == name) found.policies.push_back(entry);
     names.push_back(entry->name);
   }
-  for (const Preset& preset : presets()) {
+  for (const engine::Preset& preset : engine::presets()) {
     if (preset.name == name) found.presets.push_back(&preset);
     names.push_back(preset.name);
   }
@@ -99,8 +99,8 @@ std::string describe_parameter(const Parameter& parameter) {
                      parameter.default_value, type_name(parameter.type), bounds(parameter));
 }
 
-std::string describe_policy(const PolicyEntry& entry) {
-  std::string text = fmt::format("{}={}\n\n", policy_kind_name(entry.kind()), entry.name);
+std::string describe_policy(const engine::PolicyEntry& entry) {
+  std::string text = fmt::format("{}={}\n\n", engine::policy_kind_name(entry.kind()), entry.name);
   text += indented(entry.help);
   if (entry.clairvoyant) text += "  Knows the future, so it does not compete with the others.\n";
   text += entry.parameters.empty() ? "\nNo parameters.\n" : "\nParameters:\n";
@@ -110,10 +110,10 @@ std::string describe_policy(const PolicyEntry& entry) {
   return text;
 }
 
-std::string describe_preset(const Preset& preset) {
-  EngineConfig config;
+std::string describe_preset(const engine::Preset& preset) {
+  engine::EngineConfig config;
   preset.apply(config);
-  const PolicyTexts& policies = config.policies;
+  const engine::PolicyTexts& policies = config.policies;
   std::string text =
       fmt::format("preset={}\n\n{}\nPolicies:\n", preset.name, indented(preset.help));
   text += row("allocation", policies.allocation);
@@ -130,4 +130,4 @@ std::string describe_preset(const Preset& preset) {
   return text;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -5,26 +5,26 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine_config.h"
-#include "core/policy_list.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/policy_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 // All policies by kind, and the presets: a line each.
-std::string describe_policies(const PolicyList& list);
+std::string describe_policies(const engine::PolicyList& list);
 
 // What a name stands for: the policies of every kind, and the preset.
 struct Named {
-  std::vector<const PolicyEntry*> policies;
-  std::vector<const Preset*> presets;
+  std::vector<const engine::PolicyEntry*> policies;
+  std::vector<const engine::Preset*> presets;
 };
 // `name`, or `kind=name` and `preset=name` for a single entry. Throws ConfigError naming the
 // nearest name when there is none.
-Named find_named(const PolicyList& list, std::string_view name);
+Named find_named(const engine::PolicyList& list, std::string_view name);
 
 // Help and parameters.
-std::string describe_policy(const PolicyEntry& entry);
-std::string describe_preset(const Preset& preset);
+std::string describe_policy(const engine::PolicyEntry& entry);
+std::string describe_preset(const engine::Preset& preset);
 std::string describe_parameter(const Parameter& parameter);  // a line, without its end
 
 std::string_view type_name(Parameter::Type type);
@@ -32,4 +32,4 @@ bool has_bounds(const Parameter& parameter);
 
 std::string_view first_line(std::string_view help);
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

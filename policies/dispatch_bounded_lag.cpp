@@ -1,9 +1,9 @@
 // Bounded lag: no job may lead the slowest of its stream by more than so many blocks.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -11,16 +11,18 @@ constexpr Parameter kParameters[] = {
      1, 1e9},
 };
 
-class BoundedLag final : public DispatchPolicy {
+class BoundedLag final : public engine::DispatchPolicy {
  public:
-  explicit BoundedLag(const PolicyContext& context)
+  explicit BoundedLag(const engine::PolicyContext& context)
       : blocks_(static_cast<std::uint32_t>(context.parameters.integer("blocks"))) {}
 
-  std::size_t next(const DispatchView& view) override {
+  std::size_t next(const engine::DispatchView& view) override {
     return first_candidate(
         view.candidates,
-        [](const WorkCandidate& a, const WorkCandidate& b) { return a.deadline < b.deadline; },
-        [&](const WorkCandidate& candidate) { return candidate.lead < blocks_; });
+        [](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {
+          return a.deadline < b.deadline;
+        },
+        [&](const engine::WorkCandidate& candidate) { return candidate.lead < blocks_; });
   }
 
  private:
@@ -29,12 +31,12 @@ class BoundedLag final : public DispatchPolicy {
 
 }  // namespace
 
-extern const PolicyEntry dispatch_bounded_lag;
-const PolicyEntry dispatch_bounded_lag{
+extern const engine::PolicyEntry dispatch_bounded_lag;
+const engine::PolicyEntry dispatch_bounded_lag{
     "bounded-lag",
     "Earliest deadline first, but no job runs too far ahead.\n"
     "Holds back a job that is too many blocks ahead of the slowest job of its\n"
     "stream: prepared blocks are shared by all, at the speed of the slowest.",
-    &make_policy<DispatchPolicy, BoundedLag>, kParameters};
+    &make_policy<engine::DispatchPolicy, BoundedLag>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,29 +1,30 @@
 // Earliest deadline: the job that will run out of blocks first is served first.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class EarliestDeadline final : public DispatchPolicy {
+class EarliestDeadline final : public engine::DispatchPolicy {
  public:
-  explicit EarliestDeadline(const PolicyContext&) {}
+  explicit EarliestDeadline(const engine::PolicyContext&) {}
 
-  std::size_t next(const DispatchView& view) override {
-    return first_candidate(view.candidates, [](const WorkCandidate& a, const WorkCandidate& b) {
-      return a.deadline < b.deadline;
-    });
+  std::size_t next(const engine::DispatchView& view) override {
+    return first_candidate(view.candidates,
+                           [](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {
+                             return a.deadline < b.deadline;
+                           });
   }
 };
 
 }  // namespace
 
-extern const PolicyEntry dispatch_earliest_deadline;
-const PolicyEntry dispatch_earliest_deadline{
+extern const engine::PolicyEntry dispatch_earliest_deadline;
+const engine::PolicyEntry dispatch_earliest_deadline{
     "earliest-deadline",
     "The job that will run out of blocks first is served first.\n"
     "When that is follows from its measured speed.",
-    &make_policy<DispatchPolicy, EarliestDeadline>};
+    &make_policy<engine::DispatchPolicy, EarliestDeadline>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

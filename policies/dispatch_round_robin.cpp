@@ -1,25 +1,25 @@
 // Round-robin: the job with the oldest turn is served first.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class RoundRobin final : public DispatchPolicy {
+class RoundRobin final : public engine::DispatchPolicy {
  public:
-  explicit RoundRobin(const PolicyContext&) {}
+  explicit RoundRobin(const engine::PolicyContext&) {}
 
-  std::size_t next(const DispatchView& view) override {
+  std::size_t next(const engine::DispatchView& view) override {
     return first_candidate(view.candidates, had_turn_before);
   }
 };
 
 }  // namespace
 
-extern const PolicyEntry dispatch_round_robin;
-const PolicyEntry dispatch_round_robin{"round-robin",
-                                       "The job whose last turn is longest ago is served first.",
-                                       &make_policy<DispatchPolicy, RoundRobin>};
+extern const engine::PolicyEntry dispatch_round_robin;
+const engine::PolicyEntry dispatch_round_robin{
+    "round-robin", "The job whose last turn is longest ago is served first.",
+    &make_policy<engine::DispatchPolicy, RoundRobin>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -3,41 +3,41 @@
 //
 // T. Johnson, D. Shasha, "2Q: A Low Overhead High Performance Buffer Management Replacement
 // Algorithm", VLDB 1994 (the full version).
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 #include "policies/ghost_queue.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 enum List : unsigned { kIn, kOut, kMain, kLists };
 
-class TwoQ final : public EvictionPolicy {
+class TwoQ final : public engine::EvictionPolicy {
  public:
-  explicit TwoQ(const EvictionContext& context)
+  explicit TwoQ(const engine::EvictionContext& context)
       : in_ratio_(context.parameters.number("in")),
         out_ratio_(context.parameters.number("out")),
         lists_(context.items) {
     TwoQ::resized(context.capacity);
   }
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     if (lists_.in(access.item, kMain)) lists_.move(access.item, kMain);
   }
-  Admission missed(const Access& access) override {
+  engine::Admission missed(const engine::Access& access) override {
     to_main_ = lists_.in(access.item, kOut);
     if (to_main_) lists_.take(access.item);
-    if (access.slots > in_) return Admission::bypass;
-    return to_main_ ? Admission::trim_and_insert : Admission::insert;
+    if (access.slots > in_) return engine::Admission::bypass;
+    return to_main_ ? engine::Admission::trim_and_insert : engine::Admission::insert;
   }
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     lists_.add(access.item, access.slots, to_main_ ? kMain : kIn);
     to_main_ = false;
   }
   // Asked again when there is room: an item on its way to the main part makes room for itself
   // there, too.
-  ItemId victim(const Access& newcomer) override {
+  ItemId victim(const engine::Access& newcomer) override {
     if (lists_.used(kIn) + lists_.used(kMain) + newcomer.slots <= capacity_) {
       if (!to_main_ || lists_.used(kMain) + newcomer.slots <= main_) return ItemId::none();
       return oldest_to_leave(lists_, kMain);
@@ -47,8 +47,8 @@ class TwoQ final : public EvictionPolicy {
       return item;
     return oldest_to_leave(lists_, from_in ? kMain : kIn);
   }
-  void removed(ItemId item, Removal why) override {
-    const bool remember = why == Removal::evicted && lists_.in(item, kIn);
+  void removed(ItemId item, engine::Removal why) override {
+    const bool remember = why == engine::Removal::evicted && lists_.in(item, kIn);
     if (remember && out_.make_room(lists_, lists_.slots(item))) {
       lists_.move(item, kOut);
     } else {
@@ -96,12 +96,12 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-extern const PolicyEntry eviction_2q;
-const PolicyEntry eviction_2q{
+extern const engine::PolicyEntry eviction_2q;
+const engine::PolicyEntry eviction_2q{
     "2q",
     "Newcomers wait in a FIFO beside an LRU of what came back.\n"
     "An item enters the LRU when it is asked for again soon after it left the\n"
     "FIFO. Items larger than the part for newcomers are not kept (VLDB 1994).",
     &make_eviction<TwoQ>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

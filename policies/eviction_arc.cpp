@@ -5,25 +5,25 @@
 // for items of any size: lists are measured in slots.
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 enum List : unsigned { kOnce, kAgain, kOnceGhost, kAgainGhost, kLists };  // T1, T2, B1, B2
 
-class Arc final : public EvictionPolicy {
+class Arc final : public engine::EvictionPolicy {
  public:
-  explicit Arc(const EvictionContext& context)
+  explicit Arc(const engine::EvictionContext& context)
       : lists_(context.items), capacity_(context.capacity) {}
 
-  void hit(const Access& access) override { lists_.move(access.item, kAgain); }
+  void hit(const engine::Access& access) override { lists_.move(access.item, kAgain); }
 
-  Admission missed(const Access& access) override {
+  engine::Admission missed(const engine::Access& access) override {
     ghost_ = kLists;
-    if (!lists_.in_any(access.item)) return Admission::insert;
+    if (!lists_.in_any(access.item)) return engine::Admission::insert;
     ghost_ = static_cast<List>(lists_.list_of(access.item));
     const auto once = static_cast<double>(lists_.used(kOnceGhost));
     const auto again = static_cast<double>(lists_.used(kAgainGhost));
@@ -33,15 +33,15 @@ class Arc final : public EvictionPolicy {
       target_ = std::max(target_ - std::max(1.0, once / again), 0.0);
     }
     lists_.take(access.item);
-    return Admission::insert;
+    return engine::Admission::insert;
   }
 
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     lists_.add(access.item, access.slots, ghost_ == kLists ? kOnce : kAgain);
     ghost_ = kLists;
   }
 
-  ItemId victim(const Access& newcomer) override {
+  ItemId victim(const engine::Access& newcomer) override {
     keep_ghost_ = true;
     if (ghost_ == kLists) {
       if (lists_.used(kOnce) + lists_.used(kOnceGhost) + newcomer.slots > capacity_) {
@@ -58,8 +58,8 @@ class Arc final : public EvictionPolicy {
     return replaced();
   }
 
-  void removed(ItemId item, Removal why) override {
-    if (why == Removal::evicted && keep_ghost_) {
+  void removed(ItemId item, engine::Removal why) override {
+    if (why == engine::Removal::evicted && keep_ghost_) {
       lists_.move(item, lists_.in(item, kOnce) ? kOnceGhost : kAgainGhost);
     } else {
       lists_.take(item);
@@ -100,11 +100,12 @@ class Arc final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_arc;
-const PolicyEntry eviction_arc{"arc",
-                               "Balances recency against frequency by itself.\n"
-                               "Two LRU lists whose ghosts move the border between them; without\n"
-                               "parameters (FAST 2003).",
-                               &make_eviction<Arc>};
+extern const engine::PolicyEntry eviction_arc;
+const engine::PolicyEntry eviction_arc{
+    "arc",
+    "Balances recency against frequency by itself.\n"
+    "Two LRU lists whose ghosts move the border between them; without\n"
+    "parameters (FAST 2003).",
+    &make_eviction<Arc>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -5,22 +5,24 @@
 // Journal 1966. With items of several sizes it is a good heuristic, no longer the optimum.
 #include <functional>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_heap.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class Belady : public EvictionPolicy {
+class Belady : public engine::EvictionPolicy {
  public:
-  explicit Belady(const EvictionContext& context) : heap_(context.items) {}
+  explicit Belady(const engine::EvictionContext& context) : heap_(context.items) {}
 
-  void hit(const Access& access) override { heap_.change(access.item, access.next_use); }
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { heap_.push(access.item, access.next_use); }
-  ItemId victim(const Access&) override { return heap_.size() > 0 ? heap_.top() : ItemId::none(); }
-  void removed(ItemId item, Removal) override { heap_.take(item); }
+  void hit(const engine::Access& access) override { heap_.change(access.item, access.next_use); }
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override { heap_.push(access.item, access.next_use); }
+  ItemId victim(const engine::Access&) override {
+    return heap_.size() > 0 ? heap_.top() : ItemId::none();
+  }
+  void removed(ItemId item, engine::Removal) override { heap_.take(item); }
   void pinned(ItemId item) override { heap_.put_aside(item); }
   void unpinned(ItemId item) override { heap_.bring_back(item); }
   void resized(Slots) override {}
@@ -35,27 +37,27 @@ class Belady : public EvictionPolicy {
 // suffice, it is kept out, as if it had come in and left again as the item needed last.
 class BeladyBypass final : public Belady {
  public:
-  explicit BeladyBypass(const EvictionContext& context)
+  explicit BeladyBypass(const engine::EvictionContext& context)
       : Belady(context), slots_(context.items), capacity_(context.capacity) {}
 
-  Admission missed(const Access& access) override {
-    if (used_ + access.slots <= capacity_) return Admission::insert;
+  engine::Admission missed(const engine::Access& access) override {
+    if (used_ + access.slots <= capacity_) return engine::Admission::insert;
     keeps_out_ = slots_needed_later(access) + capacity_ < used_ + access.slots;
-    return keeps_out_ ? Admission::make_room : Admission::insert;
+    return keeps_out_ ? engine::Admission::make_room : engine::Admission::insert;
   }
-  ItemId victim(const Access& newcomer) override {
+  ItemId victim(const engine::Access& newcomer) override {
     const auto item = Belady::victim(newcomer);
     const bool competes = keeps_out_ && !newcomer.item.is_none();
     if (competes && !item.is_none() && heap_.key(item) <= newcomer.next_use) return ItemId::none();
     return item;
   }
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     Belady::inserted(access);
     slots_[access.item.value] = static_cast<std::uint32_t>(access.slots);
     used_ += access.slots;
     keeps_out_ = false;
   }
-  void removed(ItemId item, Removal why) override {
+  void removed(ItemId item, engine::Removal why) override {
     Belady::removed(item, why);
     used_ -= slots_[item.value];
   }
@@ -67,7 +69,7 @@ class BeladyBypass final : public Belady {
 
  private:
   // The slots of items needed later than the newcomer, counted only until they suffice.
-  Slots slots_needed_later(const Access& newcomer) {
+  Slots slots_needed_later(const engine::Access& newcomer) {
     Slots slots = 0;
     const Slots enough = used_ + newcomer.slots - capacity_;
     if (heap_.size() == 0 || heap_.top_key() <= newcomer.next_use) return 0;
@@ -90,8 +92,8 @@ class BeladyBypass final : public Belady {
 
 }  // namespace
 
-extern const PolicyEntry eviction_belady;
-const PolicyEntry eviction_belady{
+extern const engine::PolicyEntry eviction_belady;
+const engine::PolicyEntry eviction_belady{
     "belady",
     "The item whose next use is farthest away leaves.\n"
     "A missing item always comes in. Needs the future, which traces and seeded\n"
@@ -101,8 +103,8 @@ const PolicyEntry eviction_belady{
     {},
     true};
 
-extern const PolicyEntry eviction_belady_bypass;
-const PolicyEntry eviction_belady_bypass{
+extern const engine::PolicyEntry eviction_belady_bypass;
+const engine::PolicyEntry eviction_belady_bypass{
     "belady-bypass",
     "Belady that keeps out what is needed later than all others.\n"
     "Needs the future, which traces and seeded orders have. On items of one\n"
@@ -111,4 +113,4 @@ const PolicyEntry eviction_belady_bypass{
     {},
     true};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,14 +1,14 @@
 // CLOCK: a FIFO with one bit an item; a hit sets the bit, which gives the item another round.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 class Clock final : public MarkedListEviction {
  public:
   using MarkedListEviction::MarkedListEviction;
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     ItemId item = list_.oldest();
     for (; !item.is_none() && used_[item.value] != 0; item = list_.oldest()) {
       used_[item.value] = 0;
@@ -20,12 +20,12 @@ class Clock final : public MarkedListEviction {
 
 }  // namespace
 
-extern const PolicyEntry eviction_clock;
-const PolicyEntry eviction_clock{
+extern const engine::PolicyEntry eviction_clock;
+const engine::PolicyEntry eviction_clock{
     "clock",
     "FIFO with a second chance for what was used.\n"
     "An item that was used since it came or was last passed over goes round\n"
     "again.",
     &make_eviction<Clock>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

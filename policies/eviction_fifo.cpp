@@ -1,20 +1,20 @@
 // FIFO: the item that came first leaves first.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 class Fifo final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
-  ItemId victim(const Access&) override { return oldest_to_leave(list_); }
+  ItemId victim(const engine::Access&) override { return oldest_to_leave(list_); }
 };
 
 }  // namespace
 
-extern const PolicyEntry eviction_fifo;
-const PolicyEntry eviction_fifo{
+extern const engine::PolicyEntry eviction_fifo;
+const engine::PolicyEntry eviction_fifo{
     "fifo", "The item inserted earliest leaves, however often it is used.", &make_eviction<Fifo>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

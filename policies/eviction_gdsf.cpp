@@ -5,11 +5,11 @@
 #include <bit>
 #include <functional>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_heap.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 // Of equal values, the item accessed earlier leaves. Both are in one integer, so that comparing
@@ -23,25 +23,26 @@ double value_of(Priority priority) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(priority >> 64));
 }
 
-class Gdsf final : public EvictionPolicy {
+class Gdsf final : public engine::EvictionPolicy {
  public:
-  explicit Gdsf(const EvictionContext& context) : nodes_(context.items), heap_(context.items) {}
+  explicit Gdsf(const engine::EvictionContext& context)
+      : nodes_(context.items), heap_(context.items) {}
 
   // A hit can only raise a priority, so the heap need not know of it before the item is on top.
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     Node& node = nodes_[access.item.value];
     ++node.uses;
     rate(node);
   }
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override {
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override {
     Node& node = nodes_[access.item.value];
     node.uses = 1;
     node.slots = static_cast<std::uint32_t>(access.slots);
     rate(node);
     heap_.push(access.item, node.priority);
   }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     while (heap_.size() > 0) {
       const ItemId item = heap_.top();
       const Priority now = nodes_[item.value].priority;
@@ -52,8 +53,8 @@ class Gdsf final : public EvictionPolicy {
   }
   void pinned(ItemId item) override { heap_.put_aside(item); }
   void unpinned(ItemId item) override { heap_.bring_back(item); }
-  void removed(ItemId item, Removal why) override {
-    if (why == Removal::evicted) inflation_ = value_of(nodes_[item.value].priority);
+  void removed(ItemId item, engine::Removal why) override {
+    if (why == engine::Removal::evicted) inflation_ = value_of(nodes_[item.value].priority);
     heap_.take(item);
   }
   void resized(Slots) override {}
@@ -83,12 +84,12 @@ class Gdsf final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_gdsf;
-const PolicyEntry eviction_gdsf{
+extern const engine::PolicyEntry eviction_gdsf;
+const engine::PolicyEntry eviction_gdsf{
     "gdsf",
     "Small and often used items stay.\n"
     "Priority is uses / size, plus that of the last victim. For items of very\n"
     "different sizes when the count of misses matters more than their bytes.",
     &make_eviction<Gdsf>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

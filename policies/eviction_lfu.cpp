@@ -6,19 +6,19 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 
-class Lfu final : public EvictionPolicy {
+class Lfu final : public engine::EvictionPolicy {
  public:
-  explicit Lfu(const EvictionContext& context) : nodes_(context.items) {}
+  explicit Lfu(const engine::EvictionContext& context) : nodes_(context.items) {}
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     const std::uint32_t item = access.item.value;
     const std::uint32_t from = nodes_[item].group;
     const std::uint64_t uses = groups_[from].uses + 1;
@@ -34,15 +34,15 @@ class Lfu final : public EvictionPolicy {
     leave(item);
     enter(item, to);
   }
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override {
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override {
     if (least_ == kNone || groups_[least_].uses != 1) add_group(1, kNone);
     enter(access.item.value, least_);
   }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     return least_ == kNone ? ItemId::none() : ItemId(groups_[least_].oldest);
   }
-  void removed(ItemId item, Removal) override { leave(item.value); }
+  void removed(ItemId item, engine::Removal) override { leave(item.value); }
   // The item was used least: it comes back with its uses, or with those of the least used item by
   // then.
   void pinned(ItemId item) override {
@@ -118,12 +118,12 @@ class Lfu final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_lfu;
-const PolicyEntry eviction_lfu{
+extern const engine::PolicyEntry eviction_lfu;
+const engine::PolicyEntry eviction_lfu{
     "lfu",
     "Least frequently used leaves.\n"
     "Of equals the least recently used. An item that leaves is forgotten: it\n"
     "starts again at one use.",
     &make_eviction<Lfu>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -6,11 +6,11 @@
 // SIGMETRICS 2002.
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 enum class State : std::uint8_t { unknown, lir, hir, ghost };  // ghost: in the stack only
@@ -23,9 +23,9 @@ struct StackNode : Links {
 
 enum List : unsigned { kQueue, kGhosts, kLists };
 
-class Lirs final : public EvictionPolicy {
+class Lirs final : public engine::EvictionPolicy {
  public:
-  explicit Lirs(const EvictionContext& context)
+  explicit Lirs(const engine::EvictionContext& context)
       : hir_ratio_(context.parameters.number("hir")),
         ghost_ratio_(context.parameters.number("ghost")),
         stack_(context.items),
@@ -33,7 +33,7 @@ class Lirs final : public EvictionPolicy {
     Lirs::resized(context.capacity);
   }
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     const ItemId item = access.item;
     const bool was_in_stack = stack_[item].in_stack;
     to_top(item);
@@ -48,10 +48,10 @@ class Lirs final : public EvictionPolicy {
     balance();
   }
   // An item that does not fit the queue can never be tried, so it is kept out.
-  Admission missed(const Access& access) override {
-    return access.slots > hir_ ? Admission::bypass : Admission::insert;
+  engine::Admission missed(const engine::Access& access) override {
+    return access.slots > hir_ ? engine::Admission::bypass : engine::Admission::insert;
   }
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     const ItemId item = access.item;
     const bool came_back = stack_[item].state == State::ghost;
     if (came_back) drop_ghost(item);
@@ -65,7 +65,7 @@ class Lirs final : public EvictionPolicy {
     balance();
   }
   // The oldest of the stack is LIR.
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     const auto item = oldest_to_leave(lists_, kQueue);
     return item.is_none() ? stack_.oldest() : item;
   }
@@ -80,7 +80,7 @@ class Lirs final : public EvictionPolicy {
     }
   }
   void unpinned(ItemId item) override { lists_.add_oldest(item, kQueue); }
-  void removed(ItemId item, Removal why) override {
+  void removed(ItemId item, engine::Removal why) override {
     StackNode& node = stack_[item];
     if (node.state == State::hir) {
       lists_.take(item);
@@ -89,7 +89,7 @@ class Lirs final : public EvictionPolicy {
     }
     node.state = State::unknown;
     if (node.in_stack) {
-      if (why == Removal::evicted) {
+      if (why == engine::Removal::evicted) {
         become_ghost(item);
       } else {
         leave_stack(item);
@@ -197,12 +197,12 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-extern const PolicyEntry eviction_lirs;
-const PolicyEntry eviction_lirs{
+extern const engine::PolicyEntry eviction_lirs;
+const engine::PolicyEntry eviction_lirs{
     "lirs",
     "Keeps the items that come back soonest.\n"
     "All others pass through a small queue; items larger than that queue are\n"
     "not kept (SIGMETRICS 2002).",
     &make_eviction<Lirs>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -4,16 +4,16 @@
 
 #include "policies/dense_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
-class OneListEviction : public EvictionPolicy {
+class OneListEviction : public engine::EvictionPolicy {
  public:
-  explicit OneListEviction(const EvictionContext& context) : list_(context.items) {}
+  explicit OneListEviction(const engine::EvictionContext& context) : list_(context.items) {}
 
-  void hit(const Access&) override {}
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { list_.add_newest(access.item); }
-  void removed(ItemId item, Removal) override { list_.take(item); }
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override { list_.add_newest(access.item); }
+  void removed(ItemId item, engine::Removal) override { list_.take(item); }
   void pinned(ItemId item) override { list_.take(item); }
   void unpinned(ItemId item) override { list_.add_oldest(item); }
   void resized(Slots) override {}
@@ -28,11 +28,11 @@ class OneListEviction : public EvictionPolicy {
 // was last passed over.
 class MarkedListEviction : public OneListEviction {
  public:
-  explicit MarkedListEviction(const EvictionContext& context)
+  explicit MarkedListEviction(const engine::EvictionContext& context)
       : OneListEviction(context), used_(context.items) {}
 
-  void hit(const Access& access) final { used_[access.item.value] = 1; }
-  void inserted(const Access& access) final {
+  void hit(const engine::Access& access) final { used_[access.item.value] = 1; }
+  void inserted(const engine::Access& access) final {
     used_[access.item.value] = 0;
     list_.add_newest(access.item);
   }
@@ -47,8 +47,8 @@ class MarkedListEviction : public OneListEviction {
 
 // The factory of an entry in the list of policies.
 template <class Policy>
-std::unique_ptr<EvictionPolicy> make_eviction(const EvictionContext& context) {
+std::unique_ptr<engine::EvictionPolicy> make_eviction(const engine::EvictionContext& context) {
   return std::make_unique<Policy>(context);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,26 +1,26 @@
 // MRU: the item that was used last leaves.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 class Mru final : public OneListEviction {
  public:
   using OneListEviction::OneListEviction;
-  void hit(const Access& access) override { list_.move_to_newest(access.item); }
-  ItemId victim(const Access&) override { return list_.newest(); }
+  void hit(const engine::Access& access) override { list_.move_to_newest(access.item); }
+  ItemId victim(const engine::Access&) override { return list_.newest(); }
   void unpinned(ItemId item) override { list_.add_newest(item); }
 };
 
 }  // namespace
 
-extern const PolicyEntry eviction_mru;
-const PolicyEntry eviction_mru{
+extern const engine::PolicyEntry eviction_mru;
+const engine::PolicyEntry eviction_mru{
     "mru",
     "Most recently used leaves.\n"
     "Near the best possible for one job that reads each sample once an epoch;\n"
     "bad for most else.",
     &make_eviction<Mru>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,25 +1,25 @@
 // Random: each resident is as likely to leave as any other.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class RandomEviction final : public EvictionPolicy {
+class RandomEviction final : public engine::EvictionPolicy {
  public:
-  explicit RandomEviction(const EvictionContext& context)
+  explicit RandomEviction(const engine::EvictionContext& context)
       : index_(context.items), at_(context.items), random_(context.random) {}
 
-  void hit(const Access&) override {}
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override {
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override {
     if (aside_ > 0) put(count_ + aside_, at_[count_]);
     put(count_++, access.item.value);
   }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     return count_ == 0 ? ItemId::none() : ItemId(at_[random_.below(count_)]);
   }
-  void removed(ItemId item, Removal) override {
+  void removed(ItemId item, engine::Removal) override {
     put(index_[item.value], at_[--count_]);
     if (aside_ > 0) put(count_, at_[count_ + aside_]);
   }
@@ -57,10 +57,10 @@ class RandomEviction final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_random;
-const PolicyEntry eviction_random{"random",
-                                  "An item drawn at random leaves.\n"
-                                  "What a page cache under pressure comes close to.",
-                                  &make_eviction<RandomEviction>};
+extern const engine::PolicyEntry eviction_random;
+const engine::PolicyEntry eviction_random{"random",
+                                          "An item drawn at random leaves.\n"
+                                          "What a page cache under pressure comes close to.",
+                                          &make_eviction<RandomEviction>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,17 +1,17 @@
 // Reference count: an item leaves when all jobs that need it have had it. For prepared blocks,
 // whose future users are known exactly: the engine says how many there are.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 class RefCount final : public OneListEviction {
  public:
-  explicit RefCount(const EvictionContext& context)
+  explicit RefCount(const engine::EvictionContext& context)
       : OneListEviction(context), unneeded_(context.items), jobs_(context.items) {}
 
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     OneListEviction::inserted(access);
     jobs_[access.item.value] = 0;  // until the engine says more
     unneeded_.add_newest(access.item);
@@ -24,7 +24,7 @@ class RefCount final : public OneListEviction {
   }
   // The item that no job has needed for the longest time; if all are needed, the item inserted
   // first.
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     if (const auto item = oldest_to_leave(unneeded_); !item.is_none()) return item;
     return oldest_to_leave(list_);
   }
@@ -36,7 +36,7 @@ class RefCount final : public OneListEviction {
     OneListEviction::unpinned(item);
     if (jobs_[item.value] == 0) unneeded_.add_oldest(item);
   }
-  void removed(ItemId item, Removal why) override {
+  void removed(ItemId item, engine::Removal why) override {
     OneListEviction::removed(item, why);
     if (jobs_[item.value] == 0) unneeded_.take(item);
   }
@@ -53,12 +53,12 @@ class RefCount final : public OneListEviction {
 
 }  // namespace
 
-extern const PolicyEntry eviction_refcount;
-const PolicyEntry eviction_refcount{
+extern const engine::PolicyEntry eviction_refcount;
+const engine::PolicyEntry eviction_refcount{
     "refcount",
     "What no job needs any more leaves first.\n"
     "Then what was inserted earliest. For prepared blocks, whose users are\n"
     "known exactly; elsewhere it is fifo.",
     &make_eviction<RefCount>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

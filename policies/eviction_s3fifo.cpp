@@ -5,45 +5,45 @@
 // eviction", SOSP 2023.
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 #include "policies/ghost_queue.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 enum List : unsigned { kSmall, kMain, kGhost, kLists };
 constexpr std::uint8_t kMostUses = 255;  // no rule looks beyond three
 constexpr std::uint8_t kUsesForMain = 2;
 
-class S3Fifo : public EvictionPolicy {
+class S3Fifo : public engine::EvictionPolicy {
  public:
-  explicit S3Fifo(const EvictionContext& context)
+  explicit S3Fifo(const engine::EvictionContext& context)
       : small_ratio_(context.parameters.number("small")),
         ghost_ratio_(context.parameters.number("ghost")),
         lists_(context.items) {
     S3Fifo::resized(context.capacity);
   }
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     std::uint8_t& uses = lists_.mark(access.item);
     if (uses < kMostUses) ++uses;
   }
 
-  Admission missed(const Access& access) override {
+  engine::Admission missed(const engine::Access& access) override {
     to_main_ = lists_.in(access.item, kGhost);
     if (to_main_) lists_.take(access.item);
-    if (access.slots > small_) return Admission::bypass;
-    return access.slots == small_ ? Admission::make_room : Admission::insert;
+    if (access.slots > small_) return engine::Admission::bypass;
+    return access.slots == small_ ? engine::Admission::make_room : engine::Admission::insert;
   }
 
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     lists_.add(access.item, access.slots, to_main_ || overflows_to_main() ? kMain : kSmall);
     to_main_ = false;
   }
 
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     evicted_before_ = true;
     // Where all items of one queue are pinned, or have moved on, the other queue has the victim.
     for (const int round : {0, 1, 2}) {
@@ -55,8 +55,8 @@ class S3Fifo : public EvictionPolicy {
     return ItemId::none();
   }
 
-  void removed(ItemId item, Removal why) override {
-    const bool remember = why == Removal::evicted && lists_.in(item, kSmall);
+  void removed(ItemId item, engine::Removal why) override {
+    const bool remember = why == engine::Removal::evicted && lists_.in(item, kSmall);
     if (remember && ghost_.make_room(lists_, lists_.slots(item))) {
       lists_.move(item, kGhost);
     } else {
@@ -137,19 +137,19 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-extern const PolicyEntry eviction_s3fifo;
-const PolicyEntry eviction_s3fifo{
+extern const engine::PolicyEntry eviction_s3fifo;
+const engine::PolicyEntry eviction_s3fifo{
     "s3fifo",
     "Three FIFO queues: one filters, one keeps, one remembers.\n"
     "The small one filters newcomers, the main one keeps, a ghost one remembers\n"
     "what left. Items larger than the small queue are not kept (SOSP 2023).",
     &make_eviction<S3Fifo>, kParameters};
 
-extern const PolicyEntry eviction_s3fifo_warm;
-const PolicyEntry eviction_s3fifo_warm{
+extern const engine::PolicyEntry eviction_s3fifo_warm;
+const engine::PolicyEntry eviction_s3fifo_warm{
     "s3fifo-warm",
     "S3-FIFO that fills the main queue before it first evicts.\n"
     "On training traces it starts with a cache that is worth keeping.",
     &make_eviction<S3FifoWarm>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

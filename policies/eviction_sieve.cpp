@@ -2,18 +2,18 @@
 // item without a bit; survivors keep their position.
 //
 // Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is Simpler than LRU", NSDI 2024.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 class Sieve final : public MarkedListEviction {
  public:
   using MarkedListEviction::MarkedListEviction;
-  void removed(ItemId item, Removal) override { take(item); }
+  void removed(ItemId item, engine::Removal) override { take(item); }
   void pinned(ItemId item) override { take(item); }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     if (hand_.is_none()) hand_ = list_.oldest();
     while (!hand_.is_none() && used_[hand_.value] != 0) {
       used_[hand_.value] = 0;
@@ -34,12 +34,12 @@ class Sieve final : public MarkedListEviction {
 
 }  // namespace
 
-extern const PolicyEntry eviction_sieve;
-const PolicyEntry eviction_sieve{
+extern const engine::PolicyEntry eviction_sieve;
+const engine::PolicyEntry eviction_sieve{
     "sieve",
     "FIFO with a hand that spares what was used.\n"
     "The hand skips and unmarks what was used, and evicts in place: old items\n"
     "that are used stay old, new ones are tried quickly (NSDI 2024).",
     &make_eviction<Sieve>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -6,21 +6,21 @@
 // Computer 1994 (there with two segments).
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr unsigned kSegments = 4;
 
-class Slru final : public EvictionPolicy {
+class Slru final : public engine::EvictionPolicy {
  public:
-  explicit Slru(const EvictionContext& context)
+  explicit Slru(const engine::EvictionContext& context)
       : lists_(context.items), segment_(context.capacity / kSegments) {}
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     const unsigned to = std::min(lists_.list_of(access.item) + 1, kSegments - 1);
     lists_.move(access.item, to);
     for (unsigned list = to; list > 0; --list) {
@@ -29,22 +29,22 @@ class Slru final : public EvictionPolicy {
       }
     }
   }
-  Admission missed(const Access& access) override {
-    return access.slots > segment_ ? Admission::bypass : Admission::insert;
+  engine::Admission missed(const engine::Access& access) override {
+    return access.slots > segment_ ? engine::Admission::bypass : engine::Admission::insert;
   }
   // While the share fills, the lowest segment that has room; later that is the lowest of all.
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     unsigned list = 0;
     while (list < kSegments && lists_.used(list) + access.slots > segment_) ++list;
     lists_.add(access.item, access.slots, list < kSegments ? list : 0);
   }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     for (unsigned list = 0; list < kSegments; ++list) {
       if (const auto item = oldest_to_leave(lists_, list); !item.is_none()) return item;
     }
     return ItemId::none();
   }
-  void removed(ItemId item, Removal) override { lists_.take(item); }
+  void removed(ItemId item, engine::Removal) override { lists_.take(item); }
   void pinned(ItemId item) override { lists_.put_aside(item); }
   void unpinned(ItemId item) override { lists_.bring_back(item); }
   // A segment that is too large now loses its oldest items as hits push others in.
@@ -59,12 +59,12 @@ class Slru final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_slru;
-const PolicyEntry eviction_slru{
+extern const engine::PolicyEntry eviction_slru;
+const engine::PolicyEntry eviction_slru{
     "slru",
     "Four LRU segments, through which items rise by hits.\n"
     "A hit moves an item one segment up, what overflows falls one down: items\n"
     "must be used several times to outlive a scan.",
     &make_eviction<Slru>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -12,11 +12,11 @@
 // epochs would replace everything.
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 // Recent uses: four bits an item, halved after each period. An item is halved when it is looked at,
@@ -50,9 +50,9 @@ class RecentUses {
 enum List : unsigned { kWindow, kProbation, kProtected, kLists };
 constexpr std::uint64_t kUsesPerResident = 32;  // in one period
 
-class WTinyLfu final : public EvictionPolicy {
+class WTinyLfu final : public engine::EvictionPolicy {
  public:
-  explicit WTinyLfu(const EvictionContext& context)
+  explicit WTinyLfu(const engine::EvictionContext& context)
       : window_ratio_(context.parameters.number("window")),
         protected_ratio_(context.parameters.number("protected")),
         lists_(context.items),
@@ -60,7 +60,7 @@ class WTinyLfu final : public EvictionPolicy {
     WTinyLfu::resized(context.capacity);
   }
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     if (lists_.in(access.item, kWindow)) {
       lists_.move(access.item, kWindow);
       return;
@@ -72,10 +72,10 @@ class WTinyLfu final : public EvictionPolicy {
     }
   }
   // An item that does not fit the window can never be tried, so it is kept out.
-  Admission missed(const Access& access) override {
-    return access.slots > window_ ? Admission::bypass : Admission::insert;
+  engine::Admission missed(const engine::Access& access) override {
+    return access.slots > window_ ? engine::Admission::bypass : engine::Admission::insert;
   }
-  void inserted(const Access& access) override {
+  void inserted(const engine::Access& access) override {
     ++residents_;
     count(access.item);
     lists_.add(access.item, access.slots, kWindow);
@@ -83,7 +83,7 @@ class WTinyLfu final : public EvictionPolicy {
       enter_main(lists_.oldest(kWindow));
     }
   }
-  ItemId victim(const Access& newcomer) override {
+  ItemId victim(const engine::Access& newcomer) override {
     full_before_ = true;
     const ItemId in_main = main_victim();
     while (lists_.used(kWindow) + newcomer.slots > window_) {
@@ -99,7 +99,7 @@ class WTinyLfu final : public EvictionPolicy {
     const ItemId item = main_victim();
     return item.is_none() ? oldest_to_leave(lists_, kWindow) : item;
   }
-  void removed(ItemId item, Removal) override {
+  void removed(ItemId item, engine::Removal) override {
     --residents_;
     lists_.take(item);
   }
@@ -167,12 +167,12 @@ constexpr Parameter kParameters[] = {
 
 }  // namespace
 
-extern const PolicyEntry eviction_wtinylfu;
-const PolicyEntry eviction_wtinylfu{
+extern const engine::PolicyEntry eviction_wtinylfu;
+const engine::PolicyEntry eviction_wtinylfu{
     "wtinylfu",
     "Newcomers stay only if used more often than what must leave.\n"
     "They pass a small window first, and uses of late count; items larger than\n"
     "the window are not kept (ACM TOS 2017).",
     &make_eviction<WTinyLfu>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

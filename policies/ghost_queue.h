@@ -3,7 +3,7 @@
 
 #include "policies/dense_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 template <unsigned kList>
 class GhostQueue {
@@ -33,4 +33,4 @@ class GhostQueue {
   bool too_many_ = false;  // after a resize
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "core/policy.h"
+#include "core/engine/policy.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 template <class Interface, class Policy>
-std::unique_ptr<Interface> make_policy(const PolicyContext& context) {
+std::unique_ptr<Interface> make_policy(const engine::PolicyContext& context) {
   return std::make_unique<Policy>(context);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -36,18 +36,18 @@
   POLICY(scaling_static)             \
   POLICY(scaling_look_ahead)
 
-namespace batchflow {
+namespace batchflow::policies {
 
-#define DECLARE(name) extern const PolicyEntry name;
+#define DECLARE(name) extern const engine::PolicyEntry name;
 BATCHFLOW_POLICIES(DECLARE)
 #undef DECLARE
 
-const PolicyList& policy_list() {
+const engine::PolicyList& policy_list() {
 #define POINTER(name) &name,
-  static const PolicyEntry* const entries[] = {BATCHFLOW_POLICIES(POINTER)};
+  static const engine::PolicyEntry* const entries[] = {BATCHFLOW_POLICIES(POINTER)};
 #undef POINTER
-  static const PolicyList list(entries);
+  static const engine::PolicyList list(entries);
   return list;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,10 +1,10 @@
 // All policies that this build knows, by kind and name.
 #pragma once
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
-const PolicyList& policy_list();
+const engine::PolicyList& policy_list();
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

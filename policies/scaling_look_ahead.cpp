@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -14,13 +14,13 @@ constexpr Parameter kParameters[] = {
      "blocks kept ready for each rank beside those in preparation", 0, 4096},
 };
 
-class LookAhead final : public ScalingPolicy {
+class LookAhead final : public engine::ScalingPolicy {
  public:
-  explicit LookAhead(const PolicyContext& context)
+  explicit LookAhead(const engine::PolicyContext& context)
       : ready_(static_cast<std::uint32_t>(context.parameters.integer("ready"))) {}
 
-  std::uint32_t workers(const NodeView& view) override { return view.workers_most; }
-  std::uint32_t depth(const JobView& view) override {
+  std::uint32_t workers(const engine::NodeView& view) override { return view.workers_most; }
+  std::uint32_t depth(const engine::JobView& view) override {
     // A time that has not been measured yet is 0.
     const double used = view.step_s > 0 ? view.prepare_s * view.blocks_per_step / view.step_s : 0;
     const auto under_way = static_cast<std::uint64_t>(std::ceil(std::min(used, kMost)));
@@ -35,12 +35,12 @@ class LookAhead final : public ScalingPolicy {
 
 }  // namespace
 
-extern const PolicyEntry scaling_look_ahead;
-const PolicyEntry scaling_look_ahead{
+extern const engine::PolicyEntry scaling_look_ahead;
+const engine::PolicyEntry scaling_look_ahead{
     "look-ahead",
     "All cores prepare; look-ahead covers the time a block takes.\n"
     "A job has as many blocks under way as its steps use up in that time, and\n"
     "a few that are ready for each rank.",
-    &make_policy<ScalingPolicy, LookAhead>, kParameters};
+    &make_policy<engine::ScalingPolicy, LookAhead>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
@@ -17,11 +17,13 @@ namespace batchflow::sim {
 // (storage) or of the nodes' drives, the cores, the workers of each job, the cache (in memory and
 // on drives), the rates of all cards and links (network), of memory, or of PCIe. A resource without
 // a limit is left out.
-std::vector<std::pair<std::string, Scenario>> with_double_resources(const Scenario& scenario);
+std::vector<std::pair<std::string, input::Scenario>> with_double_resources(
+    const input::Scenario& scenario);
 
-Gain gain_of(const std::string& resource, const RunResult& run, const RunResult& doubled);
+output::Gain gain_of(const std::string& resource, const output::RunResult& run,
+                     const output::RunResult& doubled);
 
 // A table for people, of runs with their `bottlenecks`.
-std::string bottleneck_table(std::span<const RunResult> runs);
+std::string bottleneck_table(std::span<const output::RunResult> runs);
 
 }  // namespace batchflow::sim

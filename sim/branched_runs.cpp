@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "configs/reader/packed_runs.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/packed_runs.h"
+#include "programs/output/terminal.h"
 
 namespace batchflow::sim {
 
@@ -22,7 +22,7 @@ std::string run_group(const Branching& group, std::size_t at_once,
   how.goes_on = [&current](const RunProgress& progress) { return (*current)(progress); };
   const auto simulation = start_simulation(group.beginning, how);
   if (!simulation->run_until(group.at)) {
-    if (!report({})) return pack_runs({});  // interrupted
+    if (!report({})) return output::pack_runs({});  // interrupted
     throw ConfigError("key 'warm_start.at': all jobs are done before; write an earlier time");
   }
   std::vector<ForkedRuns::Work> works;
@@ -30,10 +30,10 @@ std::string run_group(const Branching& group, std::size_t at_once,
     works.push_back([&](const ForkedRuns::ReportProgress& own) {
       current = &own;
       simulation->change_to(branch.scenario);
-      RunResult run = simulation->run();
+      output::RunResult run = simulation->run();
       run.label = branch.label;
       run.series.clear();
-      return pack_run(run);
+      return output::pack_run(run);
     });
   }
   bool goes_on = true;
@@ -41,17 +41,18 @@ std::string run_group(const Branching& group, std::size_t at_once,
       works, static_cast<unsigned>(at_once),
       [&](const RunProgress& progress) { goes_on = report(progress); }, {},
       [&] { return goes_on; });
-  OptionalRuns results;
+  output::OptionalRuns results;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     results.push_back(result_of(group.branches[i], outcomes[i]));
   }
-  return pack_runs(results);
+  return output::pack_runs(results);
 }
 
 }  // namespace
 
-std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>& groups,
-                                                   std::size_t count, const RunSettings& settings) {
+std::vector<std::optional<output::RunResult>> run_branches(const std::vector<Branching>& groups,
+                                                           std::size_t count,
+                                                           const RunSettings& settings) {
   const std::size_t at_once = settings.processes();
   const std::size_t groups_at_once = std::min(at_once, groups.size());
   std::vector<ForkedRuns::Work> works;
@@ -60,8 +61,8 @@ std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>&
       return run_group(group, std::max<std::size_t>(1, at_once / groups_at_once), report);
     });
   }
-  std::vector<std::optional<RunResult>> results(count);
-  ProgressBar bar(fmt::format("simulating {} branches", count));
+  std::vector<std::optional<output::RunResult>> results(count);
+  output::ProgressBar bar(fmt::format("simulating {} branches", count));
   ForkedRuns::run(
       works, static_cast<unsigned>(groups_at_once),
       [&](const RunProgress& progress) {
@@ -70,10 +71,10 @@ std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>&
       [&](std::size_t g, ForkedRuns::Outcome& outcome) {
         if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
         if (!outcome.done) return;
-        OptionalRuns branches = unpack_runs(outcome.text);
+        output::OptionalRuns branches = output::unpack_runs(outcome.text);
         for (std::size_t i = 0; i < branches.size(); ++i) {
           if (!branches[i]) continue;
-          std::optional<RunResult>& result = results[groups[g].indices[i]];
+          std::optional<output::RunResult>& result = results[groups[g].indices[i]];
           result = std::move(branches[i]);
           if (settings.finished) settings.finished(groups[g].indices[i], *result);
         }

@@ -10,14 +10,15 @@
 namespace batchflow::sim {
 
 struct Branching {
-  Scenario beginning;
+  input::Scenario beginning;
   Instant at{};
   std::vector<PlannedRun> branches;
   std::vector<std::size_t> indices;  // of their results
 };
 
 // The results by index, of `count`, as run_all gives them. The results of a group come together.
-std::vector<std::optional<RunResult>> run_branches(const std::vector<Branching>& groups,
-                                                   std::size_t count, const RunSettings& settings);
+std::vector<std::optional<output::RunResult>> run_branches(const std::vector<Branching>& groups,
+                                                           std::size_t count,
+                                                           const RunSettings& settings);
 
 }  // namespace batchflow::sim

@@ -2,10 +2,10 @@
 #include <memory>
 #include <thread>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "policies/registry.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/cache_study.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
@@ -24,27 +24,28 @@ struct Options {
   std::vector<std::string> policies;
   std::vector<std::string> sizes;
   std::string format = "auto";
-  OutputFlags outputs;
+  output::OutputFlags outputs;
   std::uint64_t seed = 1;
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
   bool through_engine = false;
 };
 
-TraceFormat format_named(const std::string& name) {
-  if (name == "csv") return TraceFormat::csv;
-  return name == "oracleGeneral" ? TraceFormat::oracle_general : TraceFormat::by_content;
+traces::TraceFormat format_named(const std::string& name) {
+  if (name == "csv") return traces::TraceFormat::csv;
+  return name == "oracleGeneral" ? traces::TraceFormat::oracle_general
+                                 : traces::TraceFormat::by_content;
 }
 
-AccessTrace open_trace(const Options& options) {
-  ProgressBar bar("reading " + options.trace);
-  return open_access_trace(options.trace, format_named(options.format), [&](double done) {
-    check_interrupted();
+traces::AccessTrace open_trace(const Options& options) {
+  output::ProgressBar bar("reading " + options.trace);
+  return traces::open_access_trace(options.trace, format_named(options.format), [&](double done) {
+    output::check_interrupted();
     bar.show(done);
   });
 }
 
 // `gen:help` is not a trace; it asks which generators there are.
-int help_with_generators(const OutputFlags& outputs) {
+int help_with_generators(const output::OutputFlags& outputs) {
   if (outputs.wanted("csv")) throw ConfigError("gen:help is not written as CSV; write --json");
   if (outputs.wanted("json")) outputs.write("json", generators_json());
   outputs.write_text(describe_generators());
@@ -52,14 +53,14 @@ int help_with_generators(const OutputFlags& outputs) {
 }
 
 int run_cache(const Options& options) {
-  const OutputFlags& outputs = options.outputs;
+  const output::OutputFlags& outputs = options.outputs;
   outputs.check(options.trace);
   if (options.trace == "gen:help" || options.trace == "gen:") return help_with_generators(outputs);
   CacheStudy study;
   study.seed = options.seed;
-  study.policies = parse_policies(policy_list(), options.policies.empty()
-                                                     ? std::vector<std::string>{kUsualPolicies}
-                                                     : options.policies);
+  study.policies = parse_policies(
+      policies::policy_list(),
+      options.policies.empty() ? std::vector<std::string>{kUsualPolicies} : options.policies);
   const auto asked = parse_sizes(options.sizes);  // a wrong size is found before the trace is read
   study.trace = open_trace(options);
   study.sizes = asked.empty() ? usual_sizes(study.trace.working_set_bytes)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/cache_study.h"
 #include "sim/sizes.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Ratio = double (ReplayCounts::*)() const;
 
-bool competes(const PolicyChoice& policy) {
+bool competes(const engine::PolicyChoice& policy) {
   return !policy.entry->clairvoyant;
 }
 
@@ -39,7 +39,8 @@ std::string heading(const CacheSize& size) {
 
 std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio ratio) {
   std::size_t names = title.size();
-  for (const PolicyChoice& policy : study.policies) names = std::max(names, policy.text().size());
+  for (const engine::PolicyChoice& policy : study.policies)
+    names = std::max(names, policy.text().size());
   std::vector<std::size_t> widths;
   std::string text = fmt::format("{:<{}}", title, names);
   for (const CacheSize& size : study.sizes) {
@@ -65,15 +66,16 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
 // pass.
 std::string legend(const CacheStudy& study) {
   const auto runs = [&](auto condition) {
-    return std::any_of(study.policies.begin(), study.policies.end(),
-                       [&](const PolicyChoice& policy) { return condition(*policy.entry); });
+    return std::any_of(
+        study.policies.begin(), study.policies.end(),
+        [&](const engine::PolicyChoice& policy) { return condition(*policy.entry); });
   };
   std::string text = has_competitors(study) ? "* best at this size" : "";
   const std::string separator = text.empty() ? "" : "; ";
   if (study.trace.one_size != 0 &&
-      runs([](const PolicyEntry& entry) { return entry.name == "belady-bypass"; })) {
+      runs([](const engine::PolicyEntry& entry) { return entry.name == "belady-bypass"; })) {
     text += separator + "belady-bypass knows the future, and nothing can miss less";
-  } else if (runs([](const PolicyEntry& entry) { return entry.clairvoyant; })) {
+  } else if (runs([](const engine::PolicyEntry& entry) { return entry.clairvoyant; })) {
     text += separator + "policies that know the future do not compete";
   }
   return text.empty() ? "" : "\n" + text + "\n";
@@ -82,9 +84,9 @@ std::string legend(const CacheStudy& study) {
 }  // namespace
 
 std::string cache_table(const CacheStudy& study) {
-  const AccessTrace& trace = study.trace;
+  const traces::AccessTrace& trace = study.trace;
   std::string text =
-      fmt::format("{}: {} requests, {} items, working set {}\n", printable(trace.name),
+      fmt::format("{}: {} requests, {} items, working set {}\n", output::printable(trace.name),
                   count_text(trace.requests()), count_text(trace.distinct_items()),
                   size_text(trace.working_set_bytes));
   if (trace.requests_of_size_zero > 0) {
@@ -106,7 +108,7 @@ std::string cache_table(const CacheStudy& study) {
 
 std::string cache_json(const CacheStudy& study) {
   using Json = nlohmann::ordered_json;
-  const AccessTrace& trace = study.trace;
+  const traces::AccessTrace& trace = study.trace;
   Json json;
   json["command"] = "cache";
   json["version"] = BATCHFLOW_VERSION;

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <thread>
 
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/terminal.h"
 #include "sim/sizes.h"
 
 namespace batchflow::sim {
@@ -35,11 +35,11 @@ std::vector<std::string_view> split_lists(const std::vector<std::string>& texts)
   return parts;
 }
 
-std::optional<PolicyKind> kind_before(std::string_view text, std::size_t mark) {
+std::optional<engine::PolicyKind> kind_before(std::string_view text, std::size_t mark) {
   const std::string_view kind = text.substr(0, mark);
   if (kind == "preset") return std::nullopt;
   try {
-    return policy_kind(kind);
+    return engine::policy_kind(kind);
   } catch (const ConfigError& error) {
     throw ConfigError(
         fmt::format("{} (a parameter follows its policy, as s3fifo:{})", error.what(), text));
@@ -47,28 +47,28 @@ std::optional<PolicyKind> kind_before(std::string_view text, std::size_t mark) {
 }
 
 // The kind may be left out: only eviction policies are allowed here.
-PolicyChoice parse_policy(const PolicyList& list, std::string_view text) {
+engine::PolicyChoice parse_policy(const engine::PolicyList& list, std::string_view text) {
   const std::size_t mark = text.find_first_of("=:");
   if (mark == std::string_view::npos || text[mark] == ':') {
-    return list.choose(PolicyKind::eviction, text);
+    return list.choose(engine::PolicyKind::eviction, text);
   }
-  if (kind_before(text, mark) != PolicyKind::eviction) {
+  if (kind_before(text, mark) != engine::PolicyKind::eviction) {
     throw ConfigError(
         fmt::format("'{}': cache compares eviction policies only; write eviction=NAME", text));
   }
-  return list.choose(PolicyKind::eviction, text.substr(mark + 1));
+  return list.choose(engine::PolicyKind::eviction, text.substr(mark + 1));
 }
 
 }  // namespace
 
-std::vector<PolicyChoice> parse_policies(const PolicyList& list,
-                                         const std::vector<std::string>& texts) {
-  std::vector<PolicyChoice> choices;
+std::vector<engine::PolicyChoice> parse_policies(const engine::PolicyList& list,
+                                                 const std::vector<std::string>& texts) {
+  std::vector<engine::PolicyChoice> choices;
   for (std::string_view text : split_lists(texts)) {
-    PolicyChoice choice = parse_policy(list, text);
-    const bool named_before =
-        std::any_of(choices.begin(), choices.end(),
-                    [&](const PolicyChoice& other) { return other.text() == choice.text(); });
+    engine::PolicyChoice choice = parse_policy(list, text);
+    const bool named_before = std::any_of(
+        choices.begin(), choices.end(),
+        [&](const engine::PolicyChoice& other) { return other.text() == choice.text(); });
     if (!named_before) choices.push_back(std::move(choice));
   }
   return choices;
@@ -102,12 +102,12 @@ void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
   const std::size_t runs = study.policies.size() * study.sizes.size();
   study.results.assign(runs, {});
   const double all = static_cast<double>(runs) * static_cast<double>(study.trace.requests());
-  ProgressBar bar(fmt::format("replaying {} runs", runs));
+  output::ProgressBar bar(fmt::format("replaying {} runs", runs));
   std::atomic<std::uint64_t> done{0};
-  const ReplayOptions options{study.seed, [&](std::uint64_t requests) {
-                                check_interrupted();
-                                bar.show(static_cast<double>(done += requests) / all);
-                              }};
+  const AccessReplayOptions options{study.seed, [&](std::uint64_t requests) {
+                                      output::check_interrupted();
+                                      bar.show(static_cast<double>(done += requests) / all);
+                                    }};
   std::atomic<std::size_t> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr failure;

@@ -19,8 +19,8 @@ struct CacheSize {
 };
 
 struct CacheStudy {
-  AccessTrace trace;
-  std::vector<PolicyChoice> policies;
+  traces::AccessTrace trace;
+  std::vector<engine::PolicyChoice> policies;
   std::vector<CacheSize> sizes;
   std::uint64_t seed = 1;
   std::vector<ReplayCounts> results;  // policies x sizes; all sizes of a policy stand together
@@ -32,8 +32,8 @@ struct CacheStudy {
 
 // `texts` as given, each a list by comma: `[eviction=]name[:parameter=value...]`, or sizes. What is
 // named twice is done once. Throws ConfigError.
-std::vector<PolicyChoice> parse_policies(const PolicyList& list,
-                                         const std::vector<std::string>& texts);
+std::vector<engine::PolicyChoice> parse_policies(const engine::PolicyList& list,
+                                                 const std::vector<std::string>& texts);
 std::vector<AskedSize> parse_sizes(const std::vector<std::string>& texts);
 // In bytes. Throws ConfigError when a size is less than a byte.
 std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes working_set);

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/fixed_policies.h"
 #include "sim/run_report.h"
 
@@ -16,17 +16,19 @@ namespace batchflow::sim {
 namespace {
 
 std::string name_of(const Group& group) {
-  return printable(group.label.empty() ? group.scenario : group.scenario + ", " + group.label);
+  return output::printable(group.label.empty() ? group.scenario
+                                               : group.scenario + ", " + group.label);
 }
 
 bool same_seeds(const Group& a, const Group& b) {
-  return std::equal(a.runs.begin(), a.runs.end(), b.runs.begin(), b.runs.end(),
-                    [](const RunResult* x, const RunResult* y) { return x->seed == y->seed; });
+  return std::equal(
+      a.runs.begin(), a.runs.end(), b.runs.begin(), b.runs.end(),
+      [](const output::RunResult* x, const output::RunResult* y) { return x->seed == y->seed; });
 }
 
 std::vector<double> values(const Group& group, const Figure& figure) {
   std::vector<double> values;
-  for (const RunResult* run : group.runs) values.push_back(figure.value(*run));
+  for (const output::RunResult* run : group.runs) values.push_back(figure.value(*run));
   return values;
 }
 
@@ -40,8 +42,8 @@ using SumsByName = std::map<std::string_view, JobSums>;
 
 SumsByName job_sums(const Group& group) {
   SumsByName sums;
-  for (const RunResult* run : group.runs) {
-    for (const JobResult& job : run->jobs) {
+  for (const output::RunResult* run : group.runs) {
+    for (const output::JobResult& job : run->jobs) {
       JobSums& sum = sums[job.name];
       sum.time_s += job.time_s;
       sum.stall_s += job.stall_s;
@@ -55,7 +57,7 @@ std::vector<JobPair> job_pairs(const Group& a, const Group& b) {
   const SumsByName sums_a = job_sums(a);
   const SumsByName sums_b = job_sums(b);
   std::vector<JobPair> pairs;
-  for (const JobResult& job : a.runs.front()->jobs) {
+  for (const output::JobResult& job : a.runs.front()->jobs) {
     const auto in_b = sums_b.find(job.name);
     if (in_b == sums_b.end()) continue;
     const JobSums& x = sums_a.at(job.name);
@@ -111,7 +113,7 @@ std::string job_rows(const Match& match) {
       {"job", "time A", "time B", "B / A", "stall A", "stall B", "B / A"}};
   for (std::size_t i = 0; i < std::min(match.jobs.size(), kJobsMost); ++i) {
     const JobPair& job = match.jobs[i];
-    rows.push_back({printable(job.name), time_text(job.time_a_s), time_text(job.time_b_s),
+    rows.push_back({output::printable(job.name), time_text(job.time_a_s), time_text(job.time_b_s),
                     ratio_text(job.time_a_s, job.time_b_s), time_text(job.stall_a_s),
                     time_text(job.stall_b_s), ratio_text(job.stall_a_s, job.stall_b_s)});
   }
@@ -124,9 +126,9 @@ std::string job_rows(const Match& match) {
 
 }  // namespace
 
-std::vector<Group> groups_of(const std::vector<RunResult>& runs) {
+std::vector<Group> groups_of(const std::vector<output::RunResult>& runs) {
   std::vector<Group> groups;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
       return group.scenario == run.scenario && group.label == run.label;
     });
@@ -134,13 +136,15 @@ std::vector<Group> groups_of(const std::vector<RunResult>& runs) {
     found->runs.push_back(&run);
   }
   for (Group& group : groups) {
-    std::stable_sort(group.runs.begin(), group.runs.end(),
-                     [](const RunResult* a, const RunResult* b) { return a->seed < b->seed; });
+    std::stable_sort(
+        group.runs.begin(), group.runs.end(),
+        [](const output::RunResult* a, const output::RunResult* b) { return a->seed < b->seed; });
   }
   return groups;
 }
 
-Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>& b) {
+Comparison compare(const std::vector<output::RunResult>& a,
+                   const std::vector<output::RunResult>& b) {
   Comparison result;
   result.policies_a = fixed_policies(a);
   result.policies_b = fixed_policies(b);
@@ -165,7 +169,7 @@ Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>
 std::string comparison_table(const Comparison& comparison) {
   const auto file = [](const std::string& name, const auto& policies) {
     const std::string fixed = policies_text(policies);
-    return printable(name) + (fixed.empty() ? "" : fmt::format(" ({} in all runs)", fixed));
+    return output::printable(name) + (fixed.empty() ? "" : fmt::format(" ({} in all runs)", fixed));
   };
   std::string text = fmt::format("A: {}\nB: {}\n", file(comparison.name_a, comparison.policies_a),
                                  file(comparison.name_b, comparison.policies_b));

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/figures.h"
 #include "sim/statistics.h"
 
@@ -16,9 +16,9 @@ namespace batchflow::sim {
 struct Group {
   std::string scenario;
   std::string label;
-  std::vector<const RunResult*> runs;  // by seed
+  std::vector<const output::RunResult*> runs;  // by seed
 };
-std::vector<Group> groups_of(const std::vector<RunResult>& runs);
+std::vector<Group> groups_of(const std::vector<output::RunResult>& runs);
 
 struct FigurePair {
   const Figure* figure;
@@ -52,7 +52,8 @@ struct Comparison {
 };
 
 // The groups of the result point into the runs.
-Comparison compare(const std::vector<RunResult>& a, const std::vector<RunResult>& b);
+Comparison compare(const std::vector<output::RunResult>& a,
+                   const std::vector<output::RunResult>& b);
 
 std::string comparison_table(const Comparison& comparison);
 std::string comparison_json(const Comparison& comparison);

@@ -15,10 +15,10 @@ Json json_of(std::span<const Parameter> parameters) {
   Json list = Json::array();
   for (const Parameter& parameter : parameters) {
     Json one = {{"name", parameter.name},
-                {"type", type_name(parameter.type)},
+                {"type", policies::type_name(parameter.type)},
                 {"default", parameter.default_value},
                 {"help", parameter.help}};
-    if (has_bounds(parameter)) {
+    if (policies::has_bounds(parameter)) {
       one["least"] = parameter.least;
       one["greatest"] = parameter.greatest;
     }
@@ -27,18 +27,18 @@ Json json_of(std::span<const Parameter> parameters) {
   return list;
 }
 
-Json json_of(const PolicyEntry& entry) {
-  return {{"kind", policy_kind_name(entry.kind())},
+Json json_of(const engine::PolicyEntry& entry) {
+  return {{"kind", engine::policy_kind_name(entry.kind())},
           {"name", entry.name},
           {"help", entry.help},
           {"clairvoyant", entry.clairvoyant},
           {"parameters", json_of(entry.parameters)}};
 }
 
-Json json_of(const Preset& preset) {
-  EngineConfig config;
+Json json_of(const engine::Preset& preset) {
+  engine::EngineConfig config;
   preset.apply(config);
-  const PolicyTexts& policies = config.policies;
+  const engine::PolicyTexts& policies = config.policies;
   return {{"name", preset.name},
           {"help", preset.help},
           {"policies",
@@ -58,19 +58,20 @@ Json json_of(const Preset& preset) {
 
 }  // namespace
 
-std::string policies_json(const Named& named) {
+std::string policies_json(const policies::Named& named) {
   Json json;
   json["policies"] = Json::array();
-  for (const PolicyEntry* entry : named.policies) json["policies"].push_back(json_of(*entry));
+  for (const engine::PolicyEntry* entry : named.policies)
+    json["policies"].push_back(json_of(*entry));
   json["presets"] = Json::array();
-  for (const Preset* preset : named.presets) json["presets"].push_back(json_of(*preset));
+  for (const engine::Preset* preset : named.presets) json["presets"].push_back(json_of(*preset));
   return json.dump(2) + "\n";
 }
 
 std::string generators_json() {
   Json json;
   json["generators"] = Json::array();
-  for (const Generator& generator : generators()) {
+  for (const traces::Generator& generator : traces::generators()) {
     json["generators"].push_back({{"name", generator.name},
                                   {"help", generator.help},
                                   {"parameters", json_of(generator.parameters)}});
@@ -80,10 +81,10 @@ std::string generators_json() {
 
 std::string describe_generators() {
   std::string text = "Generated traces: gen:KIND,parameter=value,... (`?` and `&` do as commas)\n";
-  for (const Generator& generator : generators()) {
+  for (const traces::Generator& generator : traces::generators()) {
     text += fmt::format("\n  gen:{:<10}{}\n", generator.name, generator.help);
     for (const Parameter& parameter : generator.parameters) {
-      text += fmt::format("    {}\n", describe_parameter(parameter));
+      text += fmt::format("    {}\n", policies::describe_parameter(parameter));
     }
   }
   text += "\nExample: gen:perm,n=100000,epochs=5,jobs=4\n";

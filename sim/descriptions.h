@@ -8,7 +8,7 @@
 
 namespace batchflow::sim {
 
-std::string policies_json(const Named& named);
+std::string policies_json(const policies::Named& named);
 std::string generators_json();
 std::string describe_generators();
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
 
@@ -21,33 +21,37 @@ std::string whole_text(double count) {
 }
 
 const Figure kFigures[] = {
-    {"makespan", "makespan_s", Better::less, [](const RunResult& run) { return run.makespan_s; },
-     time_text, "until the last job was done"},
+    {"makespan", "makespan_s", Better::less,
+     [](const output::RunResult& run) { return run.makespan_s; }, time_text,
+     "until the last job was done"},
     {"samples/s", "samples_per_s", Better::more,
-     [](const RunResult& run) { return run.aggregate.samples_per_s; }, rate_text,
+     [](const output::RunResult& run) { return run.aggregate.samples_per_s; }, rate_text,
      "of all jobs together"},
     {"stall", "stall_fraction", Better::less,
-     [](const RunResult& run) { return run.aggregate.stall_fraction; }, percent,
+     [](const output::RunResult& run) { return run.aggregate.stall_fraction; }, percent,
      "share of ranks' time in which they waited for a batch"},
-    {"AU", "au", Better::more, [](const RunResult& run) { return run.aggregate.au; }, percent,
-     "compute time over time, the first step excluded"},
+    {"AU", "au", Better::more, [](const output::RunResult& run) { return run.aggregate.au; },
+     percent, "compute time over time, the first step excluded"},
     {"hits", "hit_ratio", Better::more,
-     [](const RunResult& run) { return run.aggregate.hit_ratio; }, percent,
+     [](const output::RunResult& run) { return run.aggregate.hit_ratio; }, percent,
      "share of the samples that preparation asked for and that were not read from the store"},
     {"from storage", "storage_bytes", Better::less,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.storage_bytes); },
+     [](const output::RunResult& run) { return static_cast<double>(run.aggregate.storage_bytes); },
      bytes_text, "bytes read from the store"},
     {"kept at most", "cached_bytes_most", Better::none,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.cached_bytes_most); },
+     [](const output::RunResult& run) {
+       return static_cast<double>(run.aggregate.cached_bytes_most);
+     },
      bytes_text, "bytes in the caches of all nodes, in all forms, at any moment"},
     {"prepared", "preparations", Better::less,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.preparations); },
+     [](const output::RunResult& run) { return static_cast<double>(run.aggregate.preparations); },
      whole_text, "samples prepared"},
     {"core time", "preparation_s", Better::less,
-     [](const RunResult& run) { return run.aggregate.preparation_s; }, time_text, "of preparation"},
+     [](const output::RunResult& run) { return run.aggregate.preparation_s; }, time_text,
+     "of preparation"},
     {"repeats", "repeats", Better::none,
-     [](const RunResult& run) { return static_cast<double>(run.aggregate.repeats); }, whole_text,
-     "deliveries of a prepared sample to a job that had it before"}};
+     [](const output::RunResult& run) { return static_cast<double>(run.aggregate.repeats); },
+     whole_text, "deliveries of a prepared sample to a job that had it before"}};
 
 }  // namespace
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
@@ -14,7 +14,7 @@ struct Figure {
   const char* name;   // in tables
   const char* field;  // in the JSON
   Better better;
-  double (*value)(const RunResult&);
+  double (*value)(const output::RunResult&);
   std::string (*text)(double);
   const char* help;
 };

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
-#include "core/engine_config.h"
+#include "core/base/config_error.h"
+#include "core/engine/engine_config.h"
+#include "programs/output/terminal.h"
 
 namespace batchflow::sim {
 
@@ -21,14 +21,14 @@ std::string named(const Policies& policies, const std::string& kind) {
 }
 
 // What the preset of a run stands for; empty for a preset that this version does not know.
-std::string usual(const RunResult& run, const std::string& kind) {
-  EngineConfig config;
+std::string usual(const output::RunResult& run, const std::string& kind) {
+  engine::EngineConfig config;
   try {
-    apply_preset(config, named(run.policies, "preset"));
+    engine::apply_preset(config, named(run.policies, "preset"));
   } catch (const ConfigError&) {
     return "";
   }
-  const PolicyTexts& texts = config.policies;
+  const engine::PolicyTexts& texts = config.policies;
   const Policies all = {{"allocation", texts.allocation},
                         {"eviction.encoded", texts.eviction[0]},
                         {"eviction.decoded", texts.eviction[1]},
@@ -41,17 +41,17 @@ std::string usual(const RunResult& run, const std::string& kind) {
 
 }  // namespace
 
-Policies fixed_policies(std::span<const RunResult* const> runs) {
-  std::vector<const RunResult*> telling;
+Policies fixed_policies(std::span<const output::RunResult* const> runs) {
+  std::vector<const output::RunResult*> telling;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(telling),
-               [](const RunResult* run) { return !run->policies.empty(); });
+               [](const output::RunResult* run) { return !run->policies.empty(); });
   Policies fixed;
   if (telling.empty()) return fixed;
   for (const auto& [kind, policy] : telling.front()->policies) {
-    const auto has_it = [&, &kind = kind, &policy = policy](const RunResult* run) {
+    const auto has_it = [&, &kind = kind, &policy = policy](const output::RunResult* run) {
       return named(run->policies, kind) == policy;
     };
-    const auto is_chosen = [&, &kind = kind](const RunResult* run) {
+    const auto is_chosen = [&, &kind = kind](const output::RunResult* run) {
       return kind == "preset" || named(run->policies, kind) != usual(*run, kind);
     };
     if (std::all_of(telling.begin(), telling.end(), has_it) &&
@@ -61,20 +61,21 @@ Policies fixed_policies(std::span<const RunResult* const> runs) {
   return fixed;
 }
 
-Policies fixed_policies(std::span<const RunResult> runs) {
-  std::vector<const RunResult*> all;
-  for (const RunResult& run : runs) all.push_back(&run);
-  return fixed_policies(std::span<const RunResult* const>(all));
+Policies fixed_policies(std::span<const output::RunResult> runs) {
+  std::vector<const output::RunResult*> all;
+  for (const output::RunResult& run : runs) all.push_back(&run);
+  return fixed_policies(std::span<const output::RunResult* const>(all));
 }
 
 std::string policies_text(const Policies& policies) {
   std::string text;
   for (const auto& [kind, policy] : policies)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", printable(kind), printable(policy));
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", output::printable(kind),
+                        output::printable(policy));
   return text;
 }
 
-std::string fixed_policies_line(std::span<const RunResult> runs) {
+std::string fixed_policies_line(std::span<const output::RunResult> runs) {
   const Policies fixed = fixed_policies(runs);
   if (fixed.empty() || (fixed.size() == 1 && fixed[0].second == "default")) return "";
   return fmt::format("policies in all runs: {}\n", policies_text(fixed));

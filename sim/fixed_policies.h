@@ -7,20 +7,21 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
 // The preset, where all runs have one, and each kind in which the runs agree and differ from what
 // their preset stands for. Runs that record no policies are passed over.
 std::vector<std::pair<std::string, std::string>> fixed_policies(
-    std::span<const RunResult* const> runs);
-std::vector<std::pair<std::string, std::string>> fixed_policies(std::span<const RunResult> runs);
+    std::span<const output::RunResult* const> runs);
+std::vector<std::pair<std::string, std::string>> fixed_policies(
+    std::span<const output::RunResult> runs);
 
 // `preset=independent, eviction.encoded=lru`; empty without policies.
 std::string policies_text(const std::vector<std::pair<std::string, std::string>>& policies);
 
 // A line for a table; empty where only the usual was chosen.
-std::string fixed_policies_line(std::span<const RunResult> runs);
+std::string fixed_policies_line(std::span<const output::RunResult> runs);
 
 }  // namespace batchflow::sim

@@ -13,9 +13,9 @@
 #include <cstring>
 #include <new>
 
-#include "configs/reader/output.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
+#include "programs/output/terminal.h"
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -93,7 +93,7 @@ void leave_signals_to_parent(pid_t parent) {
   } catch (const ConfigError& error) {
     kind = kProblem;
     text = error.what();
-  } catch (const OutputError& error) {
+  } catch (const output::OutputError& error) {
     kind = kUnwritten;
     text = error.what();
   } catch (const std::bad_alloc&) {
@@ -220,7 +220,7 @@ std::vector<ForkedRuns::Outcome> ForkedRuns::run(
     for (const Child& child : running)
       all.simulated_s = std::max(all.simulated_s, progress[child.run].simulated_s.load());
     shown(all);
-    if (!interrupted && (was_interrupted() || (goes_on && !goes_on()))) {
+    if (!interrupted && (output::was_interrupted() || (goes_on && !goes_on()))) {
       interrupted = true;
       next = works.size();
       for (std::size_t i = 0; i < works.size(); ++i) progress[i].stop.store(true);

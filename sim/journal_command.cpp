@@ -8,11 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
-#include "core/journal.h"
+#include "core/base/config_error.h"
+#include "core/log/journal.h"
 #include "policies/registry.h"
+#include "programs/config/replay.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/commands.h"
 
 namespace batchflow::sim {
@@ -20,7 +21,7 @@ namespace {
 
 struct Options {
   std::string file;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 std::vector<char> read_journal(const std::string& path) {
@@ -43,13 +44,13 @@ std::vector<char> read_journal(const std::string& path) {
   return bytes;
 }
 
-std::string end_text(const JournalReader& journal) {
+std::string end_text(const log::JournalReader& journal) {
   switch (journal.end()) {
-    case LogEnd::closed:
+    case log::LogEnd::closed:
       return "";
-    case LogEnd::at_bound:
+    case log::LogEnd::at_bound:
       return "the journal ends at its bound in bytes; what came after was not recorded\n";
-    case LogEnd::none:
+    case log::LogEnd::none:
       break;
   }
   return fmt::format(
@@ -59,8 +60,8 @@ std::string end_text(const JournalReader& journal) {
       journal.bytes_cut());
 }
 
-std::string json_text(const std::string& file, const JournalReader& journal,
-                      const ReplayResult& result) {
+std::string json_text(const std::string& file, const log::JournalReader& journal,
+                      const log::ReplayResult& result) {
   constexpr const char* kEnds[] = {"none", "closed", "at_bound"};
   nlohmann::ordered_json all = {{"command", "journal replay"},
                                 {"version", BATCHFLOW_VERSION},
@@ -83,23 +84,24 @@ std::string json_text(const std::string& file, const JournalReader& journal,
 int replay_journal(const Options& options) {
   options.outputs.check(options.file);
   const std::vector<char> bytes = read_journal(options.file);
-  JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
+  log::JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
   if (!journal.has_header())
     throw ConfigError(options.file + ": cut before its first step; there is nothing to replay");
-  const ReplayResult result = replay(journal, policy_list(), check_interrupted);
+  const log::ReplayResult result =
+      config::replay(journal, policies::policy_list(), output::check_interrupted);
   if (options.outputs.wanted("json"))
     options.outputs.write("json", json_text(options.file, journal, result));
   std::string text;
   if (result.same()) {
     text = fmt::format("{}: {} steps, {} events, digest {:016x}: as recorded\n{}",
-                       printable(options.file), result.steps, result.events, result.digest,
+                       output::printable(options.file), result.steps, result.events, result.digest,
                        end_text(journal));
   } else {
-    text = fmt::format("{}: not as recorded; {}\n", printable(options.file), result.report);
+    text = fmt::format("{}: not as recorded; {}\n", output::printable(options.file), result.report);
     if (journal.header().version != BATCHFLOW_VERSION)
       text +=
           fmt::format("version {} recorded it, and this is {}: what is decided may have changed\n",
-                      printable(journal.header().version), BATCHFLOW_VERSION);
+                      output::printable(journal.header().version), BATCHFLOW_VERSION);
   }
   options.outputs.write_text(text);
   return result.same() ? 0 : 1;

@@ -7,10 +7,11 @@
 #include <new>
 #include <sstream>
 
-#include "configs/reader/output.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/usage.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
+#include "programs/output/terminal.h"
+#include "programs/output/usage.h"
+#include "programs/version/version.h"
 #include "sim/commands.h"
 
 namespace batchflow::sim {
@@ -19,7 +20,6 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
 constexpr int kInterrupted = 130;
-constexpr const char* kVersion = "batchflow-sim " BATCHFLOW_VERSION;
 
 using AddCommand = void (*)(CLI::App&, Action&);
 constexpr AddCommand kCommands[] = {add_run_command,     add_replay_command, add_sweep_command,
@@ -27,7 +27,7 @@ constexpr AddCommand kCommands[] = {add_run_command,     add_replay_command, add
                                     add_trace_command,   add_policy_command, add_journal_command};
 
 void set_version_flag(CLI::App& app) {
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", version::version_text("batchflow-sim"));
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     set_version_flag(*command);
   }
@@ -42,14 +42,14 @@ int run(const std::vector<std::string>& words) {
   for (AddCommand add : kCommands) add(app, action);
   set_version_flag(app);
   try {
-    parse_command_line(app, words);
+    output::parse_command_line(app, words);
   } catch (const CLI::Success& asked) {
     std::ostringstream help;
     app.exit(asked, help, help);
-    write_file_atomically("-", help.str(), check_interrupted);
+    output::write_file_atomically("-", help.str(), output::check_interrupted);
     return 0;
   } catch (const CLI::Error& error) {
-    say(usage_error(app, error, words));
+    output::say(output::usage_error(app, error, words));
     return kBadInput;
   }
   return action();
@@ -60,20 +60,20 @@ int run_and_report(const std::vector<std::string>& words) {
   try {
     return run(words);
   } catch (const ConfigError& error) {
-    say("batchflow-sim: " + std::string(error.what()));
+    output::say("batchflow-sim: " + std::string(error.what()));
     return kBadInput;
-  } catch (const Interrupted&) {
-    say("batchflow-sim: interrupted");
+  } catch (const output::Interrupted&) {
+    output::say("batchflow-sim: interrupted");
     return kInterrupted;
-  } catch (const OutputError& error) {
-    if (error.error() == EPIPE) die_of_broken_pipe();
-    say("batchflow-sim: " + std::string(error.what()));
+  } catch (const output::OutputError& error) {
+    if (error.error() == EPIPE) output::die_of_broken_pipe();
+    output::say("batchflow-sim: " + std::string(error.what()));
     return kFailed;
   } catch (const std::bad_alloc&) {
-    say("batchflow-sim: not enough memory; use fewer --threads or a smaller trace");
+    output::say("batchflow-sim: not enough memory; use fewer --threads or a smaller trace");
     return kBadInput;
   } catch (const std::exception& error) {
-    say("batchflow-sim: " + std::string(error.what()));
+    output::say("batchflow-sim: " + std::string(error.what()));
     return kFailed;
   }
 }
@@ -82,7 +82,7 @@ int run_and_report(const std::vector<std::string>& words) {
 }  // namespace batchflow::sim
 
 int main(int argc, char** argv) {
-  batchflow::open_standard_streams();
-  batchflow::catch_signals();
+  batchflow::output::open_standard_streams();
+  batchflow::output::catch_signals();
   return batchflow::sim::run_and_report({argv + (argc > 0), argv + argc});
 }

@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "configs/reader/packed_runs.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/packed_runs.h"
+#include "programs/output/terminal.h"
 #include "sim/run_report.h"
 
 namespace batchflow::sim {
@@ -25,11 +25,12 @@ std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
   SimulateOptions how = settings.how;
   how.goes_on = report;
   const bool is_whole = !planned.complete;
-  const Scenario completed = is_whole ? Scenario{} : planned.complete(planned.scenario);
-  RunResult run = simulate(is_whole ? planned.scenario : completed, how);
+  const input::Scenario completed =
+      is_whole ? input::Scenario{} : planned.complete(planned.scenario);
+  output::RunResult run = simulate(is_whole ? planned.scenario : completed, how);
   run.label = planned.label;
   if (!settings.series) run.series.clear();  // no report draws it
-  return pack_run(run);
+  return output::pack_run(run);
 }
 
 }  // namespace
@@ -38,12 +39,13 @@ std::size_t RunSettings::processes() const {
   return at_once > 0 ? at_once : std::max(1u, std::thread::hardware_concurrency());
 }
 
-std::optional<RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome) {
+std::optional<output::RunResult> result_of(const PlannedRun& planned,
+                                           ForkedRuns::Outcome& outcome) {
   if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
-  if (!outcome.unwritten.empty()) throw OutputError(outcome.unwritten, 0);
-  if (outcome.done) return unpack_run(std::exchange(outcome.text, {}));
+  if (!outcome.unwritten.empty()) throw output::OutputError(outcome.unwritten, 0);
+  if (outcome.done) return output::unpack_run(std::exchange(outcome.text, {}));
   if (outcome.failure.empty()) return std::nullopt;
-  RunResult run;
+  output::RunResult run;
   run.label = planned.label;
   run.scenario = planned.scenario.name;
   run.seed = planned.scenario.seed;
@@ -55,17 +57,18 @@ std::string simulated_text(double simulated_s) {
   return fmt::format("{} simulated", time_text(simulated_s));
 }
 
-std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
-                                              const RunSettings& settings) {
+std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
+                                                      const RunSettings& settings) {
   std::vector<ForkedRuns::Work> works;
   for (const PlannedRun& one : planned) {
     works.push_back([&](const ForkedRuns::ReportProgress& report) {
       return simulate_one(one, settings, report);
     });
   }
-  ProgressBar bar(!settings.label.empty() ? settings.label
-                  : planned.size() == 1   ? "simulating"
-                                          : fmt::format("simulating {} runs", planned.size()));
+  output::ProgressBar bar(!settings.label.empty() ? settings.label
+                          : planned.size() == 1
+                              ? "simulating"
+                              : fmt::format("simulating {} runs", planned.size()));
   const auto began = std::chrono::steady_clock::now();
   const auto beside = [&](const RunProgress& progress) {
     const double spent_s =
@@ -79,7 +82,7 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
     }
     return text;
   };
-  std::vector<std::optional<RunResult>> results(planned.size());
+  std::vector<std::optional<output::RunResult>> results(planned.size());
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.processes()),
       [&](const RunProgress& progress) { bar.show(progress.done, beside(progress)); },
@@ -90,26 +93,27 @@ std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& pla
   return results;
 }
 
-std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results) {
-  std::vector<RunResult> runs;
-  for (std::optional<RunResult>& result : results) {
+std::vector<output::RunResult> begun(std::vector<std::optional<output::RunResult>> results) {
+  std::vector<output::RunResult> runs;
+  for (std::optional<output::RunResult>& result : results) {
     if (result) runs.push_back(std::move(*result));
   }
   return runs;
 }
 
-bool has_failed(const RunResult& run) {
+bool has_failed(const output::RunResult& run) {
   return !run.failure.empty() ||
          std::any_of(run.jobs.begin(), run.jobs.end(),
-                     [](const JobResult& job) { return !job.refusal.empty(); });
+                     [](const output::JobResult& job) { return !job.refusal.empty(); });
 }
 
-int exit_code(const std::vector<RunResult>& runs, std::size_t asked) {
-  const bool interrupted =
-      std::any_of(runs.begin(), runs.end(), [](const RunResult& run) { return run.interrupted; });
+int exit_code(const std::vector<output::RunResult>& runs, std::size_t asked) {
+  const bool interrupted = std::any_of(
+      runs.begin(), runs.end(), [](const output::RunResult& run) { return run.interrupted; });
   if (runs.size() < asked || interrupted) {
-    say(runs.empty() ? "batchflow-sim: interrupted before there were results"
-                     : "batchflow-sim: interrupted; what is written are the results so far");
+    output::say(runs.empty()
+                    ? "batchflow-sim: interrupted before there were results"
+                    : "batchflow-sim: interrupted; what is written are the results so far");
     return kInterrupted;
   }
   return std::any_of(runs.begin(), runs.end(), has_failed) ? kFailed : 0;

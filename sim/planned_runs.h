@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
+#include "programs/output/results.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
 
@@ -16,9 +16,9 @@ namespace batchflow::sim {
 
 struct PlannedRun {
   std::string label;
-  Scenario scenario;
+  input::Scenario scenario;
   // Adds what is too large to be kept for all runs at once; called in the process of the run.
-  std::function<Scenario(Scenario)> complete = {};
+  std::function<input::Scenario(input::Scenario)> complete = {};
 };
 
 struct RunSettings {
@@ -29,28 +29,28 @@ struct RunSettings {
   // The progress in words, beside the bar.
   std::function<std::string(const RunProgress&)> clock = {};
   // Called with each result as it comes, and its index.
-  std::function<void(std::size_t, const RunResult&)> finished = {};
+  std::function<void(std::size_t, const output::RunResult&)> finished = {};
 
   std::size_t processes() const;  // at once
 };
 
 // By index; none for a run that an interrupt kept from beginning. Throws ConfigError.
-std::vector<std::optional<RunResult>> run_all(const std::vector<PlannedRun>& planned,
-                                              const RunSettings& settings);
+std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
+                                                      const RunSettings& settings);
 
 // Takes the result of a run out of its outcome, which loses its text; none if the run was not
 // begun. Throws ConfigError for bad input.
-std::optional<RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome);
+std::optional<output::RunResult> result_of(const PlannedRun& planned, ForkedRuns::Outcome& outcome);
 
 std::string simulated_text(double simulated_s);  // beside a bar
 
 // All runs that were done or begun, in order.
-std::vector<RunResult> begun(std::vector<std::optional<RunResult>> results);
+std::vector<output::RunResult> begun(std::vector<std::optional<output::RunResult>> results);
 
 // Whether a run failed, or refused one of its jobs.
-bool has_failed(const RunResult& run);
+bool has_failed(const output::RunResult& run);
 
 // 0 done, 1 a run failed, 130 interrupted, which it prints.
-int exit_code(const std::vector<RunResult>& runs, std::size_t asked);
+int exit_code(const std::vector<output::RunResult>& runs, std::size_t asked);
 
 }  // namespace batchflow::sim

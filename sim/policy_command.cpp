@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "configs/reader/output_flags.h"
 #include "policies/registry.h"
+#include "programs/output/output_flags.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
 
@@ -11,10 +11,11 @@ namespace {
 
 struct Options {
   std::string name;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
-int answer(const OutputFlags& outputs, const std::string& text, const Named& named) {
+int answer(const output::OutputFlags& outputs, const std::string& text,
+           const policies::Named& named) {
   outputs.check();
   if (outputs.wanted("json")) {
     outputs.write("json", policies_json(named));
@@ -25,20 +26,20 @@ int answer(const OutputFlags& outputs, const std::string& text, const Named& nam
 }
 
 int list_policies(const Options& options) {
-  const auto entries = policy_list().entries();
-  Named all{{entries.begin(), entries.end()}, {}};
-  for (const Preset& preset : presets()) all.presets.push_back(&preset);
-  return answer(options.outputs, describe_policies(policy_list()), all);
+  const auto entries = policies::policy_list().entries();
+  policies::Named all{{entries.begin(), entries.end()}, {}};
+  for (const engine::Preset& preset : engine::presets()) all.presets.push_back(&preset);
+  return answer(options.outputs, policies::describe_policies(policies::policy_list()), all);
 }
 
 int show_policy(const Options& options) {
-  const Named named = find_named(policy_list(), options.name);
+  const policies::Named named = policies::find_named(policies::policy_list(), options.name);
   std::string text;
   const auto add = [&](const std::string& description) {
     text += (text.empty() ? "" : "\n") + description;
   };
-  for (const PolicyEntry* entry : named.policies) add(describe_policy(*entry));
-  for (const Preset* preset : named.presets) add(describe_preset(*preset));
+  for (const engine::PolicyEntry* entry : named.policies) add(policies::describe_policy(*entry));
+  for (const engine::Preset* preset : named.presets) add(policies::describe_preset(*preset));
   return answer(options.outputs, text, named);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/share.h"
+#include "core/engine/share.h"
 
 namespace batchflow::sim {
 namespace {
@@ -15,8 +15,8 @@ double ratio(std::uint64_t part, std::uint64_t whole) {
 
 // The loop itself, compiled once for each way of knowing a size.
 template <class SizeOf>
-void replay_range(Share& share, const AccessTrace& trace, std::size_t begin, std::size_t end,
-                  SizeOf size_of, std::vector<ItemId>& evicted) {
+void replay_range(engine::Share& share, const traces::AccessTrace& trace, std::size_t begin,
+                  std::size_t end, SizeOf size_of, std::vector<ItemId>& evicted) {
   for (std::size_t i = begin; i < end; ++i) {
     evicted.clear();
     share.access({ItemId(trace.items[i]), size_of(i), trace.next_use(i)}, evicted);
@@ -32,12 +32,13 @@ double ReplayCounts::byte_miss_ratio() const {
   return ratio(bytes_missed, bytes_requested);
 }
 
-ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
-                                  Bytes capacity, const ReplayOptions& options) {
-  const EvictionContext context{trace.distinct_items(), capacity, trace_policy_random(options.seed),
-                                policy.parameters};
-  Share share(trace.distinct_items(), capacity,
-              std::get<MakeEviction>(policy.entry->make)(context));
+ReplayCounts replay_through_share(const traces::AccessTrace& trace,
+                                  const engine::PolicyChoice& policy, Bytes capacity,
+                                  const AccessReplayOptions& options) {
+  const engine::EvictionContext context{trace.distinct_items(), capacity,
+                                        trace_policy_random(options.seed), policy.parameters};
+  engine::Share share(trace.distinct_items(), capacity,
+                      std::get<engine::MakeEviction>(policy.entry->make)(context));
   std::vector<ItemId> evicted;
   for (std::size_t begin = 0; begin < trace.requests();) {
     const std::size_t end = std::min(begin + kRequestsPerReport, trace.requests());
@@ -51,7 +52,7 @@ ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& 
     if (options.progress) options.progress(end - begin);
     begin = end;
   }
-  const ShareCounters& counted = share.counters();
+  const engine::ShareCounters& counted = share.counters();
   return {counted.hits + counted.misses, counted.misses,    counted.slots_requested,
           counted.slots_missed,          counted.evictions, counted.refused};
 }

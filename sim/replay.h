@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "traces/access_trace.h"
 
 namespace batchflow::sim {
@@ -22,7 +22,7 @@ struct ReplayCounts {
   friend bool operator==(const ReplayCounts&, const ReplayCounts&) = default;
 };
 
-struct ReplayOptions {
+struct AccessReplayOptions {
   std::uint64_t seed = 1;  // of policies that draw
   // Called now and then with the requests replayed since the last call; may throw to end the
   // replay.
@@ -30,18 +30,21 @@ struct ReplayOptions {
 };
 
 // One slot is one unit of size: an item takes exactly its size.
-using Replayer = ReplayCounts (*)(const AccessTrace& trace, const PolicyChoice& policy,
-                                  Bytes capacity, const ReplayOptions& options);
+using Replayer = ReplayCounts (*)(const traces::AccessTrace& trace,
+                                  const engine::PolicyChoice& policy, Bytes capacity,
+                                  const AccessReplayOptions& options);
 
 // Straight through a Share, without an engine around it.
-ReplayCounts replay_through_share(const AccessTrace& trace, const PolicyChoice& policy,
-                                  Bytes capacity, const ReplayOptions& options);
+ReplayCounts replay_through_share(const traces::AccessTrace& trace,
+                                  const engine::PolicyChoice& policy, Bytes capacity,
+                                  const AccessReplayOptions& options);
 
 // Through Engine::step, as a job that lists its samples; a miss is a read that the engine commands.
 // The counts are the same, and it is many times slower: it shows that the engine's cache is the one
 // that was studied.
-ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice& policy,
-                                   Bytes capacity, const ReplayOptions& options);
+ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
+                                   const engine::PolicyChoice& policy, Bytes capacity,
+                                   const AccessReplayOptions& options);
 
 // The random numbers that both give a policy.
 Random trace_policy_random(std::uint64_t seed);

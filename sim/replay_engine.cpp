@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "core/check.h"
-#include "core/engine.h"
+#include "core/base/check.h"
+#include "core/engine/engine.h"
 #include "core/engine/memory.h"
 #include "policies/registry.h"
 #include "sim/replay.h"
@@ -21,19 +21,20 @@ constexpr std::size_t kRequestsPerReport = std::size_t{1} << 12;
 // and a count of the engine's commands. It looks at commands alone, never at the engine's counters.
 class TraceBackend {
  public:
-  TraceBackend(const AccessTrace& trace, const PolicyChoice& policy, Bytes capacity,
+  TraceBackend(const traces::AccessTrace& trace, const engine::PolicyChoice& policy, Bytes capacity,
                std::uint64_t seed)
-      : trace_(trace), engine_(config(policy, seed), policy_list(), fill(trace)) {
+      : trace_(trace), engine_(config(policy, seed), policies::policy_list(), fill(trace)) {
     const NodeId ranks[] = {kNode};
-    JobJoined join;
+    engine::JobJoined join;
     join.job = kJob;
     join.dataset = kDataset;
     join.pipeline = kPipeline;
     join.order = Order::listed;
     join.credits = 1;
     join.ranks = ranks;
-    events_ = {CatalogueKnown{kDataset, kVersion}, PipelineKnown{kPipeline, kVersion},
-               NodeJoined{kNode, 1}, CapacityChanged{{kNode, Tier::dram, 0}, capacity}, join};
+    events_ = {engine::CatalogueKnown{kDataset, kVersion},
+               engine::PipelineKnown{kPipeline, kVersion}, engine::NodeJoined{kNode, 1},
+               engine::CapacityChanged{{kNode, Tier::dram, 0}, capacity}, join};
     step();
   }
 
@@ -45,7 +46,7 @@ class TraceBackend {
     counts_.bytes_requested += size[0];
     size_ = size[0];
     delivered_ = false;
-    events_.push_back(SamplesWanted{kJob, 0, sample, next_use, size});
+    events_.push_back(engine::SamplesWanted{kJob, 0, sample, next_use, size});
     step();
     if (!delivered_) step();  // the read is done
     BF_CHECK_MSG(delivered_, "the engine did not deliver a sample that was read");
@@ -58,8 +59,8 @@ class TraceBackend {
   }
 
  private:
-  static EngineConfig config(const PolicyChoice& policy, std::uint64_t seed) {
-    EngineConfig config;
+  static engine::EngineConfig config(const engine::PolicyChoice& policy, std::uint64_t seed) {
+    engine::EngineConfig config;
     config.seed = seed;
     config.item_slot_bytes = 1;
     config.count_staging = false;  // the capacity is the cache's
@@ -68,9 +69,10 @@ class TraceBackend {
     return config;
   }
 
-  const Catalogues& fill(const AccessTrace& trace) {
-    catalogues_.add(kDataset, Catalogue::uniform("trace", kVersion, trace.distinct_items(), 1));
-    PipelineInfo as_stored;
+  const engine::Catalogues& fill(const traces::AccessTrace& trace) {
+    catalogues_.add(kDataset,
+                    engine::Catalogue::uniform("trace", kVersion, trace.distinct_items(), 1));
+    engine::PipelineInfo as_stored;
     as_stored.hash = kVersion;
     catalogues_.add(kPipeline, as_stored);
     return catalogues_;
@@ -80,28 +82,28 @@ class TraceBackend {
     now_ += Duration(1);
     orders_ = engine_.step(Instant(now_), events_);
     events_.clear();
-    for (const Command& command : orders_) {
-      if (const auto* read = std::get_if<Read>(&command)) {
+    for (const engine::Command& command : orders_) {
+      if (const auto* read = std::get_if<engine::Read>(&command)) {
         ++counts_.misses;
         counts_.bytes_missed += size_;
-        events_.push_back(ReadDone{read->request, Outcome::done, {}});
-      } else if (const auto* deliver = std::get_if<Deliver>(&command)) {
+        events_.push_back(engine::ReadDone{read->request, engine::Outcome::done, {}});
+      } else if (const auto* deliver = std::get_if<engine::Deliver>(&command)) {
         delivered_ = true;
-        events_.push_back(DeliveryDone{deliver->request, Outcome::done});
-        events_.push_back(BatchConsumed{kJob, 0, deliver->step, Duration(0)});
-        events_.push_back(SlotReleased{kJob, 0, deliver->step});
-      } else if (std::get_if<Drop>(&command)) {
+        events_.push_back(engine::DeliveryDone{deliver->request, engine::Outcome::done});
+        events_.push_back(engine::BatchConsumed{kJob, 0, deliver->step, Duration(0)});
+        events_.push_back(engine::SlotReleased{kJob, 0, deliver->step});
+      } else if (std::get_if<engine::Drop>(&command)) {
         ++counts_.evictions;
       }
     }
   }
 
-  const AccessTrace& trace_;
-  Catalogues catalogues_;
-  Engine engine_;
+  const traces::AccessTrace& trace_;
+  engine::Catalogues catalogues_;
+  engine::Engine engine_;
   Duration now_{0};
-  std::vector<Event> events_;
-  std::span<const Command> orders_;
+  std::vector<engine::Event> events_;
+  std::span<const engine::Command> orders_;
   ReplayCounts counts_;
   Bytes size_ = 0;
   bool delivered_ = false;
@@ -109,8 +111,9 @@ class TraceBackend {
 
 }  // namespace
 
-ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice& policy,
-                                   Bytes capacity, const ReplayOptions& options) {
+ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
+                                   const engine::PolicyChoice& policy, Bytes capacity,
+                                   const AccessReplayOptions& options) {
   TraceBackend backend(trace, policy, capacity, options.seed);
   for (std::size_t begin = 0; begin < trace.requests();) {
     const std::size_t end = std::min(begin + kRequestsPerReport, trace.requests());
@@ -123,11 +126,11 @@ ReplayCounts replay_through_engine(const AccessTrace& trace, const PolicyChoice&
 
 // That of the share which TraceBackend's engine makes for the trace, so that both draw alike.
 Random trace_policy_random(std::uint64_t seed) {
-  ShareSpec spec;
+  engine::ShareSpec spec;
   spec.place = {kNode, Tier::dram, 0};
-  spec.use = ShareUse::encoded;
+  spec.use = engine::ShareUse::encoded;
   spec.dataset = kDataset;
-  return policy_random(seed, spec, 0);
+  return engine::policy_random(seed, spec, 0);
 }
 
 }  // namespace batchflow::sim

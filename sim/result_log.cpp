@@ -10,8 +10,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/output.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
 
 namespace batchflow::sim {
 
@@ -19,8 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string line_of(std::size_t index, const RunResult& result) {
-  return fmt::format("{{\"run\":{},\"result\":{}}}\n", index, encode_run(result));
+std::string line_of(std::size_t index, const output::RunResult& result) {
+  return fmt::format("{{\"run\":{},\"result\":{}}}\n", index, output::encode_run(result));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ void ResultLog::read_line(const std::string& line, std::size_t number) {
     if (number > 1) {
       const std::size_t index = json.at("run");
       if (index >= results_.size()) refuse("a run that the study does not have; remove this line");
-      results_[index] = decode_run(json.at("result").dump());
+      results_[index] = output::decode_run(json.at("result").dump());
       return;
     }
     if (!json.contains("fingerprint"))
@@ -133,16 +133,17 @@ void ResultLog::write(const std::string& line) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      throw OutputError(fmt::format("{}: cannot be written: {}; make room and go on with --resume",
-                                    path_, std::strerror(errno)),
-                        errno);
+      throw output::OutputError(
+          fmt::format("{}: cannot be written: {}; make room and go on with --resume", path_,
+                      std::strerror(errno)),
+          errno);
     }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   ::fdatasync(descriptor_);
 }
 
-void ResultLog::add(std::size_t index, const RunResult& result) {
+void ResultLog::add(std::size_t index, const output::RunResult& result) {
   write(line_of(index, result));
   results_[index] = result;
 }
@@ -152,7 +153,7 @@ void ResultLog::close() {
   for (std::size_t i = 0; i < results_.size(); ++i) {
     if (results_[i]) text += line_of(i, *results_[i]);
   }
-  write_file_atomically(path_, text);
+  output::write_file_atomically(path_, text);
 }
 
 }  // namespace batchflow::sim

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
@@ -29,9 +29,9 @@ class ResultLog {
   ResultLog& operator=(const ResultLog&) = delete;
 
   // By index.
-  const std::vector<std::optional<RunResult>>& results() const { return results_; }
+  const std::vector<std::optional<output::RunResult>>& results() const { return results_; }
   // The result is on the disk before this returns. Throws OutputError.
-  void add(std::size_t index, const RunResult& result);
+  void add(std::size_t index, const output::RunResult& result);
   // All results are there.
   void close();
 
@@ -45,7 +45,7 @@ class ResultLog {
   std::string path_;
   Study study_;
   int descriptor_ = -1;
-  std::vector<std::optional<RunResult>> results_;
+  std::vector<std::optional<output::RunResult>> results_;
 };
 
 }  // namespace batchflow::sim

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 
-#include "configs/reader/output.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "policies/registry.h"
+#include "programs/input/yaml.h"
+#include "programs/output/output.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/bottlenecks.h"
 #include "sim/commands.h"
 #include "sim/planned_runs.h"
@@ -34,26 +34,26 @@ struct Options {
   std::string html;
   std::string timeline;
   std::uint64_t timeline_events = 0;  // 0: not given
-  OutputFlags outputs;
+  output::OutputFlags outputs;
   bool explain = false;
   bool bottleneck = false;
   bool gen_config = false;
 };
 
-Scenario scenario_of(const Options& options, const Variant& variant) {
-  ConfigNode tree;
-  if (!options.scenario.empty()) tree = load_scenario(options.scenario);
+input::Scenario scenario_of(const Options& options, const Variant& variant) {
+  config::ConfigNode tree;
+  if (!options.scenario.empty()) tree = input::load_scenario(options.scenario);
   const auto set = [&](const std::string& assignment) {
-    apply_override(tree, assignment);
-    resolve_names(tree);  // it may have named a cluster
+    input::apply_override(tree, assignment);
+    input::resolve_names(tree);  // it may have named a cluster
   };
   if (!options.cluster.empty()) set("cluster=" + options.cluster);
   if (!options.workload.empty()) set("workload=" + options.workload);
   apply_variant(variant, tree);
   for (const std::string& text : options.overrides) set(text);
-  if (options.seed) apply_override(tree, fmt::format("seed={}", *options.seed));
-  Scenario scenario = read_scenario(tree);
-  check_policies(policy_list(), scenario.engine.policies, tree);
+  if (options.seed) input::apply_override(tree, fmt::format("seed={}", *options.seed));
+  input::Scenario scenario = input::read_scenario(tree);
+  check_policies(policies::policy_list(), scenario.engine.policies, tree);
   if (scenario.name.empty()) {
     scenario.name = options.scenario.empty() ? options.workload : options.scenario;
   }
@@ -63,9 +63,9 @@ Scenario scenario_of(const Options& options, const Variant& variant) {
 // All scenarios are read before the first run begins.
 std::vector<PlannedRun> plan(const Options& options) {
   std::vector<PlannedRun> planned;
-  for (Variant& variant : parse_variants(policy_list(), options.policies)) {
-    check_interrupted();
-    Scenario scenario = scenario_of(options, variant);
+  for (Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
+    output::check_interrupted();
+    input::Scenario scenario = scenario_of(options, variant);
     planned.push_back({std::move(variant.label), std::move(scenario)});
   }
   const char* of_one_run = options.explain             ? "--explain"
@@ -90,14 +90,15 @@ RunSettings settings_of(const Options& options) {
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
   if (options.explain) {
     settings.how.explain = [explained](const std::string& line) {
-      std::fputs((printable(line) + "\n").c_str(), explained);
+      std::fputs((output::printable(line) + "\n").c_str(), explained);
     };
   }
   return settings;
 }
 
 // Each run again, with twice of each resource in turn; an interrupted run is left out.
-void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunResult>& runs) {
+void find_bottlenecks(const std::vector<PlannedRun>& planned,
+                      std::vector<output::RunResult>& runs) {
   if (runs.size() < planned.size()) return;
   std::vector<PlannedRun> more;
   std::vector<std::size_t> run_of;
@@ -111,7 +112,7 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned, std::vector<RunRes
   const auto results = run_all(more, {});
   for (std::size_t k = 0; k < more.size(); ++k) {
     if (!results[k] || results[k]->interrupted || has_failed(*results[k])) continue;
-    RunResult& run = runs[run_of[k]];
+    output::RunResult& run = runs[run_of[k]];
     run.bottlenecks.push_back(gain_of(more[k].label, run, *results[k]));
   }
 }
@@ -124,7 +125,7 @@ void check_outputs(const Options& options) {
     throw ConfigError("--timeline-events needs a timeline; add --timeline FILE");
   }
   for (const std::string& path : {options.html, options.timeline, options.journal}) {
-    if (!path.empty()) require_writable(path);
+    if (!path.empty()) output::require_writable(path);
   }
   std::vector<Named> taken = {{"SCENARIO", options.scenario},
                               {"--json", options.outputs.path("json")},
@@ -133,7 +134,7 @@ void check_outputs(const Options& options) {
                            Named{"--journal", options.journal}}) {
     if (one.second.empty()) continue;
     for (const auto& [flag, path] : taken) {
-      if (path.empty() || !same_file(one.second, path)) continue;
+      if (path.empty() || !output::same_file(one.second, path)) continue;
       throw ConfigError(
           fmt::format("{} and {} cannot both be {}; name another file", flag, one.first, path));
     }
@@ -143,7 +144,7 @@ void check_outputs(const Options& options) {
 
 int run_run(const Options& options) {
   if (options.gen_config) {
-    write_file_atomically("-", scenario_template(), check_interrupted);
+    output::write_file_atomically("-", input::scenario_template(), output::check_interrupted);
     return 0;
   }
   if (options.scenario.empty() && options.workload.empty()) {
@@ -153,17 +154,17 @@ int run_run(const Options& options) {
   }
   check_outputs(options);
   const std::vector<PlannedRun> planned = plan(options);
-  std::vector<RunResult> runs = begun(run_all(planned, settings_of(options)));
+  std::vector<output::RunResult> runs = begun(run_all(planned, settings_of(options)));
   if (runs.empty()) return exit_code(runs, planned.size());
   if (options.bottleneck) find_bottlenecks(planned, runs);
   if (options.outputs.wanted("json")) {
-    options.outputs.write("json", results_json(runs, "run", BATCHFLOW_VERSION));
+    options.outputs.write("json", output::results_json(runs, "run", BATCHFLOW_VERSION));
   }
-  if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
+  if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", output::jobs_csv(runs));
   if (!options.html.empty()) {
-    write_file_atomically(options.html,
-                          run_html(runs, options.bottleneck ? bottlenecks_html(runs) : ""),
-                          check_interrupted);
+    output::write_file_atomically(options.html,
+                                  run_html(runs, options.bottleneck ? bottlenecks_html(runs) : ""),
+                                  output::check_interrupted);
   }
   options.outputs.write_text(run_table(runs) + bottleneck_table(runs));
   return exit_code(runs, planned.size());
@@ -173,15 +174,15 @@ int run_check(const Options& options) {
   if (options.scenario.empty() && options.workload.empty()) {
     throw ConfigError("check: no scenario; write its name or path, or --cluster and --workload");
   }
-  const Scenario scenario = scenario_of(options, {});
+  const input::Scenario scenario = scenario_of(options, {});
   std::uint64_t samples = 0;
-  for (const DatasetModel& dataset : scenario.datasets) samples += dataset.samples;
-  write_file_atomically(
+  for (const input::DatasetModel& dataset : scenario.datasets) samples += dataset.samples;
+  output::write_file_atomically(
       "-",
       fmt::format("{}: {} nodes with {} GPUs, {} datasets of {} samples, {} jobs: nothing wrong\n",
-                  printable(scenario.name), scenario.cluster.nodes.size(), scenario.cluster.gpus(),
-                  scenario.datasets.size(), samples, scenario.jobs.size()),
-      check_interrupted);
+                  output::printable(scenario.name), scenario.cluster.nodes.size(),
+                  scenario.cluster.gpus(), scenario.datasets.size(), samples, scenario.jobs.size()),
+      output::check_interrupted);
   return 0;
 }
 

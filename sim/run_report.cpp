@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/fixed_policies.h"
 #include "sim/sizes.h"
 
@@ -16,14 +16,14 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-std::string runs_table(std::span<const RunResult> runs) {
+std::string runs_table(std::span<const output::RunResult> runs) {
   const bool compared = runs.size() > 1;
   Row head{compared ? "run" : "scenario", "makespan", "samples/s"};
   if (compared) head.push_back("x");
   head.insert(head.end(), {"stall", "AU", "hits", "from storage", "prepared", "repeats"});
   std::vector<Row> rows{head};
-  for (const RunResult& run : runs) {
-    const Aggregate& sum = run.aggregate;
+  for (const output::RunResult& run : runs) {
+    const output::Aggregate& sum = run.aggregate;
     Row row{run_name(run), time_text(run.makespan_s), rate_text(sum.samples_per_s)};
     if (compared) {
       const double first = runs.front().aggregate.samples_per_s;
@@ -37,16 +37,16 @@ std::string runs_table(std::span<const RunResult> runs) {
   return aligned(rows);
 }
 
-std::string jobs_table(const RunResult& run) {
+std::string jobs_table(const output::RunResult& run) {
   constexpr std::size_t kJobsMost = 40;
   std::vector<Row> rows{{"job", "state", "ranks", "epochs", "samples", "time", "compute", "stall",
                          "idle", "samples/s", "AU"}};
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     if (rows.size() > kJobsMost) break;
-    rows.push_back({printable(job.name), job.state, count_text(job.ranks), count_text(job.epochs),
-                    count_text(job.samples), time_text(job.time_s), time_text(job.compute_s),
-                    time_text(job.stall_s), time_text(job.idle_s), rate_text(job.samples_per_s),
-                    percent(job.au)});
+    rows.push_back({output::printable(job.name), job.state, count_text(job.ranks),
+                    count_text(job.epochs), count_text(job.samples), time_text(job.time_s),
+                    time_text(job.compute_s), time_text(job.stall_s), time_text(job.idle_s),
+                    rate_text(job.samples_per_s), percent(job.au)});
   }
   std::string text = aligned(rows);
   if (run.jobs.size() > kJobsMost) {
@@ -56,10 +56,10 @@ std::string jobs_table(const RunResult& run) {
   return text;
 }
 
-std::string faults_table(const RunResult& run) {
+std::string faults_table(const output::RunResult& run) {
   std::vector<Row> rows{{"fault", "of", "from", "until", "met"}};
-  for (const FaultResult& fault : run.faults) {
-    Row row{fault.kind, printable(fault.target)};
+  for (const output::FaultResult& fault : run.faults) {
+    Row row{fault.kind, output::printable(fault.target)};
     if (fault.struck) {
       row.insert(row.end(), {time_text(*fault.from_s), time_text(*fault.until_s)});
     } else {
@@ -73,7 +73,7 @@ std::string faults_table(const RunResult& run) {
 
 constexpr std::size_t kRefusedShown = 10;
 
-std::string remarks(const RunResult& run) {
+std::string remarks(const output::RunResult& run) {
   const std::string name = run_name(run);
   std::string text;
   if (run.interrupted) {
@@ -81,12 +81,14 @@ std::string remarks(const RunResult& run) {
         fmt::format("{}: interrupted after {} of simulated time; these are its results so far\n",
                     name, time_text(run.makespan_s));
   }
-  if (!run.failure.empty()) text += fmt::format("{}: failed: {}\n", name, printable(run.failure));
-  if (!run.remark.empty()) text += fmt::format("{}: {}\n", name, printable(run.remark));
+  if (!run.failure.empty())
+    text += fmt::format("{}: failed: {}\n", name, output::printable(run.failure));
+  if (!run.remark.empty()) text += fmt::format("{}: {}\n", name, output::printable(run.remark));
   std::size_t refused = 0;
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     if (job.refusal.empty() || ++refused > kRefusedShown) continue;
-    text += fmt::format("{}: job {} was refused: {}\n", name, printable(job.name), job.refusal);
+    text +=
+        fmt::format("{}: job {} was refused: {}\n", name, output::printable(job.name), job.refusal);
   }
   if (refused > kRefusedShown) {
     text += fmt::format("{}: {} more jobs were refused; --json and --jobs-csv say why\n", name,
@@ -126,8 +128,8 @@ std::string rate_text(double per_s) {
                        : fmt::format("{:.1f}", per_s);
 }
 
-std::string run_name(const RunResult& run) {
-  return printable(run.label.empty() ? run.scenario : run.label);
+std::string run_name(const output::RunResult& run) {
+  return output::printable(run.label.empty() ? run.scenario : run.label);
 }
 
 std::string time_text(double seconds) {
@@ -139,15 +141,15 @@ std::string time_text(double seconds) {
   return fmt::format("{:.2f} d", seconds / 86400);
 }
 
-std::string run_table(std::span<const RunResult> runs) {
+std::string run_table(std::span<const output::RunResult> runs) {
   std::string text = runs_table(runs);
   if (runs.size() == 1) {
     text += "\n" + jobs_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
   text += "\n" + fixed_policies_line(runs);
-  for (const RunResult& run : runs) text += remarks(run);
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) text += remarks(run);
+  for (const output::RunResult& run : runs) {
     text += fmt::format("{}: seed {}, digest {}, simulated in {}\n", run_name(run), run.seed,
                         run.digest, time_text(run.wall_s));
   }

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
-std::string run_table(std::span<const RunResult> runs);
+std::string run_table(std::span<const output::RunResult> runs);
 
 // The name of a run among others.
-std::string run_name(const RunResult& run);
+std::string run_name(const output::RunResult& run);
 
 // The first column is aligned to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);

@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "configs/reader/results.h"
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
+#include "programs/output/results.h"
 #include "sim/run_progress.h"
 
 namespace batchflow::sim {
@@ -30,7 +30,7 @@ struct SimulateOptions {
 };
 
 // Throws ConfigError for a scenario that cannot be simulated.
-RunResult simulate(const Scenario& scenario, const SimulateOptions& options);
+output::RunResult simulate(const input::Scenario& scenario, const SimulateOptions& options);
 
 // A run that can be halted and go on in several processes: what-ifs with one beginning.
 class Simulation {
@@ -41,12 +41,12 @@ class Simulation {
   // From now on policies, settings that the engine can change, the rate of the store, cores and
   // caches are those of `to`, which is the same in all else. REQUIRES: the store has a rate in
   // both.
-  virtual void change_to(const Scenario& to) = 0;
+  virtual void change_to(const input::Scenario& to) = 0;
   // Runs to the end.
-  virtual RunResult run() = 0;
+  virtual output::RunResult run() = 0;
 };
 // Throws ConfigError, as simulate().
-std::unique_ptr<Simulation> start_simulation(const Scenario& scenario,
+std::unique_ptr<Simulation> start_simulation(const input::Scenario& scenario,
                                              const SimulateOptions& options);
 
 // Whether this program was built with a simulated world.

@@ -1,5 +1,5 @@
 // Stands in for sim/world where SimGrid is not installed.
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "sim/simulate.h"
 
 namespace batchflow::sim {
@@ -8,13 +8,13 @@ bool can_simulate() {
   return false;
 }
 
-std::unique_ptr<Simulation> start_simulation(const Scenario&, const SimulateOptions&) {
+std::unique_ptr<Simulation> start_simulation(const input::Scenario&, const SimulateOptions&) {
   throw ConfigError(
       "this batchflow-sim was built without SimGrid and cannot run scenarios; install it with: "
       "apt-get install libsimgrid-dev, and build again (./dev build does both)");
 }
 
-RunResult simulate(const Scenario& scenario, const SimulateOptions& options) {
+output::RunResult simulate(const input::Scenario& scenario, const SimulateOptions& options) {
   return start_simulation(scenario, options)->run();
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
 namespace batchflow::sim {
 namespace {

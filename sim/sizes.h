@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/config_value.h"
-#include "core/types.h"
+#include "core/base/config_value.h"
+#include "core/base/types.h"
 
 namespace batchflow::sim {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace batchflow::sim {
 

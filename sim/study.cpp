@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 #include "policies/registry.h"
+#include "programs/input/yaml.h"
 #include "sim/figures.h"
 #include "sim/variants.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kRunsMost = 100'000;
 
-using Assignment = std::pair<std::string, ConfigNode>;  // path, value
+using Assignment = std::pair<std::string, config::ConfigNode>;  // path, value
 using Assignments = std::vector<Assignment>;
 
 struct Study {
@@ -27,7 +27,7 @@ struct Study {
   std::string scenario;  // a path, or a name
   std::vector<Variant> variants;
   Assignments set;
-  std::vector<std::pair<std::string, std::vector<ConfigNode>>> grid;
+  std::vector<std::pair<std::string, std::vector<config::ConfigNode>>> grid;
   std::vector<Assignments> list;
   std::size_t seeds = 1;
   std::uint64_t seed = 0;  // 0: that of the scenario
@@ -36,20 +36,20 @@ struct Study {
   Duration warm_at{0};
 };
 
-std::string text_of(const ConfigNode& node) {
+std::string text_of(const config::ConfigNode& node) {
   std::string text;
   switch (node.kind) {
-    case ConfigNode::Kind::empty:
+    case config::ConfigNode::Kind::empty:
       return "";
-    case ConfigNode::Kind::scalar:
+    case config::ConfigNode::Kind::scalar:
       return node.scalar;
-    case ConfigNode::Kind::list:
-      for (const ConfigNode& one : node.list) {
+    case config::ConfigNode::Kind::list:
+      for (const config::ConfigNode& one : node.list) {
         text += (text.empty() ? "" : ", ") + text_of(one);
       }
       return "[" + text + "]";
-    case ConfigNode::Kind::map:
-      for (const ConfigEntry& entry : node.map) {
+    case config::ConfigNode::Kind::map:
+      for (const config::ConfigEntry& entry : node.map) {
         text += (text.empty() ? "" : ", ") + entry.key + ": " + text_of(entry.value);
       }
       return "{" + text + "}";
@@ -57,33 +57,33 @@ std::string text_of(const ConfigNode& node) {
   return text;
 }
 
-[[noreturn]] void refuse(const ConfigNode& node, const std::string& what) {
+[[noreturn]] void refuse(const config::ConfigNode& node, const std::string& what) {
   throw ConfigError(node.place.text() + ": " + what);
 }
 
 // Paths and their values: a map with keys that only the scenario knows.
-Assignments assignments(const ConfigNode& node, const std::string& key) {
-  if (node.kind == ConfigNode::Kind::empty) return {};
-  if (node.kind != ConfigNode::Kind::map) {
+Assignments assignments(const config::ConfigNode& node, const std::string& key) {
+  if (node.kind == config::ConfigNode::Kind::empty) return {};
+  if (node.kind != config::ConfigNode::Kind::map) {
     refuse(node, fmt::format("key '{}': not settings; write `path.to.key: value` lines", key));
   }
   Assignments result;
-  for (const ConfigEntry& entry : node.map) result.emplace_back(entry.key, entry.value);
+  for (const config::ConfigEntry& entry : node.map) result.emplace_back(entry.key, entry.value);
   return result;
 }
 
-void read_grid(const ConfigNode& tree, Study& study) {
-  const ConfigNode* node = tree.find("grid");
+void read_grid(const config::ConfigNode& tree, Study& study) {
+  const config::ConfigNode* node = tree.find("grid");
   if (node == nullptr) return;
   for (auto& [path, values] : assignments(*node, "grid")) {
-    if (values.kind != ConfigNode::Kind::list || values.list.empty()) {
+    if (values.kind != config::ConfigNode::Kind::list || values.list.empty()) {
       refuse(values, fmt::format("key 'grid.{}': not a list of values; write [1gb, 2gb]", path));
     }
     for (auto value = values.list.begin(); value != values.list.end(); ++value) {
       const std::string text = text_of(*value);
-      const bool twice = std::any_of(values.list.begin(), value, [&](const ConfigNode& other) {
-        return text_of(other) == text;
-      });
+      const bool twice =
+          std::any_of(values.list.begin(), value,
+                      [&](const config::ConfigNode& other) { return text_of(other) == text; });
       if (twice) {
         refuse(*value,
                fmt::format("key 'grid.{}': {} stands there twice; leave one out", path, text));
@@ -93,16 +93,16 @@ void read_grid(const ConfigNode& tree, Study& study) {
   }
 }
 
-void read_list(const ConfigNode& tree, Study& study) {
-  const ConfigNode* node = tree.find("list");
-  if (node == nullptr || node->kind == ConfigNode::Kind::empty) return;
+void read_list(const config::ConfigNode& tree, Study& study) {
+  const config::ConfigNode* node = tree.find("list");
+  if (node == nullptr || node->kind == config::ConfigNode::Kind::empty) return;
   if (!study.grid.empty()) {
     refuse(*node, "key 'list': there is a grid too; keep one of them");
   }
-  if (node->kind != ConfigNode::Kind::list) {
+  if (node->kind != config::ConfigNode::Kind::list) {
     refuse(*node, "key 'list': not a list; write `- {path.to.key: value}` lines");
   }
-  for (const ConfigNode& one : node->list) {
+  for (const config::ConfigNode& one : node->list) {
     study.list.push_back(assignments(one, "list"));
     const Assignments& first = study.list.front();
     const Assignments& last = study.list.back();
@@ -122,9 +122,9 @@ void read_list(const ConfigNode& tree, Study& study) {
 }
 
 Study read_study(const std::string& path) {
-  const ConfigNode tree = read_yaml_file(path);
+  const config::ConfigNode tree = input::read_yaml_file(path);
   Study study;
-  read_config(tree, [&](ConfigSection& section) {
+  config::read_config(tree, [&](config::ConfigSection& section) {
     const std::string kind = section.text("kind", "study");
     if (kind != "study") {
       section.refuse("kind", fmt::format("this is a {}", kind), "name a file of kind: study");
@@ -132,9 +132,9 @@ Study read_study(const std::string& path) {
     study.name = section.text("name", std::filesystem::path(path).stem().string());
     study.about = section.text("about", "");
     section.require("scenario", "the name or path of a scenario");
-    study.scenario = find_config(section.text("scenario", ""), "scenarios", path);
+    study.scenario = input::find_config(section.text("scenario", ""), "scenarios", path);
     try {
-      study.variants = parse_variants(policy_list(), section.texts("policies"));
+      study.variants = parse_variants(policies::policy_list(), section.texts("policies"));
     } catch (const ConfigError& error) {
       throw ConfigError(
           fmt::format("{}: key 'policies': {}", tree.find("policies")->place.text(), error.what()));
@@ -149,7 +149,7 @@ Study read_study(const std::string& path) {
         section.refuse("figures", error.what(), "see the table in the user guide");
       }
     }
-    section.section("warm_start", [&](ConfigSection& warm) {
+    section.section("warm_start", [&](config::ConfigSection& warm) {
       warm.require("at", "the simulated time until which all runs of a seed are the same, as 600s");
       study.warm = true;
       study.warm_at = warm.duration("at", Duration(0), Duration(1));
@@ -157,7 +157,7 @@ Study read_study(const std::string& path) {
     for (const char* key : {"set", "grid", "list"}) section.has(key);
   });
   if (study.figures.empty()) study.figures = {"samples_per_s", "stall_fraction"};
-  if (const ConfigNode* set = tree.find("set")) study.set = assignments(*set, "set");
+  if (const config::ConfigNode* set = tree.find("set")) study.set = assignments(*set, "set");
   read_grid(tree, study);
   read_list(tree, study);
   return study;
@@ -189,7 +189,7 @@ std::vector<Point> points_of(const Study& study, StudyPlan& plan) {
   };
   for (const auto& [path, values] : study.grid) {
     StudyAxis axis{path, {}};
-    for (const ConfigNode& value : values) axis.values.push_back(text_of(value));
+    for (const config::ConfigNode& value : values) axis.values.push_back(text_of(value));
     plan.axes.push_back(std::move(axis));
     cross(values.size(), [&, &name = path, &all = values](std::size_t i, Point& point) {
       point.set.emplace_back(name, all[i]);
@@ -235,8 +235,9 @@ std::string label_of(const StudyPlan& plan, const Point& point) {
   return label;
 }
 
-ConfigNode tree_of(const Study& study, const ConfigNode& scenario, const Point& point) {
-  ConfigNode tree = scenario;
+config::ConfigNode tree_of(const Study& study, const config::ConfigNode& scenario,
+                           const Point& point) {
+  config::ConfigNode tree = scenario;
   apply_variant(point.variant, tree);
   for (const Assignments* all : {&study.set, &point.set}) {
     for (const auto& [path, value] : *all) tree.set(path, value);
@@ -256,7 +257,7 @@ bool can_change(const std::string& path) {
          std::find(std::begin(paths), std::end(paths), path) != std::end(paths);
 }
 
-void check_warm(const Point& point, const Scenario& beginning, const Scenario& then) {
+void check_warm(const Point& point, const input::Scenario& beginning, const input::Scenario& then) {
   for (const auto& [path, value] : point.set) {
     if (!can_change(path)) {
       refuse(value, fmt::format("key '{}': cannot change in the middle of a run; leave out "
@@ -264,7 +265,7 @@ void check_warm(const Point& point, const Scenario& beginning, const Scenario& t
                                 "store, cores or caches",
                                 path));
     }
-    const EngineConfig& engine = beginning.engine;
+    const engine::EngineConfig& engine = beginning.engine;
     if (path.ends_with(".cores") &&
         (engine.policies.scaling != "static" || engine.workers_per_rank > 0)) {
       refuse(value, fmt::format("key '{}': in the middle of a run cores can change with "
@@ -292,15 +293,15 @@ Digest digest_of(const std::string& text, Digest before) {
   return before;
 }
 
-Scenario scenario_of(const Study& study, const ConfigNode& tree) {
-  Scenario scenario = read_scenario(tree);
-  check_policies(policy_list(), scenario.engine.policies, tree);
+input::Scenario scenario_of(const Study& study, const config::ConfigNode& tree) {
+  input::Scenario scenario = input::read_scenario(tree);
+  check_policies(policies::policy_list(), scenario.engine.policies, tree);
   if (scenario.name.empty()) scenario.name = study.scenario;
   return scenario;
 }
 
 // The random numbers of policies follow the seed of the scenario, unless they were given a seed.
-Scenario with_seed(Scenario scenario, const Study& study, std::size_t index) {
+input::Scenario with_seed(input::Scenario scenario, const Study& study, std::size_t index) {
   const bool follows = scenario.engine.seed == scenario.seed;
   scenario.seed = (study.seed != 0 ? study.seed : scenario.seed) + index;
   if (follows) scenario.engine.seed = scenario.seed;
@@ -310,7 +311,7 @@ Scenario with_seed(Scenario scenario, const Study& study, std::size_t index) {
 }  // namespace
 
 StudyPlan plan_study(const std::string& name_or_path) {
-  const Study study = read_study(find_config(name_or_path, "studies"));
+  const Study study = read_study(input::find_config(name_or_path, "studies"));
   StudyPlan plan;
   plan.name = study.name;
   plan.about = study.about;
@@ -321,18 +322,18 @@ StudyPlan plan_study(const std::string& name_or_path) {
     throw ConfigError(fmt::format("{}: {} runs, and {} are allowed; vary less", name_or_path,
                                   points.size() * study.seeds, kRunsMost));
   }
-  const ConfigNode base = load_scenario(study.scenario);
+  const config::ConfigNode base = input::load_scenario(study.scenario);
   Digest digest = hash(digest_of(study.name, 0), study.warm_at.count());
   if (study.warm) {
     plan.warm_until = Instant(study.warm_at);
-    Scenario beginning = scenario_of(study, tree_of(study, base, {}));
+    input::Scenario beginning = scenario_of(study, tree_of(study, base, {}));
     for (std::size_t i = 0; i < study.seeds; ++i) {
       plan.beginnings.push_back(with_seed(beginning, study, i));
     }
   }
   for (const Point& point : points) {
-    const ConfigNode tree = tree_of(study, base, point);
-    const Scenario scenario = scenario_of(study, tree);
+    const config::ConfigNode tree = tree_of(study, base, point);
+    const input::Scenario scenario = scenario_of(study, tree);
     if (study.warm) check_warm(point, plan.beginnings.front(), scenario);
     digest = digest_of(text_of(tree), hash(digest, study.seeds, study.seed));
     plan.points.push_back(point.indices);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/config.h"
+#include "programs/config/config.h"
 #include "sim/planned_runs.h"
 
 namespace batchflow::sim {
@@ -30,7 +30,7 @@ struct StudyPlan {
   std::vector<std::string> figures;  // that tables and plots show
   std::string fingerprint;           // a hash of all that the results depend on
   // With `warm_start`, by seed: the common beginning of all runs of that seed.
-  std::vector<Scenario> beginnings;
+  std::vector<input::Scenario> beginnings;
   Instant warm_until{};
 
   std::size_t point_of(std::size_t run) const { return run / seeds; }

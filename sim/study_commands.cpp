@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "configs/reader/output.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/branched_runs.h"
 #include "sim/commands.h"
 #include "sim/compare.h"
@@ -28,13 +28,13 @@ struct SweepOptions {
   std::uint64_t at_once = 0;
   bool resume = false;
   bool gen_config = false;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 struct CompareOptions {
   std::string a;
   std::string b;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 // The runs of `plan` with these indices, by their seeds, each with its beginning.
@@ -64,7 +64,7 @@ void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) 
   if (missing.empty()) return;
   RunSettings settings;
   settings.at_once = at_once;
-  settings.finished = [&](std::size_t k, const RunResult& run) {
+  settings.finished = [&](std::size_t k, const output::RunResult& run) {
     // A run that was cut short, or crashed, is made again by --resume.
     if (!run.interrupted && !run.digest.empty()) log.add(index_of[k], run);
   };
@@ -76,20 +76,20 @@ void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) 
 }
 
 int answer(const SweepOptions& options, const SweepResults& results) {
-  const OutputFlags& outputs = options.outputs;
+  const output::OutputFlags& outputs = options.outputs;
   if (outputs.wanted("json")) outputs.write("json", sweep_json(results));
   if (outputs.wanted("csv")) outputs.write("csv", sweep_csv(results));
   if (!options.html.empty()) {
-    write_file_atomically(options.html, sweep_html(results), check_interrupted);
+    output::write_file_atomically(options.html, sweep_html(results), output::check_interrupted);
   }
   outputs.write_text(sweep_table(results));
-  std::vector<RunResult> runs = begun(results.runs);
+  std::vector<output::RunResult> runs = begun(results.runs);
   return exit_code(runs, runs.size());
 }
 
 int run_sweep(const SweepOptions& options) {
   if (options.gen_config) {
-    write_file_atomically("-", study_template(), check_interrupted);
+    output::write_file_atomically("-", study_template(), output::check_interrupted);
     return 0;
   }
   if (options.study.empty()) {
@@ -97,7 +97,7 @@ int run_sweep(const SweepOptions& options) {
         "sweep: no study; write its name or path, or --gen-config for one to begin with");
   }
   options.outputs.check();
-  if (!options.html.empty()) require_writable(options.html);
+  if (!options.html.empty()) output::require_writable(options.html);
   const StudyPlan plan = plan_study(options.study);
   const std::string out =
       !options.out.empty()
@@ -111,18 +111,18 @@ int run_sweep(const SweepOptions& options) {
     return answer(options, results);
   }
   const int code = answer(options, results);
-  const bool interrupted = was_interrupted();
-  say(fmt::format("batchflow-sim: {}; {} of {} runs are in {}, --resume makes the rest",
-                  interrupted ? "interrupted" : "some runs did not end", results.count(),
-                  plan.runs.size(), out));
+  const bool interrupted = output::was_interrupted();
+  output::say(fmt::format("batchflow-sim: {}; {} of {} runs are in {}, --resume makes the rest",
+                          interrupted ? "interrupted" : "some runs did not end", results.count(),
+                          plan.runs.size(), out));
   return interrupted ? 130 : code == 0 ? 1 : code;
 }
 
 int run_compare(const CompareOptions& options) {
   options.outputs.check(options.a);
   options.outputs.check(options.b);
-  const auto a = parse_results(read_results_file(options.a), options.a);
-  const auto b = parse_results(read_results_file(options.b), options.b);
+  const auto a = output::parse_results(output::read_results_file(options.a), options.a);
+  const auto b = output::parse_results(output::read_results_file(options.b), options.b);
   Comparison comparison = compare(a, b);
   comparison.name_a = options.a;
   comparison.name_b = options.b;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/fixed_policies.h"
 #include "sim/run_report.h"
 
@@ -25,8 +25,8 @@ std::size_t SweepResults::count() const {
   return count;
 }
 
-std::vector<RunResult> SweepResults::finished() const {
-  std::vector<RunResult> all;
+std::vector<output::RunResult> SweepResults::finished() const {
+  std::vector<output::RunResult> all;
   for (const auto& run : runs) {
     if (run) all.push_back(*run);
   }
@@ -44,16 +44,16 @@ std::string estimate_text(const Estimate& estimate, const Figure& figure) {
 std::string sweep_table(const SweepResults& results) {
   const StudyPlan& plan = results.plan;
   std::vector<std::vector<std::string>> rows{{}};
-  for (const StudyAxis& axis : plan.axes) rows.front().push_back(printable(axis.name));
+  for (const StudyAxis& axis : plan.axes) rows.front().push_back(output::printable(axis.name));
   if (plan.axes.empty()) rows.front().emplace_back("study");
   for (const std::string& name : plan.figures) rows.front().emplace_back(figure_named(name).name);
   std::string failures;
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
     std::vector<std::string> row;
     for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
-      row.push_back(printable(plan.value(point, axis)));
+      row.push_back(output::printable(plan.value(point, axis)));
     }
-    if (plan.axes.empty()) row.push_back(printable(plan.name));
+    if (plan.axes.empty()) row.push_back(output::printable(plan.name));
     for (const std::string& name : plan.figures) {
       const Figure& figure = figure_named(name);
       row.push_back(estimate_text(results.estimate(point, figure), figure));
@@ -63,7 +63,7 @@ std::string sweep_table(const SweepResults& results) {
   for (const auto& run : results.runs) {
     if (!run || run->failure.empty()) continue;
     failures += fmt::format("{}, seed {}: failed: {}\n", run_name(*run), run->seed,
-                            printable(run->failure));
+                            output::printable(run->failure));
   }
   std::string text = aligned(rows) + "\n" + fixed_policies_line(results.finished()) + failures;
   if (plan.seeds > 1) {
@@ -75,7 +75,7 @@ std::string sweep_table(const SweepResults& results) {
 std::string sweep_json(const SweepResults& results) {
   using Json = nlohmann::ordered_json;
   const StudyPlan& plan = results.plan;
-  const std::vector<RunResult> runs = results.finished();
+  const std::vector<output::RunResult> runs = results.finished();
   Json json;
   Json& study = json["study"];
   study = {{"name", plan.name},
@@ -103,15 +103,15 @@ std::string sweep_json(const SweepResults& results) {
     }
     json["points"].push_back(std::move(one));
   }
-  return text_of(results_json(runs, "sweep", BATCHFLOW_VERSION,
-                              json.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  return output::text_of(output::results_json(
+      runs, "sweep", BATCHFLOW_VERSION, json.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 std::string sweep_csv(const SweepResults& results) {
   const StudyPlan& plan = results.plan;
   std::vector<std::string> names;
   for (const StudyAxis& axis : plan.axes) names.push_back(axis.name);
-  std::vector<RunResult> runs;
+  std::vector<output::RunResult> runs;
   std::vector<std::vector<std::string>> values;
   for (std::size_t i = 0; i < results.runs.size(); ++i) {
     if (!results.runs[i]) continue;
@@ -121,7 +121,7 @@ std::string sweep_csv(const SweepResults& results) {
       row.push_back(plan.value(plan.point_of(i), axis));
     }
   }
-  return runs_csv(runs, names, values);
+  return output::runs_csv(runs, names, values);
 }
 
 }  // namespace batchflow::sim

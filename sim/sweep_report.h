@@ -14,12 +14,12 @@ namespace batchflow::sim {
 // The results of a plan's runs, by index; none for missing runs.
 struct SweepResults {
   const StudyPlan& plan;
-  std::vector<std::optional<RunResult>> runs;
+  std::vector<std::optional<output::RunResult>> runs;
 
   // Over the seeds of a point with runs that are there and did not fail.
   Estimate estimate(std::size_t point, const Figure& figure) const;
   std::size_t count() const;
-  std::vector<RunResult> finished() const;  // all runs that are there, failed ones too
+  std::vector<output::RunResult> finished() const;  // all runs that are there, failed ones too
 };
 
 std::string sweep_table(const SweepResults& results);

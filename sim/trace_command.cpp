@@ -6,11 +6,11 @@
 #include <cmath>
 #include <memory>
 
-#include "configs/reader/output.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
-#include "core/config_value.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
+#include "programs/output/output.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/commands.h"
 #include "sim/sizes.h"
 #include "sim/trace_report.h"
@@ -28,47 +28,48 @@ struct Options {
   std::string format = "auto";
   std::string corrupt_limit = "1%";
   std::string output;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 // Reports to a progress bar, and ends the work where it was interrupted.
-Progress progress_of(ProgressBar& bar) {
+traces::Progress progress_of(output::ProgressBar& bar) {
   return [&bar](double done) {
-    check_interrupted();
+    output::check_interrupted();
     bar.show(done);
   };
 }
 
-JobTrace read_trace(const Options& options) {
+traces::JobTrace read_trace(const Options& options) {
   const double limit = corrupt_limit_of(options.corrupt_limit);
-  ProgressBar bar("reading " + options.trace);
-  JobReadOptions reading;
+  output::ProgressBar bar("reading " + options.trace);
+  traces::JobReadOptions reading;
   reading.format = options.format;
   reading.corrupt_limit = limit;
   reading.progress = progress_of(bar);
-  return open_job_trace(options.trace, reading);
+  return traces::open_job_trace(options.trace, reading);
 }
 
 int show_info(const Options& options) {
   options.outputs.check(options.trace);
-  const JobTrace trace = read_trace(options);
-  const JobStatistics statistics = job_statistics(trace);
+  const traces::JobTrace trace = read_trace(options);
+  const traces::JobStatistics statistics = traces::job_statistics(trace);
   if (options.outputs.wanted("json")) options.outputs.write("json", trace_json(trace, statistics));
   options.outputs.write_text(trace_table(trace, statistics));
   return 0;
 }
 
-void write_trace(const JobTrace& trace, const std::string& path) {
-  ProgressBar bar("writing " + path);
-  write_file_atomically(path, encoded_for(path, job_csv(trace, progress_of(bar))),
-                        check_interrupted);
+void write_trace(const traces::JobTrace& trace, const std::string& path) {
+  output::ProgressBar bar("writing " + path);
+  output::write_file_atomically(path,
+                                traces::encoded_for(path, traces::job_csv(trace, progress_of(bar))),
+                                output::check_interrupted);
 }
 
 // Called before the work is done.
 void check_output(const Options& options) {
-  require_writable(options.output);
+  output::require_writable(options.output);
   if (options.trace.empty()) return;
-  if (same_file(options.output, options.trace == "-" ? "/dev/stdin" : options.trace)) {
+  if (output::same_file(options.output, options.trace == "-" ? "/dev/stdin" : options.trace)) {
     throw ConfigError(
         fmt::format("--output={} would overwrite what is read; name another file", options.output));
   }
@@ -76,14 +77,14 @@ void check_output(const Options& options) {
 
 int convert(const Options& options) {
   check_output(options);
-  const JobTrace trace = read_trace(options);
+  const traces::JobTrace trace = read_trace(options);
   write_trace(trace, options.output);
-  say(fmt::format("{}: {} jobs of {} rows, read as {}", options.trace,
-                  count_text(trace.jobs.size()), count_text(trace.rows), trace.format));
+  output::say(fmt::format("{}: {} jobs of {} rows, read as {}", options.trace,
+                          count_text(trace.jobs.size()), count_text(trace.rows), trace.format));
   std::string problems = problems_text(trace);
   while (!problems.empty()) {  // a line each
     const std::size_t end = problems.find('\n');
-    say(problems.substr(0, end));
+    output::say(problems.substr(0, end));
     problems.erase(0, end + 1);
   }
   return 0;
@@ -97,13 +98,13 @@ struct SynthCommand {
 
 int synthesize(const SynthCommand& command) {
   check_output(command.like);
-  SynthOptions options;
-  SynthModel model = usual_job_model();
+  traces::SynthOptions options;
+  traces::SynthModel model = traces::usual_job_model();
   if (!command.like.trace.empty()) {
-    const JobTrace trace = read_trace(command.like);
-    model = fit_job_model(trace);
-    const JobStatistics statistics = job_statistics(trace);
-    constexpr std::int64_t kDayNs = 86'400 * kNanosPerSecond;
+    const traces::JobTrace trace = read_trace(command.like);
+    model = traces::fit_job_model(trace);
+    const traces::JobStatistics statistics = traces::job_statistics(trace);
+    constexpr std::int64_t kDayNs = 86'400 * traces::kNanosPerSecond;
     options.jobs = statistics.jobs;
     options.days = static_cast<std::uint64_t>(
         (statistics.last_submit_ns - statistics.first_submit_ns) / kDayNs + 1);
@@ -114,21 +115,22 @@ int synthesize(const SynthCommand& command) {
   if (command.days > 0) options.days = command.days;
   if (command.gpus > 0) options.gpus = command.gpus;
   options.seed = command.seed;
-  JobTrace trace;
+  traces::JobTrace trace;
   {
-    ProgressBar bar("making jobs");
+    output::ProgressBar bar("making jobs");
     options.progress = progress_of(bar);
-    trace = synthesize_jobs(model, options);
+    trace = traces::synthesize_jobs(model, options);
   }
   write_trace(trace, command.like.output);
-  say(fmt::format("{}: {} jobs in {} days on {} GPUs, seed {}", command.like.output,
-                  count_text(options.jobs), options.days, count_text(options.gpus), options.seed));
+  output::say(fmt::format("{}: {} jobs in {} days on {} GPUs, seed {}", command.like.output,
+                          count_text(options.jobs), options.days, count_text(options.gpus),
+                          options.seed));
   return 0;
 }
 
 std::string formats_help() {
   std::string text = "Formats, recognised by the content (* checked on real files):\n";
-  for (const JobFormat* format : job_formats()) {
+  for (const traces::JobFormat* format : traces::job_formats()) {
     text += fmt::format("  {:<12}{} {}\n", format->name, format->checked ? '*' : ' ', format->help);
   }
   return text;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
 #include "traces/text_fields.h"
@@ -27,20 +27,20 @@ std::string span_text(double seconds) {
   return fmt::format("{} d {} h", hours / 24, hours % 24);
 }
 
-std::string instant_text(const JobTrace& trace, TraceTime time) {
-  if (trace.time_base != TimeBase::relative) return calendar_text(time);
-  return span_text(static_cast<double>(time) / static_cast<double>(kNanosPerSecond));
+std::string instant_text(const traces::JobTrace& trace, traces::TraceTime time) {
+  if (trace.time_base != traces::TimeBase::relative) return traces::calendar_text(time);
+  return span_text(static_cast<double>(time) / static_cast<double>(traces::kNanosPerSecond));
 }
 
-std::string base_text(TimeBase base) {
-  if (base == TimeBase::utc) return " UTC";
-  return base == TimeBase::local ? " (in a zone that is not named)"
-                                 : " (since a beginning that is not named)";
+std::string base_text(traces::TimeBase base) {
+  if (base == traces::TimeBase::utc) return " UTC";
+  return base == traces::TimeBase::local ? " (in a zone that is not named)"
+                                         : " (since a beginning that is not named)";
 }
 
-std::string counts_text(const JobTrace& trace, const JobStatistics& s) {
-  std::string text =
-      fmt::format("{}: {}, {} jobs", printable(trace.name), trace.format, count_text(s.jobs));
+std::string counts_text(const traces::JobTrace& trace, const traces::JobStatistics& s) {
+  std::string text = fmt::format("{}: {}, {} jobs", output::printable(trace.name), trace.format,
+                                 count_text(s.jobs));
   if (s.jobs == 0) return text + "\n";
   const auto note = [&](std::uint64_t count, std::string_view what) {
     if (count > 0) text += fmt::format(", {} {}", count_text(count), what);
@@ -60,7 +60,7 @@ std::string counts_text(const JobTrace& trace, const JobStatistics& s) {
   text += fmt::format("\nsubmitted from {} to {}{}, {}\n", instant_text(trace, s.first_submit_ns),
                       instant_text(trace, s.last_submit_ns), base_text(trace.time_base),
                       span_text(static_cast<double>(s.last_submit_ns - s.first_submit_ns) /
-                                static_cast<double>(kNanosPerSecond)));
+                                static_cast<double>(traces::kNanosPerSecond)));
   text +=
       fmt::format("{} GPU hours, at most {:g} GPUs at once{}\n",
                   count_text(static_cast<std::uint64_t>(s.gpu_hours + 0.5)), s.gpus_at_once_most,
@@ -68,16 +68,16 @@ std::string counts_text(const JobTrace& trace, const JobStatistics& s) {
   return text;
 }
 
-std::string class_text(const GpuClass& one) {
+std::string class_text(const traces::GpuClass& one) {
   if (one.most == 0) return "no GPU";
   if (one.most < 1) return "part of one";
   return one.least == one.most ? fmt::format("{:g}", one.most)
                                : fmt::format("{:g} to {:g}", one.least, one.most);
 }
 
-std::string gpu_table(const JobStatistics& s) {
+std::string gpu_table(const traces::JobStatistics& s) {
   Rows rows = {{"GPUs", "jobs", "share", "GPU hours", "share"}};
-  for (const GpuClass& one : s.gpu_classes) {
+  for (const traces::GpuClass& one : s.gpu_classes) {
     const double hours = s.gpu_hours == 0 ? 0 : one.gpu_hours / s.gpu_hours;
     rows.push_back({class_text(one), count_text(one.jobs), percent(share(one.jobs, s.jobs)),
                     count_text(static_cast<std::uint64_t>(one.gpu_hours + 0.5)), percent(hours)});
@@ -85,9 +85,9 @@ std::string gpu_table(const JobStatistics& s) {
   return aligned(rows);
 }
 
-std::string time_table(const JobStatistics& s) {
+std::string time_table(const traces::JobStatistics& s) {
   Rows rows = {{"", "jobs", "10 %", "median", "90 %", "99 %", "most", "mean"}};
-  const auto add = [&](const char* name, const Quantiles& q) {
+  const auto add = [&](const char* name, const traces::Quantiles& q) {
     if (q.count == 0) return;
     std::vector<std::string> row = {name, count_text(q.count)};
     for (double value : {q.p10, q.p50, q.p90, q.p99, q.most, q.mean})
@@ -100,43 +100,43 @@ std::string time_table(const JobStatistics& s) {
   return rows.size() == 1 ? "" : aligned(rows);
 }
 
-std::string status_table(const JobStatistics& s) {
+std::string status_table(const traces::JobStatistics& s) {
   Rows rows = {{"status", "jobs", "share"}};
-  for (std::size_t i = 0; i < kJobStatuses; ++i) {
+  for (std::size_t i = 0; i < traces::kJobStatuses; ++i) {
     if (s.statuses[i] == 0) continue;
-    rows.push_back({std::string(name_of(static_cast<JobStatus>(i))), count_text(s.statuses[i]),
-                    percent(share(s.statuses[i], s.jobs))});
+    rows.push_back({std::string(traces::name_of(static_cast<traces::JobStatus>(i))),
+                    count_text(s.statuses[i]), percent(share(s.statuses[i], s.jobs))});
   }
   return aligned(rows);
 }
 
-Json json_of(const Quantiles& q) {
+Json json_of(const traces::Quantiles& q) {
   return {{"count", q.count}, {"min", q.least}, {"p10", q.p10}, {"p25", q.p25},  {"p50", q.p50},
           {"p75", q.p75},     {"p90", q.p90},   {"p99", q.p99}, {"max", q.most}, {"mean", q.mean}};
 }
 
-Json seconds_json(TraceTime ns) {
-  if (ns == kNoTime) return nullptr;
-  return static_cast<double>(ns) / static_cast<double>(kNanosPerSecond);
+Json seconds_json(traces::TraceTime ns) {
+  if (ns == traces::kNoTime) return nullptr;
+  return static_cast<double>(ns) / static_cast<double>(traces::kNanosPerSecond);
 }
 
 }  // namespace
 
-std::string problems_text(const JobTrace& trace) {
+std::string problems_text(const traces::JobTrace& trace) {
   std::string text;
-  for (std::size_t i = 0; i < kProblems; ++i) {
-    const ProblemCount& count = trace.problems[i];
+  for (std::size_t i = 0; i < traces::kProblems; ++i) {
+    const traces::ProblemCount& count = trace.problems[i];
     if (count.rows == 0) continue;
-    const ProblemKind& kind = kind_of(static_cast<Problem>(i));
+    const traces::ProblemKind& kind = traces::kind_of(static_cast<traces::Problem>(i));
     text += fmt::format("{} of {} rows {} (first: line {}{}): {}\n", count_text(count.rows),
                         count_text(trace.rows), kind.what, count.first_line,
-                        count.first_text.empty() ? "" : ", " + printable(count.first_text),
+                        count.first_text.empty() ? "" : ", " + output::printable(count.first_text),
                         kind.remedy);
   }
   return text;
 }
 
-std::string trace_table(const JobTrace& trace, const JobStatistics& s) {
+std::string trace_table(const traces::JobTrace& trace, const traces::JobStatistics& s) {
   std::string text = counts_text(trace, s);
   if (s.jobs > 0) {
     text += "\n" + gpu_table(s) + "\n";
@@ -147,13 +147,13 @@ std::string trace_table(const JobTrace& trace, const JobStatistics& s) {
   return text;
 }
 
-std::string trace_json(const JobTrace& trace, const JobStatistics& s) {
+std::string trace_json(const traces::JobTrace& trace, const traces::JobStatistics& s) {
   Json json;
   json["command"] = "trace info";
   json["version"] = BATCHFLOW_VERSION;
   json["trace"] = {{"name", trace.name},
                    {"format", trace.format},
-                   {"time_base", name_of(trace.time_base)},
+                   {"time_base", traces::name_of(trace.time_base)},
                    {"rows", trace.rows}};
   json["jobs"] = s.jobs;
   json["gpu_jobs"] = s.gpu_jobs;
@@ -175,21 +175,22 @@ std::string trace_json(const JobTrace& trace, const JobStatistics& s) {
   json["wait_s"] = json_of(s.wait_s);
   json["interarrival_s"] = json_of(s.interarrival_s);
   json["gpu_histogram"] = Json::array();
-  for (const GpuClass& one : s.gpu_classes) {
+  for (const traces::GpuClass& one : s.gpu_classes) {
     json["gpu_histogram"].push_back({{"gpus_min", one.least},
                                      {"gpus_max", one.most},
                                      {"jobs", one.jobs},
                                      {"gpu_hours", one.gpu_hours}});
   }
   json["statuses"] = Json::object();
-  for (std::size_t i = 0; i < kJobStatuses; ++i) {
-    if (s.statuses[i] > 0) json["statuses"][name_of(static_cast<JobStatus>(i))] = s.statuses[i];
+  for (std::size_t i = 0; i < traces::kJobStatuses; ++i) {
+    if (s.statuses[i] > 0)
+      json["statuses"][traces::name_of(static_cast<traces::JobStatus>(i))] = s.statuses[i];
   }
   json["problems"] = Json::array();
-  for (std::size_t i = 0; i < kProblems; ++i) {
-    const ProblemCount& count = trace.problems[i];
+  for (std::size_t i = 0; i < traces::kProblems; ++i) {
+    const traces::ProblemCount& count = trace.problems[i];
     if (count.rows == 0) continue;
-    const ProblemKind& kind = kind_of(static_cast<Problem>(i));
+    const traces::ProblemKind& kind = traces::kind_of(static_cast<traces::Problem>(i));
     Json problem = {{"kind", kind.name},
                     {"rows", count.rows},
                     {"first_line", count.first_line},

@@ -7,9 +7,9 @@
 
 namespace batchflow::sim {
 
-std::string trace_table(const JobTrace& trace, const JobStatistics& statistics);
-std::string trace_json(const JobTrace& trace, const JobStatistics& statistics);
+std::string trace_table(const traces::JobTrace& trace, const traces::JobStatistics& statistics);
+std::string trace_json(const traces::JobTrace& trace, const traces::JobStatistics& statistics);
 // One line for each kind of problem; empty without problems.
-std::string problems_text(const JobTrace& trace);
+std::string problems_text(const traces::JobTrace& trace);
 
 }  // namespace batchflow::sim

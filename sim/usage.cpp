@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/config_error.h"
-#include "core/config_value.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::sim {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
 namespace batchflow::sim {
 
@@ -16,17 +16,18 @@ struct Kind {
   std::vector<std::string> texts;
 };
 
-void check_choice(const PolicyList& list, const std::string& kind, const std::string& text) {
+void check_choice(const engine::PolicyList& list, const std::string& kind,
+                  const std::string& text) {
   if (kind == "preset") {
-    EngineConfig config;
-    return apply_preset(config, text);
+    engine::EngineConfig config;
+    return engine::apply_preset(config, text);
   }
   const bool of_form =
       kind == "eviction.encoded" || kind == "eviction.decoded" || kind == "eviction.prepared";
-  list.choose(of_form ? PolicyKind::eviction : policy_kind(kind), text);
+  list.choose(of_form ? engine::PolicyKind::eviction : engine::policy_kind(kind), text);
 }
 
-void add(const PolicyList& list, std::vector<Kind>& kinds, const std::string& kind,
+void add(const engine::PolicyList& list, std::vector<Kind>& kinds, const std::string& kind,
          const std::string& text) {
   check_choice(list, kind, text);
   auto found = std::find_if(kinds.begin(), kinds.end(),
@@ -38,7 +39,7 @@ void add(const PolicyList& list, std::vector<Kind>& kinds, const std::string& ki
 }
 
 // `text` stands between two commas; `kind` is the kind that was named last.
-void parse_one(const PolicyList& list, std::vector<Kind>& kinds, std::string_view text,
+void parse_one(const engine::PolicyList& list, std::vector<Kind>& kinds, std::string_view text,
                std::string& kind) {
   const std::size_t mark = text.find_first_of("=:");
   const bool names_kind = mark != std::string_view::npos && text[mark] == '=';
@@ -54,7 +55,8 @@ void parse_one(const PolicyList& list, std::vector<Kind>& kinds, std::string_vie
   add(list, kinds, kind, std::string(text));
 }
 
-std::vector<Kind> parse_kinds(const PolicyList& list, const std::vector<std::string>& texts) {
+std::vector<Kind> parse_kinds(const engine::PolicyList& list,
+                              const std::vector<std::string>& texts) {
   std::vector<Kind> kinds;
   for (std::string_view text : texts) {
     std::string kind;
@@ -71,17 +73,17 @@ std::vector<Kind> parse_kinds(const PolicyList& list, const std::vector<std::str
   return kinds;
 }
 
-ConfigNode scalar(const std::string& kind, const std::string& text) {
-  ConfigNode node;
+config::ConfigNode scalar(const std::string& kind, const std::string& text) {
+  config::ConfigNode node;
   node.place = {std::make_shared<const std::string>(fmt::format("--policy {}={}", kind, text)), 0};
-  node.kind = ConfigNode::Kind::scalar;
+  node.kind = config::ConfigNode::Kind::scalar;
   node.scalar = text;
   return node;
 }
 
 // `file:line: ` of the value at `path`; empty when there is none.
-std::string source_line_of(const ConfigNode& tree, std::string_view path) {
-  const ConfigNode* node = &tree;
+std::string source_line_of(const config::ConfigNode& tree, std::string_view path) {
+  const config::ConfigNode* node = &tree;
   while (node != nullptr && !path.empty()) {
     const std::size_t dot = path.find('.');
     node = node->find(path.substr(0, dot));
@@ -92,7 +94,8 @@ std::string source_line_of(const ConfigNode& tree, std::string_view path) {
 
 }  // namespace
 
-std::vector<Variant> parse_variants(const PolicyList& list, const std::vector<std::string>& texts) {
+std::vector<Variant> parse_variants(const engine::PolicyList& list,
+                                    const std::vector<std::string>& texts) {
   std::vector<Variant> variants(1);
   for (const Kind& kind : parse_kinds(list, texts)) {
     std::vector<Variant> crossed;
@@ -111,7 +114,8 @@ std::vector<Variant> parse_variants(const PolicyList& list, const std::vector<st
   return variants;
 }
 
-void check_policies(const PolicyList& list, const PolicyTexts& policies, const ConfigNode& tree) {
+void check_policies(const engine::PolicyList& list, const engine::PolicyTexts& policies,
+                    const config::ConfigNode& tree) {
   const std::pair<std::string, const std::string&> chosen[] = {
       {"allocation", policies.allocation},
       {"eviction.encoded", policies.eviction[0]},
@@ -131,13 +135,13 @@ void check_policies(const PolicyList& list, const PolicyTexts& policies, const C
   }
 }
 
-void apply_variant(const Variant& variant, ConfigNode& tree) {
+void apply_variant(const Variant& variant, config::ConfigNode& tree) {
   for (const auto& [kind, text] : variant.choices) {
     if (kind == "preset") {
       // The preset stands for all kinds: what the scenario chose for another preset is removed.
-      if (ConfigNode* engine = tree.find("engine")) {
+      if (config::ConfigNode* engine = tree.find("engine")) {
         std::erase_if(engine->map,
-                      [](const ConfigEntry& entry) { return entry.key == "policies"; });
+                      [](const config::ConfigEntry& entry) { return entry.key == "policies"; });
       }
       tree.set("engine.preset", scalar(kind, text));
     } else if (kind == "eviction") {

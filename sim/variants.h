@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/config.h"
-#include "core/engine_config.h"
-#include "core/policy_list.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/policy_list.h"
+#include "programs/config/config.h"
 
 namespace batchflow::sim {
 
@@ -21,12 +21,14 @@ struct Variant {
 };
 
 // In the order in which they were named; the last kind changes first. Throws ConfigError.
-std::vector<Variant> parse_variants(const PolicyList& list, const std::vector<std::string>& texts);
+std::vector<Variant> parse_variants(const engine::PolicyList& list,
+                                    const std::vector<std::string>& texts);
 
 // Refuses unknown policies of a scenario, with their source lines.
-void check_policies(const PolicyList& list, const PolicyTexts& policies, const ConfigNode& tree);
+void check_policies(const engine::PolicyList& list, const engine::PolicyTexts& policies,
+                    const config::ConfigNode& tree);
 
 // Writes the choices into the tree of a scenario.
-void apply_variant(const Variant& variant, ConfigNode& tree);
+void apply_variant(const Variant& variant, config::ConfigNode& tree);
 
 }  // namespace batchflow::sim

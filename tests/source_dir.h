@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-namespace batchflow {
+namespace batchflow::test {
 
 // Defined in test_main.cpp, the only file whose compilation depends on the place of the repository.
 std::filesystem::path source_dir();
 
-}  // namespace batchflow
+}  // namespace batchflow::test

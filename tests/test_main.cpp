@@ -16,7 +16,7 @@ void batchflow::test::skipped(std::string_view why) {
             << std::endl;
 }
 
-std::filesystem::path batchflow::source_dir() {
+std::filesystem::path batchflow::test::source_dir() {
   return BATCHFLOW_SOURCE_DIR;
 }
 

@@ -4,14 +4,14 @@
 
 #include <cstring>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/access_trace.h"
 #include "traces/byte_source.h"
 #include "traces/csv_lines.h"
 #include "traces/line_reader.h"
 #include "traces/trace_format.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
@@ -100,4 +100,4 @@ AccessTrace read_access_trace(const std::string& path, TraceFormat asked,
   return builder.finish();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

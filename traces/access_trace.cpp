@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/generator.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 // Goes from the end: where an item was seen last is where it is used next.
@@ -76,4 +76,4 @@ AccessTrace open_access_trace(const std::string& name, TraceFormat format,
   return read_access_trace(name, format, progress);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

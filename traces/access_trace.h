@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "core/policy.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "core/engine/policy.h"
 #include "traces/id_map.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 struct AccessTrace {
   static constexpr std::uint32_t kNoNext = UINT32_MAX;
@@ -35,7 +35,7 @@ struct AccessTrace {
     return sizes.empty() ? item_sizes[items[request]] : sizes[request];
   }
   std::uint64_t next_use(std::size_t request) const {
-    return next_uses[request] == kNoNext ? kNeverUsed : next_uses[request];
+    return next_uses[request] == kNoNext ? engine::kNeverUsed : next_uses[request];
   }
 };
 
@@ -81,4 +81,4 @@ AccessTrace read_access_trace(const std::string& path, TraceFormat format = Trac
 AccessTrace open_access_trace(const std::string& name, TraceFormat format = TraceFormat::by_content,
                               const Progress& progress = {});
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <new>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 using namespace std::string_view_literals;
@@ -198,4 +198,4 @@ std::size_t ByteSource::step_gzip(char* to, std::size_t room) {
   return made;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

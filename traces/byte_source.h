@@ -11,7 +11,7 @@
 struct ZSTD_DCtx_s;
 struct z_stream_s;
 
-namespace batchflow {
+namespace batchflow::traces {
 
 class ByteSource {
  public:
@@ -54,4 +54,4 @@ class ByteSource {
   std::uint64_t frames_ = 0;  // that have ended
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

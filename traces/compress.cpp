@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <new>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 std::string zstd(std::string_view text) {
@@ -55,4 +55,4 @@ std::string encoded_for(std::string_view path, std::string text) {
   return text;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

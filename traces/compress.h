@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // The bytes that a file of that name holds. The same text gives the same bytes.
 std::string encoded_for(std::string_view path, std::string text);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <span>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::string_view kColumnNames[] = {"time", "id", "size"};
@@ -117,4 +117,4 @@ void CsvLines::fail(const std::string& what) const {
   throw ConfigError(fmt::format("{}:{}: {}", name_, number_, what));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -13,7 +13,7 @@
 
 #include "traces/access_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 class CsvLines {
  public:
@@ -46,4 +46,4 @@ class CsvLines {
   std::vector<std::string_view> fields_;  // of the present line
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -7,11 +7,11 @@
 #include <array>
 #include <cmath>
 
-#include "core/config_error.h"
-#include "core/parameters.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/parameters.h"
+#include "core/base/random.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::string_view kPrefix = "gen:";
@@ -343,4 +343,4 @@ std::span<const Generator> generators() {
   return kGenerators;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

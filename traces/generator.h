@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/parameters.h"
+#include "core/base/parameters.h"
 #include "traces/access_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 bool is_generator(std::string_view name);  // begins with `gen:`
 
@@ -29,4 +29,4 @@ struct Generator {
 };
 std::span<const Generator> generators();
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 class IdMap {
  public:
@@ -47,4 +47,4 @@ class IdMap {
   std::size_t size_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

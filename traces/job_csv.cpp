@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 class Line {
@@ -97,4 +97,4 @@ std::string job_csv(const JobTrace& trace, const Progress& progress) {
   return text;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -6,8 +6,8 @@
 
 #include "traces/job_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 std::string job_csv(const JobTrace& trace, const Progress& progress = {});
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -7,9 +7,9 @@
 #include <map>
 #include <numbers>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::int64_t kHourNs = 3600 * kNanosPerSecond;
@@ -220,4 +220,4 @@ SynthModel fit_job_model(const JobTrace& trace) {
   return model;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

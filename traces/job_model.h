@@ -14,7 +14,7 @@
 
 #include "traces/job_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 struct Lognormal {
   double weight = 0;
@@ -50,4 +50,4 @@ SynthModel usual_job_model();
 // ConfigError when none of its jobs has a duration.
 SynthModel fit_job_model(const JobTrace& trace);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

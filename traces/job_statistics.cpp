@@ -7,7 +7,7 @@
 #include <numeric>
 #include <unordered_map>
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 double seconds(std::int64_t ns) {
@@ -133,4 +133,4 @@ JobStatistics job_statistics(const JobTrace& trace) {
   return result;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -9,7 +9,7 @@
 
 #include "traces/job_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // The quantiles of a sorted sample; all are 0 when it is empty.
 struct Quantiles {
@@ -49,4 +49,4 @@ struct JobStatistics {
 
 JobStatistics job_statistics(const JobTrace& trace);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -8,12 +8,12 @@
 #include <numbers>
 #include <queue>
 
-#include "core/config_error.h"
-#include "core/parameters.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/parameters.h"
+#include "core/base/random.h"
 #include "traces/generator.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::int64_t kSecondsPerDay = 86'400;
@@ -162,4 +162,4 @@ JobTrace open_job_trace(const std::string& name, const JobReadOptions& options) 
   return trace;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -8,7 +8,7 @@
 
 #include "traces/job_model.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 struct SynthOptions {
   std::uint64_t jobs = 100'000;
@@ -25,4 +25,4 @@ JobTrace synthesize_jobs(const SynthModel& model, const SynthOptions& options);
 // `gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S]` makes the usual trace; other names are files.
 JobTrace open_job_trace(const std::string& name, const JobReadOptions& options = {});
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/enum_names.h"
+#include "core/base/enum_names.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::string_view kStatusNames[kJobStatuses] = {
@@ -89,4 +89,4 @@ std::uint64_t JobTrace::rows_without_job() const {
   return sum;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -14,7 +14,7 @@
 #include "traces/access_trace.h"
 #include "traces/texts.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // Nanoseconds since the zero that the trace's TimeBase names.
 using TraceTime = std::int64_t;
@@ -119,4 +119,4 @@ struct JobReadOptions {
 // the file cannot be read, has no known format, or has more corrupt lines than the limit.
 JobTrace read_job_trace(const std::string& path, const JobReadOptions& options = {});
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 bool is_missing(std::string_view text) {
   if (text.empty()) return true;
@@ -136,4 +136,4 @@ JobTrace JobTraceBuilder::finish() {
   return std::move(trace_);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -7,7 +7,7 @@
 
 #include "traces/job_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // What a reader found of a job. Texts are in the builder's `texts`.
 struct JobDraft {
@@ -63,4 +63,4 @@ class JobTraceBuilder {
 // Empty, or a word that programs write for a missing value: None, null, nan, NaT, Unknown, N/A.
 bool is_missing(std::string_view text);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

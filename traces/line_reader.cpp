@@ -5,7 +5,7 @@
 
 #include "traces/trace_format.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 LineReader::LineReader(ByteSource& source, std::vector<char>& block, std::size_t filled,
                        const Progress& progress)
@@ -60,4 +60,4 @@ std::size_t expected_lines(const ByteSource& source, std::string_view begin) {
   return static_cast<std::size_t>(lines * share * 1.02);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

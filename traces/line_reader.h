@@ -8,7 +8,7 @@
 #include "traces/access_trace.h"
 #include "traces/byte_source.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 class LineReader {
  public:
@@ -40,4 +40,4 @@ class LineReader {
 // and 0 where it is unknown.
 std::size_t expected_lines(const ByteSource& source, std::string_view begin);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

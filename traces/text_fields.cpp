@@ -6,7 +6,7 @@
 #include <cctype>
 #include <chrono>
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
@@ -194,4 +194,4 @@ std::string calendar_text(std::int64_t ns) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::traces {
 
 std::string_view trimmed(std::string_view text);   // without blanks and returns at its ends
 std::string_view unquoted(std::string_view text);  // without one pair of double quotes
@@ -48,4 +48,4 @@ std::optional<CalendarTime> calendar_time(std::string_view text);
 // As text, to the second: `2017-10-07 01:12:09`.
 std::string calendar_text(std::int64_t ns);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 bool is_control(char c) {
@@ -88,4 +88,4 @@ void Texts::double_up() {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::traces {
 
 using TextId = std::uint32_t;
 inline constexpr TextId kNoText = 0;  // the empty text
@@ -40,4 +40,4 @@ class Texts {
   std::size_t interned_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 using namespace std::string_view_literals;
@@ -100,4 +100,4 @@ TraceFormat trace_format(const std::string& path, std::string_view begin, TraceF
                   path, *objection));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

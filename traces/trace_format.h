@@ -6,7 +6,7 @@
 
 #include "traces/access_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 inline constexpr std::size_t kOracleRecordBytes = 24;  // u32 time, u64 id, u32 size, i64 next
 
@@ -31,4 +31,4 @@ void refuse_foreign(const std::string& path, std::string_view begin, std::string
 // decompressed. Throws ConfigError when it has neither format, and says what it has instead.
 TraceFormat trace_format(const std::string& path, std::string_view begin, TraceFormat asked);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

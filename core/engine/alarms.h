@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/event.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "core/engine/event.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 enum class AlarmKind : std::uint8_t {
   retry_read,
@@ -60,4 +60,4 @@ class Alarms {
   Instant armed_ = kNever;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

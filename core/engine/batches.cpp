@@ -1,12 +1,12 @@
 // Batches on their way out: begun, cut from the job's sequence, gathered or delivered in place.
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/delivery.h"
 #include "core/engine/grants.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Delivery::pump(Job& job) {
   job.waits = job.waits_to_take = false;
@@ -58,35 +58,37 @@ bool Delivery::begin(Job& job, Rank rank_index) {
 bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
   const std::uint64_t step = batch.step - run.first_step;
-  const RankBatch places = run.plan.plain.batch(step, batch.rank);
+  const order::RankBatch places = run.plan.plain.batch(step, batch.rank);
   const bool covered = grants_.cover(job, run, Grants::batch_end(run, step, places));
   const std::uint64_t have = run.plain.end();
-  const Places now{batch.uncut.from, std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
+  const order::Places now{batch.uncut.from,
+                          std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
   add_pieces(run.plain, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
     job.waits = job.waits_to_take = true;
     return false;
   }
-  for (const Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
-  const Places draws = run.plan.buffer_draws(step, batch.rank);
+  for (const order::Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
+  const order::Places draws = run.plan.buffer_draws(step, batch.rank);
   grants_.rehearse(job, run, draws.to);
   add_pieces(run.rehearsed, batch, draws, false);
   batch.all_cut = true;
   return true;
 }
 
-void Delivery::add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler) {
-  sequence.for_each_slice(places, [&](std::uint64_t at, const Grant& grant, const Slice& slice) {
-    Piece piece;
-    piece.place = at;
-    piece.offset = batch.samples;
-    piece.slice = slice;
-    piece.slice.filler = filler;
-    batch.samples += slice.to - slice.from;
-    batch.pieces.push_back(piece);
-    (slice.rehearsed ? batch.rehearsed_sizes : batch.sizes) = grant.sizes;
-  });
+void Delivery::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
+  sequence.for_each_slice(places,
+                          [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
+                            Piece piece;
+                            piece.place = at;
+                            piece.offset = batch.samples;
+                            piece.slice = slice;
+                            piece.slice.filler = filler;
+                            batch.samples += slice.to - slice.from;
+                            batch.pieces.push_back(piece);
+                            (slice.rehearsed ? batch.rehearsed_sizes : batch.sizes) = grant.sizes;
+                          });
 }
 
 std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
@@ -188,12 +190,12 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
                       std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
     // The piece may have been copied before, and come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
-    std::erase_if(batch.replacements, [&](const Replacement& old) {
+    std::erase_if(batch.replacements, [&](const order::Replacement& old) {
       return old.place >= piece.offset && old.place < end;
     });
-    for (const Replacement& replacement : block->replacements) {
+    for (const order::Replacement& replacement : block->replacements) {
       if (replacement.place < piece.slice.from || replacement.place >= piece.slice.to) continue;
-      Replacement moved = replacement;
+      order::Replacement moved = replacement;
       moved.place = replacement.place - piece.slice.from + piece.offset;
       batch.replacements.push_back(moved);
     }
@@ -237,7 +239,7 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
     } else {
       job.drawn->fill(first, draws_);
     }
-    for (const Draw& draw : draws_) batch.drawn->push_back(draw.sample);
+    for (const order::Draw& draw : draws_) batch.drawn->push_back(draw.sample);
     batch.drawn_within += static_cast<std::uint32_t>(draws_.size());
   }
   return true;
@@ -275,7 +277,7 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     order.samples = *batch.drawn;
     s_.lent.push_back(batch.drawn);
   }
-  auto slices = s_.arena.make<Slice>(batch.pieces.size());
+  auto slices = s_.arena.make<order::Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
   order.slices = slices;
   order.repeats = repeats(job, batch);
@@ -286,10 +288,10 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     order.place = s_.memory[block.share].spec.place;
     order.share = s_.memory[block.share].id;
     order.slot = block.slot;
-    const Slice& slice = batch.pieces.front().slice;
-    auto within = s_.arena.make<Replacement>(block.replacements.size());
+    const order::Slice& slice = batch.pieces.front().slice;
+    auto within = s_.arena.make<order::Replacement>(block.replacements.size());
     std::size_t count = 0;
-    for (Replacement replacement : block.replacements) {
+    for (order::Replacement replacement : block.replacements) {
       if (replacement.place < slice.from || replacement.place >= slice.to) continue;
       replacement.place -= slice.from;
       within[count++] = replacement;
@@ -311,4 +313,4 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

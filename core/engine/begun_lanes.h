@@ -9,16 +9,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/position.h"
+#include "core/order/position.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class BegunLanes {
  public:
   BegunLanes() = default;
-  explicit BegunLanes(const Position& at) {
-    const LaneSizes& sizes = at.lanes().sizes;
-    for (const LanePosition::OpenLane& open : at.lanes().open) {
+  explicit BegunLanes(const order::Position& at) {
+    const order::LaneSizes& sizes = at.lanes().sizes;
+    for (const order::LanePosition::OpenLane& open : at.lanes().open) {
       for (std::uint32_t block = 0; block < sizes.blocks_of(open.lane); ++block) {
         cut(open.lane, sizes, at.samples_had(open.lane, block));
       }
@@ -26,13 +26,13 @@ class BegunLanes {
   }
 
   // No other lane may be begun before one of them is finished.
-  bool full() const { return lanes_.size() >= Position::kOpenLanesMost; }
+  bool full() const { return lanes_.size() >= order::Position::kOpenLanesMost; }
   bool has(std::uint32_t lane) const {
     return std::any_of(lanes_.begin(), lanes_.end(),
                        [&](const Begun& one) { return one.lane == lane; });
   }
   // The next samples of the epoch are of this lane.
-  void cut(std::uint32_t lane, const LaneSizes& sizes, std::uint32_t samples) {
+  void cut(std::uint32_t lane, const order::LaneSizes& sizes, std::uint32_t samples) {
     if (samples == 0) return;
     auto found = std::find_if(lanes_.begin(), lanes_.end(),
                               [&](const Begun& one) { return one.lane == lane; });
@@ -51,4 +51,4 @@ class BegunLanes {
   std::vector<Begun> lanes_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

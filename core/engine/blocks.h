@@ -8,16 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/types.h"
+#include "core/engine/event.h"
 #include "core/engine/memory.h"
-#include "core/event.h"
-#include "core/keys.h"
-#include "core/lanes.h"
-#include "core/order.h"
-#include "core/rehearsal.h"
-#include "core/types.h"
-#include "core/weighted.h"
+#include "core/order/keys.h"
+#include "core/order/lanes.h"
+#include "core/order/order.h"
+#include "core/order/rehearsal.h"
+#include "core/order/weighted.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // ------------------------------------------------------------------------ nodes and workers ----
 
@@ -75,10 +75,11 @@ std::vector<T> emptied(std::vector<T>& used) {
 struct Block {
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
-  BlockName name;
-  LaneSizes sizes;
-  BlockRef ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
-  std::shared_ptr<const Rehearsal> rehearsal;  // whose draws it has, if any
+  order::BlockName name;
+  order::LaneSizes sizes;
+  order::BlockRef
+      ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
+  std::shared_ptr<const order::Rehearsal> rehearsal;  // whose draws it has, if any
   std::uint32_t samples = 0;
   std::uint32_t share = kNone;
   ItemId item;
@@ -94,7 +95,7 @@ struct Block {
   std::uint32_t transfers = 0;   // that read from it
   std::uint32_t grants = 0;      // jobs that took it and have not had all of it
   std::uint32_t told_need = 0;   // what its eviction policy was told last
-  std::vector<Replacement> replacements;
+  std::vector<order::Replacement> replacements;
   Instant since;  // in the making or resident
 
   void reset() {
@@ -139,7 +140,7 @@ struct Making {
   std::uint32_t attempts = 0;
   bool preparing = false;               // the worker has its order
   bool unstaged = false;                // in the queue for staging memory
-  std::vector<Draw> draws;              // of the block, as long as some are to be looked up
+  std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up
   std::uint32_t next = 0;               // the first place that is in no part yet
   std::uint64_t part = 0;               // serial of the present part
   bool whole = false;                   // which is all of the block
@@ -198,7 +199,7 @@ struct ReadJob {
   std::vector<SampleId> samples;  // empty: all of the block's
   std::vector<SampleId> missing;  // after an attempt that failed in part; empty: all of them
   bool in_part = false;           // some of it may be there
-  Lineage lineage;
+  order::Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it
   std::uint32_t owners = 0;            // of these, those that hold all of it
@@ -222,4 +223,4 @@ struct ReadJob {
   }
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

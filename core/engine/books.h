@@ -20,7 +20,7 @@
 
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 inline Place dram_of(NodeId node) {
   return {node, Tier::dram, 0};
@@ -158,7 +158,7 @@ inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   if (block.grants > 0) return true;
   if (block.charged_job == kNone || block.ref.is_none()) return false;
   const Job& job = s.jobs[block.charged_job];
-  const Lanes& lanes = *s.streams[block.stream].lanes;
+  const order::Lanes& lanes = *s.streams[block.stream].lanes;
   return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
 }
 
@@ -166,7 +166,7 @@ inline bool is_charged_for_need(const EngineState& s, const Block& block) {
 // not had all of it, those that may yet join its pass.
 inline std::uint32_t need_of(const EngineState& s, const Block& block) {
   if (block.ref.is_none()) return block.grants;
-  const Lanes& lanes = *s.streams[block.stream].lanes;
+  const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (!lanes.valid(block.ref)) return block.grants;
   return block.grants + lanes.needed(block.ref) + lanes.may_join(block.ref);
 }
@@ -192,11 +192,11 @@ inline void need_changed(EngineState& s, Block& block) {
 // The draws of an epoch of a weighted order, from the weights frozen for it.
 inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;
-  const KeyRoot root{catalogue.version(), job.committed.fields().seed};
-  const WeightTree& weights = job.weights->frozen();
-  job.drawn =
-      std::make_unique<WeightedEpoch>(weights, root, epoch, job.draws,
-                                      job.multinomial ? Drawing::multinomial : Drawing::systematic);
+  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
+  const order::WeightTree& weights = job.weights->frozen();
+  job.drawn = std::make_unique<order::WeightedEpoch>(
+      weights, root, epoch, job.draws,
+      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
   if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
@@ -214,9 +214,10 @@ inline void drop_evicted(EngineState& s) {
     if (gone.owner == kNone) continue;
     Block& block = s.blocks[gone.owner];
     BF_CHECK(block.resident && block.charge == Charge::none);
-    Lanes& lanes = *s.streams[block.stream].lanes;
+    order::Lanes& lanes = *s.streams[block.stream].lanes;
     if (!block.ref.is_none() && lanes.valid(block.ref)) {
-      lanes.for_each_needing(block.ref, [&](MemberId member) { s.touch(lanes.tag(member)); });
+      lanes.for_each_needing(block.ref,
+                             [&](order::MemberId member) { s.touch(lanes.tag(member)); });
       lanes.dropped(block.ref);
     }
     s.blocks.release(gone.owner);
@@ -225,4 +226,4 @@ inline void drop_evicted(EngineState& s) {
   s.evicted.clear();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -1,12 +1,12 @@
 // Samples whose bytes cannot be decoded: looked at again, then replaced (order rules, section 6).
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/preparation.h"
 #include "core/engine/staging.h"
-#include "core/replacement.h"
+#include "core/order/replacement.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // The worker could not decode some samples. What it has made of the part stays. Each is read anew
 // from the store and tried again alone; a sample that fails on two reads of its own is corrupt, and
@@ -17,7 +17,7 @@ bool Preparation::are_of_block(const Making& making, std::span<const SampleId> f
   std::vector<SampleId> own;
   if (making.ingredients.empty()) s_.expand(s_.blocks[making.block], draws_);
   if (making.ingredients.empty()) {
-    for (const Draw& draw : draws_) own.push_back(draw.sample);
+    for (const order::Draw& draw : draws_) own.push_back(draw.sample);
   }
   for (const Ingredient& ingredient : making.ingredients) own.push_back(ingredient.sample);
   std::sort(own.begin(), own.end());
@@ -100,7 +100,7 @@ bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
   }
   const std::uint64_t samples = dataset.catalogue->samples();
   const std::uint64_t most = std::max<std::uint64_t>(8, s_.config.corrupt_ratio_max.of(samples));
-  const auto other = replacement(
+  const auto other = order::replacement(
       {dataset.catalogue->version(), stream.seed}, block.name.generation, block.name.pass,
       suspect.original, samples,
       [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
@@ -155,4 +155,4 @@ void Preparation::look_again(std::uint32_t index, Bytes most) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/grants.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // ---------------------------------------------------------------------- what comes in ----
 
@@ -288,7 +288,7 @@ bool Delivery::apply(Job& job, const EpochRun& run) {
   if (job.order == Order::relaxed && !s_.slices.empty()) {
     const std::uint64_t generation = s_.slices.front().name.generation;
     if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
-      const LaneSizes& sizes = run.plain.grants.front().sizes;
+      const order::LaneSizes& sizes = run.plain.grants.front().sizes;
       job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
     }
   }
@@ -308,9 +308,9 @@ void Delivery::commit(Job& job) {
   while (job.committed_step < all && !job.contradicts) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
-    const Places places = run.plan.plain.step(step - run.first_step);
+    const order::Places places = run.plan.plain.step(step - run.first_step);
     s_.slices.clear();
-    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const Slice& slice) {
+    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
       s_.slices.push_back(slice);
     };
     run.plain.for_each_slice(places, keep);
@@ -335,4 +335,4 @@ void Delivery::end_epochs(Job& job) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

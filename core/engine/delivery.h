@@ -9,7 +9,7 @@
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Grants;
 
@@ -42,7 +42,7 @@ class Delivery {
   void stall_changed(const RankState& rank);
   bool begin(Job& job, Rank rank);
   bool cut(Job& job, EpochRun& run, Batch& batch);
-  static void add_pieces(Sequence& sequence, Batch& batch, Places places, bool filler);
+  static void add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler);
   void advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn);
   Grant* grant_in_place(const Job& job, EpochRun& run, const Batch& batch);
   void deliver_in_place(Job& job, Grant& grant, std::uint32_t index);
@@ -63,7 +63,7 @@ class Delivery {
   EngineState& s_;
   Grants& grants_;
   Reads& reads_;
-  std::vector<Draw> draws_;  // scratch
+  std::vector<order::Draw> draws_;  // scratch
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -97,7 +97,7 @@ void describe_jobs(const EngineState& s, Out out) {
       fmt::format_to(out, "\n");
     }
     if (!job.member.is_none()) {
-      const Lanes& lanes = *s.streams[job.stream].lanes;
+      const order::Lanes& lanes = *s.streams[job.stream].lanes;
       fmt::format_to(out, "  lanes: generation {}, {} blocks left, supply {}, {}in an epoch{}\n",
                      lanes.generation(job.member), lanes.blocks_left(job.member),
                      lanes.supply(job.member), lanes.in_epoch(job.member) ? "" : "not ",
@@ -133,4 +133,4 @@ std::string describe(const EngineState& state) {
   return text;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -5,8 +5,8 @@
 
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 std::string describe(const EngineState& state);
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

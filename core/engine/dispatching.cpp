@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -61,7 +61,7 @@ Grant* Dispatching::lost_grant(Job& job) {
 std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   if (grants_.over(job)) return std::nullopt;
   Stream& stream = s_.streams[job.stream];
-  Lanes& lanes = *stream.lanes;
+  order::Lanes& lanes = *stream.lanes;
   if (job.lost_grants) {
     if (Grant* grant = lost_grant(job)) {
       Preparation::Need need;
@@ -69,7 +69,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       need.remake = grant->made;
       // As long as its pass is open the remade block is for all who need it.
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
-        if (is_here(lanes.state(grant->ref))) {
+        if (order::is_here(lanes.state(grant->ref))) {
           adopt(*grant, lanes.tag(grant->ref));
           s_.touch(job.index);
           return next_need(job);
@@ -84,10 +84,10 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   const std::uint32_t target = std::max(ahead, grants_.missing_blocks(job));
   lanes.set_look_ahead(job.member, ahead);
   while (lanes.supply(job.member) < target) {
-    const Lanes::Need need = lanes.want(job.member);
-    if (need.kind == Lanes::Need::Kind::make)
+    const order::Lanes::Need need = lanes.want(job.member);
+    if (need.kind == order::Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
-    if (need.kind == Lanes::Need::Kind::joined) {
+    if (need.kind == order::Lanes::Need::Kind::joined) {
       s_.touch(job.index);
       continue;
     }
@@ -267,8 +267,8 @@ void Dispatching::review(Job& job) {
 bool Dispatching::met(const Need& need) {
   if (need.what.grant && s_.at(need.what.grant->block)) return true;
   if (need.what.ref.is_none()) return false;
-  const Lanes& lanes = *s_.streams[s_.jobs[need.job].stream].lanes;
-  return !lanes.valid(need.what.ref) || is_here(lanes.state(need.what.ref));
+  const order::Lanes& lanes = *s_.streams[s_.jobs[need.job].stream].lanes;
+  return !lanes.valid(need.what.ref) || order::is_here(lanes.state(need.what.ref));
 }
 
 // The policy waits for time to pass: nothing else may happen until then.
@@ -341,8 +341,8 @@ bool Dispatching::start_some() {
     review(job);
     // Others may have needed the very block that is in the making now.
     if (!need.what.ref.is_none()) {
-      const Lanes& lanes = *s_.streams[job.stream].lanes;
-      lanes.for_each_needing(need.what.ref, [&](MemberId member) {
+      const order::Lanes& lanes = *s_.streams[job.stream].lanes;
+      lanes.for_each_needing(need.what.ref, [&](order::MemberId member) {
         Job& other = s_.jobs[lanes.tag(member)];
         if (other.candidate_slot != kNone && other.index != job.index) review(other);
       });
@@ -401,4 +401,4 @@ void Dispatching::scale(Node& node) {
   s_.order(SetWorkers{node.id, wanted});
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

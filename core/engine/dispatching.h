@@ -10,7 +10,7 @@
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Dispatching {
  public:
@@ -95,4 +95,4 @@ class Dispatching {
   std::vector<Preparation::Site> sites_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

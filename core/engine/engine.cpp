@@ -1,9 +1,11 @@
-#include "core/engine.h"
+#include "core/engine/engine.h"
+
+#include "core/base/config_error.h"
 
 #include <algorithm>
 #include <variant>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/delivery.h"
 #include "core/engine/describe.h"
@@ -17,7 +19,7 @@
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -207,7 +209,7 @@ void Engine::Parts::on(const ScoresReported& event) {
       s.protocol_error();
     } else {
       items.scored(dataset.id, score.sample, score.value);
-      if (of->weights) of->weights->report(score.sample, weight_of_score(score.value));
+      if (of->weights) of->weights->report(score.sample, order::weight_of_score(score.value));
     }
   }
 }
@@ -351,11 +353,12 @@ void Engine::Parts::refresh_needs() {
   while (!s.changed_streams.empty() && needs_told < kSlice / 2) {
     const std::uint32_t index = s.changed_streams.back();
     if (s.streams.live(index) && s.streams[index].lanes) {
-      Lanes& lanes = *s.streams[index].lanes;
-      const bool all = lanes.visit_changed_needs(kSlice / 2 - needs_told, [&](BlockRef block) {
-        ++needs_told;
-        if (lanes.state(block) == BlockState::resident) tell_need(s, lanes.tag(block));
-      });
+      order::Lanes& lanes = *s.streams[index].lanes;
+      const bool all =
+          lanes.visit_changed_needs(kSlice / 2 - needs_told, [&](order::BlockRef block) {
+            ++needs_told;
+            if (lanes.state(block) == order::BlockState::resident) tell_need(s, lanes.tag(block));
+          });
       if (!all) break;
       s.streams[index].needs_changed = false;
     }
@@ -473,7 +476,7 @@ EngineCounters Engine::counters() const {
 }
 
 std::string Engine::describe() const {
-  return batchflow::describe(parts_->s);
+  return engine::describe(parts_->s);
 }
 
 void Engine::check_consistency() const {
@@ -495,4 +498,4 @@ void Engine::check_consistency() const {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/enum_names.h"
+#include "core/base/enum_names.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -275,4 +275,4 @@ std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyCh
       fmt::format("{}, {} of dataset {}", name_of(place), name_of(form), dataset.value));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -1,13 +1,13 @@
 // Policies that tell what they decide, and from which numbers: wrappers around the real ones, made
-// when somebody listens (core/explain.h).
+// when somebody listens (core/engine/explain.h).
 #pragma once
 
 #include <memory>
 
-#include "core/explain.h"
-#include "core/policy_list.h"
+#include "core/engine/explain.h"
+#include "core/engine/policy_list.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // Each answers `policy` itself when nobody listens.
 std::unique_ptr<AllocationPolicy> explained(const Explain& explain, const PolicyChoice& choice,
@@ -23,4 +23,4 @@ std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyCh
                                           std::unique_ptr<EvictionPolicy> policy, Place place,
                                           Form form, DatasetId dataset);
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

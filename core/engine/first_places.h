@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/random.h"
-#include "core/types.h"
+#include "core/base/random.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class FirstPlaces {
  public:
@@ -35,4 +35,4 @@ class FirstPlaces {
   std::vector<Slot> slots_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,24 +2,25 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Grants::begin(Job& job) {
   job.runs.clear();
   job.resumed.clear();
   Stream& stream = s_.streams[job.stream];
-  const Position& position = job.committed;
+  const order::Position& position = job.committed;
   job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index);
     } else {
       // The rest of a block used in part is the job's own business: for the lanes it is had.
-      LanePosition lanes = position.lanes();
-      for (const Position::PartBlock& part : position.part_blocks()) resume(job, part, lanes);
+      order::LanePosition lanes = position.lanes();
+      for (const order::Position::PartBlock& part : position.part_blocks())
+        resume(job, part, lanes);
       if (lanes.epoch_done()) ++job.lanes_epoch;  // the member begins the next one at once
       job.member = stream.lanes->add_relaxed(job.index, lanes);
     }
@@ -33,8 +34,8 @@ void Grants::begin(Job& job) {
 // Orders that have one sequence of blocks an epoch. Of an epoch that is over nothing is needed,
 // whether or not anybody has called it finished.
 void Grants::begin_in_sequence(Job& job) {
-  Lanes& lanes = *s_.streams[job.stream].lanes;
-  const Position& position = job.committed;
+  order::Lanes& lanes = *s_.streams[job.stream].lanes;
+  const order::Position& position = job.committed;
   const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
   // A weighted epoch that no step was handed out of is not drawn yet: that is done from the one
   // before it.
@@ -50,7 +51,7 @@ void Grants::begin_in_sequence(Job& job) {
   job.lanes_epoch = job.runs.back().epoch + (over ? 1 : 0);
 }
 
-void Grants::resume(Job& job, const Position::PartBlock& part, LanePosition& lanes) {
+void Grants::resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes) {
   const auto open = std::find_if(lanes.open.begin(), lanes.open.end(),
                                  [&](const auto& lane) { return lane.lane == part.lane; });
   BF_CHECK(open != lanes.open.end());
@@ -72,7 +73,7 @@ void Grants::withdraw(Job& job) {
   job.runs.clear();
   job.resumed.clear();
   if (!job.member.is_none()) s_.streams[job.stream].lanes->remove(job.member);
-  job.member = MemberId::none();
+  job.member = order::MemberId::none();
 }
 
 void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
@@ -91,13 +92,13 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
 
 // An epoch keeps the buffer it began with, unless its job begins it anew. Draws are counted in the
 // epoch, whatever buffer they are of, so that none comes twice.
-void Grants::begin_rehearsal(Job& job, EpochRun& run, KeyRoot root) {
+void Grants::begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root) {
   const auto exemplars = job.rehearsed > 0 ? job.exemplars.whole() : nullptr;
   if (!exemplars) return;
-  const Position::Fields& was = job.committed.fields();
+  const order::Position::Fields& was = job.committed.fields();
   const std::uint64_t drawn = was.epoch == run.epoch ? was.rehearsed : 0;
-  run.plan = RehearsalPlan::split(run.plan.plain, job.rehearsed, drawn);
-  run.rehearsal = std::make_shared<const Rehearsal>(exemplars, root, run.epoch);
+  run.plan = order::RehearsalPlan::split(run.plan.plain, job.rehearsed, drawn);
+  run.rehearsal = std::make_shared<const order::Rehearsal>(exemplars, root, run.epoch);
   run.rehearsed.begin = run.plan.drawn;
 }
 
@@ -116,7 +117,7 @@ bool Grants::open_next_run(Job& job) {
     return false;
   }
   if (job.weights && !freeze(job)) return false;
-  Lanes& lanes = *s_.streams[job.stream].lanes;
+  order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
   job.resumed.clear();
   if (job.lanes_epoch <= last.epoch) {
@@ -186,13 +187,13 @@ bool Grants::cover(Job& job, EpochRun& run, std::uint64_t to) {
 // The tail repeats samples from its start: their blocks are not done with before that.
 std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
   if (run.steps == 0) return 0;
-  const StepPlan& plan = run.plan.plain;
-  const Places tail = plan.step(run.steps - 1);
+  const order::StepPlan& plan = run.plan.plain;
+  const order::Places tail = plan.step(run.steps - 1);
   const std::uint64_t end = cut.start + cut.count;
   if (end <= tail.from || tail.count() == plan.step_samples()) return 0;
   std::uint64_t fillers = 0;
   for (Rank rank = 0; rank < plan.ranks; ++rank) {
-    for (const Places& filler : plan.batch(run.steps - 1, rank).fillers) {
+    for (const order::Places& filler : plan.batch(run.steps - 1, rank).fillers) {
       const std::uint64_t from = std::max(filler.from, cut.start);
       const std::uint64_t to = std::min(filler.to, end);
       if (from < to) fillers += to - from;
@@ -203,7 +204,7 @@ std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
 
 Grants::Turn Grants::turn(const Job& job, const EpochRun& run) {
   if (!job.node_local) return {NodeId::none(), UINT64_MAX};
-  const StepPlan& plan = run.plan.plain;
+  const order::StepPlan& plan = run.plan.plain;
   const std::uint64_t place = run.plain.end();
   const std::uint32_t rank = plan.rank_at(place);
   const std::uint64_t step = (place - plan.consumed) / plan.step_samples();
@@ -253,30 +254,30 @@ std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
 // A node's ranks get blocks that are on it, and wait for one that is in the making there: what is
 // ready elsewhere is for the ranks there. Without any they take what there is.
 void Grants::prefer_local(NodeId node) {
-  const auto is_local = [&](const Lanes::Candidate& one) {
+  const auto is_local = [&](const order::Lanes::Candidate& one) {
     return s_.blocks[one.tag].node == node;
   };
   if (std::none_of(found_.begin(), found_.end(), is_local)) return;
-  std::erase_if(found_, [&](const Lanes::Candidate& one) { return !is_local(one); });
+  std::erase_if(found_, [&](const order::Lanes::Candidate& one) { return !is_local(one); });
 }
 
 // A position would not hold more lanes that are begun, or more blocks that are used in part.
 bool Grants::is_full(const EpochRun& run) {
-  return run.begun.full() || run.open.size() >= Position::kPartBlocksMost;
+  return run.begun.full() || run.open.size() >= order::Position::kPartBlocksMost;
 }
 
 // No lane is begun that a position would not hold. Then a node takes from lanes that are, or from
 // what is left of other nodes' blocks, as at the end of an epoch.
 void Grants::prefer_begun(const EpochRun& run) {
   if (!is_full(run)) return;
-  const bool none = run.open.size() >= Position::kPartBlocksMost;
-  std::erase_if(found_, [&](const Lanes::Candidate& one) {
+  const bool none = run.open.size() >= order::Position::kPartBlocksMost;
+  std::erase_if(found_, [&](const order::Lanes::Candidate& one) {
     return none || !run.begun.has(s_.blocks[one.tag].name.lane);
   });
 }
 
 // What the selection policy chooses of what the order allows, or null.
-const Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, NodeId node) {
+const order::Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, NodeId node) {
   // A node's ranks choose among what is theirs, wherever in the list that stands.
   s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
   prefer_begun(run);
@@ -285,7 +286,7 @@ const Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, Node
   if (job.order != Order::relaxed) return found_.front().ready ? &found_.front() : nullptr;
   if (!node.is_none()) prefer_local(node);
   views_.clear();
-  for (const Lanes::Candidate& candidate : found_) {
+  for (const order::Lanes::Candidate& candidate : found_) {
     views_.push_back({candidate.distance, candidate.ready, candidate.needed,
                       seconds(s_.now - s_.blocks[candidate.tag].since)});
   }
@@ -315,7 +316,7 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
     job.resumed.erase(job.resumed.begin());
     return grant;
   }
-  const Lanes::Candidate* chosen = choose_block(job, run, node);
+  const order::Lanes::Candidate* chosen = choose_block(job, run, node);
   if (!chosen) return std::nullopt;
   const Block& block = s_.blocks[chosen->tag];
   std::optional<Grant> taken(std::in_place);
@@ -353,7 +354,7 @@ void Grants::rehearse(const Job& job, EpochRun& run, std::uint64_t to) {
     grant.rehearsal = run.rehearsal;
     grant.made = false;
     grant.name = run.rehearsal->block_of(draw, block_samples);
-    grant.sizes = Rehearsal::sizes(block_samples);
+    grant.sizes = order::Rehearsal::sizes(block_samples);
     grant.from = static_cast<std::uint32_t>(draw % block_samples);
     grant.to = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(block_samples, grant.from + (end - draw)));
@@ -410,7 +411,8 @@ void Grants::forget_committed(Job& job) {
 }
 
 // Fillers may come from anywhere in the step.
-std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step, const RankBatch& places) {
+std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step,
+                                const order::RankBatch& places) {
   return places.filler_count() > 0 ? run.plan.plain.step(step).to : places.own.to;
 }
 
@@ -432,4 +434,4 @@ std::uint32_t Grants::missing_blocks(Job& job) {
   return std::max(1u, static_cast<std::uint32_t>((samples + block - 1) / block));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -1,12 +1,12 @@
 // A job's sequence: which blocks it has taken, in which order, and in which epoch it is.
 //
-// The order (core/lanes.h) says which blocks a job may take, the selection policy which of them it
-// takes; this part checks the choice, takes it, and cuts epochs into steps.
+// The order (core/order/lanes.h) says which blocks a job may take, the selection policy which of
+// them it takes; this part checks the choice, takes it, and cuts epochs into steps.
 #pragma once
 
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Grants {
  public:
@@ -35,7 +35,8 @@ class Grants {
   Grant* rehearsal_ahead(Job& job);
   static EpochRun& run_of(Job& job, std::uint64_t step);
   // The end of the places that must be granted before the batch is whole.
-  static std::uint64_t batch_end(const EpochRun& run, std::uint64_t step, const RankBatch& places);
+  static std::uint64_t batch_end(const EpochRun& run, std::uint64_t step,
+                                 const order::RankBatch& places);
 
   // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
   static Grant& grant_of(EpochRun& run, const Piece& piece) {
@@ -71,14 +72,14 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
-  const Lanes::Candidate* choose_block(Job& job, const EpochRun& run, NodeId node);
+  const order::Lanes::Candidate* choose_block(Job& job, const EpochRun& run, NodeId node);
   static bool is_full(const EpochRun& run);
   void prefer_begun(const EpochRun& run);
   std::size_t chosen(Job& job);
   void prefer_local(NodeId node);
-  static void begin_rehearsal(Job& job, EpochRun& run, KeyRoot root);
+  static void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
   void begin_in_sequence(Job& job);
-  void resume(Job& job, const Position::PartBlock& part, LanePosition& lanes);
+  void resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes);
   static std::uint32_t fillers_in(const EpochRun& run, const Cut& cut);
   void uncharge_unneeded(const Job& job);
   std::uint64_t add(Sequence& sequence, Grant&& grant);
@@ -88,8 +89,8 @@ class Grants {
   std::unique_ptr<SelectionPolicy> selection_;
   bool to_first_ready_ = false;  // what lies behind is not of interest to it
   std::uint64_t refused_ = 0;
-  std::vector<Lanes::Candidate> found_;
+  std::vector<order::Lanes::Candidate> found_;
   std::vector<SelectionCandidate> views_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/placement.h"
-#include "core/pool.h"
-#include "core/types.h"
+#include "core/base/pool.h"
+#include "core/base/types.h"
+#include "core/engine/placement.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // Samples in one form on one node.
 struct ItemCache {
@@ -92,4 +92,4 @@ class ItemCaches {
   mutable std::vector<std::uint16_t> home_of_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

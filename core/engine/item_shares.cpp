@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <array>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/items.h"
-#include "core/placement.h"
-#include "core/saturating.h"
+#include "core/engine/placement.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 const ItemCaches& Items::caches(DatasetId dataset) const {
   static const ItemCaches kNoneYet;
@@ -233,4 +233,4 @@ void Items::scored(DatasetId dataset, SampleId sample, float score) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
+#include "core/engine/placement.h"
 #include "core/engine/staging.h"
-#include "core/placement.h"
-#include "core/replacement.h"
+#include "core/order/replacement.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -23,7 +23,7 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
-  const std::vector<Draw>& draws = making.draws;
+  const std::vector<order::Draw>& draws = making.draws;
   const bool some_corrupt = !s_.datasets[stream.dataset].corrupt_by(stream.pipeline_id).empty();
   look_around(making_index);
   staging_most_ = most;
@@ -123,9 +123,9 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
     return std::binary_search(known.begin(), known.end(), sample);
   };
   if (!corrupt(ingredient.sample)) return;
-  const KeyRoot root{dataset.catalogue->version(), stream.seed};
-  const auto used = replacement(root, block.name.generation, block.name.pass, ingredient.sample,
-                                dataset.catalogue->samples(), corrupt);
+  const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
+  const auto used = order::replacement(root, block.name.generation, block.name.pass,
+                                       ingredient.sample, dataset.catalogue->samples(), corrupt);
   making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
                              0, true, ingredient.occurrence});
   ingredient.sample = making.suspects.back().used;
@@ -421,4 +421,4 @@ void Items::share_firsts(Making& making) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -9,13 +9,13 @@
 #include <span>
 #include <vector>
 
+#include "core/base/saturating.h"
 #include "core/engine/first_places.h"
 #include "core/engine/item_caches.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // A larger data set is not cached sample by sample: policies keep some bytes an id. Its samples are
 // records to be counted in coarse items.
@@ -171,4 +171,4 @@ class Items {
   std::vector<SampleId> once_;                                   // scratch
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -8,23 +8,23 @@
 #include <memory>
 #include <vector>
 
-#include "core/catalogue.h"
+#include "core/base/quantile_sketch.h"
+#include "core/base/types.h"
 #include "core/engine/blocks.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/event.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
-#include "core/event.h"
-#include "core/keys.h"
-#include "core/lanes.h"
-#include "core/order.h"
-#include "core/position.h"
-#include "core/quantile_sketch.h"
-#include "core/statistics.h"
-#include "core/step_plan.h"
-#include "core/types.h"
-#include "core/weighted.h"
-#include "core/weights.h"
+#include "core/engine/statistics.h"
+#include "core/order/keys.h"
+#include "core/order/lanes.h"
+#include "core/order/order.h"
+#include "core/order/position.h"
+#include "core/order/step_plan.h"
+#include "core/order/weighted.h"
+#include "core/order/weights.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // ---------------------------------------------------------------------------------- streams ----
 
@@ -68,7 +68,7 @@ struct Stream {
   std::uint64_t epoch_samples = 0;  // N, or the draws of a weighted epoch
   Bytes sample_bytes = 1;           // prepared
   Bytes block_bytes = 1;
-  std::unique_ptr<Lanes> lanes;
+  std::unique_ptr<order::Lanes> lanes;
   std::vector<StreamNode> nodes;
   std::vector<std::uint32_t> jobs;
   double prepare_s = 0;  // smoothed
@@ -96,7 +96,7 @@ struct Stream {
 // A piece of a batch: places of the job's sequence that lie in one block.
 struct Piece {
   std::uint64_t place = 0;  // in the sequence that the slice is of
-  Slice slice;
+  order::Slice slice;
   std::uint32_t offset = 0;  // in the batch
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;
   Handle block;  // while copying or delivered in place
@@ -110,10 +110,10 @@ struct BatchState {
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
   bool last_of_epoch = false;
-  LaneSizes sizes;            // of its blocks
-  LaneSizes rehearsed_sizes;  // of those that are rehearsed
+  order::LaneSizes sizes;            // of its blocks
+  order::LaneSizes rehearsed_sizes;  // of those that are rehearsed
   std::uint32_t samples = 0;
-  Places uncut;          // of its own places: not granted yet, or not cut into pieces
+  order::Places uncut;   // of its own places: not granted yet, or not cut into pieces
   bool all_cut = false;  // fillers and what is rehearsed, too
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
   bool in_place = false;
@@ -135,9 +135,9 @@ struct BatchState {
 };
 
 struct Batch : BatchState {
-  std::shared_ptr<const Rehearsal> rehearsal;
+  std::shared_ptr<const order::Rehearsal> rehearsal;
   std::vector<Piece> pieces;
-  std::vector<Replacement> replacements;
+  std::vector<order::Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
   ReadHolds reads;
@@ -181,7 +181,7 @@ struct Job {
   std::uint64_t steps = 0;  // 0: not known
   std::uint32_t credits = 0;
   double weight = 1;
-  MemberId member;
+  order::MemberId member;
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::vector<RankState> ranks;
   std::uint32_t numbering = 0;              // of its ranks: how often it was resized
@@ -213,16 +213,16 @@ struct Job {
 
   std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;  // all below are committed
-  Position committed;
-  bool contradicts = false;          // what it had does not follow from the position it came with
-  std::unique_ptr<Weights> weights;  // weighted orders
-  std::unique_ptr<WeightedEpoch> drawn;  // the running epoch of one
-  std::uint64_t draws = 0;               // samples of one epoch
+  order::Position committed;
+  bool contradicts = false;  // what it had does not follow from the position it came with
+  std::unique_ptr<order::Weights> weights;      // weighted orders
+  std::unique_ptr<order::WeightedEpoch> drawn;  // the running epoch of one
+  std::uint64_t draws = 0;                      // samples of one epoch
   bool multinomial = false;
   bool nothing_to_draw = false;  // all weights are zero
   bool node_local = false;
   std::uint32_t rehearsed = 0;  // m
-  ExemplarBuffer exemplars;
+  order::ExemplarBuffer exemplars;
   std::vector<Grant> resumed;  // rests of partly used blocks, taken first
   bool lost_grants = false;    // a batch waits for a block that is gone
   Instant asks_again{};        // when the selection policy is asked again, if that is to come
@@ -240,4 +240,4 @@ struct Job {
   void reset() { *this = Job(); }
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Listed::wanted(Job& job, const SamplesWanted& event) {
   const bool lists_agree =
@@ -81,4 +81,4 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
   failed_.clear();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

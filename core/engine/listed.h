@@ -9,7 +9,7 @@
 #include "core/engine/items.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Listed {
  public:
@@ -33,4 +33,4 @@ class Listed {
   std::vector<Failed> failed_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,7 +2,7 @@
 #include "core/engine/books.h"
 #include "core/engine/items.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
                         SampleId sample, Bytes bytes, std::uint64_t next_use) {
@@ -83,4 +83,4 @@ void Items::order_listed(std::uint32_t batch_index, std::uint32_t node, DatasetI
   groups_.clear();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -4,13 +4,13 @@
 #include <tuple>
 #include <utility>
 
-#include "core/block_size.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
-#include "core/saturating.h"
-#include "core/seed_group.h"
+#include "core/engine/seed_group.h"
+#include "core/order/block_size.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -19,12 +19,12 @@ Order family_of(Order order) {
 }
 
 // Whether a job can go on from there: it must be able to count on, and nobody cuts larger blocks.
-bool leaves_room(const Position& position) {
+bool leaves_room(const order::Position& position) {
   constexpr std::uint32_t kEpochMost = 1u << 31;
-  constexpr std::uint64_t kGenerationMost = LanePosition::kGenerationMost / 2;
-  const LanePosition& lanes = position.lanes();
+  constexpr std::uint64_t kGenerationMost = order::LanePosition::kGenerationMost / 2;
+  const order::LanePosition& lanes = position.lanes();
   return position.epoch() <= kEpochMost && lanes.generation <= kGenerationMost &&
-         lanes.sizes.block_samples <= kBlockSamplesMost;
+         lanes.sizes.block_samples <= order::kBlockSamplesMost;
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   const std::uint64_t samples = s_.datasets[dataset->second].catalogue->samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&
-      (samples > kWeightedSamplesMost || event.draws > kWeightedSamplesMost)) {
+      (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
     return Refusal::bad_request;
   }
   // An epoch that has no step at all would end for ever.
@@ -76,11 +76,11 @@ void Membership::joined(const JobJoined& event) {
   const std::uint64_t seed = seed_group(event);
   const Digest version = dataset.catalogue->version();
   const std::uint64_t samples = dataset.catalogue->samples();
-  Position position(event.order, version, samples, seed);
+  order::Position position(event.order, version, samples, seed);
   if (event.position) {
     if (!event.position->mismatch(version, samples, seed).empty() ||
         event.position->order() != event.order || !leaves_room(*event.position)) {
-      const Position::Fields& theirs = event.position->fields();
+      const order::Position::Fields& theirs = event.position->fields();
       const bool by_version = theirs.dataset_version != version;
       return refuse_join(event.job, Refusal::bad_position,
                          by_version ? theirs.dataset_version : theirs.seed,
@@ -101,7 +101,7 @@ void Membership::joined(const JobJoined& event) {
   job.epochs = event.epochs;
   job.steps = event.steps;
   job.weight = event.weight;
-  job.member = MemberId::none();
+  job.member = order::MemberId::none();
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
   job.multinomial = event.multinomial;
@@ -113,7 +113,7 @@ void Membership::joined(const JobJoined& event) {
   }
   job.dataset = s_.dataset_of.at(event.dataset.value);
   if (event.order == Order::weighted)
-    job.weights = std::make_unique<Weights>(samples, weight_of_score(1));
+    job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
   job.stream = stream_for(event, position);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
@@ -166,7 +166,7 @@ std::uint64_t Membership::seed_group(const JobJoined& event) const {
   return own ? event.position->fields().seed : seed_group_of(event, s_.config.share_streams);
 }
 
-std::uint32_t Membership::stream_for(const JobJoined& event, const Position& position) {
+std::uint32_t Membership::stream_for(const JobJoined& event, const order::Position& position) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
@@ -193,11 +193,12 @@ Bytes Membership::sample_bytes(const JobJoined& event) const {
 
 // B: by the configuration; but a job that goes on within a generation of larger blocks needs slots
 // that hold those.
-std::uint32_t Membership::block_samples(const JobJoined& event, const Position& position) const {
+std::uint32_t Membership::block_samples(const JobJoined& event,
+                                        const order::Position& position) const {
   const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
-  std::uint32_t block = block_samples_for(sample_bytes(event), s_.config.block_bytes,
-                                          catalogue.samples(), s_.config.blocks_least);
-  const LanePosition& lanes = position.lanes();
+  std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
+                                                 catalogue.samples(), s_.config.blocks_least);
+  const order::LanePosition& lanes = position.lanes();
   if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);
   }
@@ -220,7 +221,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
-  Lanes::Options options;
+  order::Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
   options.seed = seed;
   options.generation_epochs = s_.config.generation_epochs;
@@ -229,7 +230,7 @@ std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed
                              ? event.draws
                              : dataset.catalogue->samples();
   options.sizes = {stream.epoch_samples, stream.block_samples, 1};
-  stream.lanes = std::make_unique<Lanes>(options);
+  stream.lanes = std::make_unique<order::Lanes>(options);
   stream.lanes->on_changed_needs([this, index] { s_.needs_changed(index); });
   return index;
 }
@@ -343,8 +344,8 @@ void Membership::size_lanes(Stream& stream) {
   s_.memory.plan_now(s_.now);
   Slots window = 0;
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].target;
-  LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
-  sizes.lane_blocks = lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
+  order::LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
+  sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
   stream.lanes->set_sizes(sizes);
 }
 
@@ -468,4 +469,4 @@ bool Membership::reserve_resized(Job& job) {
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

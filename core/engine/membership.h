@@ -16,7 +16,7 @@
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Membership {
  public:
@@ -61,11 +61,11 @@ class Membership {
   std::uint64_t seed_group(const JobJoined& event) const;
   void forget_node(Job& job, NodeId node);
   std::optional<Refusal> objection(const JobJoined& event) const;
-  std::uint32_t stream_for(const JobJoined& event, const Position& position);
+  std::uint32_t stream_for(const JobJoined& event, const order::Position& position);
   std::uint32_t make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
                             std::uint32_t block_samples);
   Bytes sample_bytes(const JobJoined& event) const;
-  std::uint32_t block_samples(const JobJoined& event, const Position& position) const;
+  std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
   template <class Enough>
   std::vector<NodeId> nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough);
@@ -134,4 +134,4 @@ class Membership {
   std::vector<Ranked> ranked_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

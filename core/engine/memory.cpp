@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/explained.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -579,4 +579,4 @@ void Memory::check_consistency() const {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/explain.h"
-#include "core/policy_list.h"
-#include "core/pool.h"
-#include "core/rates.h"
-#include "core/share.h"
-#include "core/types.h"
+#include "core/base/pool.h"
+#include "core/base/rates.h"
+#include "core/base/types.h"
+#include "core/engine/explain.h"
+#include "core/engine/policy_list.h"
+#include "core/engine/share.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 enum class ShareUse : std::uint8_t { encoded, decoded, blocks, batches };
 
@@ -236,4 +236,4 @@ class Memory {
   std::vector<std::size_t> idle_;     // scratch
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -1,11 +1,11 @@
 // Nodes that come, rest and go, and what streams have on them.
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/membership.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Membership::node_joined(const NodeJoined& event) {
   constexpr std::uint32_t kCoresMost = 1 << 16;  // no machine has more
@@ -188,12 +188,12 @@ void Membership::lose_blocks(Stream& stream, NodeId node) {
 void Membership::drop_block(Stream& stream, std::uint32_t index) {
   const Block& block = s_.blocks[index];
   if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
-    stream.lanes->for_each_needing(block.ref,
-                                   [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
+    stream.lanes->for_each_needing(
+        block.ref, [&](order::MemberId member) { s_.touch(stream.lanes->tag(member)); });
     stream.lanes->dropped(block.ref);
   }
   s_.memory.give_back(block.share, block.item);
   s_.blocks.release(index);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/staging.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // -------------------------------------------------------------------------------- starting ----
 
@@ -198,7 +198,7 @@ void Preparation::plan_staging() {
   for (const std::uint32_t index : std::exchange(s_.nodes_to_plan, {})) {
     Node& node = s_.nodes[index];
     node.staging_due = false;
-    if (!node.lost) batchflow::plan_staging(s_, node);
+    if (!node.lost) engine::plan_staging(s_, node);
     s_.staging_changed(index);
   }
 }
@@ -323,7 +323,7 @@ void Preparation::order_prepare(std::uint32_t index) {
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
-                  [&](const Replacement& old) { return old.place == suspect.place; });
+                  [&](const order::Replacement& old) { return old.place == suspect.place; });
     block.replacements.push_back({suspect.place, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
@@ -463,8 +463,8 @@ void Preparation::finish(std::uint32_t index) {
 void Preparation::wake(const Block& block) {
   const Stream& stream = s_.streams[block.stream];
   if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
-    stream.lanes->for_each_needing(block.ref,
-                                   [&](MemberId member) { s_.touch(stream.lanes->tag(member)); });
+    stream.lanes->for_each_needing(
+        block.ref, [&](order::MemberId member) { s_.touch(stream.lanes->tag(member)); });
   }
   if (block.grants > 0) {
     for (const std::uint32_t job : stream.jobs) s_.touch(job);
@@ -525,4 +525,4 @@ void Preparation::making_failed(std::uint32_t index, std::optional<Refusal> why)
   if (why) failures.push_back({stream, kNone, *why, 0, 0});
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -11,7 +11,7 @@
 #include "core/engine/items.h"
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Preparation {
  public:
@@ -20,7 +20,7 @@ class Preparation {
 
   // ---- starting. A need is a block of the job's lanes or a grant whose block is gone.
   struct Need {
-    BlockRef ref;
+    order::BlockRef ref;
     Grant* grant = nullptr;
     bool remake = false;
   };
@@ -116,10 +116,10 @@ class Preparation {
   EngineState& s_;
   Reads& reads_;
   Items& items_;
-  std::vector<SampleId> ids_;  // scratch
-  std::vector<Draw> draws_;    // scratch
-  std::vector<Lanes::Candidate> candidates_;
+  std::vector<SampleId> ids_;       // scratch
+  std::vector<order::Draw> draws_;  // scratch
+  std::vector<order::Lanes::Candidate> candidates_;
   std::vector<std::uint32_t> resident_;  // scratch
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

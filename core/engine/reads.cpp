@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/staging.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -28,7 +28,7 @@ ItemId item_of(SampleId sample) {
 }  // namespace
 
 std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form) {
-  static_assert(kSamplesMost < std::uint64_t{1} << 40);
+  static_assert(order::kSamplesMost < std::uint64_t{1} << 40);
   BF_CHECK(shared < 1u << 23 && sample.value < std::uint64_t{1} << 40);
   return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{shared} << 40 | sample.value;
 }
@@ -369,7 +369,7 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
     s_.expand(s_.blocks[s_.makings[read.waiters.front()].block], draws_);
-    for (const Draw& draw : draws_) asked_.push_back(draw.sample);
+    for (const order::Draw& draw : draws_) asked_.push_back(draw.sample);
   }
   std::sort(asked_.begin(), asked_.end());
   return std::all_of(failed.begin(), failed.end(), [&](SampleId sample) {
@@ -477,4 +477,4 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -10,7 +10,7 @@
 
 #include "core/engine/state.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 class Reads {
  public:
@@ -38,7 +38,7 @@ class Reads {
     bool source_pinned = false;    // for this read, by who asks for it
     std::uint32_t node = kNone;    // where it goes
     WorkerId held = WorkerId::none();
-    Lineage lineage;
+    order::Lineage lineage;
     bool alone = false;   // nobody else may use it: a second look at a bad sample
     bool listed = false;  // for a batch of a listed order
     Bytes each = 0;       // a sample's staging memory; 0: as the catalogue says
@@ -138,7 +138,7 @@ class Reads {
   std::vector<std::uint32_t> unheld_;  // scratch
   std::vector<SampleId> gone_;         // scratch
   std::vector<SampleId> asked_;        // scratch
-  std::vector<Draw> draws_;            // scratch
+  std::vector<order::Draw> draws_;     // scratch
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/check.h"
-#include "core/event.h"
-#include "core/pool.h"
+#include "core/base/check.h"
+#include "core/base/pool.h"
+#include "core/engine/event.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 enum class RequestKind : std::uint8_t { none, read, prepare, transfer, deliver };
 
@@ -95,4 +95,4 @@ class Requests {
   std::uint64_t serial_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -3,13 +3,13 @@
 #include <numeric>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/membership.h"
 #include "core/engine/staging.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // Whether the promises of each node can be raised by what the job needs with so many credits. What
 // it `needed` and is `available` is beside what has been promised already.
@@ -384,4 +384,4 @@ void Membership::give_up_standby(Place place) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

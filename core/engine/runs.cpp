@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 std::uint64_t Sequence::add(Grant&& grant) {
   grants.push_back(std::move(grant));
@@ -42,4 +42,4 @@ const Cut& Sequence::cut_at(std::uint64_t place) const {
   return cut;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -14,13 +14,13 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/pool.h"
 #include "core/engine/begun_lanes.h"
-#include "core/event.h"
-#include "core/lanes.h"
-#include "core/pool.h"
-#include "core/rehearsal.h"
+#include "core/engine/event.h"
+#include "core/order/lanes.h"
+#include "core/order/rehearsal.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // Notices that the block it named is gone.
 struct Handle {
@@ -31,16 +31,17 @@ struct Handle {
 // Samples [from, to) of a block are the job's.
 struct Grant {
   Handle block;
-  BlockRef ref;
-  BlockName name;
-  LaneSizes sizes;
+  order::BlockRef ref;
+  order::BlockName name;
+  order::LaneSizes sizes;
   std::uint32_t from = 0;  // not cut into the sequence yet
   std::uint32_t to = 0;
-  std::uint32_t unserved = 0;                  // samples of it not delivered yet, fillers included
-  std::uint32_t cuts = 0;                      // that are not committed
-  bool made = true;                            // it was there before
-  bool wanted = false;                         // a batch waits for it, and it is gone: to be made
-  std::shared_ptr<const Rehearsal> rehearsal;  // whose draws it has; null: it is of the plain order
+  std::uint32_t unserved = 0;  // samples of it not delivered yet, fillers included
+  std::uint32_t cuts = 0;      // that are not committed
+  bool made = true;            // it was there before
+  bool wanted = false;         // a batch waits for it, and it is gone: to be made
+  std::shared_ptr<const order::Rehearsal>
+      rehearsal;  // whose draws it has; null: it is of the plain order
 };
 
 // Samples [from, from + count) of a grant, at places [start, start + count).
@@ -81,15 +82,15 @@ class Sequence {
   }
   // visit(Slice) for the pieces of blocks at these places, in their order.
   template <class Visit>
-  void for_each_slice(Places places, Visit visit) {
+  void for_each_slice(order::Places places, Visit visit) {
     for (std::uint64_t at = places.from; at < places.to;) {
       const Cut& one = cut_at(at);
       const std::uint64_t until = std::min(places.to, one.start + one.count);
       const Grant& of = grant(one.grant);
       visit(at, of,
-            Slice{of.name, one.from + static_cast<std::uint32_t>(at - one.start),
-                  one.from + static_cast<std::uint32_t>(until - one.start), false,
-                  of.rehearsal != nullptr});
+            order::Slice{of.name, one.from + static_cast<std::uint32_t>(at - one.start),
+                         one.from + static_cast<std::uint32_t>(until - one.start), false,
+                         of.rehearsal != nullptr});
       at = until;
     }
   }
@@ -102,14 +103,14 @@ class Sequence {
 // One epoch of a job, from where it began it to its last commit.
 struct EpochRun {
   std::uint32_t epoch = 0;
-  RehearsalPlan plan;
+  order::RehearsalPlan plan;
   std::uint64_t first_step = 0;  // of the job
   std::uint64_t steps = 0;
   std::uint64_t acknowledged = 0;  // samples in committed steps, from where it began
   bool ended = false;              // all its steps are committed, and ranks were told
   Sequence plain;
   Sequence rehearsed;
-  std::shared_ptr<const Rehearsal> rehearsal;  // null: nothing is rehearsed
+  std::shared_ptr<const order::Rehearsal> rehearsal;  // null: nothing is rehearsed
   // The block each node has open. One sequence for all ranks: that of no node.
   struct Open {
     NodeId node;
@@ -119,7 +120,7 @@ struct EpochRun {
   BegunLanes begun;  // where each node has a sequence of its own
 
   std::array<Sequence*, 2> sequences() { return {&plain, &rehearsed}; }
-  Sequence& sequence_of(const Slice& slice) { return slice.rehearsed ? rehearsed : plain; }
+  Sequence& sequence_of(const order::Slice& slice) { return slice.rehearsed ? rehearsed : plain; }
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -4,12 +4,12 @@
 // The second preparation is a making and a block of its own, into a slot of its own, which counts
 // as made ahead. It holds what the first one reads from until its worker has reported, however long
 // the block has been delivered by then; only the slots change hands when it is the first to finish.
-#include "core/check.h"
+#include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/preparation.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -160,4 +160,4 @@ void Preparation::part_twins(Making& making) {
   making.twin = kNone;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -10,10 +10,10 @@
 
 #include <algorithm>
 
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
-#include "core/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 // What a sample of so many bytes takes: where whole sectors are read, all that it may touch.
 inline Bytes staged_bytes(const EngineState& s, Bytes bytes) {
@@ -112,4 +112,4 @@ inline void unstage(EngineState& s, std::uint32_t node, Bytes bytes) {
   s.staging_changed(node);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/saturating.h"
+#include "core/base/saturating.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 namespace {
 
@@ -42,10 +42,10 @@ void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
   alarms.set(at, alarm);
 }
 
-Lineage EngineState::lineage(const Block& block) const {
+order::Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];
   const Dataset& dataset = datasets[stream.dataset];
-  Lineage lineage;
+  order::Lineage lineage;
   lineage.dataset = dataset.id;
   lineage.dataset_version = dataset.catalogue->version();
   lineage.pipeline = stream.pipeline_id;
@@ -59,7 +59,7 @@ Lineage EngineState::lineage(const Block& block) const {
   return lineage;
 }
 
-void EngineState::expand(const Block& block, std::vector<Draw>& draws) {
+void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
   Stream& stream = streams[block.stream];
   const std::uint64_t first =
       (block.sizes.first_block_of(block.name.lane) + block.name.block) * block.sizes.block_samples;
@@ -102,7 +102,7 @@ void EngineState::promise_resized(const Job& job) {
 }
 
 void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
-                                    const std::vector<Slice>& committed) {
+                                    const std::vector<order::Slice>& committed) {
   Promise& promise = promises.add(Promise::Kind::committed, job.id);
   promise.step = step;
   promise.epoch = epoch;
@@ -124,4 +124,4 @@ void EngineState::promise_left(const Job& job) {
   promises.add(Promise::Kind::left, job.id);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -12,23 +12,23 @@
 #include <utility>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/catalogue.h"
-#include "core/engine.h"
+#include "core/base/arena.h"
+#include "core/base/flat_map.h"
+#include "core/base/pool.h"
+#include "core/base/types.h"
 #include "core/engine/alarms.h"
 #include "core/engine/blocks.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/engine.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/event.h"
 #include "core/engine/jobs.h"
 #include "core/engine/memory.h"
+#include "core/engine/policy_list.h"
+#include "core/engine/promise.h"
 #include "core/engine/requests.h"
-#include "core/engine_config.h"
-#include "core/event.h"
-#include "core/flat_map.h"
-#include "core/policy_list.h"
-#include "core/pool.h"
-#include "core/promise.h"
-#include "core/types.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 struct EngineState {
   // `explain` outlives it.
@@ -125,10 +125,10 @@ struct EngineState {
   std::vector<std::uint32_t> current_blocks;  // charged as such
   bool short_of_memory = false;               // a batch waits for a slot
   std::vector<Resident> evicted;              // by shares, not carried out yet
-  std::vector<Slice> slices;                  // scratch
-  PermutationCache rehearsed;                 // orders of buffers
+  std::vector<order::Slice> slices;           // scratch
+  order::PermutationCache rehearsed;          // orders of buffers
   // Block names to sample ids. Of all streams: tables are bounded, however many there are.
-  Expander expander{std::size_t{32} << 20};
+  order::Expander expander{std::size_t{32} << 20};
 
   // Streams whose blocks may be needed by others than their policies were told.
   std::vector<std::uint32_t> changed_streams;
@@ -164,9 +164,9 @@ struct EngineState {
     return found == kNone || nodes[found].lost;
   }
 
-  Lineage lineage(const Block& block) const;
+  order::Lineage lineage(const Block& block) const;
   // The samples of a block, and for a weighted order which visit of each it is.
-  void expand(const Block& block, std::vector<Draw>& draws);
+  void expand(const Block& block, std::vector<order::Draw>& draws);
 
   // In this step: what came with the join was said before anybody could hear of the refusal.
   std::vector<JobId> refused_joins;
@@ -175,9 +175,9 @@ struct EngineState {
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
-                         const std::vector<Slice>& committed);
+                         const std::vector<order::Slice>& committed);
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);
   void promise_left(const Job& job);
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

@@ -1,11 +1,11 @@
 // Workers that come and go, and what is kept in order beside the making of blocks.
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/preparation.h"
 
-namespace batchflow {
+namespace batchflow::engine {
 
 void Preparation::joined(const WorkerJoined& event) {
   const std::uint32_t node = s_.node_of.find(event.node.value);
@@ -124,7 +124,7 @@ bool Preparation::may_take(const Stream& stream, const Job& job, const Block& bl
   if (block.ref.is_none() || job.member.is_none()) return false;
   stream.lanes->candidates(job.member, candidates_);
   return std::any_of(candidates_.begin(), candidates_.end(),
-                     [&](const Lanes::Candidate& one) { return one.block == block.ref; });
+                     [&](const order::Lanes::Candidate& one) { return one.block == block.ref; });
 }
 
 bool Preparation::settle_current() {
@@ -200,4 +200,4 @@ void Preparation::strip_ahead(StreamNode& part) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::engine

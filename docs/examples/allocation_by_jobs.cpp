@@ -1,17 +1,17 @@
 // By jobs: a share gets memory for each job that reads from it.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class ByJobs final : public AllocationPolicy {
+class ByJobs final : public engine::AllocationPolicy {
  public:
-  explicit ByJobs(const PolicyContext&) {}
+  explicit ByJobs(const engine::PolicyContext&) {}
 
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     Bytes jobs = 0;
-    for (const ShareView& share : place.shares) jobs += share.jobs;
+    for (const engine::ShareView& share : place.shares) jobs += share.jobs;
     if (jobs == 0) return;  // nobody reads: all stay at zero
     const Bytes each = place.capacity_bytes / jobs;
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -22,9 +22,9 @@ class ByJobs final : public AllocationPolicy {
 
 }  // namespace
 
-extern const PolicyEntry allocation_by_jobs;
-const PolicyEntry allocation_by_jobs{"by-jobs",
-                                     "A share gets memory for each job that reads from it.",
-                                     &make_policy<AllocationPolicy, ByJobs>};
+extern const engine::PolicyEntry allocation_by_jobs;
+const engine::PolicyEntry allocation_by_jobs{"by-jobs",
+                                             "A share gets memory for each job that reads from it.",
+                                             &make_policy<engine::AllocationPolicy, ByJobs>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

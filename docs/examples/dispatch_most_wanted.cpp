@@ -1,11 +1,11 @@
 // Most wanted: the block that the most jobs will use is made first.
 #include <algorithm>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -13,21 +13,22 @@ constexpr Parameter kParameters[] = {
      1e6},
 };
 
-class MostWanted final : public DispatchPolicy {
+class MostWanted final : public engine::DispatchPolicy {
  public:
-  explicit MostWanted(const PolicyContext& context)
+  explicit MostWanted(const engine::PolicyContext& context)
       : patience_(static_cast<std::uint64_t>(context.parameters.integer("patience"))) {}
 
-  std::size_t next(const DispatchView& view) override {
+  std::size_t next(const engine::DispatchView& view) override {
     std::uint64_t newest = 0;
-    for (const WorkCandidate& one : view.candidates) newest = std::max(newest, one.asked);
+    for (const engine::WorkCandidate& one : view.candidates) newest = std::max(newest, one.asked);
     // What has waited too long comes first, and the oldest of that: nobody starves.
-    const auto weight = [&](const WorkCandidate& one) {
+    const auto weight = [&](const engine::WorkCandidate& one) {
       return newest - one.asked > patience_ ? UINT32_MAX : one.needed_by;
     };
-    return first_candidate(view.candidates, [&](const WorkCandidate& a, const WorkCandidate& b) {
-      return weight(a) > weight(b);
-    });
+    return first_candidate(view.candidates,
+                           [&](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {
+                             return weight(a) > weight(b);
+                           });
   }
 
  private:
@@ -36,11 +37,11 @@ class MostWanted final : public DispatchPolicy {
 
 }  // namespace
 
-extern const PolicyEntry dispatch_most_wanted;
-const PolicyEntry dispatch_most_wanted{
+extern const engine::PolicyEntry dispatch_most_wanted;
+const engine::PolicyEntry dispatch_most_wanted{
     "most-wanted",
     "The block that the most jobs will use is made first.\n"
     "A need that has seen too many later ones served goes before all others.",
-    &make_policy<DispatchPolicy, MostWanted>, kParameters};
+    &make_policy<engine::DispatchPolicy, MostWanted>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,9 +1,9 @@
 // LRU in two parts: what was used again is protected from what is new.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
@@ -15,26 +15,28 @@ constexpr Parameter kParameters[] = {
      .greatest = 1},
 };
 
-class LruProtect final : public EvictionPolicy {
+class LruProtect final : public engine::EvictionPolicy {
  public:
-  explicit LruProtect(const EvictionContext& context)
+  explicit LruProtect(const engine::EvictionContext& context)
       : part_(context.parameters.number("protected")), lists_(context.items) {
     resized(context.capacity);
   }
 
-  void hit(const Access& access) override {
+  void hit(const engine::Access& access) override {
     lists_.move(access.item, kProtected);
     while (lists_.used(kProtected) > most_ && !lists_.empty(kProtected)) {
       lists_.move(lists_.oldest(kProtected), kNew);
     }
   }
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { lists_.add(access.item, access.slots, kNew); }
-  ItemId victim(const Access&) override {
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override {
+    lists_.add(access.item, access.slots, kNew);
+  }
+  ItemId victim(const engine::Access&) override {
     const ItemId item = lists_.oldest(kNew);
     return item.is_none() ? lists_.oldest(kProtected) : item;
   }
-  void removed(ItemId item, Removal) override { lists_.take(item); }
+  void removed(ItemId item, engine::Removal) override { lists_.take(item); }
   void pinned(ItemId item) override { lists_.put_aside(item); }
   void unpinned(ItemId item) override { lists_.bring_back(item); }
   void resized(Slots capacity) override {
@@ -52,10 +54,11 @@ class LruProtect final : public EvictionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry eviction_lru_protect;
-const PolicyEntry eviction_lru_protect{"lru-protect",
-                                       "Least recently used leaves, but first what was used once.\n"
-                                       "A scan of new items cannot push out what is in use.",
-                                       &make_eviction<LruProtect>, kParameters};
+extern const engine::PolicyEntry eviction_lru_protect;
+const engine::PolicyEntry eviction_lru_protect{
+    "lru-protect",
+    "Least recently used leaves, but first what was used once.\n"
+    "A scan of new items cannot push out what is in use.",
+    &make_eviction<LruProtect>, kParameters};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

@@ -1,21 +1,21 @@
 // Most shared: of the blocks that are ready, the one that the most jobs still need.
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/make.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 namespace {
 
-class MostShared final : public SelectionPolicy {
+class MostShared final : public engine::SelectionPolicy {
  public:
-  explicit MostShared(const PolicyContext&) {}
+  explicit MostShared(const engine::PolicyContext&) {}
 
-  std::size_t choose(const SelectionView& view) override {
-    std::size_t best = kNoChoice;  // none is ready: wait
+  std::size_t choose(const engine::SelectionView& view) override {
+    std::size_t best = engine::kNoChoice;  // none is ready: wait
     for (std::size_t i = 0; i < view.candidates.size(); ++i) {
-      const SelectionCandidate& one = view.candidates[i];
+      const engine::SelectionCandidate& one = view.candidates[i];
       if (!one.ready) continue;
       // Of equals the first stays, which is the oldest.
-      if (best == kNoChoice || one.needed_by > view.candidates[best].needed_by) best = i;
+      if (best == engine::kNoChoice || one.needed_by > view.candidates[best].needed_by) best = i;
     }
     return best;
   }
@@ -23,9 +23,9 @@ class MostShared final : public SelectionPolicy {
 
 }  // namespace
 
-extern const PolicyEntry selection_most_shared;
-const PolicyEntry selection_most_shared{
+extern const engine::PolicyEntry selection_most_shared;
+const engine::PolicyEntry selection_most_shared{
     "most-shared", "A job takes the ready block that the most jobs still need.",
-    &make_policy<SelectionPolicy, MostShared>};
+    &make_policy<engine::SelectionPolicy, MostShared>};
 
-}  // namespace batchflow
+}  // namespace batchflow::policies

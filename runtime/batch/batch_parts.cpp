@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::batch {
 namespace {
 
 constexpr std::array<std::byte, 65536> kZeros{};
@@ -65,4 +65,4 @@ void BatchParts::add_zeros(Bytes end) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::batch

@@ -10,7 +10,7 @@
 
 #include "runtime/batch/batch_spec.h"
 
-namespace batchflow {
+namespace batchflow::batch {
 
 class BatchParts {
  public:
@@ -37,4 +37,4 @@ class BatchParts {
   Bytes end_ = 0;                            // of what is there so far
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::batch

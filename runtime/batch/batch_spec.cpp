@@ -4,10 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "fmt/format.h"
 
-namespace batchflow {
+namespace batchflow::batch {
 namespace {
 
 struct Element {
@@ -197,4 +197,4 @@ void copy_samples(const BlockLayout& from_layout, const std::byte* from_slot, st
         from_slot[from_layout.marks + from + k] | static_cast<std::byte>(marks);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::batch

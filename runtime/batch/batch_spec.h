@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::batch {
 
 enum class ElementType : std::uint8_t { u8, i8, u16, i16, i32, i64, f16, bf16, f32, f64 };
 inline constexpr std::size_t kElementTypes = 10;
@@ -101,4 +101,4 @@ void copy_samples(const BlockLayout& from_layout, const std::byte* from_slot, st
                   std::uint32_t to, const BlockLayout& to_layout, std::byte* to_slot,
                   std::uint32_t at, std::uint8_t marks);
 
-}  // namespace batchflow
+}  // namespace batchflow::batch

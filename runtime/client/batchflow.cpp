@@ -9,7 +9,7 @@
 #include <memory>
 #include <new>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "runtime/failpoint/failpoint.h"
 
 #include "runtime/client/error.h"
@@ -18,13 +18,13 @@
 #include "runtime/client/sized_struct.h"
 
 struct bf_loader {
-  std::unique_ptr<batchflow::Loader> loader;
+  std::unique_ptr<batchflow::client::Loader> loader;
 };
 
 namespace {
 
-using batchflow::fail;
-using batchflow::Loader;
+using batchflow::client::fail;
+using batchflow::client::Loader;
 
 template <class Function>
 bf_status guarded(Function function) noexcept {
@@ -45,7 +45,7 @@ void read_failpoints() {
   static std::atomic<pid_t> read_by{0};  // a child of fork() has an environment of its own
   if (read_by == getpid()) return;
   if (const char* const failing = std::getenv("BATCHFLOW_CLIENT_FAILPOINTS"))
-    batchflow::configure_failpoints(failing);
+    batchflow::failpoint::configure_failpoints(failing);
   read_by = getpid();
 }
 
@@ -63,10 +63,10 @@ bf_status is_null(const char* argument) {
 // Lets `function` fill a struct, and gives the caller the fields that its own has.
 template <class Struct, class Function>
 bf_status fill(Struct* given, const char* type, Function function) {
-  if (!batchflow::has_first_fields(given)) return no_first_fields(type);
+  if (!batchflow::client::has_first_fields(given)) return no_first_fields(type);
   Struct whole{};
   const bf_status status = function(whole);
-  if (status == BF_OK) batchflow::give_fields(whole, given);
+  if (status == BF_OK) batchflow::client::give_fields(whole, given);
   return status;
 }
 
@@ -94,7 +94,7 @@ const char* bf_version(void) {
 }
 
 const char* bf_last_error(void) {
-  return batchflow::last_error();
+  return batchflow::client::last_error();
 }
 
 bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
@@ -102,9 +102,9 @@ bf_status bf_loader_open(const bf_loader_options* options, bf_loader** loader) {
     if (loader == nullptr) return is_null("loader");
     *loader = nullptr;
     read_failpoints();
-    if (!batchflow::has_first_fields(options)) return no_first_fields("bf_loader_options");
+    if (!batchflow::client::has_first_fields(options)) return no_first_fields("bf_loader_options");
     auto opened = std::make_unique<bf_loader>();
-    const bf_status status = Loader::open(batchflow::whole_of(options), opened->loader);
+    const bf_status status = Loader::open(batchflow::client::whole_of(options), opened->loader);
     if (status == BF_OK) *loader = opened.release();
     return status;
   });
@@ -140,7 +140,7 @@ int bf_loader_is_connected(bf_loader* loader) {
 
 void bf_batch_release(bf_loader*, uint64_t handle) {
   guarded([&] {
-    batchflow::release(handle);
+    batchflow::client::release(handle);
     return BF_OK;
   });
 }
@@ -205,7 +205,7 @@ bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** n
 void bf_loader_close(bf_loader* loader) {
   guarded([&] {
     delete loader;
-    batchflow::report_failpoints();
+    batchflow::failpoint::report_failpoints();
     return BF_OK;
   });
 }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 thread_local std::string message_of_thread;
@@ -18,4 +18,4 @@ const char* last_error() noexcept {
   return message_of_thread.c_str();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

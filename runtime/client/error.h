@@ -5,10 +5,10 @@
 
 #include "runtime/client/batchflow.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 // Remembers `message`, which says what is wrong and what to do, and returns `status`.
 bf_status fail(bf_status status, std::string message) noexcept;
 const char* last_error() noexcept;
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -9,7 +9,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 struct Table {
@@ -70,4 +70,4 @@ void release(std::uint64_t handle) {
   if (batch->slab && !of_parent) batch->link->released_in_place(batch->step);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -8,15 +8,15 @@
 #include <new>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/client/link.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 struct Slab {  // of the service's memory
   std::uint64_t number = 0;
-  Mapping mapping;
+  protocol::Mapping mapping;
 };
 
 struct AlignedDelete {
@@ -44,4 +44,4 @@ std::uint32_t process_generation();
 std::uint64_t hold(std::unique_ptr<HeldBatch> batch);
 void release(std::uint64_t handle);
 
-}  // namespace batchflow
+}  // namespace batchflow::client

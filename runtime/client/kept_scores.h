@@ -6,21 +6,21 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/event.h"
-#include "core/zero_array.h"
+#include "core/base/zero_array.h"
+#include "core/engine/event.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 class KeptScores {
  public:
-  void keep(const Score& score, std::uint64_t samples) {
+  void keep(const engine::Score& score, std::uint64_t samples) {
     scores_.grow(samples);
     scores_[score.sample.value] = std::bit_cast<std::uint32_t>(score.value) ^ kNone;
   }
   // The scores of samples from `from` on, by ascending sample, at most `most` of them. `from`
   // becomes the sample to go on with.
-  std::vector<Score> next(std::uint64_t& from, std::size_t most) const {
-    std::vector<Score> found;
+  std::vector<engine::Score> next(std::uint64_t& from, std::size_t most) const {
+    std::vector<engine::Score> found;
     for (; from < scores_.size() && found.size() < most; ++from) {
       if (scores_[from] == 0) continue;
       found.push_back({SampleId(from), std::bit_cast<float>(scores_[from] ^ kNone)});
@@ -33,4 +33,4 @@ class KeptScores {
   ZeroArray<std::uint32_t> scores_;                   // bits of scores XOR kNone; 0: no score
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::client

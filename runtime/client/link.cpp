@@ -5,13 +5,14 @@
 #include "runtime/client/held_batches.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 namespace {
 constexpr auto kFrequent = std::chrono::milliseconds(2);  // between releases of a fast job
 }
 
-Link::Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy)
+Link::Link(protocol::Channel channel, protocol::Rings rings, protocol::Descriptor doorbell,
+           std::unique_ptr<protocol::Companion> proxy)
     : proxy_(std::move(proxy)),
       channel_(std::move(channel)),
       rings_(std::move(rings)),
@@ -25,15 +26,15 @@ Link::~Link() {
 
 // The ring has room for all records that credits allow, which was checked when the job was
 // admitted. Where there is no room, the service does not read, or writes wrong counts.
-void Link::send(std::span<const JobRecord> records) {
+void Link::send(std::span<const protocol::JobRecord> records) {
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   if (write(records)) publish();
 }
 
-bool Link::write(std::span<const JobRecord> records) {
-  for (const JobRecord& record : records) {
-    if (BF_FAILPOINT("client.ring.full") || !writer_.write(bytes_of(record))) {
+bool Link::write(std::span<const protocol::JobRecord> records) {
+  for (const protocol::JobRecord& record : records) {
+    if (BF_FAILPOINT("client.ring.full") || !writer_.write(protocol::bytes_of(record))) {
       lose();
       return false;
     }
@@ -44,7 +45,7 @@ bool Link::write(std::span<const JobRecord> records) {
 void Link::publish() {
   deferred_ = false;
   published_at_ = Clock::now();
-  if (writer_.publish()) ring_doorbell(doorbell_);
+  if (writer_.publish()) protocol::ring_doorbell(doorbell_);
 }
 
 // A job that takes many batches a second sends two releases at a time: to wake the service costs as
@@ -58,12 +59,13 @@ void Link::publish_release() {
 }
 
 void Link::request_batches(std::uint32_t credits) {
-  const JobRecord records[] = {{JobRecordKind::wanted, credits, 0, 0, 0}};
+  const protocol::JobRecord records[] = {{protocol::JobRecordKind::wanted, credits, 0, 0, 0}};
   send(records);
 }
 
 void Link::consumed(std::uint64_t step, std::uint64_t compute_ns, std::uint64_t wait_ns) {
-  const JobRecord records[] = {{JobRecordKind::consumed, 0, step, compute_ns, wait_ns}};
+  const protocol::JobRecord records[] = {
+      {protocol::JobRecordKind::consumed, 0, step, compute_ns, wait_ns}};
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   write(records);
@@ -76,8 +78,8 @@ void Link::send_pending() {
 }
 
 void Link::released_copied(std::uint64_t step) {
-  const JobRecord records[] = {{JobRecordKind::released, 0, step, 0, 0},
-                               {JobRecordKind::wanted, 1, 0, 0, 0}};
+  const protocol::JobRecord records[] = {{protocol::JobRecordKind::released, 0, step, 0, 0},
+                                         {protocol::JobRecordKind::wanted, 1, 0, 0, 0}};
   if (is_lost()) return;
   const std::lock_guard lock(mutex_);
   if (write(records)) publish_release();
@@ -89,14 +91,14 @@ void Link::released_in_place(std::uint64_t step) {
 }
 
 void Link::unmapped(std::uint64_t slab) {
-  const JobRecord records[] = {{JobRecordKind::unmapped, 0, slab, 0, 0}};
+  const protocol::JobRecord records[] = {{protocol::JobRecordKind::unmapped, 0, slab, 0, 0}};
   send(records);
 }
 
-bool Link::report(std::span<const Score> scores) {
+bool Link::report(std::span<const engine::Score> scores) {
   const std::lock_guard lock(mutex_);
   if (is_lost()) return true;  // the loader keeps scores, and reports them to the next service
-  write_scores(scores, scratch_);
+  protocol::write_scores(scores, scratch_);
   // Half of the ring is kept for records of batches, which must always find room.
   if (!writer_.has_room_for(rings_.from_job().records.size() / 2)) return writer_.broken();
   writer_.write(scratch_);
@@ -104,4 +106,4 @@ bool Link::report(std::span<const Score> scores) {
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -10,22 +10,23 @@
 #include <mutex>
 #include <span>
 
-#include "core/event.h"
+#include "core/engine/event.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/companion.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 class Link {
  public:
   // `proxy`: the local end of a connection to another machine, or null.
-  Link(Channel channel, Rings rings, Descriptor doorbell, std::unique_ptr<Companion> proxy);
+  Link(protocol::Channel channel, protocol::Rings rings, protocol::Descriptor doorbell,
+       std::unique_ptr<protocol::Companion> proxy);
   ~Link();
 
-  Channel& channel() { return channel_; }  // for the loader's thread
-  const Rings& rings() const { return rings_; }
+  protocol::Channel& channel() { return channel_; }  // for the loader's thread
+  const protocol::Rings& rings() const { return rings_; }
 
   void request_batches(std::uint32_t credits);
   // Writes the record and publishes it with the next one: to wake the service for it alone would
@@ -37,7 +38,7 @@ class Link {
   void released_copied(std::uint64_t step);
   void unmapped(std::uint64_t slab);
   // False: there is no room yet, since the service has not read earlier records.
-  bool report(std::span<const Score> scores);
+  bool report(std::span<const engine::Score> scores);
 
   std::uint32_t held_in_place() const { return in_place_.load(); }
   // The service is gone, or has written what cannot be right: nothing more is sent to it.
@@ -45,20 +46,20 @@ class Link {
   void lose() { lost_.store(true); }
 
  private:
-  void send(std::span<const JobRecord> records);
-  bool write(std::span<const JobRecord> records);
+  void send(std::span<const protocol::JobRecord> records);
+  bool write(std::span<const protocol::JobRecord> records);
   void publish();
   void publish_release();
 
   using Clock = std::chrono::steady_clock;
 
-  std::unique_ptr<Companion> proxy_;
-  Channel channel_;
-  Rings rings_;
-  Descriptor doorbell_;
+  std::unique_ptr<protocol::Companion> proxy_;
+  protocol::Channel channel_;
+  protocol::Rings rings_;
+  protocol::Descriptor doorbell_;
   std::mutex mutex_;
   // With mutex_ held alone:
-  RingWriter writer_;
+  protocol::RingWriter writer_;
   bool deferred_ = false;  // a release was written and waits for the next record
   Clock::time_point published_at_{};
   std::vector<std::byte> scratch_;
@@ -67,4 +68,4 @@ class Link {
   const std::uint32_t generation_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -13,7 +13,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/futex.h"
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 using namespace std::chrono_literals;
@@ -40,7 +40,7 @@ Loader::~Loader() {
   if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
   begin_call(Clock::now());
   session_->link()->send_pending();
-  session_->link()->channel().send(encode_leave(), {}, Channel::kAtOnce);
+  session_->link()->channel().send(protocol::encode_leave(), {}, protocol::Channel::kAtOnce);
 }
 
 void Loader::adopt(std::unique_ptr<Session> session) {
@@ -57,7 +57,7 @@ void Loader::adopt(std::unique_ptr<Session> session) {
 bf_status Loader::request_first_batches(Clock::time_point deadline) {
   std::uint64_t from = 0;
   for (;;) {
-    const std::vector<Score> scores = kept_scores_.next(from, kScoresMost);
+    const std::vector<engine::Score> scores = kept_scores_.next(from, engine::kScoresMost);
     if (scores.empty()) break;
     const bf_status status = send_scores(scores, deadline);
     if (status != BF_OK) return status;
@@ -153,7 +153,7 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
 }
 
 bool Loader::read_record() {
-  RingReader& reader = session_->reader();
+  protocol::RingReader& reader = session_->reader();
   while (!has_record_) {
     const auto bytes = reader.next();
     if (!bytes) {
@@ -161,11 +161,11 @@ bool Loader::read_record() {
       return false;
     }
     std::string problem;
-    if (!read_service_record(*bytes, record_, problem) || BF_FAILPOINT("client.record")) {
+    if (!protocol::read_service_record(*bytes, record_, problem) || BF_FAILPOINT("client.record")) {
       lost(problem.empty() ? "its ring is damaged" : problem);
       return false;
     }
-    has_record_ = record_.kind != ServiceRecordKind::epoch_ended;
+    has_record_ = record_.kind != protocol::ServiceRecordKind::epoch_ended;
     reader.free_read();
   }
   return true;
@@ -173,8 +173,8 @@ bool Loader::read_record() {
 
 bf_status Loader::take_record(bf_batch& batch, bool only_end) {
   if (!read_record()) return BF_TIMEOUT;
-  if (record_.kind == ServiceRecordKind::finished) return end(BF_END, "");
-  if (record_.kind == ServiceRecordKind::refused) return end_by_refusal();
+  if (record_.kind == protocol::ServiceRecordKind::finished) return end(BF_END, "");
+  if (record_.kind == protocol::ServiceRecordKind::refused) return end_by_refusal();
   return only_end || !session_->is_there(record_.batch.step) ? BF_TIMEOUT : give(batch);
 }
 
@@ -189,8 +189,8 @@ void Loader::wait_for_record(Clock::time_point until) {
 
 void Loader::interrupt() {
   interrupted_ = 1;
-  futex_wake(&interrupted_);
-  if (const auto* word = sleeps_on_.load()) futex_wake(word);
+  protocol::futex_wake(&interrupted_);
+  if (const auto* word = sleeps_on_.load()) protocol::futex_wake(word);
 }
 
 bf_status Loader::interrupted_now() {
@@ -229,11 +229,11 @@ void Loader::lost(std::string_view because) {
 
 bool Loader::sleep_until(Clock::time_point when) {
   const auto left = when - Clock::now();
-  if (left > Clock::duration::zero()) futex_wait(interrupted_, 0, nanoseconds(left));
+  if (left > Clock::duration::zero()) protocol::futex_wait(interrupted_, 0, nanoseconds(left));
   return interrupted_.load() == 0;
 }
 
-std::string Loader::difference_of(const JoinAnswer& admission) const {
+std::string Loader::difference_of(const protocol::JoinAnswer& admission) const {
   if (admission.dataset_version != admission_.dataset_version ||
       admission.dataset_samples != admission_.dataset_samples) {
     return "the dataset has changed";
@@ -275,7 +275,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.ticket = admission_.ticket;
     request_.pipeline_hash = admission_.pipeline_hash;
     request_.steps_given = step_;
-    request_.state = to_json(track_.position());
+    request_.state = order::to_json(track_.position());
     auto session = Session::open(
         addresses_, request_, shown_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; },
@@ -295,4 +295,4 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -21,7 +21,7 @@
 #include "runtime/client/session.h"
 #include "runtime/client/track.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 class Loader {
  public:
@@ -57,12 +57,12 @@ class Loader {
   bool read_record();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
-  std::unique_ptr<HeldBatch> in_place(const BlockLayout& layout, std::shared_ptr<const Slab> slab,
-                                      bf_batch& batch) const;
-  std::unique_ptr<HeldBatch> copied(const BlockLayout& from, const std::byte* slot,
-                                    const BlockLayout& to, bf_batch& batch) const;
+  std::unique_ptr<HeldBatch> in_place(const batch::BlockLayout& layout,
+                                      std::shared_ptr<const Slab> slab, bf_batch& batch) const;
+  std::unique_ptr<HeldBatch> copied(const batch::BlockLayout& from, const std::byte* slot,
+                                    const batch::BlockLayout& to, bf_batch& batch) const;
   bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held);
-  const BlockLayout& layout_of(std::uint32_t samples);
+  const batch::BlockLayout& layout_of(std::uint32_t samples);
   std::string slab_problem(const Slab* slab) const;
   void begin_call(Clock::time_point now);
 
@@ -71,19 +71,19 @@ class Loader {
   bf_status end(bf_status status, std::string because);
   bf_status end_by_refusal();
   bf_status reconnect(Clock::time_point deadline);
-  std::string difference_of(const JoinAnswer& admission) const;
+  std::string difference_of(const protocol::JoinAnswer& admission) const;
   bool sleep_until(Clock::time_point when);
   void adopt(std::unique_ptr<Session> session);
   bf_status request_first_batches(Clock::time_point deadline);
-  bf_status send_scores(std::span<const Score> scores, Clock::time_point deadline);
+  bf_status send_scores(std::span<const engine::Score> scores, Clock::time_point deadline);
   void describe_fields();
   void say(bf_said about, const std::string& text) const;
   void ask_for_missing_ranks(Clock::time_point now);
 
   std::uint32_t generation_ = process_generation();
   std::vector<std::string> addresses_;
-  Descriptor shown_;
-  JoinRequest request_;
+  protocol::Descriptor shown_;
+  protocol::JoinRequest request_;
   bool copies_ = false;
   decltype(bf_loader_options::say) say_ = nullptr;
   void* say_context_ = nullptr;
@@ -91,12 +91,12 @@ class Loader {
   Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;
-  JoinAnswer admission_;  // of the last session
+  protocol::JoinAnswer admission_;  // of the last session
   Track track_;
   std::vector<bf_field> fields_;
   Bytes sample_bytes_ = 0;
-  std::map<std::uint32_t, BlockLayout> layouts_;
-  ServiceMessage record_;
+  std::map<std::uint32_t, batch::BlockLayout> layouts_;
+  protocol::ServiceMessage record_;
   bool has_record_ = false;  // record_ was read and is not used yet
 
   // What ended the loader for good.
@@ -135,4 +135,4 @@ class Loader {
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::client

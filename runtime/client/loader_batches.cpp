@@ -6,7 +6,7 @@
 #include "runtime/client/error.h"
 #include "runtime/client/loader.h"
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 std::int64_t offset_at(const std::byte* offsets, std::uint64_t index) {
@@ -16,8 +16,9 @@ std::int64_t offset_at(const std::byte* offsets, std::uint64_t index) {
 }
 
 // Programs, and copies, read where offsets say, so that wrong ones must be refused.
-bool offsets_are_sane(const BlockLayout& layout, const std::byte* slot, const BatchRecord& batch) {
-  for (const BlockLayout::FieldLayout& field : layout.fields) {
+bool offsets_are_sane(const batch::BlockLayout& layout, const std::byte* slot,
+                      const protocol::BatchRecord& batch) {
+  for (const batch::BlockLayout::FieldLayout& field : layout.fields) {
     if (!field.ragged) continue;
     const std::byte* offsets = slot + field.offsets;
     const std::uint64_t rows = field.rows_most * layout.samples;
@@ -33,10 +34,10 @@ bool offsets_are_sane(const BlockLayout& layout, const std::byte* slot, const Ba
 }
 
 // Points `batch` at samples [from, ...) of a slot.
-void show(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, HeldBatch& held,
-          bf_batch& batch) {
+void show(const batch::BlockLayout& layout, const std::byte* slot, std::uint32_t from,
+          HeldBatch& held, bf_batch& batch) {
   held.arrays.reserve(layout.fields.size());
-  for (const BlockLayout::FieldLayout& field : layout.fields) {
+  for (const batch::BlockLayout::FieldLayout& field : layout.fields) {
     if (field.ragged) {
       const auto* offsets = reinterpret_cast<const std::int64_t*>(slot + field.offsets);
       held.arrays.push_back({slot + field.values, offsets + from});
@@ -52,25 +53,25 @@ void show(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, 
 }
 
 // Fillers come after all other samples, and rehearsed samples after the fillers.
-void add_marks(const BatchRecord& batch, std::span<std::uint8_t> marks) {
+void add_marks(const protocol::BatchRecord& batch, std::span<std::uint8_t> marks) {
   const std::size_t rehearsed = batch.samples - batch.rehearsed;
   const std::size_t fillers = rehearsed - batch.fillers;
-  for (std::size_t i = fillers; i < rehearsed; ++i) marks[i] |= kFiller;
-  for (std::size_t i = rehearsed; i < marks.size(); ++i) marks[i] |= kRehearsed;
+  for (std::size_t i = fillers; i < rehearsed; ++i) marks[i] |= batch::kFiller;
+  for (std::size_t i = rehearsed; i < marks.size(); ++i) marks[i] |= batch::kRehearsed;
 }
 
 }  // namespace
 
-const BlockLayout& Loader::layout_of(std::uint32_t samples) {
+const batch::BlockLayout& Loader::layout_of(std::uint32_t samples) {
   constexpr std::size_t kLayoutsMost = 64;
   const auto found = layouts_.find(samples);
   if (found != layouts_.end()) return found->second;
   if (layouts_.size() >= kLayoutsMost) layouts_.clear();
-  return layouts_.emplace(samples, BlockLayout(admission_.spec, samples)).first->second;
+  return layouts_.emplace(samples, batch::BlockLayout(admission_.spec, samples)).first->second;
 }
 
 std::string Loader::slab_problem(const Slab* slab) const {
-  const BatchRecord& batch = record_.batch;
+  const protocol::BatchRecord& batch = record_.batch;
   if (batch.step < next_step_) return fmt::format("step {} after step {}", batch.step, next_step_);
   if (slab == nullptr) return fmt::format("a batch in slab {}, which is not there", batch.slab);
   // The numbers of a layout are bounded by the slab's size, so this is checked before one is made.
@@ -79,10 +80,10 @@ std::string Loader::slab_problem(const Slab* slab) const {
   return "";
 }
 
-std::unique_ptr<HeldBatch> Loader::in_place(const BlockLayout& layout,
+std::unique_ptr<HeldBatch> Loader::in_place(const batch::BlockLayout& layout,
                                             std::shared_ptr<const Slab> slab,
                                             bf_batch& batch) const {
-  const BatchRecord& record = record_.batch;
+  const protocol::BatchRecord& record = record_.batch;
   auto held = std::make_unique<HeldBatch>();
   show(layout, slab->mapping.memory().data() + record.offset, record.from, *held, batch);
   held->slab = std::move(slab);
@@ -94,27 +95,27 @@ std::unique_ptr<HeldBatch> Loader::in_place(const BlockLayout& layout,
   return held;
 }
 
-std::unique_ptr<HeldBatch> Loader::copied(const BlockLayout& from, const std::byte* slot,
-                                          const BlockLayout& to, bf_batch& batch) const {
-  const BatchRecord& record = record_.batch;
+std::unique_ptr<HeldBatch> Loader::copied(const batch::BlockLayout& from, const std::byte* slot,
+                                          const batch::BlockLayout& to, bf_batch& batch) const {
+  const protocol::BatchRecord& record = record_.batch;
   auto held = std::make_unique<HeldBatch>();
   held->copy = make_aligned(to.bytes);
   std::byte* copy = held->copy.get();
-  copy_samples(from, slot, record.from, record.from + record.samples, to, copy, 0, 0);
+  batch::copy_samples(from, slot, record.from, record.from + record.samples, to, copy, 0, 0);
   add_marks(record, {reinterpret_cast<std::uint8_t*>(copy + to.marks), record.samples});
   show(to, copy, 0, *held, batch);
   return held;
 }
 
 bf_status Loader::give(bf_batch& batch) {
-  const BatchRecord& record = record_.batch;
+  const protocol::BatchRecord& record = record_.batch;
   auto slab = session_->slab(record.slab);
   if (!slab && session_->look_at_socket()) slab = session_->slab(record.slab);
   if (const std::string problem = slab_problem(slab.get()); !problem.empty()) {
     lost(problem);
     return BF_TIMEOUT;
   }
-  const BlockLayout& layout = layout_of(record.slot_samples);
+  const batch::BlockLayout& layout = layout_of(record.slot_samples);
   const std::span<const std::byte> memory = slab->mapping.memory();
   const std::byte* slot = memory.data() + record.offset;
   if (record.offset > memory.size() || layout.bytes > memory.size() - record.offset ||
@@ -127,8 +128,9 @@ bf_status Loader::give(bf_batch& batch) {
   const std::shared_ptr<Link>& link = session_->link();
   batch.copied = copies_ || link->held_in_place() + 1 >= admission_.credits;
   std::unique_ptr<HeldBatch> held =
-      batch.copied ? copied(layout, slot, BlockLayout(admission_.spec, record.samples), batch)
-                   : in_place(layout, std::move(slab), batch);
+      batch.copied
+          ? copied(layout, slot, batch::BlockLayout(admission_.spec, record.samples), batch)
+          : in_place(layout, std::move(slab), batch);
   held->link = link;
   held->step = record.step;
   return given(batch, std::move(held));
@@ -136,7 +138,7 @@ bf_status Loader::give(bf_batch& batch) {
 
 // Once the batch is counted as given, nothing may fail any more.
 bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
-  const BatchRecord& record = record_.batch;
+  const protocol::BatchRecord& record = record_.batch;
   const std::shared_ptr<Link> link = held->link;
   if (!batch.copied) link->hold_in_place();
   batch.handle = hold(std::move(held));
@@ -165,4 +167,4 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
   return BF_OK;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -16,7 +16,7 @@
 #include "runtime/client/loader.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 using namespace std::chrono_literals;
@@ -85,8 +85,8 @@ std::string options_problem(const bf_loader_options& options) {
   return "";
 }
 
-Channel::Clock::duration duration_of(double seconds, double otherwise) {
-  return std::chrono::duration_cast<Channel::Clock::duration>(
+protocol::Channel::Clock::duration duration_of(double seconds, double otherwise) {
+  return std::chrono::duration_cast<protocol::Channel::Clock::duration>(
       std::chrono::duration<double>(seconds == 0 ? otherwise : seconds));
 }
 
@@ -94,9 +94,9 @@ std::string text_of(const char* text) {
   return text == nullptr ? "" : text;
 }
 
-JoinRequest request_of(const bf_loader_options& options) {
+protocol::JoinRequest request_of(const bf_loader_options& options) {
   constexpr Order kOrders[] = {Order::relaxed, Order::strict, Order::sequential, Order::weighted};
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = options.dataset;
   request.reading = text_of(options.reading);
   request.pipeline = text_of(options.pipeline);
@@ -149,7 +149,8 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   if (is_path(options.dataset)) {
     // The open descriptor proves to the service that this user can read the data.
     const std::unique_ptr<char, void (*)(void*)> path(realpath(options.dataset, nullptr), free);
-    if (path) loader->shown_ = Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (path)
+      loader->shown_ = protocol::Descriptor(::open(path.get(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (BF_FAILPOINT("client.folder")) {
       loader->shown_.reset();
       errno = EMFILE;
@@ -199,7 +200,7 @@ bf_status Loader::next_within(bf_batch& batch, double seconds) {
 }
 
 void Loader::describe_fields() {
-  for (const Field& field : admission_.spec.fields) {
+  for (const batch::Field& field : admission_.spec.fields) {
     sample_bytes_ += field.row_bytes() * field.rows_most();
     fields_.push_back({field.name.c_str(), static_cast<bf_type>(field.type), field.ragged,
                        static_cast<std::uint32_t>(field.shape.size()), field.shape.data()});
@@ -212,7 +213,7 @@ bf_status Loader::state(const char** text) {
                 "a training step of so many ranks has more slices of blocks than a batch can "
                 "describe, so the job's position is not known; use larger batches or fewer ranks");
   }
-  state_ = to_json(track_.position());
+  state_ = order::to_json(track_.position());
   *text = state_.c_str();
   return BF_OK;
 }
@@ -226,12 +227,12 @@ bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, 
                               i));
   }
   const auto deadline = Clock::now() + timeout_;
-  std::vector<Score> chunk;
+  std::vector<engine::Score> chunk;
   for (std::size_t done = 0; done < count; done += chunk.size()) {
     chunk.clear();
-    for (std::size_t i = done; i < count && chunk.size() < kScoresMost; ++i)
+    for (std::size_t i = done; i < count && chunk.size() < engine::kScoresMost; ++i)
       chunk.push_back({SampleId(keys[i]), scores[i]});
-    for (const Score& score : chunk) kept_scores_.keep(score, admission_.dataset_samples);
+    for (const engine::Score& score : chunk) kept_scores_.keep(score, admission_.dataset_samples);
     // Otherwise the loader sends them before it requests its next batches.
     if (!session_ || !has_requested_) continue;
     const bf_status status = send_scores(chunk, deadline);
@@ -240,7 +241,7 @@ bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, 
   return BF_OK;
 }
 
-bf_status Loader::send_scores(std::span<const Score> scores, Clock::time_point deadline) {
+bf_status Loader::send_scores(std::span<const engine::Score> scores, Clock::time_point deadline) {
   while (!session_->link()->report(scores)) {
     if (interrupted_.load() != 0) return interrupted_now();
     if (Clock::now() >= deadline)
@@ -254,7 +255,7 @@ bf_status Loader::scores(const std::uint64_t** keys, const float** scores, std::
   shown_keys_.clear();
   shown_scores_.clear();
   std::uint64_t from = 0;
-  for (const Score& score : kept_scores_.next(from, SIZE_MAX)) {
+  for (const engine::Score& score : kept_scores_.next(from, SIZE_MAX)) {
     shown_keys_.push_back(score.sample.value);
     shown_scores_.push_back(score.value);
   }
@@ -285,12 +286,12 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
 }
 
 bf_status Loader::samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum) {
-  if (count == 0 || count > SamplesSum::kMost || first > admission_.dataset_samples ||
+  if (count == 0 || count > protocol::SamplesSum::kMost || first > admission_.dataset_samples ||
       count > admission_.dataset_samples - first)
     return fail(BF_BAD_ARGUMENT,
                 fmt::format("{} samples from {} on: write 1 to {} of the {} that there are", count,
-                            first, SamplesSum::kMost, admission_.dataset_samples));
-  std::optional<SamplesSum> answer;
+                            first, protocol::SamplesSum::kMost, admission_.dataset_samples));
+  std::optional<protocol::SamplesSum> answer;
   if (session_) answer = session_->ask_sum(first, count, Clock::now() + timeout_);
   if (!answer)
     return fail(BF_NO_SERVICE,
@@ -326,4 +327,4 @@ void Loader::times(bf_loader_times& out) const {
   out.reconnects = reconnects_;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

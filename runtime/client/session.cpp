@@ -16,7 +16,7 @@
 #include "runtime/remote/proxy.h"
 #endif
 
-namespace batchflow {
+namespace batchflow::client {
 namespace {
 
 using namespace std::chrono_literals;
@@ -27,8 +27,8 @@ constexpr auto kAnswerTime = 10s;
 constexpr std::size_t kSlabsMost = 65536;
 
 // Waits for the next frame in slices, so that an interrupt is noticed.
-std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
-                                const std::function<bool()>& is_interrupted) {
+std::optional<protocol::Frame> next_frame(protocol::Channel& channel, Clock::time_point deadline,
+                                          const std::function<bool()>& is_interrupted) {
   while (channel.is_open() && Clock::now() < deadline && !is_interrupted()) {
     if (auto frame = channel.receive(std::min(deadline, Clock::now() + 50ms))) return frame;
   }
@@ -36,28 +36,29 @@ std::optional<Frame> next_frame(Channel& channel, Clock::time_point deadline,
 }
 
 // Waits for the answer to the request to join. Now and then it asks which ranks are missing.
-std::optional<Frame> admission_frame(Channel& channel, const JoinRequest& request,
-                                     Clock::time_point deadline,
-                                     const std::function<bool()>& is_interrupted,
-                                     const std::function<void(const std::string&)>& say_wait) {
+std::optional<protocol::Frame> admission_frame(
+    protocol::Channel& channel, const protocol::JoinRequest& request, Clock::time_point deadline,
+    const std::function<bool()>& is_interrupted,
+    const std::function<void(const std::string&)>& say_wait) {
   const auto begin = Clock::now();
   for (Clock::duration ask_after = kAskFirst;; ask_after *= 2) {
     const auto until = request.world_size > 1 ? std::min(deadline, begin + ask_after) : deadline;
     while (auto frame = next_frame(channel, until, is_interrupted)) {
       std::string problem;
-      if (message_type(frame->text, problem) != "waiting") return frame;
-      const auto waiting = decode_waiting(frame->text, problem);
+      if (protocol::message_type(frame->text, problem) != "waiting") return frame;
+      const auto waiting = protocol::decode_waiting(frame->text, problem);
       if (waiting && waiting->message && !waiting->message->empty())
         say_wait(fmt::format("rank {} has waited for {:.0f} s for {}", request.rank,
                              std::chrono::duration<double>(Clock::now() - begin).count(),
                              *waiting->message));
     }
     if (!channel.is_open() || is_interrupted() || Clock::now() >= deadline) return std::nullopt;
-    channel.send(encode(WaitingMessage{}), {}, std::min(deadline, Clock::now() + kAnswerTime));
+    channel.send(protocol::encode(protocol::WaitingMessage{}), {},
+                 std::min(deadline, Clock::now() + kAnswerTime));
   }
 }
 
-Session::Problem no_answer(const Channel& channel, const Companion* proxy,
+Session::Problem no_answer(const protocol::Channel& channel, const protocol::Companion* proxy,
                            const std::function<bool()>& is_interrupted, std::string_view to_what) {
   if (is_interrupted()) return {Session::Failure::interrupted, "interrupted"};
   const std::string further = proxy ? proxy->problem() : std::string();
@@ -68,10 +69,11 @@ Session::Problem no_answer(const Channel& channel, const Companion* proxy,
 }
 
 #ifdef BATCHFLOW_REMOTE
-Channel connect_remotely(const std::string& address, Clock::time_point deadline,
-                         std::unique_ptr<Companion>& proxy, std::string& problem) {
-  Channel channel;
-  proxy = Proxy::connect(address, deadline, channel, problem);
+protocol::Channel connect_remotely(const std::string& address, Clock::time_point deadline,
+                                   std::unique_ptr<protocol::Companion>& proxy,
+                                   std::string& problem) {
+  protocol::Channel channel;
+  proxy = remote::Proxy::connect(address, deadline, channel, problem);
   return channel;
 }
 #else
@@ -82,12 +84,14 @@ Channel connect_remotely(const std::string& address, Clock::time_point, std::uni
 }
 #endif
 
-Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_point deadline,
-                         std::unique_ptr<Companion>& proxy, std::string& problem) {
+protocol::Channel connect_to_first(const std::vector<std::string>& addresses,
+                                   Clock::time_point deadline,
+                                   std::unique_ptr<protocol::Companion>& proxy,
+                                   std::string& problem) {
   for (const std::string& address : addresses) {
     std::string why;
-    if (is_remote(address)) return connect_remotely(address, deadline, proxy, problem);
-    Channel channel = Channel::connect(address, why);
+    if (protocol::is_remote(address)) return connect_remotely(address, deadline, proxy, problem);
+    protocol::Channel channel = protocol::Channel::connect(address, why);
     if (channel.is_open()) return channel;
     problem += fmt::format("{}{}", problem.empty() ? "" : "; ", why);
   }
@@ -99,32 +103,34 @@ Channel connect_to_first(const std::vector<std::string>& addresses, Clock::time_
 }
 
 // Exchanges versions with the service. Answers what is wrong; empty: both speak one protocol.
-std::string greet(Channel& channel, const Companion* proxy, Clock::time_point deadline,
-                  const std::function<bool()>& is_interrupted, Session::Problem& problem) {
-  const Hello hello{kProtocolVersion, BATCHFLOW_VERSION, static_cast<std::uint64_t>(getpid()), ""};
-  channel.send(encode(hello), {}, deadline);
+std::string greet(protocol::Channel& channel, const protocol::Companion* proxy,
+                  Clock::time_point deadline, const std::function<bool()>& is_interrupted,
+                  Session::Problem& problem) {
+  const protocol::Hello hello{protocol::kProtocolVersion, BATCHFLOW_VERSION,
+                              static_cast<std::uint64_t>(getpid()), ""};
+  channel.send(protocol::encode(hello), {}, deadline);
   const auto frame = next_frame(channel, deadline, is_interrupted);
   if (!frame) {
     problem = no_answer(channel, proxy, is_interrupted, "the first message");
     return problem.message;
   }
   std::string why;
-  if (const auto refused = decode_refused(frame->text, why)) {
+  if (const auto refused = protocol::decode_refused(frame->text, why)) {
     const bool other_protocol = refused->why == "protocol";
     problem = {other_protocol ? Session::Failure::protocol : Session::Failure::refused,
                refused->message};
     return problem.message;
   }
-  const auto welcome = decode_welcome(frame->text, why);
+  const auto welcome = protocol::decode_welcome(frame->text, why);
   if (!welcome) {
     problem = {Session::Failure::protocol,
                fmt::format("what answers is not a BatchFlow service: {}", why)};
-  } else if (welcome->protocol != kProtocolVersion) {
-    problem = {
-        Session::Failure::protocol,
-        fmt::format("the service {} speaks version {} of the protocol, and this library {} "
-                    "speaks version {}; install the same version of both",
-                    welcome->version, welcome->protocol, BATCHFLOW_VERSION, kProtocolVersion)};
+  } else if (welcome->protocol != protocol::kProtocolVersion) {
+    problem = {Session::Failure::protocol,
+               fmt::format("the service {} speaks version {} of the protocol, and this library {} "
+                           "speaks version {}; install the same version of both",
+                           welcome->version, welcome->protocol, BATCHFLOW_VERSION,
+                           protocol::kProtocolVersion)};
   }
   return problem.message;
 }
@@ -137,8 +143,8 @@ bool is_own(const std::string& folder) {
 }
 
 // Opens a folder, and no file: a service could ask for any file that this user can read.
-Descriptor open_folder(const std::string& path) {
-  return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+protocol::Descriptor open_folder(const std::string& path) {
+  return protocol::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 }  // namespace
@@ -158,22 +164,22 @@ std::vector<std::string> service_addresses(const char* named) {
   return addresses;
 }
 
-Session::Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission)
+Session::Session(std::shared_ptr<Link> link, protocol::Pace pace, protocol::JoinAnswer admission)
     : link_(std::move(link)),
       pace_(std::move(pace)),
       admission_(std::move(admission)),
       reader_(link_->rings().to_job()) {}
 
 std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses,
-                                       const JoinRequest& request, Descriptor& shown,
-                                       Clock::time_point deadline,
+                                       const protocol::JoinRequest& request,
+                                       protocol::Descriptor& shown, Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
                                        const std::function<void(const std::string&)>& say_wait,
                                        Problem& problem) {
   problem = {};
   std::string why;
-  std::unique_ptr<Companion> proxy;
-  Channel channel =
+  std::unique_ptr<protocol::Companion> proxy;
+  protocol::Channel channel =
       connect_to_first(addresses, std::min(deadline, Clock::now() + kAnswerTime), proxy, why);
   if (!channel.is_open()) {
     problem = {Failure::no_service, why};
@@ -186,7 +192,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   const int number = shown.get();
   const auto shows = shown ? std::span<const int>(&number, 1) : std::span<const int>();
-  channel.send(encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
+  channel.send(protocol::encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
   auto frame = admission_frame(channel, request, deadline, is_interrupted, say_wait);
   if (!frame) {
     problem = no_answer(channel, proxy.get(), is_interrupted, "the request to join");
@@ -194,7 +200,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
       problem.failure = Failure::lost;
     return nullptr;
   }
-  if (const auto refused = decode_refused(frame->text, why)) {
+  if (const auto refused = protocol::decode_refused(frame->text, why)) {
     const bool later = refused->why == "not_yet";
     problem = {later ? Failure::not_yet : Failure::refused, refused->message};
     if (refused->show.empty() || shown) return nullptr;
@@ -205,17 +211,18 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
         request.dataset, refused->show, std::strerror(errno));
     return nullptr;
   }
-  auto admission = decode_join_answer(frame->text, why);
-  Rings rings;
-  Pace pace;
+  auto admission = protocol::decode_join_answer(frame->text, why);
+  protocol::Rings rings;
+  protocol::Pace pace;
   if (admission && frame->descriptors.size() == 4) {
-    rings = map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes, why);
-    if (rings) pace = Pace::map_file(frame->descriptors[3], why);
+    rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes,
+                                why);
+    if (rings) pace = protocol::Pace::map_file(frame->descriptors[3], why);
   } else if (admission) {
     why = "it admits the job without two rings, a doorbell and the job's pace";
   }
   // The records that credits allow before the service reads them take at most half of the ring.
-  constexpr std::uint64_t kRecordBytesOfBatch = 3 * (sizeof(JobRecord) + 8);
+  constexpr std::uint64_t kRecordBytesOfBatch = 3 * (sizeof(protocol::JobRecord) + 8);
   if (rings && admission->credits > admission->ring_bytes / 4 / kRecordBytesOfBatch) {
     why = fmt::format("{} credits are too many for rings of {} bytes", admission->credits,
                       admission->ring_bytes);
@@ -239,8 +246,8 @@ void Session::lose(std::string_view because) {
 }
 
 bool Session::look_at_socket() {
-  Channel& channel = link_->channel();
-  while (auto frame = channel.receive(Channel::kAtOnce)) {
+  protocol::Channel& channel = link_->channel();
+  while (auto frame = channel.receive(protocol::Channel::kAtOnce)) {
     if (!take(std::move(*frame))) return false;
   }
   if (link_->is_lost()) lose("it does not read the job's records");
@@ -248,18 +255,18 @@ bool Session::look_at_socket() {
   return !link_->is_lost();
 }
 
-bool Session::take(Frame frame) {
+bool Session::take(protocol::Frame frame) {
   std::string problem;
-  const std::string type = message_type(frame.text, problem);
+  const std::string type = protocol::message_type(frame.text, problem);
   if (type == "slab" || type == "slab_gone") return take_slab(frame);
   if (type == "refused") {
-    refused_ = decode_refused(frame.text, problem);
+    refused_ = protocol::decode_refused(frame.text, problem);
   } else if (type == "sample_name" || type == "class_name") {
-    name_answer_ = decode_name(frame.text, problem);
+    name_answer_ = protocol::decode_name(frame.text, problem);
   } else if (type == "samples_sum") {
-    sum_answer_ = decode_samples_sum(frame.text, problem);
+    sum_answer_ = protocol::decode_samples_sum(frame.text, problem);
   } else if (type == "waiting") {
-    if (const auto waiting = decode_waiting(frame.text, problem))
+    if (const auto waiting = protocol::decode_waiting(frame.text, problem))
       missing_ranks_ = waiting->message.value_or("");
   } else if (problem.empty()) {
     problem = fmt::format("it sent a message of type '{}', which no client understands", type);
@@ -280,15 +287,16 @@ static std::shared_ptr<Slab> make_slab(const std::shared_ptr<Link>& link) {
           }};
 }
 
-bool Session::take_slab(const Frame& frame) {
+bool Session::take_slab(const protocol::Frame& frame) {
   std::string problem;
-  const auto message = decode_slab(frame.text, problem);
+  const auto message = protocol::decode_slab(frame.text, problem);
   if (message && message->bytes == 0) {
     slabs_.erase(message->slab);
   } else if (message && frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
     auto slab = make_slab(link_);
     slab->number = message->slab;
-    slab->mapping = Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
+    slab->mapping =
+        protocol::Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
     if (slab->mapping) slabs_[message->slab] = std::move(slab);
   } else if (message) {
     problem = "it sent a slab without its memory";
@@ -305,8 +313,8 @@ std::shared_ptr<const Slab> Session::slab(std::uint64_t number) const {
 std::optional<std::string> Session::ask_name(bool of_class, std::uint64_t key,
                                              Clock::time_point deadline) {
   name_answer_.reset();
-  Channel& channel = link_->channel();
-  channel.send(encode(NameMessage{of_class, key, std::nullopt}), {}, deadline);
+  protocol::Channel& channel = link_->channel();
+  channel.send(protocol::encode(protocol::NameMessage{of_class, key, std::nullopt}), {}, deadline);
   while (!name_answer_ || name_answer_->of_class != of_class || name_answer_->key != key ||
          !name_answer_->name) {
     auto frame = channel.receive(deadline);
@@ -315,11 +323,11 @@ std::optional<std::string> Session::ask_name(bool of_class, std::uint64_t key,
   return std::move(name_answer_->name);
 }
 
-std::optional<SamplesSum> Session::ask_sum(std::uint64_t first, std::uint64_t count,
-                                           Clock::time_point deadline) {
+std::optional<protocol::SamplesSum> Session::ask_sum(std::uint64_t first, std::uint64_t count,
+                                                     Clock::time_point deadline) {
   sum_answer_.reset();
-  Channel& channel = link_->channel();
-  channel.send(encode(SamplesSum{first, count}), {}, deadline);
+  protocol::Channel& channel = link_->channel();
+  channel.send(protocol::encode(protocol::SamplesSum{first, count}), {}, deadline);
   while (!sum_answer_ || sum_answer_->first != first || sum_answer_->count != count) {
     auto frame = channel.receive(deadline);
     if (!frame || !take(std::move(*frame))) return std::nullopt;
@@ -328,7 +336,8 @@ std::optional<SamplesSum> Session::ask_sum(std::uint64_t first, std::uint64_t co
 }
 
 void Session::ask_for_missing_ranks() {
-  link_->channel().send(encode(WaitingMessage{}), {}, Clock::now() + kAnswerTime);
+  link_->channel().send(protocol::encode(protocol::WaitingMessage{}), {},
+                        Clock::now() + kAnswerTime);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

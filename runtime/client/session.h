@@ -16,7 +16,7 @@
 #include "runtime/protocol/pace.h"
 #include "runtime/protocol/ring.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 // A loader that waits for other ranks says so after this time, and then after twice as long each
 // time.
@@ -27,7 +27,7 @@ std::vector<std::string> service_addresses(const char* named);
 
 class Session {
  public:
-  using Clock = Channel::Clock;
+  using Clock = protocol::Channel::Clock;
   // not_yet: the service is there, and wants to be asked again later. lost: it ended meanwhile.
   enum class Failure : std::uint8_t { no_service, not_yet, lost, refused, protocol, interrupted };
   struct Problem {
@@ -41,14 +41,14 @@ class Session {
   // folder is opened and becomes `shown`. `say_wait` gets the ranks that are missing, when the wait
   // is long.
   static std::unique_ptr<Session> open(const std::vector<std::string>& addresses,
-                                       const JoinRequest& request, Descriptor& shown,
-                                       Clock::time_point deadline,
+                                       const protocol::JoinRequest& request,
+                                       protocol::Descriptor& shown, Clock::time_point deadline,
                                        const std::function<bool()>& is_interrupted,
                                        const std::function<void(const std::string&)>& say_wait,
                                        Problem& problem);
 
-  const JoinAnswer& admission() const { return admission_; }
-  RingReader& reader() { return reader_; }
+  const protocol::JoinAnswer& admission() const { return admission_; }
+  protocol::RingReader& reader() { return reader_; }
   // Whether the service has written the batches of this step for all ranks.
   bool is_there(std::uint64_t step) const { return step < pace_.steps(); }
   // Whether the service has dropped this rank, and may use again the memory of its batches.
@@ -62,31 +62,31 @@ class Session {
   // Null: the service has sent no such slab.
   std::shared_ptr<const Slab> slab(std::uint64_t number) const;
   // The service's reason to end the job, if it has sent one.
-  const std::optional<Refused>& refused() const { return refused_; }
+  const std::optional<protocol::Refused>& refused() const { return refused_; }
   // Asks for a name, and waits for the answer.
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
-  std::optional<SamplesSum> ask_sum(std::uint64_t first, std::uint64_t count,
-                                    Clock::time_point deadline);
+  std::optional<protocol::SamplesSum> ask_sum(std::uint64_t first, std::uint64_t count,
+                                              Clock::time_point deadline);
   // Asks which other ranks hold this one up. look_at_socket() reads the answer.
   void ask_for_missing_ranks();
   // The answer, once. Empty: it has not come, or no rank is missing.
   std::string take_missing_ranks() { return std::exchange(missing_ranks_, {}); }
 
  private:
-  Session(std::shared_ptr<Link> link, Pace pace, JoinAnswer admission);
-  bool take(Frame frame);
-  bool take_slab(const Frame& frame);
+  Session(std::shared_ptr<Link> link, protocol::Pace pace, protocol::JoinAnswer admission);
+  bool take(protocol::Frame frame);
+  bool take_slab(const protocol::Frame& frame);
 
   std::shared_ptr<Link> link_;
-  Pace pace_;
-  JoinAnswer admission_;
-  RingReader reader_;
+  protocol::Pace pace_;
+  protocol::JoinAnswer admission_;
+  protocol::RingReader reader_;
   std::map<std::uint64_t, std::shared_ptr<const Slab>> slabs_;
-  std::optional<Refused> refused_;
-  std::optional<NameMessage> name_answer_;  // the last
-  std::optional<SamplesSum> sum_answer_;    // the last
+  std::optional<protocol::Refused> refused_;
+  std::optional<protocol::NameMessage> name_answer_;  // the last
+  std::optional<protocol::SamplesSum> sum_answer_;    // the last
   std::string missing_ranks_;
   std::string lost_because_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -11,7 +11,7 @@
 
 #include "runtime/client/batchflow.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 // How many bytes the struct had in the first version of the interface: up to the end of the field
 // that was then its last. It stays as it is when fields are added.
@@ -64,4 +64,4 @@ void give_fields(const Struct& whole, Struct* given) {
               std::min(size_of_given(given), sizeof whole) - kSizeBytes);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -4,24 +4,24 @@
 
 #include <algorithm>
 
-#include "core/permutation.h"
-#include "core/position_forms.h"
+#include "core/order/permutation.h"
+#include "core/order/position_forms.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
-std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& admission,
-                                  std::string& problem) {
+std::optional<Track> Track::begin(const protocol::JoinRequest& request,
+                                  const protocol::JoinAnswer& admission, std::string& problem) {
   Track track;
   track.ranks_ = request.world_size;
-  if (admission.dataset_samples > kSamplesMost) {
+  if (admission.dataset_samples > order::kSamplesMost) {
     problem = fmt::format("a dataset of {} samples is too large", admission.dataset_samples);
     return std::nullopt;
   }
-  track.position_ =
-      Position(request.order, admission.dataset_version, admission.dataset_samples, admission.seed);
+  track.position_ = order::Position(request.order, admission.dataset_version,
+                                    admission.dataset_samples, admission.seed);
   const std::string& state = admission.state.empty() ? request.state : admission.state;
   if (!state.empty()) {
-    auto position = position_from_json(state, problem);
+    auto position = order::position_from_json(state, problem);
     if (!position) return std::nullopt;
     problem =
         position->mismatch(admission.dataset_version, admission.dataset_samples, admission.seed);
@@ -33,15 +33,16 @@ std::optional<Track> Track::begin(const JoinRequest& request, const JoinAnswer& 
   return track;
 }
 
-std::string Track::begin_parts(const BatchRecord& batch, std::span<const Slice> slices) {
+std::string Track::begin_parts(const protocol::BatchRecord& batch,
+                               std::span<const order::Slice> slices) {
   if (batch.rehearsed != 0 && !position_.rehearse(batch.drawn_from))
     return "rehearsed samples in an order that has none";
-  const auto own = std::find_if(slices.begin(), slices.end(), [](const Slice& slice) {
+  const auto own = std::find_if(slices.begin(), slices.end(), [](const order::Slice& slice) {
     return !slice.filler && !slice.rehearsed;
   });
   if (own == slices.end()) return "";
   if (position_.order() == Order::weighted) {
-    if (batch.draws == 0 || batch.draws > kSamplesMost)
+    if (batch.draws == 0 || batch.draws > order::kSamplesMost)
       return fmt::format("an epoch of {} draws", batch.draws);
     position_.begin_draws(batch.drawn_from, batch.draws);
   }
@@ -49,13 +50,13 @@ std::string Track::begin_parts(const BatchRecord& batch, std::span<const Slice> 
   if (position_.order() != Order::relaxed) return "";
   const std::uint64_t generation = own->name.generation;
   if (position_.has_generation() && generation <= position_.lanes().generation) return "";
-  if (!is_sane({position_.fields().samples, batch.block_samples, batch.lane_blocks}))
+  if (!order::is_sane({position_.fields().samples, batch.block_samples, batch.lane_blocks}))
     return fmt::format("blocks of {} and lanes of {}", batch.block_samples, batch.lane_blocks);
   position_.begin_generation(generation, batch.block_samples, batch.lane_blocks);
   return "";
 }
 
-std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices) {
+std::string Track::give(const protocol::BatchRecord& batch, std::span<const order::Slice> slices) {
   if (batch.epoch != epoch()) {
     return fmt::format("a batch of epoch {} came in epoch {}", batch.epoch, epoch());
   }
@@ -78,4 +79,4 @@ std::string Track::give(const BatchRecord& batch, std::span<const Slice> slices)
   return "";
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::client

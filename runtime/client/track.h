@@ -9,37 +9,38 @@
 #include <span>
 #include <string>
 
-#include "core/position.h"
+#include "core/order/position.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
 
-namespace batchflow {
+namespace batchflow::client {
 
 class Track {
  public:
   // Begins where the admission says. None, with the reason in `problem`, if that is no position.
-  static std::optional<Track> begin(const JoinRequest& request, const JoinAnswer& admission,
-                                    std::string& problem);
+  static std::optional<Track> begin(const protocol::JoinRequest& request,
+                                    const protocol::JoinAnswer& admission, std::string& problem);
 
   // Adds a batch; `slices` are those of its training step. Answers what is wrong with it (it was
   // given before, or is out of turn); empty: nothing.
-  [[nodiscard]] std::string give(const BatchRecord& batch, std::span<const Slice> slices);
+  [[nodiscard]] std::string give(const protocol::BatchRecord& batch,
+                                 std::span<const order::Slice> slices);
   // Whether the position is known.
   bool is_known() const { return known_; }
-  const Position& position() const { return position_; }
+  const order::Position& position() const { return position_; }
   // Those given in this epoch to all ranks, without fillers.
   std::uint64_t samples_in_epoch() const { return known_ ? position_.consumed() : counted_; }
   std::uint32_t epoch() const { return known_ ? position_.epoch() : epoch_; }
 
  private:
   // Begins what the batch is the first of: rehearsal, draws, a generation.
-  std::string begin_parts(const BatchRecord& batch, std::span<const Slice> slices);
+  std::string begin_parts(const protocol::BatchRecord& batch, std::span<const order::Slice> slices);
 
-  Position position_;
+  order::Position position_;
   std::uint32_t ranks_ = 1;
   bool known_ = true;
   std::uint32_t epoch_ = 0;
   std::uint64_t counted_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::client

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "configs/reader/output_flags.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/service_client.h"
 
@@ -24,7 +24,7 @@ inline void add_request(CLI::App& command, const std::string& service, Action& a
                         std::string question, std::function<nlohmann::json()> arguments = nothing,
                         std::function<std::string(const nlohmann::json&)> shown = nullptr,
                         bool patient = false) {
-  const auto outputs = std::make_shared<OutputFlags>();
+  const auto outputs = std::make_shared<output::OutputFlags>();
   outputs->add(command, "json", "JSON");
   command.callback([=, &service, &action] {
     action = [=, &service] {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/service_client.h"
 
 namespace batchflow::ctl {
@@ -43,31 +43,32 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
 }
 
 OpenedDataset open_dataset(const DatasetPath& dataset) {
-  ProgressBar bar("indexing " + dataset.path);
-  SourceOptions options;
+  output::ProgressBar bar("indexing " + dataset.path);
+  sources::SourceOptions options;
   options.name = std::filesystem::path(dataset.path).filename().string();
   if (options.name.empty()) options.name = dataset.path;
   options.root = dataset.path;
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
-  options.stop = was_interrupted;
+  options.stop = output::was_interrupted;
   options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
     bar.show(of == 0 ? -1 : static_cast<double>(done) / static_cast<double>(of),
              fmt::format("{} {}", done, what));
   };
   try {
     std::string only;
-    OpenedDataset opened{open_root(dataset.path, only), open_index(options)};
+    OpenedDataset opened{sources::open_root(dataset.path, only), sources::open_index(options)};
     return opened;
-  } catch (const DatasetError& error) {
-    check_interrupted();
+  } catch (const sources::DatasetError& error) {
+    output::check_interrupted();
     throw ConfigError(error.what());
   }
 }
 
-std::string notes_text(const SampleIndex& index) {
+std::string notes_text(const sources::SampleIndex& index) {
   std::string text;
-  for (const std::string& note : index.notes()) text += fmt::format("note: {}\n", printable(note));
+  for (const std::string& note : index.notes())
+    text += fmt::format("note: {}\n", output::printable(note));
   return text;
 }
 

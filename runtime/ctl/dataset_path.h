@@ -26,12 +26,12 @@ struct DatasetPath {
 DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service);
 
 struct OpenedDataset {
-  Descriptor root;
-  std::unique_ptr<SampleIndex> index;  // of the dataset as it is now, in memory
+  protocol::Descriptor root;
+  std::unique_ptr<sources::SampleIndex> index;  // of the dataset as it is now, in memory
 };
 // Shows a bar of progress. Throws ConfigError where there is no dataset, Interrupted.
 OpenedDataset open_dataset(const DatasetPath& dataset);
 // The notes on a dataset for people, a line each.
-std::string notes_text(const SampleIndex& index);
+std::string notes_text(const sources::SampleIndex& index);
 
 }  // namespace batchflow::ctl

@@ -1,7 +1,7 @@
 #include "runtime/ctl/explain.h"
 
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/fields.h"
 
 namespace batchflow::ctl {

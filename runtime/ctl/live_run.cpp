@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "configs/reader/job_figures.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/job_figures.h"
 
 namespace batchflow::ctl {
 namespace {
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr std::uint32_t kRanksMost = 256;  // a thread each
 
-bf_order order_of(const JobModel& job) {
+bf_order order_of(const input::JobModel& job) {
   switch (job.order) {
     case Order::relaxed:
       return BF_RELAXED;
@@ -34,9 +34,9 @@ bf_order order_of(const JobModel& job) {
       fmt::format("job '{}': a listed order cannot run live; write strict or relaxed", job.name));
 }
 
-void check(const Scenario& scenario) {
+void check(const input::Scenario& scenario) {
   std::uint64_t ranks = 0;
-  for (const JobModel& job : scenario.jobs) {
+  for (const input::JobModel& job : scenario.jobs) {
     ranks += job.ranks;
     if (job.rehearsed > 0)
       throw ConfigError(
@@ -49,7 +49,7 @@ void check(const Scenario& scenario) {
                     ranks, kRanksMost));
   if (!scenario.faults.empty())
     throw ConfigError("faults are only simulated; leave them out with --set faults=[]");
-  if (scenario.scheduler != Scheduler::fifo)
+  if (scenario.scheduler != input::Scheduler::fifo)
     throw ConfigError("GPUs go to the job that comes first; write --set scheduler=fifo");
   if (scenario.grain.epochs_per_block > 1)
     throw ConfigError(
@@ -62,7 +62,7 @@ std::string named(const std::map<std::string, std::string>& names, const std::st
 }
 
 // What differs from the scenario.
-std::string remark(const Scenario& scenario, double time_scale, const json& status) {
+std::string remark(const input::Scenario& scenario, double time_scale, const json& status) {
   std::vector<std::string> parts;
   if (time_scale != 1) parts.push_back(fmt::format("all sleeping times are times {}", time_scale));
   const bool varies = std::any_of(scenario.jobs.begin(), scenario.jobs.end(),
@@ -72,7 +72,7 @@ std::string remark(const Scenario& scenario, double time_scale, const json& stat
     parts.push_back(fmt::format("one node, not {}", scenario.cluster.nodes.size()));
   std::uint64_t cores = 0;
   Bytes cache = 0;
-  for (const NodeModel& node : scenario.cluster.nodes) {
+  for (const input::NodeModel& node : scenario.cluster.nodes) {
     cores += node.cores;
     cache += node.cache;
   }
@@ -96,15 +96,15 @@ std::string remark(const Scenario& scenario, double time_scale, const json& stat
 
 }  // namespace
 
-std::vector<ToyJob> make_toys(const Scenario& scenario, const LiveNames& names,
-                              const std::string& service, double time_scale) {
+std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveNames& names,
+                                    const std::string& service, double time_scale) {
   check(scenario);
   const auto scaled = [time_scale](Duration duration) {
     return Duration(std::llround(static_cast<double>(duration.count()) * time_scale));
   };
-  std::vector<ToyJob> toys;
-  for (const JobModel& job : scenario.jobs) {
-    ToyJob& toy = toys.emplace_back();
+  std::vector<toys::ToyJob> toys;
+  for (const input::JobModel& job : scenario.jobs) {
+    toys::ToyJob& toy = toys.emplace_back();
     toy.service = service;
     toy.name = fmt::format("{}-{}", job.name, getpid());  // differs from those of another run
     toy.dataset =
@@ -129,13 +129,14 @@ std::vector<ToyJob> make_toys(const Scenario& scenario, const LiveNames& names,
   return toys;
 }
 
-RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> outcomes,
-                       double time_scale, const json& before, const json& after) {
+output::RunResult live_results(const input::Scenario& scenario,
+                               std::span<const toys::ToyOutcome> outcomes, double time_scale,
+                               const json& before, const json& after) {
   const auto grown = [&](const char* key) {
     const std::uint64_t end = after.value(key, std::uint64_t{0});
     return end - std::min(end, before.value(key, std::uint64_t{0}));
   };
-  RunResult run;
+  output::RunResult run;
   run.scenario = scenario.name;
   run.seed = scenario.seed;
   run.policies.emplace_back("preset", after.value("preset", ""));
@@ -154,11 +155,11 @@ RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> out
   run.cluster.cache_bytes = after.value("cache_bytes", std::uint64_t{0});
   run.remark = remark(scenario, time_scale, after);
 
-  Aggregate& sum = run.aggregate;
+  output::Aggregate& sum = run.aggregate;
   double ranks_s = 0, stall_s = 0;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const JobModel& model = scenario.jobs[i];
-    JobResult job = outcomes[i].result;
+    const input::JobModel& model = scenario.jobs[i];
+    output::JobResult job = outcomes[i].result;
     job.name = model.name;
     job.user = model.user;
     job.dataset = scenario.datasets[static_cast<std::size_t>(model.dataset)].name;
@@ -184,8 +185,8 @@ RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> out
   sum.preparation_s = after.value("preparing_s", 0.) - before.value("preparing_s", 0.);
   if (run.makespan_s > 0) sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
   if (ranks_s > 0) sum.stall_fraction = stall_s / ranks_s;
-  sum.hit_ratio = hit_ratio(sum.samples_read, sum.samples_requested);
-  sum.au = mean_au(run.jobs);
+  sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
+  sum.au = output::mean_au(run.jobs);
   return run;
 }
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "configs/reader/scenario.h"
 #include "nlohmann/json_fwd.hpp"
+#include "programs/input/scenario.h"
+#include "programs/output/results.h"
 #include "runtime/toys/toy_job.h"
 
 namespace batchflow::ctl {
@@ -22,12 +22,12 @@ struct LiveNames {
 
 // `time_scale` multiplies all times that toy jobs sleep. Throws ConfigError for what a service
 // cannot do.
-std::vector<ToyJob> make_toys(const Scenario& scenario, const LiveNames& names,
-                              const std::string& service, double time_scale);
+std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveNames& names,
+                                    const std::string& service, double time_scale);
 
 // `before` and `after` are two answers to `status`. What the service does not measure is 0.
-RunResult live_results(const Scenario& scenario, std::span<const ToyOutcome> outcomes,
-                       double time_scale, const nlohmann::json& before,
-                       const nlohmann::json& after);
+output::RunResult live_results(const input::Scenario& scenario,
+                               std::span<const toys::ToyOutcome> outcomes, double time_scale,
+                               const nlohmann::json& before, const nlohmann::json& after);
 
 }  // namespace batchflow::ctl

@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/service_client.h"
 #include "runtime/ctl/tables.h"
@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 void print(const std::string& text) {
-  write_file_atomically("-", text, check_interrupted);
+  output::write_file_atomically("-", text, output::check_interrupted);
 }
 
 // A question with one answer: a table for people, or the answer itself.
@@ -44,7 +44,7 @@ constexpr Question kQuestions[] = {
 void add_question(CLI::App& app, const std::string& service, Action& action,
                   const Question& question) {
   CLI::App* command = app.add_subcommand(question.name, question.help)->fallthrough();
-  const auto outputs = std::make_shared<OutputFlags>();
+  const auto outputs = std::make_shared<output::OutputFlags>();
   outputs->add(*command, "json", "JSON");
   command->callback([&service, &action, &question, outputs] {
     action = [&service, &question, outputs] {
@@ -73,7 +73,7 @@ int each_second(const std::string& service, const Rounds& rounds, Show show) {
   json before = client.ask("status");
   for (unsigned round = 0; rounds.count == 0 || round < rounds.count; ++round) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    check_interrupted();
+    output::check_interrupted();
     json now = client.ask("status");
     show(round, before, now);
     before = std::move(now);

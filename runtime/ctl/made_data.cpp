@@ -6,17 +6,18 @@
 #include <cstring>
 #include <system_error>
 
-#include "configs/reader/output.h"
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
+#include "programs/output/output.h"
 #include "runtime/sources/npy_head.h"
 
 namespace batchflow::ctl {
 namespace {
 
-void write_samples(const std::filesystem::path& file, const DatasetModel& dataset) {
+void write_samples(const std::filesystem::path& file, const input::DatasetModel& dataset) {
   // One row for each sample.
-  const std::string head = npy_head("|u1", fmt::format("({}, {})", dataset.samples, dataset.bytes));
+  const std::string head =
+      sources::npy_head("|u1", fmt::format("({}, {})", dataset.samples, dataset.bytes));
   const Bytes size = dataset.samples * dataset.bytes;
   std::error_code error;
   if (std::filesystem::exists(file, error)) {
@@ -27,7 +28,7 @@ void write_samples(const std::filesystem::path& file, const DatasetModel& datase
                     file.string()));
   }
   std::filesystem::create_directories(file.parent_path(), error);
-  write_file_atomically(file.string(), [&](const Sink& sink) {
+  output::write_file_atomically(file.string(), [&](const output::Sink& sink) {
     sink(head);
     Random random(hash(dataset.samples, dataset.bytes));
     std::string piece(std::size_t{1} << 16, '\0');
@@ -45,11 +46,11 @@ void write_samples(const std::filesystem::path& file, const DatasetModel& datase
 
 }  // namespace
 
-std::map<std::string, std::string> make_data(const Scenario& scenario,
+std::map<std::string, std::string> make_data(const input::Scenario& scenario,
                                              const std::filesystem::path& folder, Bytes most) {
   const auto mib = [](Bytes bytes) { return static_cast<double>(bytes) / (1 << 20); };
   Bytes all = 0;
-  for (const DatasetModel& dataset : scenario.datasets) {
+  for (const input::DatasetModel& dataset : scenario.datasets) {
     Bytes size = 0;
     if (dataset.bytes == 0)
       throw ConfigError(fmt::format(
@@ -69,7 +70,7 @@ std::map<std::string, std::string> make_data(const Scenario& scenario,
           dataset.name, dataset.samples, dataset.bytes, mib(all), mib(most)));
   }
   std::map<std::string, std::string> made;
-  for (const DatasetModel& dataset : scenario.datasets) {
+  for (const input::DatasetModel& dataset : scenario.datasets) {
     const std::filesystem::path path = std::filesystem::absolute(folder) / dataset.name;
     write_samples(path / "samples.npy", dataset);
     made[dataset.name] = path.lexically_normal().string();

@@ -6,14 +6,14 @@
 #include <map>
 #include <string>
 
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
 
 namespace batchflow::ctl {
 
 // Makes a folder in `folder` for each dataset of the scenario, with a .npy file that has a row of
 // bytes for each sample. A file that is there already and has the same size stays. Answers the path
 // of each dataset, by its name. Throws ConfigError where all would take more than `most` bytes.
-std::map<std::string, std::string> make_data(const Scenario& scenario,
+std::map<std::string, std::string> make_data(const input::Scenario& scenario,
                                              const std::filesystem::path& folder, Bytes most);
 
 }  // namespace batchflow::ctl

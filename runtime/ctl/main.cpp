@@ -9,21 +9,23 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/output.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/usage.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
+#include "programs/output/terminal.h"
+#include "programs/output/usage.h"
+#include "programs/version/version.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/failpoint/failpoint.h"
 
 namespace {
 
 using namespace batchflow;
+using namespace batchflow::ctl;
 
 int run(int argc, char** argv) {
   CLI::App app("What a BatchFlow service is doing, and the data it serves.", "batchflowctl");
   app.require_subcommand(1);
-  app.set_version_flag("--version", BATCHFLOW_VERSION);
+  app.set_version_flag("--version", version::version_text("batchflowctl"));
   std::string service;
   app.add_option("--service", service,
                  "The service's socket; default: BATCHFLOW_SERVICE, else this user's service, else "
@@ -38,25 +40,25 @@ int run(int argc, char** argv) {
   ctl::add_verify_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
   ctl::add_run_command(app, service, action);
-  if (const auto status = command_line_ends(app, argc, argv)) return *status;
+  if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
-    configure_failpoints(failing);
+    failpoint::configure_failpoints(failing);
   return action();
 }
 
 int run_and_report(int argc, char** argv) {
   const auto failed = [](const std::exception& error, int code) {
-    say("batchflowctl: " + std::string(error.what()));
+    output::say("batchflowctl: " + std::string(error.what()));
     return code;
   };
   try {
     return run(argc, argv);
   } catch (const ConfigError& error) {
     return failed(error, 2);
-  } catch (const Interrupted& error) {
+  } catch (const output::Interrupted& error) {
     return failed(error, 130);
-  } catch (const OutputError& error) {
-    if (error.error() == EPIPE) die_of_broken_pipe();
+  } catch (const output::OutputError& error) {
+    if (error.error() == EPIPE) output::die_of_broken_pipe();
     return failed(error, 1);
   } catch (const std::exception& error) {
     return failed(error, 1);
@@ -66,9 +68,9 @@ int run_and_report(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  open_standard_streams();
-  catch_signals();
+  output::open_standard_streams();
+  output::catch_signals();
   const int code = run_and_report(argc, argv);
-  report_failpoints();
+  failpoint::report_failpoints();
   return code;
 }

@@ -8,10 +8,10 @@
 #include <thread>
 #include <vector>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/ask_service.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/service_client.h"
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 // Waits until all of the dataset has been read. If this is interrupted, the service goes on.
 int warm(const std::string& service, const std::string& dataset, const std::string& wanted,
-         const OutputFlags& outputs) {
+         const output::OutputFlags& outputs) {
   outputs.check();
   ServiceClient client(service);
   const std::string pipeline =
@@ -32,10 +32,10 @@ int warm(const std::string& service, const std::string& dataset, const std::stri
   std::string progress;
   json last;
   {
-    ProgressBar bar("warming " + printable(dataset));
+    output::ProgressBar bar("warming " + output::printable(dataset));
     for (bool over = false; !over;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      check_interrupted();
+      output::check_interrupted();
       over = true;  // unless the list still has it
       const json answer = client.ask("warm_list");
       for (const json& one : answer.at("warming")) {
@@ -55,7 +55,8 @@ int warm(const std::string& service, const std::string& dataset, const std::stri
   if (outputs.wanted("json")) {
     outputs.write("json", last.dump(2) + "\n");
   } else {
-    outputs.write_text(printable(fmt::format("{}: {} for {}", dataset, progress, pipeline)) + "\n");
+    outputs.write_text(
+        output::printable(fmt::format("{}: {} for {}", dataset, progress, pipeline)) + "\n");
   }
   return 0;
 }
@@ -65,7 +66,7 @@ void add_quota_command(CLI::App& app, const std::string& service, Action& action
   quota->require_subcommand(1);
   CLI::App* list = quota->add_subcommand("list", "The limits of each user, and what the user takes")
                        ->fallthrough();
-  const auto outputs = std::make_shared<OutputFlags>();
+  const auto outputs = std::make_shared<output::OutputFlags>();
   outputs->add(*list, "json", "JSON");
   list->callback([&service, &action, outputs] {
     action = [&service, outputs] {
@@ -105,7 +106,7 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
               "Read the node file again, as on SIGHUP: all of it takes effect, or nothing")
            ->fallthrough(),
       service, action, "reload", nothing,
-      [](const json& answer) { return printable(answer.value("text", "")) + "\n"; }, true);
+      [](const json& answer) { return output::printable(answer.value("text", "")) + "\n"; }, true);
   CLI::App* ahead =
       app.add_subcommand("warm", "Read a dataset once, so that the cache keeps of it what it can")
           ->fallthrough();
@@ -114,7 +115,7 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
   ahead->add_option("dataset", *dataset, "As `datasets` names it")->required();
   ahead->add_option("--pipeline", *pipeline,
                     "For jobs with this pipeline; default: the dataset's own");
-  const auto warmed = std::make_shared<OutputFlags>();
+  const auto warmed = std::make_shared<output::OutputFlags>();
   warmed->add(*ahead, "json", "JSON");
   ahead->callback([&service, &action, dataset, pipeline, warmed] {
     action = [&service, dataset, pipeline, warmed] {

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
-#include "core/config_value.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/verify_dataset.h"
@@ -38,7 +38,7 @@ struct Options {
   std::string name;
   DatasetPath dataset;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 // A folder that gets its name when all files in it are whole. Until then it cannot be taken for a
@@ -51,7 +51,7 @@ class NewFolder {
       throw ConfigError(fmt::format("{}: it is there, and not an empty folder; name another path",
                                     path_.string()));
     const std::string prefix = fmt::format(".{}.packing-", path_.filename().string());
-    remove_leftovers(path_.parent_path(), prefix);
+    sources::remove_leftovers(path_.parent_path(), prefix);
     being_made_ = path_.parent_path() / (prefix + std::to_string(getpid()));
     if (!fs::create_directories(being_made_, error) || error)
       throw ConfigError(fmt::format("{}: cannot be made: {}; name another path",
@@ -91,8 +91,9 @@ std::vector<Finding> look_for_damage(const OpenedDataset& data, const Options& o
   VerifyReport report = verify_dataset(data, options.source, how);
   for (const Finding& one : report.findings) {
     if (one.what == Finding::What::unreadable)
-      throw DatasetError(fmt::format("{}: {} samples cannot be read ({}: {}); nothing was packed",
-                                     options.source, report.unreadable, one.name, one.why));
+      throw sources::DatasetError(
+          fmt::format("{}: {} samples cannot be read ({}: {}); nothing was packed", options.source,
+                      report.unreadable, one.name, one.why));
   }
   return std::move(report.findings);
 }
@@ -101,15 +102,16 @@ void pack_into(const fs::path& folder, const OpenedDataset& data, const Options&
                const std::string& name, Bytes shard_bytes, const std::vector<Finding>& corrupt) {
   std::vector<std::uint64_t> left_out;
   for (const Finding& one : corrupt) left_out.push_back(one.key);
-  ProgressBar bar("packing " + options.source);
+  output::ProgressBar bar("packing " + options.source);
   try {
-    pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, left_out,
-                 was_interrupted, [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
-                   bar.show(static_cast<double>(done) / static_cast<double>(of),
-                            fmt::format("{} {}", done, what));
-                 });
-  } catch (const DatasetError&) {
-    check_interrupted();
+    sources::pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, left_out,
+                          output::was_interrupted,
+                          [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
+                            bar.show(static_cast<double>(done) / static_cast<double>(of),
+                                     fmt::format("{} {}", done, what));
+                          });
+  } catch (const sources::DatasetError&) {
+    output::check_interrupted();
     throw;
   }
 }
@@ -129,17 +131,18 @@ int pack(Options& options) {
   const OpenedDataset data = open_dataset(options.dataset);
   const std::vector<Finding> corrupt = look_for_damage(data, options);
   pack_into(folder.being_made(), data, options, name, *shard_bytes, corrupt);
-  check_interrupted();
+  output::check_interrupted();
   folder.complete();
   const std::uint64_t samples = data.index->samples() - corrupt.size();
   std::string text = notes_text(*data.index);
   nlohmann::json problems = nlohmann::json::array();
   for (const Finding& one : corrupt) {
     problems.push_back(fmt::format("{}: {}", one.name, one.why));
-    text += fmt::format("corrupt, left out: {}: {}\n", printable(one.name), printable(one.why));
+    text += fmt::format("corrupt, left out: {}: {}\n", output::printable(one.name),
+                        output::printable(one.why));
   }
   text += fmt::format("{} samples packed into {}, {} corrupt ones left out\n", samples,
-                      printable(destination.string()), corrupt.size());
+                      output::printable(destination.string()), corrupt.size());
   if (options.outputs.wanted("json")) {
     const nlohmann::json all = {{"path", destination.string()},
                                 {"samples", samples},

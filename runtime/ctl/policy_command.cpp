@@ -2,10 +2,10 @@
 #include <memory>
 #include <string>
 
-#include "configs/reader/output_flags.h"
 #include "nlohmann/json.hpp"
 #include "policies/description.h"
 #include "policies/registry.h"
+#include "programs/output/output_flags.h"
 #include "runtime/ctl/ask_service.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/fields.h"
@@ -25,19 +25,19 @@ std::vector<std::vector<std::string>> running_rows(const json& runs) {
   return rows;
 }
 
-int list_policies(const OutputFlags& outputs, const std::string& service) {
+int list_policies(const output::OutputFlags& outputs, const std::string& service) {
   outputs.check();
   const json runs = object(ServiceClient(service).ask("status"), "policies");
   if (!outputs.wanted("json")) {
     outputs.write_text(table(running_rows(runs)) + "\nwhat could run\n" +
-                       describe_policies(policy_list()));
+                       policies::describe_policies(policies::policy_list()));
     return 0;
   }
   json answer = {{"runs", runs}, {"policies", json::array()}};
-  for (const PolicyEntry* entry : policy_list().entries())
-    answer["policies"].push_back({{"kind", policy_kind_name(entry->kind())},
+  for (const engine::PolicyEntry* entry : policies::policy_list().entries())
+    answer["policies"].push_back({{"kind", engine::policy_kind_name(entry->kind())},
                                   {"name", entry->name},
-                                  {"help", first_line(entry->help)},
+                                  {"help", policies::first_line(entry->help)},
                                   {"clairvoyant", entry->clairvoyant}});
   outputs.write("json", answer.dump(2) + "\n");
   return 0;
@@ -50,7 +50,7 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
   command->require_subcommand(1);
   CLI::App* all = command->add_subcommand("list", "The policies that run now, and those that could")
                       ->fallthrough();
-  const auto outputs = std::make_shared<OutputFlags>();
+  const auto outputs = std::make_shared<output::OutputFlags>();
   outputs->add(*all, "json", "JSON");
   all->callback([&service, &action, outputs] {
     action = [&service, outputs] { return list_policies(*outputs, service); };

@@ -6,11 +6,11 @@
 #include <string>
 #include <thread>
 
-#include "configs/reader/number_between.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
+#include "programs/input/number_between.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/doctor.h"
 #include "runtime/ctl/explain.h"
@@ -27,10 +27,10 @@ struct Options {
   std::string job;
   double seconds = 5;
   bool flush = false;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
-void write(const OutputFlags& outputs, const json& answer, const std::string& for_people) {
+void write(const output::OutputFlags& outputs, const json& answer, const std::string& for_people) {
   if (outputs.wanted("json")) {
     outputs.write("json", answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   } else {
@@ -83,9 +83,9 @@ int doctor(const Options& options, const std::string& service) {
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
                                              std::chrono::duration<double>(options.seconds));
-  ProgressBar bar("measuring");
+  output::ProgressBar bar("measuring");
   while (std::chrono::steady_clock::now() < until) {
-    check_interrupted();
+    output::check_interrupted();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::chrono::duration<double> left = until - std::chrono::steady_clock::now();
     bar.show(1 - left.count() / options.seconds);
@@ -146,7 +146,7 @@ void add_reason_commands(CLI::App& app, const std::string& service, Action& acti
                           "Measure for some seconds, and name the slow link", to_doctor, doctor);
   command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
   command->add_option("--seconds", to_doctor->seconds, "How long to measure; default: 5")
-      ->check(number_between(0.1, 3600));
+      ->check(input::number_between(0.1, 3600));
   command->footer("Exit code 1: a job waits, or something is wrong with the node.");
   const auto of_journal = std::make_shared<Options>();
   add(app, service, action, "journal", "Where the service's journal is, and how long it is",

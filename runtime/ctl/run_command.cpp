@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/number_between.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/results.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
-#include "core/config_value.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "nlohmann/json.hpp"
+#include "programs/input/number_between.h"
+#include "programs/input/yaml.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/results.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/live_run.h"
 #include "runtime/ctl/made_data.h"
@@ -36,16 +36,16 @@ struct RunOptions {
   std::string make_data;               // a folder; empty: nothing is made
   std::string make_most = "1gib";
   double time_scale = 1;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
-Scenario scenario_of(const RunOptions& options) {
-  ConfigNode tree = load_scenario(options.scenario);
+input::Scenario scenario_of(const RunOptions& options) {
+  config::ConfigNode tree = input::load_scenario(options.scenario);
   for (const std::string& text : options.overrides) {
-    apply_override(tree, text);
-    resolve_names(tree);  // the text may have named a cluster
+    input::apply_override(tree, text);
+    input::resolve_names(tree);  // the text may have named a cluster
   }
-  Scenario scenario = read_scenario(tree);
+  input::Scenario scenario = input::read_scenario(tree);
   if (scenario.name.empty()) scenario.name = options.scenario;
   return scenario;
 }
@@ -62,7 +62,7 @@ std::map<std::string, std::string> pairs(const char* flag, const std::vector<std
   return names;
 }
 
-LiveNames names_of(const RunOptions& options, const Scenario& scenario) {
+LiveNames names_of(const RunOptions& options, const input::Scenario& scenario) {
   LiveNames names;
   if (!options.make_data.empty()) {
     const std::optional<Bytes> most = parse_bytes(options.make_most);
@@ -71,7 +71,7 @@ LiveNames names_of(const RunOptions& options, const Scenario& scenario) {
           fmt::format("--make-most {}: not a size; write 1gib or 1gb", options.make_most));
     names.datasets = make_data(scenario, options.make_data, *most);
     // Random bytes cannot be decoded.
-    for (const PipelineModel& pipeline : scenario.pipelines)
+    for (const input::PipelineModel& pipeline : scenario.pipelines)
       names.pipelines[pipeline.name] = "bytes";
   }
   for (auto& [name, path] : pairs("--dataset", options.datasets)) names.datasets[name] = path;
@@ -79,11 +79,11 @@ LiveNames names_of(const RunOptions& options, const Scenario& scenario) {
   return names;
 }
 
-std::string text_of_run(const RunResult& run) {
+std::string text_of_run(const output::RunResult& run) {
   std::vector<std::vector<std::string>> rows = {
       {"job", "state", "ranks", "epochs", "samples", "time", "compute", "stall", "idle", "AU"}};
-  for (const JobResult& job : run.jobs)
-    rows.push_back({printable(job.name), job.state, fmt::format("{}", job.ranks),
+  for (const output::JobResult& job : run.jobs)
+    rows.push_back({output::printable(job.name), job.state, fmt::format("{}", job.ranks),
                     fmt::format("{}", job.epochs), fmt::format("{}", job.samples),
                     fmt::format("{:.3g} s", job.time_s), fmt::format("{:.3g} s", job.compute_s),
                     fmt::format("{:.3g} s", job.stall_s), fmt::format("{:.3g} s", job.idle_s),
@@ -92,34 +92,38 @@ std::string text_of_run(const RunResult& run) {
   text += fmt::format(
       "\n{}: {:.3g} s, {:.1f} samples/s, {:.1f} % stalled, {} samples prepared, {} bytes read, "
       "repeats {}\n{}\n",
-      printable(run.scenario), run.makespan_s, run.aggregate.samples_per_s,
+      output::printable(run.scenario), run.makespan_s, run.aggregate.samples_per_s,
       100 * run.aggregate.stall_fraction, run.aggregate.preparations, run.aggregate.storage_bytes,
-      run.aggregate.repeats, printable(run.remark));
-  for (const JobResult& job : run.jobs) {
+      run.aggregate.repeats, output::printable(run.remark));
+  for (const output::JobResult& job : run.jobs) {
     if (!job.refusal.empty())
-      text += fmt::format("job {} was refused: {}\n", printable(job.name), printable(job.refusal));
+      text += fmt::format("job {} was refused: {}\n", output::printable(job.name),
+                          output::printable(job.refusal));
   }
-  if (!run.failure.empty()) text += fmt::format("failed: {}\n", printable(run.failure));
+  if (!run.failure.empty()) text += fmt::format("failed: {}\n", output::printable(run.failure));
   return text;
 }
 
 // Each question has its own connection, since the service may restart during a run.
 int run_scenario(const RunOptions& options, const std::string& service) {
   options.outputs.check(options.scenario);
-  const Scenario scenario = scenario_of(options);
+  const input::Scenario scenario = scenario_of(options);
   const LiveNames names = names_of(options, scenario);
-  const std::vector<ToyJob> toys = make_toys(scenario, names, service, options.time_scale);
+  const std::vector<toys::ToyJob> toys = make_toys(scenario, names, service, options.time_scale);
   const nlohmann::json before = ServiceClient(service).ask("status");
-  const std::vector<ToyOutcome> outcomes = run_toys(toys, scenario.cluster.gpus(), was_interrupted);
-  RunResult run = live_results(scenario, outcomes, options.time_scale, before,
-                               ServiceClient(service).ask("status"));
-  run.interrupted = was_interrupted();
+  const std::vector<toys::ToyOutcome> outcomes =
+      toys::run_toys(toys, scenario.cluster.gpus(), output::was_interrupted);
+  output::RunResult run = live_results(scenario, outcomes, options.time_scale, before,
+                                       ServiceClient(service).ask("status"));
+  run.interrupted = output::was_interrupted();
   if (options.outputs.wanted("json"))
-    options.outputs.write("json", results_json(std::span(&run, 1), "run", BATCHFLOW_VERSION));
+    options.outputs.write("json",
+                          output::results_json(std::span(&run, 1), "run", BATCHFLOW_VERSION));
   options.outputs.write_text(text_of_run(run));
   if (run.interrupted) return kInterrupted;
-  const bool refused = std::any_of(run.jobs.begin(), run.jobs.end(),
-                                   [](const JobResult& job) { return !job.refusal.empty(); });
+  const bool refused =
+      std::any_of(run.jobs.begin(), run.jobs.end(),
+                  [](const output::JobResult& job) { return !job.refusal.empty(); });
   return run.failure.empty() && !refused ? 0 : 1;
 }
 
@@ -157,7 +161,7 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action) 
   command
       ->add_option("--time-scale", options->time_scale,
                    "Multiplies all times that jobs sleep: 0.1 is a tenth")
-      ->check(number_between(0, 1e6));
+      ->check(input::number_between(0, 1e6));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options] {
     action = [&service, options] { return run_scenario(*options, service); };

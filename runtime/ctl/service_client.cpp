@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
+#include "programs/output/terminal.h"
 #include "runtime/client/session.h"
 
 namespace batchflow::ctl {
@@ -20,14 +20,14 @@ constexpr std::chrono::milliseconds kLookUpEvery{200};
 
 ServiceClient::ServiceClient(const std::string& service) {
   std::string tried;
-  for (const std::string& address : service_addresses(service.c_str())) {
-    if (is_remote(address))
+  for (const std::string& address : client::service_addresses(service.c_str())) {
+    if (protocol::is_remote(address))
       throw Failure(fmt::format(
           "{}: a service takes no commands from other machines; run batchflowctl on the service's "
           "machine, or name another service's socket with --service",
           address));
     std::string problem;
-    channel_ = Channel::connect(address, problem);
+    channel_ = protocol::Channel::connect(address, problem);
     if (channel_.is_open()) return;
     tried += (tried.empty() ? "" : "; ") + problem;
   }
@@ -36,13 +36,14 @@ ServiceClient::ServiceClient(const std::string& service) {
 }
 
 json ServiceClient::ask(const std::string& name, json arguments, bool patient) {
-  const auto deadline = Channel::Clock::now() + kAnswerWithin;
+  const auto deadline = protocol::Channel::Clock::now() + kAnswerWithin;
   const json question = {{"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
   if (!channel_.send(question.dump(), {}, deadline)) throw Failure(channel_.problem());
-  std::optional<Frame> frame = channel_.receive(patient ? Channel::kAtOnce : deadline);
+  std::optional<protocol::Frame> frame =
+      channel_.receive(patient ? protocol::Channel::kAtOnce : deadline);
   while (patient && !frame && channel_.is_open()) {
-    frame = channel_.receive(Channel::Clock::now() + kLookUpEvery);
-    check_interrupted();
+    frame = channel_.receive(protocol::Channel::Clock::now() + kLookUpEvery);
+    output::check_interrupted();
   }
   if (!frame)
     throw Failure(channel_.is_open()

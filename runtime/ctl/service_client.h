@@ -25,7 +25,7 @@ class ServiceClient {
                      bool patient = false);
 
  private:
-  Channel channel_;
+  protocol::Channel channel_;
 };
 
 }  // namespace batchflow::ctl

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "configs/reader/output.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
+#include "programs/output/output.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/step_template.h"
 
@@ -57,18 +57,21 @@ int new_step(const std::string& name) {
     if (fs::exists(file))
       throw ConfigError(fmt::format("{} is there already; choose another name", file));
   }
-  write_file_atomically(source, replaced(replaced(kStepTemplate, "\"noise\"", '"' + name + '"'),
-                                         "Noise", class_name(name)));
-  write_file_atomically(pipeline, fmt::format("kind: pipeline\n"
-                                              "name: {0}\n"
-                                              "steps:\n"
-                                              "  - {{step: decode}}\n"
-                                              "  - {{step: random_resized_crop, size: 224}}\n"
-                                              "  - {{plugin: {0}.so, reach: 20}}\n"
-                                              "  - {{step: layout, order: nchw}}\n",
-                                              name));
-  write_file_atomically("-", fmt::format("c++ -std=c++20 -O2 -shared -fPIC \"-I{}\" {} -o {}.so\n",
-                                         header_folder().string(), source, name));
+  output::write_file_atomically(
+      source,
+      replaced(replaced(kStepTemplate, "\"noise\"", '"' + name + '"'), "Noise", class_name(name)));
+  output::write_file_atomically(pipeline,
+                                fmt::format("kind: pipeline\n"
+                                            "name: {0}\n"
+                                            "steps:\n"
+                                            "  - {{step: decode}}\n"
+                                            "  - {{step: random_resized_crop, size: 224}}\n"
+                                            "  - {{plugin: {0}.so, reach: 20}}\n"
+                                            "  - {{step: layout, order: nchw}}\n",
+                                            name));
+  output::write_file_atomically(
+      "-", fmt::format("c++ -std=c++20 -O2 -shared -fPIC \"-I{}\" {} -o {}.so\n",
+                       header_folder().string(), source, name));
   return 0;
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/fields.h"
 
 namespace batchflow::ctl {
@@ -18,7 +18,7 @@ std::string ranks_text(const json& job) {
   if (const double remote = number(job, "remote_ranks"); remote > 0) {
     ranks += fmt::format(", {:.0f} from", remote);
     for (const json& one : list(job, "from"))
-      if (one.is_string()) ranks += " " + printable(one.get<std::string>());
+      if (one.is_string()) ranks += " " + output::printable(one.get<std::string>());
   }
   return ranks;
 }
@@ -61,8 +61,8 @@ std::string jobs_table(const json& status) {
                                                  "copied"}};
   for (const json& job : list(status, "jobs")) {
     const double wait = number(job, "wait_s");
-    rows.push_back({printable(text(job, "name")), printable(text(job, "dataset")),
-                    printable(text(job, "pipeline")), ranks_text(job),
+    rows.push_back({output::printable(text(job, "name")), output::printable(text(job, "dataset")),
+                    output::printable(text(job, "pipeline")), ranks_text(job),
                     fmt::format("{:.0f}", number(job, "batch_samples")),
                     job.value("left", false)      ? "left"
                     : job.value("running", false) ? fmt::format("{:.0f}", number(job, "epoch"))
@@ -78,7 +78,7 @@ std::string jobs_table(const json& status) {
   for (const json& name : list(status, "returning"))
     returning +=
         fmt::format("{}{}", returning.empty() ? "not back from the service before: " : ", ",
-                    printable(name.get<std::string>()));
+                    output::printable(name.get<std::string>()));
   if (!returning.empty()) returning += '\n';
   return (rows.size() == 1 ? "no jobs\n" : table(rows)) + returning +
          (others > 0 ? fmt::format("{:.0f} jobs of other users\n", others) : "");
@@ -88,9 +88,10 @@ std::string datasets_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {
       {"dataset", "samples", "classes", "pinned", "version", "path"}};
   for (const json& one : list(status, "datasets")) {
-    rows.push_back({printable(text(one, "name")), fmt::format("{:.0f}", number(one, "samples")),
+    rows.push_back({output::printable(text(one, "name")),
+                    fmt::format("{:.0f}", number(one, "samples")),
                     fmt::format("{:.0f}", number(one, "classes")), flag(one, "pinned") ? "yes" : "",
-                    text(one, "version"), printable(text(one, "path"))});
+                    text(one, "version"), output::printable(text(one, "path"))});
   }
   return rows.size() == 1 ? "no datasets\n" : table(rows);
 }
@@ -107,7 +108,7 @@ std::string quotas_table(const json& quotas) {
   for (const json& one : list(quotas, "users")) {
     const double batches = number(one, "batch_bytes_most");
     rows.push_back(
-        {printable(text(one, "user")), part_of(count(one, "jobs"), count(one, "jobs_most")),
+        {output::printable(text(one, "user")), part_of(count(one, "jobs"), count(one, "jobs_most")),
          batches > 0 ? part_of(bytes_text(number(one, "batch_bytes")), bytes_text(batches))
                      : bytes_text(number(one, "batch_bytes")),
          part_of(count(one, "connections"), count(one, "connections_most")),
@@ -125,8 +126,8 @@ static std::string plugins_table(const json& status) {
   for (const json& one : list(status, "plugins")) {
     const auto count = [&one](const char* key) { return fmt::format("{:.0f}", number(one, key)); };
     const double calls = number(one, "samples") + number(one, "corrupt");
-    rows.push_back({printable(text(one, "step")), printable(text(one, "pipeline")),
-                    printable(text(one, "dataset")), count("samples"),
+    rows.push_back({output::printable(text(one, "step")), output::printable(text(one, "pipeline")),
+                    output::printable(text(one, "dataset")), count("samples"),
                     fmt::format("{:.2f}", calls > 0 ? 1000 * number(one, "busy_s") / calls : 0.0),
                     count("corrupt"), count("starts"), count("crashes"), count("late"),
                     flag(one, "broken") ? "broken" : ""});
@@ -186,12 +187,12 @@ std::string cache_text(const json& status) {
   for (const json& one : list(status, "cache")) {
     const double bytes = number(one, "bytes");
     const double room = number(one, "room");
-    rows.push_back({text(one, "form"), text(one, "tier"), printable(text(one, "dataset")),
-                    printable(text(one, "pipeline")), fmt::format("{:.0f}", number(one, "share")),
-                    room > 0 ? fmt::format("{:.0f} of {:.0f}", number(one, "items"), room)
-                             : fmt::format("{:.0f}", number(one, "items")),
-                    bytes_text(bytes),
-                    share_text(bytes, text(one, "tier") == "nvme" ? spill : all)});
+    rows.push_back(
+        {text(one, "form"), text(one, "tier"), output::printable(text(one, "dataset")),
+         output::printable(text(one, "pipeline")), fmt::format("{:.0f}", number(one, "share")),
+         room > 0 ? fmt::format("{:.0f} of {:.0f}", number(one, "items"), room)
+                  : fmt::format("{:.0f}", number(one, "items")),
+         bytes_text(bytes), share_text(bytes, text(one, "tier") == "nvme" ? spill : all)});
   }
   const double prepared = number(status, "prepared_samples");
   return (rows.size() == 1 ? "nothing is kept\n" : table(rows)) +
@@ -228,7 +229,7 @@ std::string printable_lines(const std::string& raw) {
   std::string out;
   for (std::size_t at = 0; at < raw.size();) {
     const std::size_t end = std::min(raw.find('\n', at), raw.size());
-    out += printable(raw.substr(at, end - at)) + "\n";
+    out += output::printable(raw.substr(at, end - at)) + "\n";
     at = end + 1;
   }
   return out;

@@ -5,10 +5,10 @@
 #include <string>
 #include <thread>
 
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/tables.h"
@@ -21,22 +21,23 @@ struct Options {
   std::string dataset;
   DatasetPath given;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
 const char* word(Finding::What what) {
   return what == Finding::What::corrupt ? "corrupt" : "unreadable";
 }
 
-std::string text_of(const VerifyReport& report, const SampleIndex& index,
+std::string text_of(const VerifyReport& report, const sources::SampleIndex& index,
                     const std::string& served) {
   std::string out = notes_text(index);
   if (!served.empty() && served != fmt::format("{:016x}", index.version()))
     out += fmt::format(
         "note: the service serves version {}, and this is version {:016x}: the data was changed\n",
-        printable(served), index.version());
+        output::printable(served), index.version());
   for (const Finding& one : report.findings)
-    out += fmt::format("{:<10}  {}: {}\n", word(one.what), printable(one.name), printable(one.why));
+    out += fmt::format("{:<10}  {}: {}\n", word(one.what), output::printable(one.name),
+                       output::printable(one.why));
   const std::uint64_t wrong = report.corrupt + report.unreadable;
   if (wrong > report.findings.size())
     out += fmt::format("and {} more\n", wrong - report.findings.size());
@@ -47,7 +48,7 @@ std::string text_of(const VerifyReport& report, const SampleIndex& index,
                    report.pictures, report.corrupt, report.unreadable);
 }
 
-std::string json_of(const VerifyReport& report, const SampleIndex& index) {
+std::string json_of(const VerifyReport& report, const sources::SampleIndex& index) {
   nlohmann::json all = {{"version", fmt::format("{:016x}", index.version())},
                         {"samples", report.samples},
                         {"bytes", report.bytes},
@@ -76,8 +77,9 @@ int verify(const Options& options, const std::string& service) {
     options.outputs.write_text(text_of(report, *data.index, dataset.version));
   }
   const std::vector<std::string> notes = data.index->notes();
-  const bool is_whole = std::none_of(notes.begin(), notes.end(),
-                                     [](const std::string& note) { return note.ends_with(kLost); });
+  const bool is_whole = std::none_of(notes.begin(), notes.end(), [](const std::string& note) {
+    return note.ends_with(sources::kLost);
+  });
   return report.sound() && is_whole ? 0 : 1;
 }
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <thread>
 
-#include "configs/reader/terminal.h"
 #include "fmt/format.h"
+#include "programs/output/terminal.h"
 #include "runtime/prepare/decode.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/record.h"
@@ -39,7 +39,7 @@ bool is_called_picture(std::string_view name) {
 // Checks one sample after another. Each thread has one.
 class Checker {
  public:
-  Checker(const SampleIndex& index, int root) : index_(index), root_(root) {}
+  Checker(const sources::SampleIndex& index, int root) : index_(index), root_(root) {}
 
   // Counts the sample in `report`, and answers what is wrong with it, if anything.
   std::optional<Finding> check(SampleId sample, VerifyReport& report) {
@@ -48,7 +48,7 @@ class Checker {
         const std::string problem = check_once(sample, report);
         if (problem.empty()) return std::nullopt;
         return finding(sample, Finding::What::corrupt, problem);
-      } catch (const DatasetError& error) {
+      } catch (const sources::DatasetError& error) {
         file_.reset();
         if (tries == kTries) return finding(sample, Finding::What::unreadable, error.what());
         std::this_thread::sleep_for(kBeforeNextTry * tries);
@@ -63,16 +63,16 @@ class Checker {
 
   // Throws DatasetError where the sample cannot be read.
   std::string check_once(SampleId sample, VerifyReport& report) {
-    const Extent extent = index_.extent(sample);
+    const sources::Extent extent = index_.extent(sample);
     if (!file_ || extent.file != open_) {
-      file_ = std::make_unique<DatasetFile>(root_, index_.path(extent.file));
+      file_ = std::make_unique<sources::DatasetFile>(root_, index_.path(extent.file));
       open_ = extent.file;
     }
     const std::string_view path = index_.path(extent.file);
     if (file_->size() < extent.offset + extent.bytes)
-      throw DatasetError(
+      throw sources::DatasetError(
           "it is shorter than when it was indexed; start again when it is not written to");
-    const bool is_whole = index_.kind() == RecordKind::whole;
+    const bool is_whole = index_.kind() == sources::RecordKind::whole;
     if (is_whole && !is_called_picture(path) && !is_picture(file_->view(0, kFirstBytes))) {
       for (Bytes at = 0; at < extent.bytes; at += kPieceOfPlainFile)
         file_->view(at, std::min<Bytes>(kPieceOfPlainFile, extent.bytes - at));
@@ -85,13 +85,14 @@ class Checker {
     report.bytes += extent.bytes;
     if (!parts_.find(index_.kind(), record, index_.stored_fields()))
       return std::string(parts_.problem());
-    if (index_.kind() == RecordKind::example || index_.kind() == RecordKind::packed)
+    if (index_.kind() == sources::RecordKind::example ||
+        index_.kind() == sources::RecordKind::packed)
       ++report.checksums;
-    for (const Part& part : parts_.parts()) {
-      if (part.type != ElementType::u8) continue;
-      const bool called = is_whole
-                              ? is_called_picture(path)
-                              : index_.kind() == RecordKind::tar && is_called_picture(part.name);
+    for (const sources::Part& part : parts_.parts()) {
+      if (part.type != batch::ElementType::u8) continue;
+      const bool called =
+          is_whole ? is_called_picture(path)
+                   : index_.kind() == sources::RecordKind::tar && is_called_picture(part.name);
       if (!called && !is_picture(part.bytes)) continue;
       const std::string problem = decode(part.bytes);
       if (!problem.empty()) return is_whole ? problem : fmt::format("{}: {}", part.name, problem);
@@ -101,30 +102,30 @@ class Checker {
   }
 
   static bool is_picture(std::span<const std::byte> bytes) {
-    return is_jpeg(bytes) || is_png(bytes);
+    return prepare::is_jpeg(bytes) || prepare::is_png(bytes);
   }
 
   std::string decode(std::span<const std::byte> bytes) {
     if (!is_picture(bytes)) return "neither JPEG nor PNG";
-    Decoder& decoder = is_jpeg(bytes) ? *jpeg_ : *png_;
+    prepare::Decoder& decoder = prepare::is_jpeg(bytes) ? *jpeg_ : *png_;
     if (!decoder.open(bytes, {})) return std::string(decoder.problem());
-    const Box got = decoder.decode(whole(decoder.extent()), picture_);
+    const prepare::Box got = decoder.decode(prepare::whole(decoder.extent()), picture_);
     return got.width == 0 || got.height == 0 ? std::string(decoder.problem()) : "";
   }
 
-  const SampleIndex& index_;
+  const sources::SampleIndex& index_;
   const int root_;
-  std::unique_ptr<DatasetFile> file_;
+  std::unique_ptr<sources::DatasetFile> file_;
   std::uint32_t open_ = 0;
-  RecordParts parts_;
-  std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
-  std::unique_ptr<Decoder> png_ = make_png_decoder();
-  PictureBuffer picture_;
+  sources::RecordParts parts_;
+  std::unique_ptr<prepare::Decoder> jpeg_ = prepare::make_jpeg_decoder();
+  std::unique_ptr<prepare::Decoder> png_ = prepare::make_png_decoder();
+  prepare::PictureBuffer picture_;
 };
 
 class Verification {
  public:
-  Verification(const SampleIndex& index, int root, const VerifyOptions& options)
+  Verification(const sources::SampleIndex& index, int root, const VerifyOptions& options)
       : index_(index), root_(root), options_(options) {}
 
   VerifyReport run() {
@@ -191,7 +192,7 @@ class Verification {
     }
   }
 
-  const SampleIndex& index_;
+  const sources::SampleIndex& index_;
   const int root_;
   const VerifyOptions& options_;
   std::atomic<std::uint64_t> next_{0};
@@ -206,20 +207,21 @@ class Verification {
 
 }  // namespace
 
-VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options) {
+VerifyReport verify_dataset(const sources::SampleIndex& index, int root,
+                            const VerifyOptions& options) {
   return Verification(index, root, options).run();
 }
 
 VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,
                             VerifyOptions options) {
-  ProgressBar bar("verifying " + called);
-  options.stop = was_interrupted;
+  output::ProgressBar bar("verifying " + called);
+  options.stop = output::was_interrupted;
   options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view) {
     bar.show(static_cast<double>(done) / static_cast<double>(of),
              fmt::format("{} of {} samples", done, of));
   };
   VerifyReport report = verify_dataset(*data.index, data.root.get(), options);
-  check_interrupted();
+  output::check_interrupted();
   return report;
 }
 

@@ -19,7 +19,7 @@ struct VerifyOptions {
   unsigned threads = 1;
   std::size_t findings_most = 10'000;  // that are listed; all are counted
   std::function<bool()> stop;          // called ten times a second
-  IndexProgress progress;
+  sources::IndexProgress progress;
 };
 
 struct Finding {
@@ -43,7 +43,8 @@ struct VerifyReport {
 };
 
 // `root` is the dataset's folder, open. A read that fails is tried three times.
-VerifyReport verify_dataset(const SampleIndex& index, int root, const VerifyOptions& options);
+VerifyReport verify_dataset(const sources::SampleIndex& index, int root,
+                            const VerifyOptions& options);
 // The same for a person who waits for it, with a bar of progress. Throws Interrupted.
 VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,
                             VerifyOptions options);

@@ -14,17 +14,19 @@
 #include <string>
 #include <thread>
 
-#include "core/config_error.h"
-#include "core/config_value.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
+#include "core/base/random.h"
 
 // The linker's names for both ends of the section; null in a program without any failpoint.
 extern "C" {
-[[gnu::weak, gnu::visibility("hidden")]] extern batchflow::Failpoint* __start_bf_failpoints[];
-[[gnu::weak, gnu::visibility("hidden")]] extern batchflow::Failpoint* __stop_bf_failpoints[];
+[[gnu::weak,
+  gnu::visibility("hidden")]] extern batchflow::failpoint::Failpoint* __start_bf_failpoints[];
+[[gnu::weak,
+  gnu::visibility("hidden")]] extern batchflow::failpoint::Failpoint* __stop_bf_failpoints[];
 }
 
-namespace batchflow {
+namespace batchflow::failpoint {
 
 std::atomic<bool> failpoints_on{false};
 
@@ -222,4 +224,4 @@ void report_failpoints() {
   close(file);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::failpoint

@@ -32,9 +32,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::failpoint {
 
 // Replaces the configuration before, and sets all counts to 0. An empty text turns all failpoints
 // off. Throws ConfigError for a text that cannot be read, or that names no failpoint of this
@@ -72,25 +72,25 @@ extern std::atomic<bool> failpoints_on;
 bool reach_failpoint(Failpoint& point);
 Bytes reach_failpoint(Failpoint& point, Bytes bytes);
 
-}  // namespace batchflow
+}  // namespace batchflow::failpoint
 
 // The linker puts the addresses of all failpoints into one section. So an unknown name is an error,
 // and a failpoint that is never reached can be found.
-#define BF_FAILPOINT_DEFINE_(text)                                                               \
-  static ::batchflow::Failpoint bf_point{text};                                                  \
-  [[gnu::section("bf_failpoints"), gnu::used]] static ::batchflow::Failpoint* bf_point_address = \
-      &bf_point
-#define BF_FAILPOINT(text)                                               \
-  ([]() -> bool {                                                        \
-    BF_FAILPOINT_DEFINE_(text);                                          \
-    return ::batchflow::failpoints_on.load(std::memory_order_relaxed) && \
-           ::batchflow::reach_failpoint(bf_point);                       \
+#define BF_FAILPOINT_DEFINE_(text)                         \
+  static ::batchflow::failpoint::Failpoint bf_point{text}; \
+  [[gnu::section("bf_failpoints"),                         \
+    gnu::used]] static ::batchflow::failpoint::Failpoint* bf_point_address = &bf_point
+#define BF_FAILPOINT(text)                                                          \
+  ([]() -> bool {                                                                   \
+    BF_FAILPOINT_DEFINE_(text);                                                     \
+    return ::batchflow::failpoint::failpoints_on.load(std::memory_order_relaxed) && \
+           ::batchflow::failpoint::reach_failpoint(bf_point);                       \
   }())
 // Where it acts and bytes > 1, it answers at least 1 and less than `bytes`. REQUIRES: bytes > 0
-#define BF_FAILPOINT_SHORT(text, bytes)                               \
-  ([](::batchflow::Bytes bf_bytes) -> ::batchflow::Bytes {            \
-    BF_FAILPOINT_DEFINE_(text);                                       \
-    return ::batchflow::failpoints_on.load(std::memory_order_relaxed) \
-               ? ::batchflow::reach_failpoint(bf_point, bf_bytes)     \
-               : bf_bytes;                                            \
+#define BF_FAILPOINT_SHORT(text, bytes)                                          \
+  ([](::batchflow::Bytes bf_bytes) -> ::batchflow::Bytes {                       \
+    BF_FAILPOINT_DEFINE_(text);                                                  \
+    return ::batchflow::failpoint::failpoints_on.load(std::memory_order_relaxed) \
+               ? ::batchflow::failpoint::reach_failpoint(bf_point, bf_bytes)     \
+               : bf_bytes;                                                       \
   }(bytes))

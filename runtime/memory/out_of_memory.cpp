@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace batchflow {
+namespace batchflow::memory {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -87,4 +87,4 @@ void until_there_is_memory(const std::function<void()>& work) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::memory

@@ -10,7 +10,7 @@
 
 #include <functional>
 
-namespace batchflow {
+namespace batchflow::memory {
 
 // Once, before other threads begin. Large pieces that are freed go back to the machine at once from
 // then on, instead of staying for the next of their size.
@@ -42,4 +42,4 @@ class WaitsForMemory {
 // `new`. `work` must leave nothing half done when it throws.
 void until_there_is_memory(const std::function<void()>& work);
 
-}  // namespace batchflow
+}  // namespace batchflow::memory

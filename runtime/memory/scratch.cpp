@@ -5,10 +5,10 @@
 #include <new>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::memory {
 
 void ScratchBudget::take(Bytes bytes) {
   BF_CHECK(bytes <= limits_.shared);
@@ -57,4 +57,4 @@ void ScratchMemory::drop() {
   bytes_ = 0;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::memory

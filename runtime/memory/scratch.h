@@ -13,9 +13,9 @@
 #include <mutex>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::memory {
 
 // More than any machine has, and so little that sums of some dozens do not overflow.
 inline constexpr Bytes kUncountable = Bytes{1} << 56;
@@ -106,4 +106,4 @@ void drop(std::vector<T>& table) {
   std::vector<T>().swap(table);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::memory

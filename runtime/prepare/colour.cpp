@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 // Between a and b, and beyond b for factors above 1. What is left of the point is cut off.
@@ -131,4 +131,4 @@ void apply(ColourChange change, float factor, PictureBuffer& picture) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/prepare/geometry.h"
 #include "runtime/prepare/picture.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 enum class ColourChange : std::uint8_t { brightness, contrast, saturation, hue };
 inline constexpr std::size_t kColourChanges = 4;
@@ -23,4 +23,4 @@ Jitter draw_jitter(const std::array<Range, kColourChanges>& ranges, Random& rand
 
 void apply(ColourChange change, float factor, PictureBuffer& picture);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/plugin_step.h"
@@ -12,7 +12,7 @@
 #include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 // First guesses of what libjpeg-turbo and the resampler take on one core; the engine corrects them.
@@ -32,11 +32,11 @@ Duration cost(Bytes bytes, double ns_per_byte) {
 }
 
 // Sizes of pictures are not known before they are decoded.
-Bytes decoded_guess(const SampleIndex& dataset) {
+Bytes decoded_guess(const sources::SampleIndex& dataset) {
   return dataset.sums().total / std::max<std::uint64_t>(1, dataset.samples()) * kGrowth;
 }
 
-void check_head(ConfigSection& section) {
+void check_head(config::ConfigSection& section) {
   if (section.has("kind") && section.text("kind", "") != "pipeline")
     section.refuse("kind", "this is no pipeline", "write kind: pipeline");
   section.require("name", "what jobs call it");
@@ -44,13 +44,13 @@ void check_head(ConfigSection& section) {
 }
 
 // Where most samples have a label: those without are damaged, or the exception.
-bool has_labels(const SampleIndex& dataset) {
+bool has_labels(const sources::SampleIndex& dataset) {
   if (!dataset.classes().empty()) return true;
-  if (dataset.kind() == RecordKind::rows) return false;
+  if (dataset.kind() == sources::RecordKind::rows) return false;
   return dataset.sums().labelled > dataset.samples() / 2;
 }
 
-bool is_plugin(ConfigSection& step) {
+bool is_plugin(config::ConfigSection& step) {
   return step.has("plugin") || step.has("python");
 }
 
@@ -60,11 +60,11 @@ class PipelineCompiler {
  public:
   // `plugins`, if there may be any: as the pipeline is written, and how they are run.
   struct Plugins {
-    const ConfigNode& pipeline;
-    const StepSettings& settings;
+    const config::ConfigNode& pipeline;
+    const step::StepSettings& settings;
   };
-  PipelineCompiler(ConfigSection& section, const SampleIndex& dataset, const Plugins* plugins,
-                   const ScratchLimits& scratch)
+  PipelineCompiler(config::ConfigSection& section, const sources::SampleIndex& dataset,
+                   const Plugins* plugins, const memory::ScratchLimits& scratch)
       : section_(section),
         dataset_(dataset),
         plugins_(plugins),
@@ -79,15 +79,16 @@ class PipelineCompiler {
     out_->stored_ = dataset_.stored_fields();
     out_->part_ = section_.text("field", "");
     if (!out_->part_.empty()) add_text("field " + out_->part_);
-    section_.sections("steps", [this](ConfigSection& step) { add(step); });
+    section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
     if (out_->picture_)
       end_picture();
     else
       plan_numbers();
     if (out_->afterwards_) end_plugins();
-    if (out_->spec_.find(kLabelField) == nullptr && has_labels_) {
+    if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {
       out_->label_field_ = out_->spec_.fields.size();
-      out_->spec_.fields.push_back({std::string(kLabelField), ElementType::i64, {}, false});
+      out_->spec_.fields.push_back(
+          {std::string(sources::kLabelField), batch::ElementType::i64, {}, false});
     }
     if (const std::string problem = out_->spec_.problem(); !problem.empty())
       section_.refuse("steps", problem, "make the samples smaller, or their names differ");
@@ -103,12 +104,12 @@ class PipelineCompiler {
     out_->info_.hash = digest_of(line, out_->info_.hash);
   }
 
-  void add(ConfigSection& section) {
+  void add(config::ConfigSection& section) {
     if (is_plugin(section)) return add_plugin(section);
     add(section, read_step(section));
   }
 
-  void add(ConfigSection& section, const Step& step) {
+  void add(config::ConfigSection& section, const Step& step) {
     check_place(section, step);
     const std::uint32_t index = steps_++;
     last_ = step.name;
@@ -123,7 +124,7 @@ class PipelineCompiler {
     }
   }
 
-  void check_place(ConfigSection& section, const Step& step) {
+  void check_place(config::ConfigSection& section, const Step& step) {
     const bool of_pictures = step.place == StepPlace::picture ||
                              step.place == StepPlace::normalise || step.place == StepPlace::layout;
     if (of_pictures && !out_->picture_)
@@ -146,7 +147,7 @@ class PipelineCompiler {
 
   // --------------------------------------------------------------------------- plugins ----
 
-  void add_plugin(ConfigSection& section) {
+  void add_plugin(config::ConfigSection& section) {
     if (section.has("step"))
       section.refuse(
           "step", fmt::format("it stands beside '{}'", section.has("plugin") ? "plugin" : "python"),
@@ -156,11 +157,11 @@ class PipelineCompiler {
     if (!plugins_)
       section.refuse("plugin", "plugins run in worker processes of the service, and here is none",
                      "name this pipeline to batchflowd");
-    const ConfigNode& steps = *plugins_->pipeline.find("steps");
-    const std::shared_ptr<StepPlugin> plugin =
-        open_plugin(section, steps.kind == ConfigNode::Kind::list ? steps.list.at(steps_) : steps,
-                    plugin_input(section), plugins_->settings);
-    const StepDeclaration& declared = plugin->declared();
+    const config::ConfigNode& steps = *plugins_->pipeline.find("steps");
+    const std::shared_ptr<step::StepPlugin> plugin = open_plugin(
+        section, steps.kind == config::ConfigNode::Kind::list ? steps.list.at(steps_) : steps,
+        plugin_input(section), plugins_->settings);
+    const step::StepDeclaration& declared = plugin->declared();
     out_->plugins_.push_back(plugin);
     Step step;
     step.name = declared.name;
@@ -178,13 +179,13 @@ class PipelineCompiler {
   }
 
   // What the steps so far have made.
-  Field plugin_input(ConfigSection& section) {
+  batch::Field plugin_input(config::ConfigSection& section) {
     if (out_->afterwards_) return out_->plugins_.back()->declared().output;
     if (!out_->picture_) return worked_on(section).second;
     if (last_place_ <= StepPlace::picture) {
       const Extent2 size = extent_.value_or(Extent2{});
       return {"image",
-              ElementType::u8,
+              batch::ElementType::u8,
               {static_cast<std::uint64_t>(size.height), static_cast<std::uint64_t>(size.width),
                kChannels},
               false};
@@ -194,7 +195,7 @@ class PipelineCompiler {
   }
 
   // The first plugin that makes no picture: what the steps before it make is not the batch's field.
-  void take(ConfigSection& section, const Step& step, std::uint32_t index,
+  void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
             const PictureByPlugin& kind) {
     if (step.place == StepPlace::picture) {
       if (kind.size.width > 0) extent_ = kind.size;
@@ -215,36 +216,37 @@ class PipelineCompiler {
     Afterwards& made = *out_->afterwards_;
     if (const std::string problem = made.before.problem(); !problem.empty())
       section_.refuse("steps", problem, "make the samples smaller");
-    made.layout = BlockLayout(made.before, 1);
+    made.layout = batch::BlockLayout(made.before, 1);
     check_scratch(section_, "steps", made.layout.bytes, "what plugins are given of a sample");
     out_->spec_.fields[made.field] = out_->plugins_.back()->declared().output;
   }
 
   // --------------------------------------------------------------------------- the others ----
 
-  void take(ConfigSection& section, const Step&, std::uint32_t, const Decode& step) {
-    if (dataset_.kind() == RecordKind::rows)
+  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Decode& step) {
+    if (dataset_.kind() == sources::RecordKind::rows)
       section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
                      "leave decode out");
-    if (none_can_be_decoded(dataset_))
+    if (sources::none_can_be_decoded(dataset_))
       section.refuse("step",
                      fmt::format("'decode' is for pictures in JPEG and PNG, and dataset '{}' holds "
                                  "{}",
-                                 dataset_.name(), endings_text(dataset_, true)),
+                                 dataset_.name(), sources::endings_text(dataset_, true)),
                      "convert them, or name a pipeline without decode, as 'bytes'");
     if (section.has("pixels_most"))
-      check_scratch(section, "pixels_most", counted_product(step.limits.pixels_most, kChannels),
+      check_scratch(section, "pixels_most",
+                    memory::counted_product(step.limits.pixels_most, kChannels),
                     "pictures of so many pixels");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
   // What a step makes of every picture, whatever becomes of it later.
-  void check_extent(ConfigSection& section, std::string_view key, const Step& step) {
+  void check_extent(config::ConfigSection& section, std::string_view key, const Step& step) {
     if (extent_)
       check_scratch(section, key, PictureBuffer::bytes(*extent_),
                     fmt::format("a picture of '{}'", step.name));
   }
-  void check_scratch(ConfigSection& section, std::string_view key, Bytes bytes,
+  void check_scratch(config::ConfigSection& section, std::string_view key, Bytes bytes,
                      std::string_view what) const {
     const Bytes most = scratch_.most();
     if (bytes > most)
@@ -255,7 +257,8 @@ class PipelineCompiler {
   }
   // What changes pictures.
   template <class Kind>
-  void take(ConfigSection& section, const Step& step, std::uint32_t index, const Kind& kind) {
+  void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
+            const Kind& kind) {
     if constexpr (std::is_same_v<Kind, Resize>) {
       extent_.reset();
       if (kind.shorter == 0) extent_ = kind.size;
@@ -266,24 +269,24 @@ class PipelineCompiler {
     check_extent(section, "size", step);
     out_->picture_->steps.push_back({step.kind, index});
   }
-  void take(ConfigSection&, const Step&, std::uint32_t, const Normalisation& step) {
+  void take(config::ConfigSection&, const Step&, std::uint32_t, const Normalisation& step) {
     normalisation_ = step;
   }
-  void take(ConfigSection& section, const Step&, std::uint32_t, const Cast& step) {
+  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Cast& step) {
     if (!out_->picture_) return cast_numbers(section, step.type);
     if (!Finish::supports(step.type))
       section.refuse("to", "pictures cannot be of this type", "write u8, f16, bf16 or f32");
-    if (normalisation_ && step.type == ElementType::u8)
+    if (normalisation_ && step.type == batch::ElementType::u8)
       section.refuse("to", "normalised values are no whole numbers", "write f16, bf16 or f32");
     cast_ = step.type;
   }
-  void take(ConfigSection&, const Step&, std::uint32_t, const Layout& step) {
+  void take(config::ConfigSection&, const Step&, std::uint32_t, const Layout& step) {
     planes_ = step.planes;
   }
-  void take(ConfigSection& section, const Step&, std::uint32_t, const Tokens& step) {
-    Field& result = worked_on(section).second;
+  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Tokens& step) {
+    batch::Field& result = worked_on(section).second;
     const std::vector<std::uint64_t> shape = result.shape;
-    if (shape.size() != 1 || !converts(result.type, ElementType::i64))
+    if (shape.size() != 1 || !converts(result.type, batch::ElementType::i64))
       section.refuse("step", fmt::format("field '{}' is no sequence of tokens", result.name),
                      "leave this step out, or name another field");
     if (step.fit == Tokens::Fit::pack) {
@@ -294,19 +297,19 @@ class PipelineCompiler {
                        "pack samples of one size, into sequences that are shorter");
       result.shape = {shape[0] / step.length, step.length};
     } else {
-      if (result.type == ElementType::u8 || result.type == ElementType::u16
-              ? step.pad_with >> 8 * element_bytes(result.type) != 0
+      if (result.type == batch::ElementType::u8 || result.type == batch::ElementType::u16
+              ? step.pad_with >> 8 * batch::element_bytes(result.type) != 0
               : step.pad_with > INT32_MAX)
         section.refuse("pad_with",
-                       fmt::format("{} is no {}", step.pad_with, element_name(result.type)),
+                       fmt::format("{} is no {}", step.pad_with, batch::element_name(result.type)),
                        "write a smaller number");
       result.shape = {step.length};
     }
     result.ragged = false;
     worked_on(section).first.tokens = step;
   }
-  void take(ConfigSection& section, const Step&, std::uint32_t, const Reshape& step) {
-    Field& result = worked_on(section).second;
+  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Reshape& step) {
+    batch::Field& result = worked_on(section).second;
     const auto elements = [](const std::vector<std::uint64_t>& shape) {
       double product = 1;
       for (const std::uint64_t size : shape) product *= static_cast<double>(size);
@@ -322,30 +325,31 @@ class PipelineCompiler {
     result.shape = step.shape;
   }
 
-  void cast_numbers(ConfigSection& section, ElementType type) {
-    Field& result = worked_on(section).second;
+  void cast_numbers(config::ConfigSection& section, batch::ElementType type) {
+    batch::Field& result = worked_on(section).second;
     if (!converts(result.type, type))
-      section.refuse("to",
-                     fmt::format("not all values of {}, as field '{}' has it, are values of {}",
-                                 element_name(result.type), result.name, element_name(type)),
-                     "write a wider type, or a floating one");
+      section.refuse(
+          "to",
+          fmt::format("not all values of {}, as field '{}' has it, are values of {}",
+                      batch::element_name(result.type), result.name, batch::element_name(type)),
+          "write a wider type, or a floating one");
     result.type = type;
   }
 
   // How the field that steps work on is made, and what it has become so far.
-  std::pair<NumbersPlan&, Field&> worked_on(ConfigSection& section) {
+  std::pair<NumbersPlan&, batch::Field&> worked_on(config::ConfigSection& section) {
     plan_numbers();
     for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
       const std::string& name = out_->numbers_[i].stored.name;
-      if (out_->part_.empty() ? name != kLabelField : name == out_->part_)
+      if (out_->part_.empty() ? name != sources::kLabelField : name == out_->part_)
         return {out_->numbers_[i], out_->spec_.fields[i]};
     }
     refuse_part(section, "step");
   }
 
-  [[noreturn]] void refuse_part(ConfigSection& section, std::string_view key) const {
+  [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key) const {
     std::string has;
-    for (const Field& field : stored_fields().fields)
+    for (const batch::Field& field : stored_fields().fields)
       has += fmt::format("{}'{}'", has.empty() ? "" : ", ", field.name);
     section.refuse(
         key,
@@ -356,32 +360,33 @@ class PipelineCompiler {
   }
 
   bool has_parts() const {
-    return dataset_.kind() == RecordKind::tar || dataset_.kind() == RecordKind::example;
+    return dataset_.kind() == sources::RecordKind::tar ||
+           dataset_.kind() == sources::RecordKind::example;
   }
 
   // Of a sample as it is stored.
-  BatchSpec stored_fields() const {
-    if (dataset_.kind() != RecordKind::whole) return dataset_.stored_fields();
-    return {{{"bytes", ElementType::u8, {dataset_.sums().largest}, true}}};
+  batch::BatchSpec stored_fields() const {
+    if (dataset_.kind() != sources::RecordKind::whole) return dataset_.stored_fields();
+    return {{{"bytes", batch::ElementType::u8, {dataset_.sums().largest}, true}}};
   }
 
   // The stored fields that are fields of the batch. Of parts, a named one stands alone, and
   // `label` for what it was read from.
   void plan_numbers() {
     if (!out_->numbers_.empty()) return;
-    BatchSpec& spec = out_->spec_;
+    batch::BatchSpec& spec = out_->spec_;
     spec = stored_fields();
     const std::string& part = out_->part_;
     if (spec.fields.empty()) {
       if (part.empty())
         section_.refuse("steps", "samples of this dataset make no batch as they are stored",
                         "write field: NAME, or decode a picture; the log says why");
-      spec.fields = {{part, ElementType::u8, {dataset_.sums().largest}, true}};
+      spec.fields = {{part, batch::ElementType::u8, {dataset_.sums().largest}, true}};
     } else if (!part.empty() && !spec.find(part)) {
       refuse_part(section_, "field");
     } else if (has_parts()) {
-      std::erase_if(spec.fields, [&](const Field& field) {
-        return part.empty() ? has_labels_ && is_label_part(dataset_.kind(), field.name)
+      std::erase_if(spec.fields, [&](const batch::Field& field) {
+        return part.empty() ? has_labels_ && sources::is_label_part(dataset_.kind(), field.name)
                             : field.name != part;
       });
     }
@@ -394,7 +399,8 @@ class PipelineCompiler {
     if (!extent_)
       section_.refuse("steps", "pictures would have different sizes, and a batch one",
                       "add centre_crop, random_resized_crop or resize to [height, width]");
-    const ElementType type = cast_.value_or(normalisation_ ? ElementType::f32 : ElementType::u8);
+    const batch::ElementType type =
+        cast_.value_or(normalisation_ ? batch::ElementType::f32 : batch::ElementType::u8);
     out_->picture_->field = out_->spec_.fields.size();
     out_->picture_->finish.emplace(type, normalisation_, planes_);
     const auto width = static_cast<std::uint64_t>(extent_->width);
@@ -406,8 +412,8 @@ class PipelineCompiler {
   }
 
   void end_info() {
-    PipelineInfo& info = out_->info_;
-    for (const Field& field : out_->spec_.fields)
+    engine::PipelineInfo& info = out_->info_;
+    for (const batch::Field& field : out_->spec_.fields)
       info.prepared_bytes += field.row_bytes() * field.rows_most();
     if (out_->picture_) {
       info.decoded_bytes =
@@ -417,10 +423,10 @@ class PipelineCompiler {
     info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);
   }
 
-  ConfigSection& section_;
-  const SampleIndex& dataset_;
+  config::ConfigSection& section_;
+  const sources::SampleIndex& dataset_;
   const Plugins* const plugins_;
-  const ScratchLimits scratch_;
+  const memory::ScratchLimits scratch_;
   const bool has_labels_;
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
@@ -429,38 +435,41 @@ class PipelineCompiler {
   std::optional<Extent2> extent_;       // of pictures so far, where all have one
   std::optional<Extent2> kept_extent_;  // of the decoded form
   std::optional<Normalisation> normalisation_;
-  std::optional<ElementType> cast_;
+  std::optional<batch::ElementType> cast_;
   bool planes_ = false;
 };
 
-void check_pipeline(const ConfigNode& pipeline) {
-  read_config(pipeline, [&](ConfigSection& section) {
+void check_pipeline(const config::ConfigNode& pipeline) {
+  config::read_config(pipeline, [&](config::ConfigSection& section) {
     check_head(section);
     section.has("field");
-    const ConfigNode& steps = *pipeline.find("steps");
+    const config::ConfigNode& steps = *pipeline.find("steps");
     std::size_t at = 0;
-    section.sections("steps", [&](ConfigSection& step) {
-      const ConfigNode& written = steps.kind == ConfigNode::Kind::list ? steps.list[at++] : steps;
+    section.sections("steps", [&](config::ConfigSection& step) {
+      const config::ConfigNode& written =
+          steps.kind == config::ConfigNode::Kind::list ? steps.list[at++] : steps;
       if (!is_plugin(step)) {
         read_step(step);
       } else {
-        for (const ConfigEntry& parameter : written.map) step.has(parameter.key);
+        for (const config::ConfigEntry& parameter : written.map) step.has(parameter.key);
       }
     });
   });
 }
 
-std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset,
-                                           const ScratchLimits& scratch) {
+std::unique_ptr<Pipeline> compile_pipeline(config::ConfigSection& section,
+                                           const sources::SampleIndex& dataset,
+                                           const memory::ScratchLimits& scratch) {
   return PipelineCompiler(section, dataset, nullptr, scratch).run();
 }
 
-std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
-                                           const StepSettings& steps,
-                                           const ScratchLimits& scratch) {
+std::unique_ptr<Pipeline> compile_pipeline(const config::ConfigNode& pipeline,
+                                           const sources::SampleIndex& dataset,
+                                           const step::StepSettings& steps,
+                                           const memory::ScratchLimits& scratch) {
   const PipelineCompiler::Plugins plugins{pipeline, steps};
   std::unique_ptr<Pipeline> compiled;
-  read_config(pipeline, [&](ConfigSection& section) {
+  config::read_config(pipeline, [&](config::ConfigSection& section) {
     compiled = PipelineCompiler(section, dataset, &plugins, scratch).run();
   });
   return compiled;
@@ -468,20 +477,21 @@ std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const Sam
 
 namespace {
 
-bool has_step_with(const ConfigNode& pipeline, std::string_view key) {
-  const ConfigNode* const steps = pipeline.find("steps");
-  return steps && std::any_of(steps->list.begin(), steps->list.end(),
-                              [key](const ConfigNode& step) { return step.find(key) != nullptr; });
+bool has_step_with(const config::ConfigNode& pipeline, std::string_view key) {
+  const config::ConfigNode* const steps = pipeline.find("steps");
+  return steps &&
+         std::any_of(steps->list.begin(), steps->list.end(),
+                     [key](const config::ConfigNode& step) { return step.find(key) != nullptr; });
 }
 
 }  // namespace
 
-bool has_plugins(const ConfigNode& pipeline) {
+bool has_plugins(const config::ConfigNode& pipeline) {
   return has_step_with(pipeline, "plugin");
 }
 
-bool has_functions(const ConfigNode& pipeline) {
+bool has_functions(const config::ConfigNode& pipeline) {
   return has_step_with(pipeline, "python");
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

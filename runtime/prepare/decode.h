@@ -14,7 +14,7 @@
 
 #include "runtime/prepare/picture.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 struct DecodeLimits {
   std::uint64_t pixels_most = std::uint64_t{1} << 26;
@@ -60,4 +60,4 @@ bool is_png(std::span<const std::byte> bytes);
 // Names the library whose arithmetic decides the pixels of a JPEG.
 std::string jpeg_build();
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

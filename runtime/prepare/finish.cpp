@@ -3,10 +3,10 @@
 #include <bit>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/prepare/numbers.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 template <class T>
@@ -35,28 +35,29 @@ void write_by_table(const PictureView& picture,
 
 }  // namespace
 
-bool Finish::supports(ElementType type) {
-  return type == ElementType::u8 || type == ElementType::f16 || type == ElementType::bf16 ||
-         type == ElementType::f32;
+bool Finish::supports(batch::ElementType type) {
+  return type == batch::ElementType::u8 || type == batch::ElementType::f16 ||
+         type == batch::ElementType::bf16 || type == batch::ElementType::f32;
 }
 
-Finish::Finish(ElementType type, const std::optional<Normalisation>& normalisation, bool planes)
+Finish::Finish(batch::ElementType type, const std::optional<Normalisation>& normalisation,
+               bool planes)
     : type_(type), planes_(planes) {
-  BF_CHECK(supports(type) && !(normalisation && type == ElementType::u8));
+  BF_CHECK(supports(type) && !(normalisation && type == batch::ElementType::u8));
   for (std::size_t c = 0; c < kChannels; ++c) {
     for (std::size_t i = 0; i < 256; ++i) {
       auto value = static_cast<float>(i);
       if (normalisation)
         value = (value / 255.0f - normalisation->mean[c]) / normalisation->deviation[c];
       words_[c][i] = std::bit_cast<std::uint32_t>(value);
-      halves_[c][i] = type == ElementType::f16 ? to_f16(value) : to_bf16(value);
+      halves_[c][i] = type == batch::ElementType::f16 ? to_f16(value) : to_bf16(value);
     }
   }
 }
 
 void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte* out) const {
-  if (type_ == ElementType::f32) return write_by_table(picture, words_, planes_, out);
-  if (type_ != ElementType::u8) return write_by_table(picture, halves_, planes_, out);
+  if (type_ == batch::ElementType::f32) return write_by_table(picture, words_, planes_, out);
+  if (type_ != batch::ElementType::u8) return write_by_table(picture, halves_, planes_, out);
   const auto width = static_cast<std::size_t>(picture.extent.width);
   const auto height = static_cast<std::size_t>(picture.extent.height);
   for (std::size_t y = 0; y < height; ++y) {
@@ -70,4 +71,4 @@ void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

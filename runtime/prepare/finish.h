@@ -10,7 +10,7 @@
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/picture.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 struct Normalisation {
   std::array<float, kChannels> mean{};
@@ -21,19 +21,19 @@ struct Normalisation {
 class Finish {
  public:
   // Values are 0 to 255, or with a normalisation (value / 255 - mean) / deviation, in f32.
-  Finish(ElementType type, const std::optional<Normalisation>& normalisation, bool planes);
+  Finish(batch::ElementType type, const std::optional<Normalisation>& normalisation, bool planes);
 
-  static bool supports(ElementType type);  // u8, f16, bf16 or f32
+  static bool supports(batch::ElementType type);  // u8, f16, bf16 or f32
   void write(const PictureView& picture, const Kernels& kernels, std::byte* out) const;
 
  private:
   template <class T>
   using Table = std::array<std::array<T, 256>, kChannels>;
 
-  ElementType type_;
+  batch::ElementType type_;
   bool planes_;
   Table<std::uint16_t> halves_{};
   Table<std::uint32_t> words_{};
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

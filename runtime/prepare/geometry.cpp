@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 constexpr int kTries = 10;
@@ -84,4 +84,4 @@ Extent2 scaled_to_shorter(Extent2 picture, int shorter) {
   return upright ? Extent2{shorter, other} : Extent2{other, shorter};
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -4,10 +4,10 @@
 // here, by additions and multiplications alone.
 #pragma once
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/prepare/picture.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 struct Range {
   double least = 0;
@@ -29,4 +29,4 @@ Box centre_box(Extent2 picture, Extent2 size);
 // Of Resize with one number: the shorter side becomes `shorter`, the ratio stays.
 Extent2 scaled_to_shorter(Extent2 picture, int shorter);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 using Entry = HuffmanTable::Entry;
@@ -266,4 +266,4 @@ HuffmanScan::Result HuffmanScan::next(Block* const* blocks) {
   return decode_anywhere(blocks);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 // As a file states it: how many codes there are of each length, from 1 on at [1], and what they
 // stand for, in the order of the codes.
@@ -112,4 +112,4 @@ class HuffmanScan {
   std::array<std::int32_t, kComponents> dc_before_{};
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

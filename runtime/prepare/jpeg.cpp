@@ -17,7 +17,7 @@
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/huffman_scan.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 // Warnings after which what is shown is not what was stored.
@@ -296,7 +296,7 @@ class JpegDecoder final : public Decoder {
   jpeg_decompress_struct jpeg_{};
   Errors errors_{};
   jpeg_progress_mgr progress_{};
-  ScratchMemory row_;
+  memory::ScratchMemory row_;
   Bytes stored_ = 0;
 };
 
@@ -326,4 +326,4 @@ std::string jpeg_build() {
   return fmt::format("{} ({})", version, errors.jpeg_message_table[JMSG_COPYRIGHT]);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

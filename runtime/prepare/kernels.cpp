@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 using Bytes16 = std::uint8_t __attribute__((vector_size(16)));
@@ -101,4 +101,4 @@ const Kernels* wide_kernels() {
   return nullptr;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

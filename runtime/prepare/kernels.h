@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 // For one place of an axis of the result, which places of the source it is made of: `count` of them
 // from `first`, with the weights that begin at `at`.
@@ -44,4 +44,4 @@ const Kernels& plain_kernels();
 // Null where the processor has no wider vectors than those.
 const Kernels* wide_kernels();
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 struct Half {
@@ -66,27 +66,27 @@ To converted(From value) {
 
 // Calls `use` with a value of the type that `type` names.
 template <class Use>
-auto with_type(ElementType type, Use&& use) {
+auto with_type(batch::ElementType type, Use&& use) {
   switch (type) {
-    case ElementType::u8:
+    case batch::ElementType::u8:
       return use(std::uint8_t{});
-    case ElementType::i8:
+    case batch::ElementType::i8:
       return use(std::int8_t{});
-    case ElementType::u16:
+    case batch::ElementType::u16:
       return use(std::uint16_t{});
-    case ElementType::i16:
+    case batch::ElementType::i16:
       return use(std::int16_t{});
-    case ElementType::i32:
+    case batch::ElementType::i32:
       return use(std::int32_t{});
-    case ElementType::i64:
+    case batch::ElementType::i64:
       return use(std::int64_t{});
-    case ElementType::f16:
+    case batch::ElementType::f16:
       return use(Half{});
-    case ElementType::bf16:
+    case batch::ElementType::bf16:
       return use(Brain{});
-    case ElementType::f32:
+    case batch::ElementType::f32:
       return use(float{});
-    case ElementType::f64:
+    case batch::ElementType::f64:
       break;
   }
   return use(double{});
@@ -115,17 +115,17 @@ std::uint16_t to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-bool converts(ElementType from, ElementType to) {
+bool converts(batch::ElementType from, batch::ElementType to) {
   return with_type(from, [to](auto in) {
     return with_type(to, [](auto out) { return fits<decltype(in), decltype(out)>(); });
   });
 }
 
-void convert(ElementType from, const std::byte* in, ElementType to, std::byte* out,
+void convert(batch::ElementType from, const std::byte* in, batch::ElementType to, std::byte* out,
              std::uint64_t count) {
   if (count == 0) return;  // of which there may be no address
   if (from == to) {
-    std::memcpy(out, in, count * element_bytes(from));
+    std::memcpy(out, in, count * batch::element_bytes(from));
     return;
   }
   with_type(from, [&](auto source) {
@@ -144,11 +144,11 @@ void convert(ElementType from, const std::byte* in, ElementType to, std::byte* o
   });
 }
 
-void write_integer(std::int64_t value, ElementType type, std::byte* out) {
+void write_integer(std::int64_t value, batch::ElementType type, std::byte* out) {
   with_type(type, [&](auto target) {
     target = converted<std::int64_t, decltype(target)>(value);
     std::memcpy(out, &target, sizeof target);
   });
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -6,19 +6,19 @@
 
 #include "runtime/batch/batch_spec.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 // To the nearest, halves to the even one.
 std::uint16_t to_f16(float value);
 std::uint16_t to_bf16(float value);
 
 // Whether every number of type `from` is, but for rounding, one of type `to`.
-bool converts(ElementType from, ElementType to);
+bool converts(batch::ElementType from, batch::ElementType to);
 // REQUIRES: converts(from, to)
-void convert(ElementType from, const std::byte* in, ElementType to, std::byte* out,
+void convert(batch::ElementType from, const std::byte* in, batch::ElementType to, std::byte* out,
              std::uint64_t count);
 
 // One number of type `type`, wherever it has that value.
-void write_integer(std::int64_t value, ElementType type, std::byte* out);
+void write_integer(std::int64_t value, batch::ElementType type, std::byte* out);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x58504642;  // BFPX
@@ -44,4 +44,4 @@ bool read_decoded(std::span<const std::byte> bytes, PictureView& picture) {
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

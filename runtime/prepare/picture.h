@@ -10,7 +10,7 @@
 
 #include "runtime/memory/scratch.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 inline constexpr int kChannels = 3;
 
@@ -52,9 +52,10 @@ class PictureBuffer {
 
   // REQUIRES: no side is negative. Does not overflow.
   static constexpr Bytes bytes(Extent2 extent) {
-    return counted_sum(kHeader, counted_product(counted_product(static_cast<Bytes>(extent.width),
-                                                                static_cast<Bytes>(extent.height)),
-                                                kChannels));
+    return memory::counted_sum(
+        kHeader, memory::counted_product(memory::counted_product(static_cast<Bytes>(extent.width),
+                                                                 static_cast<Bytes>(extent.height)),
+                                         kChannels));
   }
 
   // Pixels are not initialised. Throws std::bad_alloc.
@@ -70,7 +71,7 @@ class PictureBuffer {
  private:
   std::uint8_t* at() const { return reinterpret_cast<std::uint8_t*>(memory_.data()) + kHeader; }
 
-  ScratchMemory memory_;
+  memory::ScratchMemory memory_;
   Extent2 extent_;
 };
 
@@ -79,4 +80,4 @@ void write_decoded(const PictureView& picture, std::vector<std::byte>& out);
 // False when the bytes are no such thing.
 bool read_decoded(std::span<const std::byte> bytes, PictureView& picture);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

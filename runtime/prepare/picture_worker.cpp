@@ -7,10 +7,10 @@
 #include <new>
 #include <type_traits>
 
-#include "core/check.h"
-#include "core/keys.h"
+#include "core/base/check.h"
+#include "core/order/keys.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
                         std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep,
@@ -81,10 +81,11 @@ bool PictureWorker::fail(std::string_view problem) {
 
 bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside) {
   Bytes needs = beside;
-  if (kept) needs = counted_sum(needs, PictureBuffer::bytes(*kept));
-  if (decode) needs = counted_sum(needs, decoder_->needs(wanted));
-  needs = counted_sum(needs, operations_need(decode ? std::optional(decoder_->decoded_most(wanted))
-                                                    : std::nullopt));
+  if (kept) needs = memory::counted_sum(needs, PictureBuffer::bytes(*kept));
+  if (decode) needs = memory::counted_sum(needs, decoder_->needs(wanted));
+  needs = memory::counted_sum(
+      needs,
+      operations_need(decode ? std::optional(decoder_->decoded_most(wanted)) : std::nullopt));
   if (scratch_.take(needs)) return true;
   return fail(decode ? fmt::format("{} x {} pixels: {}", decoder_->extent().width,
                                    decoder_->extent().height, scratch_.problem())
@@ -121,7 +122,7 @@ Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
     }
     is_foreign = false;
   }
-  return counted_sum(tables.sum(), counted_sum(buffers[0], buffers[1]));
+  return memory::counted_sum(tables.sum(), memory::counted_sum(buffers[0], buffers[1]));
 }
 
 // ------------------------------------------------------------------------------- choosing ----
@@ -271,4 +272,4 @@ bool PictureWorker::carry_out(const ByPlugin& made) {
   return show(out);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -15,11 +15,11 @@
 #include "runtime/prepare/sample_scratch.h"
 #include "runtime/step/step_runner.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 class PictureWorker {
  public:
-  PictureWorker(const Kernels& kernels, StepRunner& plugins, SampleScratch& scratch)
+  PictureWorker(const Kernels& kernels, step::StepRunner& plugins, SampleScratch& scratch)
       : kernels_(kernels), plugins_(plugins), scratch_(scratch), resampler_(kernels) {}
 
   // Writes the picture to `out`; `keep`, if given, gets the decoded form. `beside`: what else the
@@ -74,7 +74,7 @@ class PictureWorker {
   bool fail(std::string_view problem);
 
   const Kernels& kernels_;
-  StepRunner& plugins_;
+  step::StepRunner& plugins_;
   SampleScratch& scratch_;
   Resampler resampler_;
   std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
@@ -91,4 +91,4 @@ class PictureWorker {
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -13,44 +13,48 @@
 #include <string_view>
 #include <vector>
 
-#include "core/catalogue.h"
-#include "core/config.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "core/engine/catalogue.h"
+#include "programs/config/config.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/memory/scratch.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
-
+namespace batchflow::step {
 class StepPlugin;
 struct StepSettings;
+}  // namespace batchflow::step
+
+namespace batchflow::prepare {
 
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
   virtual const std::string& name() const = 0;
-  virtual const BatchSpec& spec() const = 0;
+  virtual const batch::BatchSpec& spec() const = 0;
   // Hashes, whether it has a random step, and sizes; costs are first guesses.
-  virtual const PipelineInfo& info() const = 0;
+  virtual const engine::PipelineInfo& info() const = 0;
   virtual std::string describe() const = 0;  // its steps, one a line
   // Steps in worker processes of their own.
-  virtual std::span<const std::shared_ptr<StepPlugin>> plugins() const = 0;
+  virtual std::span<const std::shared_ptr<step::StepPlugin>> plugins() const = 0;
 };
 
 // Whether steps of it are plugins: then compiling it takes as long as they do to begin.
-bool has_plugins(const ConfigNode& pipeline);
+bool has_plugins(const config::ConfigNode& pipeline);
 // Or functions in Python, which are begun and carried out as plugins are.
-bool has_functions(const ConfigNode& pipeline);
+bool has_functions(const config::ConfigNode& pipeline);
 // Throws ConfigError for what can be carried out on no dataset at all. Plugins are not begun.
-void check_pipeline(const ConfigNode& pipeline);
+void check_pipeline(const config::ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset, or not within
 // `scratch`.
-std::unique_ptr<Pipeline> compile_pipeline(const ConfigNode& pipeline, const SampleIndex& dataset,
-                                           const StepSettings& steps,
-                                           const ScratchLimits& scratch = {});
+std::unique_ptr<Pipeline> compile_pipeline(const config::ConfigNode& pipeline,
+                                           const sources::SampleIndex& dataset,
+                                           const step::StepSettings& steps,
+                                           const memory::ScratchLimits& scratch = {});
 // The same of one that has no plugins.
-std::unique_ptr<Pipeline> compile_pipeline(ConfigSection& section, const SampleIndex& dataset,
-                                           const ScratchLimits& scratch = {});
+std::unique_ptr<Pipeline> compile_pipeline(config::ConfigSection& section,
+                                           const sources::SampleIndex& dataset,
+                                           const memory::ScratchLimits& scratch = {});
 
 // What preparing one sample came to.
 enum class Prepared : std::uint8_t {
@@ -71,13 +75,14 @@ class Preparer {
     std::span<const std::byte> bytes;  // encoded as stored, or the decoded form
     bool decoded = false;
     std::int64_t label = -1;     // of the index; -1: none
-    std::uint64_t draw_key = 0;  // core/keys.h
+    std::uint64_t draw_key = 0;  // core/order/keys.h
     Bytes beside = 0;            // that the caller takes of the scratch memory for this sample
   };
   // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
   // std::bad_alloc, and then is not used again.
-  virtual Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
-                           std::uint32_t place, std::vector<std::byte>* keep_decoded) = 0;
+  virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
+                           const batch::BlockWriter& out, std::uint32_t place,
+                           std::vector<std::byte>* keep_decoded) = 0;
   // What was wrong with the last one that was not done.
   virtual std::string_view problem() const = 0;
   // The caller has what it wants of the last sample, and has given up what it took beside: its
@@ -87,6 +92,6 @@ class Preparer {
   virtual void end_steps() = 0;
 };
 // With scratch memory of `scratch`; null: as much as there is.
-std::unique_ptr<Preparer> make_preparer(std::shared_ptr<ScratchBudget> scratch = nullptr);
+std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

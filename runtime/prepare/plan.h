@@ -7,21 +7,21 @@
 #include <variant>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/prepare/finish.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/prepare/steps.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
-// Where the draws of one step begin: core/keys.h, step_draws. Plugins are handed it.
+// Where the draws of one step begin: core/order/keys.h, step_draws. Plugins are handed it.
 constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
   return hash(draw_key, step);
 }
 
 struct PictureStep {
   StepKind kind;           // one that stands at StepPlace::picture
-  std::uint32_t draw = 0;  // its index among all steps: core/keys.h, step_draws
+  std::uint32_t draw = 0;  // its index among all steps: core/order/keys.h, step_draws
 };
 
 struct PicturePlan {
@@ -34,7 +34,7 @@ struct PicturePlan {
 
 // A stored field of numbers, as it becomes one of the batch.
 struct NumbersPlan {
-  Field stored;
+  batch::Field stored;
   std::size_t field = 0;
   std::optional<Tokens> tokens;  // its result has the type of the batch's field
 };
@@ -42,27 +42,27 @@ struct NumbersPlan {
 // What steps that are plugins do to the field that the others have made.
 struct Afterwards {
   struct One {
-    std::shared_ptr<StepPlugin> plugin;
+    std::shared_ptr<step::StepPlugin> plugin;
     std::uint32_t draw = 0;
   };
-  std::size_t field = 0;  // of the batch
-  BatchSpec before;       // that field alone, as they are given it
-  BlockLayout layout;     // of one sample of `before`
+  std::size_t field = 0;      // of the batch
+  batch::BatchSpec before;    // that field alone, as they are given it
+  batch::BlockLayout layout;  // of one sample of `before`
   std::vector<One> steps;
 };
 
 class CompiledPipeline final : public Pipeline {
  public:
   const std::string& name() const override { return name_; }
-  const BatchSpec& spec() const override { return spec_; }
-  const PipelineInfo& info() const override { return info_; }
+  const batch::BatchSpec& spec() const override { return spec_; }
+  const engine::PipelineInfo& info() const override { return info_; }
   std::string describe() const override { return text_; }
-  std::span<const std::shared_ptr<StepPlugin>> plugins() const override { return plugins_; }
+  std::span<const std::shared_ptr<step::StepPlugin>> plugins() const override { return plugins_; }
 
-  RecordKind kind() const { return kind_; }
+  sources::RecordKind kind() const { return kind_; }
   // Where a record has several parts, the one worked on; empty: the one with a usual name.
   const std::string& part() const { return part_; }
-  const BatchSpec& stored() const { return stored_; }
+  const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
   std::optional<std::size_t> label_field() const { return label_field_; }
@@ -72,17 +72,17 @@ class CompiledPipeline final : public Pipeline {
   friend class PipelineCompiler;
 
   std::string name_;
-  BatchSpec spec_;
-  PipelineInfo info_;
+  batch::BatchSpec spec_;
+  engine::PipelineInfo info_;
   std::string text_;
-  RecordKind kind_ = RecordKind::whole;
+  sources::RecordKind kind_ = sources::RecordKind::whole;
   std::string part_;
-  BatchSpec stored_;
+  batch::BatchSpec stored_;
   std::optional<PicturePlan> picture_;
   std::vector<NumbersPlan> numbers_;
   std::optional<std::size_t> label_field_;
   std::optional<Afterwards> afterwards_;
-  std::vector<std::shared_ptr<StepPlugin>> plugins_;  // all of them
+  std::vector<std::shared_ptr<step::StepPlugin>> plugins_;  // all of them
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 namespace fs = std::filesystem;
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kSideMost = 1 << 16;  // of a picture
 
 // Beside the pipeline's own file, or where plugins are looked for.
-fs::path find_plugin(ConfigSection& section) {
+fs::path find_plugin(config::ConfigSection& section) {
   const fs::path name = section.text("plugin", "");
   std::vector<fs::path> places;
   if (const auto& file = section.place().file) places.push_back(fs::path(*file).parent_path());
@@ -35,56 +35,59 @@ fs::path find_plugin(ConfigSection& section) {
 }
 
 // A function of a job's, as batchflow.steps of the Python package writes it.
-std::shared_ptr<StepPlugin> open_python(ConfigSection& section, const Field& input,
-                                        StepSettings settings) {
+std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
+                                              const batch::Field& input,
+                                              step::StepSettings settings) {
   for (const char* key : {"interpreter", "package", "at", "places"})
     section.require(key, "what batchflow.DataLoader writes");
   const std::string bundle = section.text("python", "");
-  StepInterpreter interpreter{section.text("interpreter", ""), section.text("package", "")};
+  step::StepInterpreter interpreter{section.text("interpreter", ""), section.text("package", "")};
   const fs::path at = section.text("at", "");
   if (!fs::path(interpreter.program).is_absolute() || !fs::path(interpreter.package).is_absolute())
     section.refuse("interpreter", "it or the package is no absolute path",
                    "leave it to batchflow.DataLoader");
   // Of its own user's service; what all its processes take together is charged to the cache.
-  settings.memory = section.bytes("memory", settings.memory, StepSettings::kMemoryLeast);
-  if (settings.memory > StepSettings::kMemoryMost)
+  settings.memory = section.bytes("memory", settings.memory, step::StepSettings::kMemoryLeast);
+  if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),
-                   fmt::format("write {} GiB at most", StepSettings::kMemoryMost >> 30));
+                   fmt::format("write {} GiB at most", step::StepSettings::kMemoryMost >> 30));
   try {
-    return StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},
-                                   std::move(interpreter), input, settings);
-  } catch (const StepError& error) {
+    return step::StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},
+                                         std::move(interpreter), input, settings);
+  } catch (const step::StepError& error) {
     section.refuse("python", error.what(), "docs/python.md says what a function may be");
   }
 }
 
-Bytes bytes_most(const Field& field) {
+Bytes bytes_most(const batch::Field& field) {
   return field.row_bytes() * field.rows_most();
 }
 
 }  // namespace
 
-std::shared_ptr<StepPlugin> open_plugin(ConfigSection& section, const ConfigNode& written,
-                                        const Field& input, const StepSettings& settings) {
+std::shared_ptr<step::StepPlugin> open_plugin(config::ConfigSection& section,
+                                              const config::ConfigNode& written,
+                                              const batch::Field& input,
+                                              const step::StepSettings& settings) {
   if (section.has("python")) return open_python(section, input, settings);
   const fs::path file = find_plugin(section);
-  StepPlugin::Parameters parameters;
-  for (const ConfigEntry& entry : written.map) {
+  step::StepPlugin::Parameters parameters;
+  for (const config::ConfigEntry& entry : written.map) {
     if (entry.key == "plugin") continue;
     for (std::string& value : section.texts(entry.key))
       parameters.emplace_back(entry.key, std::move(value));
   }
   try {
-    return StepPlugin::open(file, std::move(parameters), input, settings);
-  } catch (const StepError& error) {
+    return step::StepPlugin::open(file, std::move(parameters), input, settings);
+  } catch (const step::StepError& error) {
     section.refuse("plugin", error.what(), "docs/steps.md says how a plugin is written and built");
   }
 }
 
-std::optional<PictureByPlugin> picture_by(ConfigSection& section,
-                                          const std::shared_ptr<StepPlugin>& plugin) {
-  const Field& made = plugin->declared().output;
-  if (made.type != ElementType::u8 || made.ragged || made.shape.size() != 3 ||
+std::optional<PictureByPlugin> picture_by(config::ConfigSection& section,
+                                          const std::shared_ptr<step::StepPlugin>& plugin) {
+  const batch::Field& made = plugin->declared().output;
+  if (made.type != batch::ElementType::u8 || made.ragged || made.shape.size() != 3 ||
       made.shape[2] != kChannels)
     return std::nullopt;
   const std::uint64_t height = made.shape[0], width = made.shape[1];
@@ -96,10 +99,10 @@ std::optional<PictureByPlugin> picture_by(ConfigSection& section,
   return PictureByPlugin{plugin, {static_cast<int>(width), static_cast<int>(height)}};
 }
 
-void check_output(ConfigSection& section, const StepPlugin& plugin) {
-  const Field& made = plugin.declared().output;
-  const Field& given = plugin.source().input;
-  if (const std::string problem = BatchSpec{{made}}.problem(); !problem.empty())
+void check_output(config::ConfigSection& section, const step::StepPlugin& plugin) {
+  const batch::Field& made = plugin.declared().output;
+  const batch::Field& given = plugin.source().input;
+  if (const std::string problem = batch::BatchSpec{{made}}.problem(); !problem.empty())
     section.refuse("plugin", fmt::format("what it makes can be no field: {}", problem),
                    "change what it declares");
   if (!plugin.has_room(bytes_most(given), bytes_most(made)))
@@ -111,4 +114,4 @@ void check_output(ConfigSection& section, const StepPlugin& plugin) {
                                plugin.bytes_each() >> 20, plugin.source().memory_setting()));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

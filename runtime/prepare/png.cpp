@@ -10,7 +10,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/prepare/decode.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 constexpr std::size_t kProblemMost = 200;
@@ -57,9 +57,9 @@ class PngDecoder final : public Decoder {
 
   Bytes needs(const Box&) const override {
     const auto height = static_cast<Bytes>(extent_.height);
-    return counted_sum(
-        counted_sum(library_most_, counted_product(height, sizeof(png_bytep))),
-        wide_grey_ ? counted_product(height, 2 * static_cast<Bytes>(extent_.width)) : 0);
+    return memory::counted_sum(
+        memory::counted_sum(library_most_, memory::counted_product(height, sizeof(png_bytep))),
+        wide_grey_ ? memory::counted_product(height, 2 * static_cast<Bytes>(extent_.width)) : 0);
   }
 
   // Rows depend on those before them, and may be interlaced: it is always the whole.
@@ -126,7 +126,9 @@ class PngDecoder final : public Decoder {
   }
 
   // Of a row as it is stored: four numbers of 16 bits at most.
-  Bytes row_bytes() const { return counted_product(static_cast<Bytes>(extent_.width), 8) + 64; }
+  Bytes row_bytes() const {
+    return memory::counted_product(static_cast<Bytes>(extent_.width), 8) + 64;
+  }
 
   [[noreturn]] static void on_error(png_structp png, png_const_charp text) {
     auto* self = static_cast<PngDecoder*>(png_get_error_ptr(png));
@@ -179,8 +181,8 @@ class PngDecoder final : public Decoder {
   bool wide_grey_ = false;
   bool no_memory_ = false;
   Bytes library_bytes_ = 0, library_most_ = 0;  // that the library has, and may have
-  ScratchMemory rows_;                          // where each row goes
-  ScratchMemory wide_;                          // grey of 16 bits
+  memory::ScratchMemory rows_;                  // where each row goes
+  memory::ScratchMemory wide_;                  // grey of 16 bits
 };
 
 }  // namespace
@@ -194,4 +196,4 @@ bool is_png(std::span<const std::byte> bytes) {
          png_sig_cmp(reinterpret_cast<const unsigned char*>(bytes.data()), 0, 8) == 0;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

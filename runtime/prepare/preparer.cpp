@@ -4,13 +4,13 @@
 #include <array>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/preparer.h"
 #include "runtime/sources/record.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 // What pictures are called in records that others have written.
@@ -19,10 +19,10 @@ constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jp
 
 class WorkerPreparer final : public Preparer {
  public:
-  WorkerPreparer(const Kernels& kernels, std::shared_ptr<ScratchBudget> scratch)
+  WorkerPreparer(const Kernels& kernels, std::shared_ptr<memory::ScratchBudget> scratch)
       : scratch_(std::move(scratch)), pictures_(kernels, plugins_, scratch_) {}
 
-  Prepared prepare(const Pipeline& pipeline, const Input& input, const BlockWriter& out,
+  Prepared prepare(const Pipeline& pipeline, const Input& input, const batch::BlockWriter& out,
                    std::uint32_t place, std::vector<std::byte>* keep_decoded) override {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
     end_sample();
@@ -49,13 +49,13 @@ class WorkerPreparer final : public Preparer {
   }
 
  private:
-  bool picture(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+  bool picture(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
                std::uint32_t place, std::vector<std::byte>* keep_decoded) {
     std::span<const std::byte> bytes = input.bytes;
-    if (!input.decoded && pipeline.kind() != RecordKind::whole) {
+    if (!input.decoded && pipeline.kind() != sources::RecordKind::whole) {
       if (!parts_.find_without_numbers(pipeline.kind(), input.bytes, pipeline.stored()))
         return fail(parts_.problem());
-      const Part* part = picture_part(pipeline);
+      const sources::Part* part = picture_part(pipeline);
       if (!part) return fail("it holds no picture");
       bytes = part->bytes;
     }
@@ -67,37 +67,37 @@ class WorkerPreparer final : public Preparer {
            fail(pictures_.problem());
   }
 
-  const Part* picture_part(const CompiledPipeline& pipeline) const {
+  const sources::Part* picture_part(const CompiledPipeline& pipeline) const {
     if (!pipeline.part().empty()) return parts_.part(pipeline.part());
     for (const std::string_view name : kPictureParts)
-      if (const Part* part = parts_.part(name)) return part;
+      if (const sources::Part* part = parts_.part(name)) return part;
     return nullptr;
   }
 
   // What a sample takes beside its picture or numbers.
   static Bytes beside(const CompiledPipeline& pipeline, const Input& input) {
-    return counted_sum(input.beside,
-                       pipeline.afterwards() ? pipeline.afterwards()->layout.bytes : 0);
+    return memory::counted_sum(input.beside,
+                               pipeline.afterwards() ? pipeline.afterwards()->layout.bytes : 0);
   }
 
   bool find_parts(const CompiledPipeline& pipeline, const Input& input) {
     // Few bytes need no second look.
-    Bytes numbers = RecordParts::numbers_most(pipeline.kind(), input.bytes.size());
+    Bytes numbers = sources::RecordParts::numbers_most(pipeline.kind(), input.bytes.size());
     if (numbers > scratch_.limits().of_small() / 2)
       numbers = parts_.numbers_bytes(pipeline.kind(), input.bytes);
-    if (!scratch_.take(counted_sum(numbers, beside(pipeline, input))))
+    if (!scratch_.take(memory::counted_sum(numbers, beside(pipeline, input))))
       return fail(scratch_.problem());
     parts_.reserve_numbers(numbers);
     return parts_.find(pipeline.kind(), input.bytes, pipeline.stored()) || fail(parts_.problem());
   }
 
-  bool numbers(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+  bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
                std::uint32_t place) {
     if (!find_parts(pipeline, input)) return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
-      const Part* part = parts_.part(plan.stored.name);
+      const sources::Part* part = parts_.part(plan.stored.name);
       // Of fields that nobody has named, each sample has those that it has.
-      const Part none{plan.stored.name, plan.stored.type, {}};
+      const sources::Part none{plan.stored.name, plan.stored.type, {}};
       if (!part && plan.stored.ragged && pipeline.part().empty()) part = &none;
       if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
       const std::optional<Afterwards>& plugins = pipeline.afterwards();
@@ -113,15 +113,16 @@ class WorkerPreparer final : public Preparer {
   }
 
   // Into field `at_field` of `out`, which is like `field`.
-  static bool number_field(const NumbersPlan& plan, const Field& field, const Part& part,
-                           const BlockWriter& out, std::size_t at_field, std::uint32_t place) {
+  static bool number_field(const NumbersPlan& plan, const batch::Field& field,
+                           const sources::Part& part, const batch::BlockWriter& out,
+                           std::size_t at_field, std::uint32_t place) {
     const Bytes row_bytes = plan.stored.row_bytes();
     const std::uint64_t rows = part.bytes.size() / row_bytes;
     const bool whole_rows = part.bytes.size() % row_bytes == 0;
     if (part.type != plan.stored.type || !whole_rows || rows > plan.stored.rows_most() ||
         (!plan.stored.ragged && rows != 1))
       return false;
-    const std::uint64_t given = part.bytes.size() / element_bytes(part.type);
+    const std::uint64_t given = part.bytes.size() / batch::element_bytes(part.type);
     if (field.ragged) {
       std::byte* at = out.begin_rows(at_field, place);
       convert(part.type, part.bytes.data(), field.type, at, given);
@@ -129,41 +130,41 @@ class WorkerPreparer final : public Preparer {
       return true;
     }
     std::byte* at = out.row(at_field, place);
-    const Bytes wanted = field.row_bytes() / element_bytes(field.type);
+    const Bytes wanted = field.row_bytes() / batch::element_bytes(field.type);
     const std::uint64_t taken = std::min<std::uint64_t>(given, wanted);
     convert(part.type, part.bytes.data(), field.type, at, taken);
     if (taken < wanted)
-      pad(plan.tokens->pad_with, field.type, at + taken * element_bytes(field.type),
+      pad(plan.tokens->pad_with, field.type, at + taken * batch::element_bytes(field.type),
           wanted - taken);
     return true;
   }
 
-  static void pad(std::uint64_t with, ElementType type, std::byte* at, std::uint64_t count) {
+  static void pad(std::uint64_t with, batch::ElementType type, std::byte* at, std::uint64_t count) {
     const auto value = static_cast<std::int64_t>(with);
     std::array<std::byte, 8> element;
     write_integer(value, type, element.data());
-    for (std::uint64_t i = 0; i < count; ++i, at += element_bytes(type))
-      std::memcpy(at, element.data(), element_bytes(type));
+    for (std::uint64_t i = 0; i < count; ++i, at += batch::element_bytes(type))
+      std::memcpy(at, element.data(), batch::element_bytes(type));
   }
 
   // Memory for the field that plugins work on, as the other steps make it.
-  BlockWriter before_plugins(const CompiledPipeline& pipeline) {
-    const BlockLayout& layout = pipeline.afterwards()->layout;
+  batch::BlockWriter before_plugins(const CompiledPipeline& pipeline) {
+    const batch::BlockLayout& layout = pipeline.afterwards()->layout;
     return {layout, before_plugins_.have(layout.bytes)};
   }
 
-  bool by_plugins(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
-                  std::uint32_t place) {
+  bool by_plugins(const CompiledPipeline& pipeline, const Input& input,
+                  const batch::BlockWriter& out, std::uint32_t place) {
     if (!pipeline.afterwards()) return true;
     const Afterwards& plan = *pipeline.afterwards();
-    const Field* given = &plan.before.fields[0];
-    const BlockLayout::FieldLayout& where = plan.layout.fields[0];
+    const batch::Field* given = &plan.before.fields[0];
+    const batch::BlockLayout::FieldLayout& where = plan.layout.fields[0];
     const std::byte* from = before_plugins_.data() + where.values;
     std::uint64_t rows = 1;
     if (where.ragged)
       std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
     for (const Afterwards::One& one : plan.steps) {
-      const Field& made = one.plugin->declared().output;
+      const batch::Field& made = one.plugin->declared().output;
       const Bytes bytes = given->row_bytes() * rows;
       std::byte* in = plugins_.begin(one.plugin, bytes, made.row_bytes() * made.rows_most());
       if (!in) return fail(plugins_.problem());
@@ -182,7 +183,7 @@ class WorkerPreparer final : public Preparer {
     return true;
   }
 
-  bool label(const CompiledPipeline& pipeline, const Input& input, const BlockWriter& out,
+  bool label(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
              std::uint32_t place) {
     if (!pipeline.label_field()) return true;
     if (input.label < 0) return fail("it has no label");
@@ -196,25 +197,25 @@ class WorkerPreparer final : public Preparer {
   }
 
   SampleScratch scratch_;  // first: it outlives what is taken of it
-  StepRunner plugins_;
+  step::StepRunner plugins_;
   PictureWorker pictures_;
-  RecordParts parts_;
-  ScratchMemory before_plugins_;
+  sources::RecordParts parts_;
+  memory::ScratchMemory before_plugins_;
   std::vector<std::uint64_t> shape_;  // of a sample, for plugins
   std::string problem_;
 };
 
 }  // namespace
 
-std::unique_ptr<Preparer> make_preparer(std::shared_ptr<ScratchBudget> scratch) {
+std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch) {
   const Kernels* wide = wide_kernels();
   return make_preparer(wide ? *wide : plain_kernels(), std::move(scratch));
 }
 
 std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
-                                        std::shared_ptr<ScratchBudget> scratch) {
-  if (!scratch) scratch = std::make_shared<ScratchBudget>(ScratchLimits{});
+                                        std::shared_ptr<memory::ScratchBudget> scratch) {
+  if (!scratch) scratch = std::make_shared<memory::ScratchBudget>(memory::ScratchLimits{});
   return std::make_unique<WorkerPreparer>(kernels, std::move(scratch));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

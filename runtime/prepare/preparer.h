@@ -4,9 +4,9 @@
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/pipeline.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
-                                        std::shared_ptr<ScratchBudget> scratch = nullptr);
+                                        std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

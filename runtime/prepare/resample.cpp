@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 // The triangle of the linear filter, as wide as the scale when a picture is made smaller.
@@ -84,9 +84,9 @@ void Resampler::Axis::plan(int from, int to, int window_first, int window_count)
 }
 
 void Resampler::Axis::drop() {
-  batchflow::drop(taps);
-  batchflow::drop(weights);
-  batchflow::drop(exact);
+  batchflow::memory::drop(taps);
+  batchflow::memory::drop(weights);
+  batchflow::memory::drop(exact);
 }
 
 void Resampler::Needs::add(const Scaling& s) {
@@ -94,7 +94,8 @@ void Resampler::Needs::add(const Scaling& s) {
   add_axis(0, s.from.width, s.to.width, s.window.width);
   add_axis(3, s.from.height, s.to.height, s.window.height);
   const auto rows = [](int width) {
-    return counted_product(counted_product(static_cast<Bytes>(width), kChannels), kRowsAtOnce);
+    return memory::counted_product(memory::counted_product(static_cast<Bytes>(width), kChannels),
+                                   kRowsAtOnce);
   };
   parts_[6] = std::max(parts_[6], rows(read.width));
   parts_[7] = std::max(parts_[7], rows(s.window.width));
@@ -105,15 +106,15 @@ void Resampler::Needs::add_axis(std::size_t first, int from, int to, int window_
   const auto count = static_cast<Bytes>(window_count);
   const Bytes sources = from == to ? 1 : sources_most(from, to);
   const std::array<Bytes, 3> tables = {
-      counted_product(count, sizeof(Taps)),
-      counted_product(counted_product(count, sources), sizeof(std::int32_t)),
-      counted_product(sources, sizeof(double))};
+      memory::counted_product(count, sizeof(Taps)),
+      memory::counted_product(memory::counted_product(count, sources), sizeof(std::int32_t)),
+      memory::counted_product(sources, sizeof(double))};
   for (std::size_t i = 0; i < tables.size(); ++i)
     parts_[first + i] = std::max(parts_[first + i], tables[i]);
 }
 
 Bytes Resampler::Needs::sum() const {
-  return std::accumulate(parts_.begin(), parts_.end(), Bytes{0}, counted_sum);
+  return std::accumulate(parts_.begin(), parts_.end(), Bytes{0}, memory::counted_sum);
 }
 
 Bytes Resampler::held() const {
@@ -177,4 +178,4 @@ void Resampler::run_across(const PictureView& source) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -10,7 +10,7 @@
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/picture.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 // The part `from` of a picture is scaled to `to`; of that, `window` is wanted, mirrored if `flip`.
 // What lies outside `from` has no influence. A crop is a scaling to the same size.
@@ -57,7 +57,9 @@ class Resampler {
     bool copies = false;  // no scaling
 
     void plan(int from, int to, int window_first, int window_count);
-    Bytes held() const { return bytes_of(taps) + bytes_of(weights) + bytes_of(exact); }
+    Bytes held() const {
+      return memory::bytes_of(taps) + memory::bytes_of(weights) + memory::bytes_of(exact);
+    }
     void drop();
   };
 
@@ -67,9 +69,9 @@ class Resampler {
   const Kernels& kernels_;
   Axis across_;
   Axis down_;
-  ScratchMemory columns_;
-  ScratchMemory scaled_;
+  memory::ScratchMemory columns_;
+  memory::ScratchMemory scaled_;
   PictureBuffer between_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

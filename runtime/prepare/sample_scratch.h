@@ -10,7 +10,7 @@
 
 #include "runtime/memory/scratch.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 // The setting that bounds it, as people write it.
 inline constexpr const char* kScratchSetting = "scratch of the node file";
@@ -21,7 +21,7 @@ inline std::string in_mib(Bytes bytes) {
 
 class SampleScratch {
  public:
-  explicit SampleScratch(std::shared_ptr<ScratchBudget> budget)
+  explicit SampleScratch(std::shared_ptr<memory::ScratchBudget> budget)
       : budget_(std::move(budget)), charge_(*budget_) {}
 
   // Once for each sample; waits until there is so much. False: no sample may have so much.
@@ -39,13 +39,13 @@ class SampleScratch {
   void give_back() { charge_.give_back(); }
 
   bool is_large() const { return charge_.is_large(); }
-  const ScratchLimits& limits() const { return budget_->limits(); }
+  const memory::ScratchLimits& limits() const { return budget_->limits(); }
   const std::string& problem() const { return problem_; }
 
  private:
-  const std::shared_ptr<ScratchBudget> budget_;
-  ScratchCharge charge_;
+  const std::shared_ptr<memory::ScratchBudget> budget_;
+  memory::ScratchCharge charge_;
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

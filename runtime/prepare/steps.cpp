@@ -5,7 +5,7 @@
 
 #include <optional>
 
-namespace batchflow {
+namespace batchflow::prepare {
 namespace {
 
 constexpr int kSideMost = 1 << 16;
@@ -18,7 +18,7 @@ struct Read {
 
 // A list of `count` numbers, each from `least` to `most`; `fallback` if it is not there.
 template <std::size_t count>
-std::array<double, count> numbers(ConfigSection& section, std::string_view key,
+std::array<double, count> numbers(config::ConfigSection& section, std::string_view key,
                                   const std::array<double, count>& fallback, double least,
                                   double most) {
   if (!section.has(key)) return fallback;
@@ -36,15 +36,15 @@ std::array<double, count> numbers(ConfigSection& section, std::string_view key,
   return values;
 }
 
-Range range(ConfigSection& section, std::string_view key, const Range& fallback, double least,
-            double most) {
+Range range(config::ConfigSection& section, std::string_view key, const Range& fallback,
+            double least, double most) {
   const auto [from, to] = numbers<2>(section, key, {fallback.least, fallback.most}, least, most);
   if (from > to) section.refuse(key, "the first is above the second", "write [least, most]");
   return {from, to};
 }
 
 // One number for a square, or [height, width], as torchvision has it.
-std::vector<std::uint64_t> whole_numbers(ConfigSection& section, std::string_view key,
+std::vector<std::uint64_t> whole_numbers(config::ConfigSection& section, std::string_view key,
                                          std::uint64_t most, std::string_view remedy) {
   section.require(key, remedy);
   std::vector<std::uint64_t> values;
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> whole_numbers(ConfigSection& section, std::string_vie
   return values;
 }
 
-Extent2 size(ConfigSection& section) {
+Extent2 size(config::ConfigSection& section) {
   constexpr std::string_view remedy = "write size: 224, or size: [height, width]";
   const auto values = whole_numbers(section, "size", kSideMost, remedy);
   if (values.size() != 1 && values.size() != 2)
@@ -67,7 +67,7 @@ Extent2 size(ConfigSection& section) {
   return {static_cast<int>(values.back()), static_cast<int>(values.front())};
 }
 
-Read read_decode(ConfigSection& section) {
+Read read_decode(config::ConfigSection& section) {
   Decode step;
   step.limits.pixels_most = static_cast<std::uint64_t>(
       section.integer("pixels_most", static_cast<std::int64_t>(step.limits.pixels_most), 1,
@@ -75,7 +75,7 @@ Read read_decode(ConfigSection& section) {
   return {step, fmt::format("pixels_most={} by {}", step.limits.pixels_most, jpeg_build())};
 }
 
-Read read_resize(ConfigSection& section) {
+Read read_resize(config::ConfigSection& section) {
   Resize step;
   step.size = size(section);
   const bool one = section.texts("size").size() == 1;
@@ -84,12 +84,12 @@ Read read_resize(ConfigSection& section) {
   return {step, fmt::format("shorter={}", step.shorter)};
 }
 
-Read read_centre_crop(ConfigSection& section) {
+Read read_centre_crop(config::ConfigSection& section) {
   const CentreCrop step{size(section)};
   return {step, fmt::format("size={}x{}", step.size.height, step.size.width)};
 }
 
-Read read_random_resized_crop(ConfigSection& section) {
+Read read_random_resized_crop(config::ConfigSection& section) {
   RandomResizedCrop step;
   step.size = size(section);
   step.area = range(section, "scale", {0.08, 1.0}, 1e-6, 1);
@@ -99,12 +99,12 @@ Read read_random_resized_crop(ConfigSection& section) {
                       step.area.least, step.area.most, step.ratio.least, step.ratio.most)};
 }
 
-Read read_horizontal_flip(ConfigSection& section) {
+Read read_horizontal_flip(config::ConfigSection& section) {
   const HorizontalFlip step{section.number("probability", 0.5, 0, 1)};
   return {step, fmt::format("probability={}", step.probability)};
 }
 
-Read read_colour_jitter(ConfigSection& section) {
+Read read_colour_jitter(config::ConfigSection& section) {
   ColourJitter step;
   constexpr std::string_view names[kColourChanges] = {"brightness", "contrast", "saturation",
                                                       "hue"};
@@ -127,7 +127,7 @@ Read read_colour_jitter(ConfigSection& section) {
   return {step, text};
 }
 
-Read read_normalise(ConfigSection& section) {
+Read read_normalise(config::ConfigSection& section) {
   section.require("mean", "write [0.485, 0.456, 0.406]: of red, green and blue, of values to 1");
   section.require("std", "write [0.229, 0.224, 0.225]: of red, green and blue, of values to 1");
   const auto mean = numbers<3>(section, "mean", {0, 0, 0}, -1e6, 1e6);
@@ -141,22 +141,22 @@ Read read_normalise(ConfigSection& section) {
           fmt::format("mean={} std={}", fmt::join(step.mean, ","), fmt::join(step.deviation, ","))};
 }
 
-Read read_cast(ConfigSection& section) {
+Read read_cast(config::ConfigSection& section) {
   section.require("to", "write an element type, as f32");
   std::vector<std::string_view> names;
-  for (std::size_t i = 0; i < kElementTypes; ++i)
-    names.push_back(element_name(static_cast<ElementType>(i)));
-  const Cast step{section.choice("to", names, ElementType::u8)};
-  return {step, fmt::format("to={}", element_name(step.type))};
+  for (std::size_t i = 0; i < batch::kElementTypes; ++i)
+    names.push_back(batch::element_name(static_cast<batch::ElementType>(i)));
+  const Cast step{section.choice("to", names, batch::ElementType::u8)};
+  return {step, fmt::format("to={}", batch::element_name(step.type))};
 }
 
-Read read_layout(ConfigSection& section) {
+Read read_layout(config::ConfigSection& section) {
   section.require("order", "write nchw or nhwc");
   const Layout step{section.one_of("order", {"nhwc", "nchw"}, 0) == 1};
   return {step, step.planes ? "order=nchw" : "order=nhwc"};
 }
 
-Read read_tokens(ConfigSection& section) {
+Read read_tokens(config::ConfigSection& section) {
   Tokens step;
   section.require("length", "how many tokens a sequence has");
   step.length = static_cast<std::uint64_t>(section.integer("length", 1, 1, 1 << 30));
@@ -169,12 +169,12 @@ Read read_tokens(ConfigSection& section) {
                             step.fit == Tokens::Fit::pack ? "pack" : "cut_or_pad", step.pad_with)};
 }
 
-Read read_reshape(ConfigSection& section) {
+Read read_reshape(config::ConfigSection& section) {
   const Reshape step{whole_numbers(section, "shape", std::uint64_t{1} << 30,
                                    "write the shape of one sample, as [28, 28]")};
-  if (step.shape.size() > Field::kDimensionsMost)
+  if (step.shape.size() > batch::Field::kDimensionsMost)
     section.refuse("shape", fmt::format("{} dimensions", step.shape.size()),
-                   fmt::format("write at most {}", Field::kDimensionsMost));
+                   fmt::format("write at most {}", batch::Field::kDimensionsMost));
   return {step, fmt::format("shape={}", fmt::join(step.shape, "x"))};
 }
 
@@ -183,7 +183,7 @@ struct StepEntry {
   int version;
   StepPlace place;
   bool random;
-  Read (*read)(ConfigSection&);
+  Read (*read)(config::ConfigSection&);
 };
 constexpr StepEntry kSteps[] = {
     {"decode", 1, StepPlace::decode, false, read_decode},
@@ -201,7 +201,7 @@ constexpr StepEntry kSteps[] = {
 
 }  // namespace
 
-Step read_step(ConfigSection& section) {
+Step read_step(config::ConfigSection& section) {
   section.require("step", "write what is to be done, as {step: decode}");
   const std::string name = section.text("step", "");
   std::vector<std::string_view> names;
@@ -219,4 +219,4 @@ Step read_step(ConfigSection& section) {
                                  : fmt::format("did you mean '{}'?", nearest));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/config.h"
+#include "programs/config/config.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/prepare/colour.h"
 #include "runtime/prepare/decode.h"
@@ -20,7 +20,7 @@
 #include "runtime/prepare/geometry.h"
 #include "runtime/step/step_plugin.h"
 
-namespace batchflow {
+namespace batchflow::prepare {
 
 struct Decode {
   DecodeLimits limits;
@@ -44,7 +44,7 @@ struct ColourJitter {
   std::array<Range, kColourChanges> ranges;
 };
 struct Cast {
-  ElementType type;
+  batch::ElementType type;
 };
 struct Layout {
   bool planes = false;
@@ -60,7 +60,7 @@ struct Reshape {
 };
 // Of pictures. Whatever else a plugin makes comes last: CompiledPipeline::Afterwards.
 struct PictureByPlugin {
-  std::shared_ptr<StepPlugin> plugin;
+  std::shared_ptr<step::StepPlugin> plugin;
   Extent2 size;  // that it makes; 0 x 0: the size they have
 };
 
@@ -89,6 +89,6 @@ struct Step {
 };
 
 // Throws ConfigError.
-Step read_step(ConfigSection& section);
+Step read_step(config::ConfigSection& section);
 
-}  // namespace batchflow
+}  // namespace batchflow::prepare

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 // How long poll waits: rounded up, so that it does not return too early again and again.
@@ -190,4 +190,4 @@ std::optional<Frame> Channel::receive(Clock::time_point deadline) {
   return std::nullopt;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -16,7 +16,7 @@
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/frame.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 inline constexpr std::size_t kDescriptorsMost = 8;  // beside one frame
 
@@ -67,4 +67,4 @@ class Channel {
   std::string problem_ = "not connected";
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

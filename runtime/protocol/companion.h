@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 class Companion {
  public:
@@ -15,4 +15,4 @@ class Companion {
   virtual void abandon() = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

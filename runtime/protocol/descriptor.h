@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 class Descriptor {
  public:
@@ -28,4 +28,4 @@ class Descriptor {
   int number_ = -1;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 std::array<std::byte, kFrameLength> frame_length(std::size_t bytes) {
   BF_CHECK(bytes > 0 && bytes <= kFrameMost);
@@ -41,4 +41,4 @@ std::optional<std::string> FrameCutter::take() {
   return std::exchange(body_, {});
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 inline constexpr std::size_t kFrameMost = std::size_t{1} << 20;
 inline constexpr std::size_t kFrameLength = 4;
@@ -42,4 +42,4 @@ class FrameCutter {
   bool broken_ = false;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

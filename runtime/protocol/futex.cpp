@@ -8,7 +8,7 @@
 #include <climits>
 #include <ctime>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 // FUTEX_PRIVATE_FLAG is not set, since the other side is another process.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
@@ -25,4 +25,4 @@ void futex_wake(const std::atomic<std::uint32_t>* word) {
   errno = before;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

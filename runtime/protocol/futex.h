@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 // Waits until futex_wake() is called on the word, `word` is not `value`, the time is over, or a
 // signal comes. The word may be in memory that is mapped read-only.
@@ -13,4 +13,4 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
 // A signal handler may call it.
 void futex_wake(const std::atomic<std::uint32_t>* word);
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -11,7 +11,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 std::string system_problem(std::string_view what) {
@@ -83,4 +83,4 @@ bool seal(const Descriptor& file, bool read_only, std::string& problem) {
   return false;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/protocol/descriptor.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 class Mapping {
  public:
@@ -38,4 +38,4 @@ Descriptor make_memory_file(const char* name, Bytes bytes, std::string& problem)
 // that were made before stay writable.
 bool seal(const Descriptor& file, bool read_only, std::string& problem);
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

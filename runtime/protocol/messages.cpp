@@ -7,10 +7,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/enum_names.h"
+#include "core/base/enum_names.h"
 #include "runtime/protocol/ring_files.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 using Json = nlohmann::json;
@@ -103,25 +103,25 @@ auto decoded(std::string_view frame, std::string& problem, Decode decode)
   }
 }
 
-Json json_of(const BatchSpec& spec) {
+Json json_of(const batch::BatchSpec& spec) {
   Json fields = Json::array();
-  for (const Field& field : spec.fields) {
+  for (const batch::Field& field : spec.fields) {
     fields.push_back({{"name", field.name},
-                      {"type", element_name(field.type)},
+                      {"type", batch::element_name(field.type)},
                       {"shape", field.shape},
                       {"ragged", field.ragged}});
   }
   return fields;
 }
 
-Field field_of(const Json& json) {
+batch::Field field_of(const Json& json) {
   const Fields fields(json);
-  Field field;
+  batch::Field field;
   fields.text("name", field.name);
   fields.flag("ragged", field.ragged);
   std::string type;
   fields.text("type", type);
-  const auto element = element_from(type);
+  const auto element = batch::element_from(type);
   if (!element) throw Wrong(fmt::format("there is no element type '{}'", type));
   field.type = *element;
   const Json* shape = fields.find("shape");
@@ -133,10 +133,10 @@ Field field_of(const Json& json) {
   return field;
 }
 
-BatchSpec spec_of(const Json* json) {
+batch::BatchSpec spec_of(const Json* json) {
   if (json == nullptr || !json->is_array()) throw Wrong("'fields' must be a list");
-  BatchSpec spec;
-  if (json->size() > BatchSpec::kFieldsMost) throw Wrong("too many fields");
+  batch::BatchSpec spec;
+  if (json->size() > batch::BatchSpec::kFieldsMost) throw Wrong("too many fields");
   for (const Json& field : *json) spec.fields.push_back(field_of(field));
   if (const std::string problem = spec.problem(); !problem.empty()) throw Wrong(problem);
   return spec;
@@ -416,4 +416,4 @@ std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string
   });
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -34,11 +34,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/frame.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 // The `type` of a message; empty, with the reason in `problem`, for a frame that is no message.
 std::string message_type(std::string_view frame, std::string& problem);
@@ -90,7 +90,7 @@ struct JoinAnswer {
   std::uint64_t first_step = 0;
   std::uint64_t steps_per_epoch = 0;
   std::uint32_t classes = 0;
-  BatchSpec spec;
+  batch::BatchSpec spec;
   std::uint64_t ring_bytes = 0;    // of the records of each ring
   std::string state;               // where the job begins
   std::vector<std::string> notes;  // what the user should know of the data
@@ -158,4 +158,4 @@ std::optional<NameMessage> decode_name(std::string_view frame, std::string& prob
 std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string& problem);
 std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string& problem);
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

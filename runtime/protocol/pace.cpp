@@ -2,7 +2,7 @@
 
 #include <new>
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 constexpr Bytes kPageBytes = 4096;
@@ -31,4 +31,4 @@ std::atomic<std::uint64_t>& Pace::word() const {
   return *std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(page_.memory().data()));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -14,7 +14,7 @@
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/mapping.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 class Pace {
  public:
@@ -38,4 +38,4 @@ class Pace {
   Descriptor file_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 enum SliceFlag : std::uint32_t { kFillerSlice = 1, kRehearsedSlice = 2 };
@@ -26,11 +26,11 @@ std::uint32_t kind_of(std::span<const std::byte> bytes) {
   return take(bytes, kind) ? kind : 0;
 }
 
-std::string slices_problem(const BatchRecord& batch, std::span<const Slice> slices) {
+std::string slices_problem(const BatchRecord& batch, std::span<const order::Slice> slices) {
   std::uint64_t plain = 0;
   std::uint64_t fillers = 0;
   std::uint64_t rehearsed = 0;
-  for (const Slice& slice : slices) {
+  for (const order::Slice& slice : slices) {
     if (slice.from >= slice.to) return "a slice without samples";
     if (slice.filler && slice.rehearsed) return "a slice that is both filler and rehearsed";
     (slice.filler ? fillers : slice.rehearsed ? rehearsed : plain) += slice.to - slice.from;
@@ -67,7 +67,7 @@ bool read_batch(std::span<const std::byte> bytes, ServiceMessage& out, std::stri
     return false;
   }
   problem = slices_problem(batch, out.own());
-  for (const Slice& slice : out.slices) {
+  for (const order::Slice& slice : out.slices) {
     if (slice.from >= slice.to) problem = "a slice without samples";
   }
   if (!problem.empty()) return false;
@@ -108,7 +108,7 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
   const std::uint32_t kind = kind_of(record);
   if (kind == static_cast<std::uint32_t>(JobRecordKind::scores)) {
     ScoresRecord head;
-    if (take(record, head) && head.count <= kScoresMost &&
+    if (take(record, head) && head.count <= engine::kScoresMost &&
         record.size() == head.count * sizeof(ScoreRecord)) {
       for (ScoreRecord score; take(record, score);) {
         if (!std::isfinite(score.value)) continue;  // says nothing about its sample
@@ -126,13 +126,14 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
   return false;
 }
 
-void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out) {
+void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
+                 std::vector<std::byte>& out) {
   BF_CHECK(slices.size() <= kSlicesMost);
   batch.kind = ServiceRecordKind::batch;
   batch.slices = static_cast<std::uint32_t>(slices.size());
   const auto head = bytes_of(batch);
   out.assign(head.begin(), head.end());
-  for (const Slice& slice : slices) {
+  for (const order::Slice& slice : slices) {
     const SliceRecord record{slice.name.generation,
                              slice.name.lane,
                              slice.name.pass,
@@ -146,16 +147,16 @@ void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<s
   }
 }
 
-void write_scores(std::span<const Score> scores, std::vector<std::byte>& out) {
-  BF_CHECK(scores.size() <= kScoresMost);
+void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out) {
+  BF_CHECK(scores.size() <= engine::kScoresMost);
   const ScoresRecord head{JobRecordKind::scores, static_cast<std::uint32_t>(scores.size())};
   const auto bytes = bytes_of(head);
   out.assign(bytes.begin(), bytes.end());
-  for (const Score& score : scores) {
+  for (const engine::Score& score : scores) {
     const ScoreRecord record{score.sample.value, score.value, 0};
     const auto* first = reinterpret_cast<const std::byte*>(&record);
     out.insert(out.end(), first, first + sizeof record);
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -14,10 +14,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/event.h"
+#include "core/engine/event.h"
 #include "runtime/protocol/ring.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 inline constexpr std::uint32_t kProtocolVersion = 3;
 
@@ -118,8 +118,8 @@ std::span<const std::byte> bytes_of(const Record& record) {
 struct ServiceMessage {
   ServiceRecordKind kind = ServiceRecordKind::finished;
   BatchRecord batch;
-  std::vector<Slice> slices;
-  std::span<const Slice> own() const {
+  std::vector<order::Slice> slices;
+  std::span<const order::Slice> own() const {
     return std::span(slices).subspan(batch.own_from, batch.own);
   }
   EpochEndedRecord epoch_ended;
@@ -130,17 +130,18 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
 
 struct JobMessage {
   JobRecord record;
-  std::vector<Score> scores;
+  std::vector<engine::Score> scores;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
 // Writes a batch and its slices as one record to `out`. `batch` says which slices are its own; the
 // others are those of other ranks. REQUIRES: slices.size() <= kSlicesMost
-void write_batch(BatchRecord batch, std::span<const Slice> slices, std::vector<std::byte>& out);
+void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
+                 std::vector<std::byte>& out);
 // The bytes of a record of so many slices.
 constexpr std::size_t batch_bytes(std::size_t slices) {
   return sizeof(BatchRecord) + slices * sizeof(SliceRecord);
 }
-void write_scores(std::span<const Score> scores, std::vector<std::byte>& out);
+void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out);
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

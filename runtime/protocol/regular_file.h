@@ -11,7 +11,7 @@
 
 #include "runtime/protocol/descriptor.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 // None, with the reason in `problem`, where it fails; errno is ENOENT where there is no file.
 inline Descriptor open_regular(const std::string& path, int flags, std::string& problem) {
@@ -31,4 +31,4 @@ inline Descriptor open_regular(const std::string& path, int flags, std::string& 
   return {};
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -3,10 +3,10 @@
 #include <bit>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/protocol/futex.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 constexpr std::uint64_t kWord = 8;
@@ -160,4 +160,4 @@ bool RingReader::wait(std::uint64_t nanoseconds) {
   return is_something_there();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -18,7 +18,7 @@
 #include <optional>
 #include <span>
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 struct RingWriterPage {  // written by the writer alone
   std::atomic<std::uint64_t> tail;
@@ -104,4 +104,4 @@ class RingReader {
   alignas(16) std::byte copy_[kRecordMost];
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <new>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 namespace {
 
 bool is_ring_size(Bytes bytes) {
@@ -90,4 +90,4 @@ void silence_doorbell(const Descriptor& doorbell) {
   [[maybe_unused]] const auto read = preadv2(doorbell.get(), &part, 1, -1, RWF_NOWAIT);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

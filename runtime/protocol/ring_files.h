@@ -17,7 +17,7 @@
 #include "runtime/protocol/mapping.h"
 #include "runtime/protocol/ring.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 // The layout of each file. The records follow.
 struct RingFileHead {
@@ -64,4 +64,4 @@ void ring_doorbell(const Descriptor& doorbell);
 // the descriptor, which both sides share.
 void silence_doorbell(const Descriptor& doorbell);
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

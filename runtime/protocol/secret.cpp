@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-namespace batchflow {
+namespace batchflow::protocol {
 
 std::string make_secret() {
   std::random_device chance;
@@ -22,4 +22,4 @@ bool same_secret(std::string_view a, std::string_view b) {
   return differs == 0;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::protocol

@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
@@ -27,7 +27,7 @@
 #include "runtime/protocol/secret.h"
 #include "runtime/remote/token.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 namespace {
 
 using namespace std::chrono_literals;
@@ -39,7 +39,7 @@ constexpr std::size_t kTokenFrameMost = 4096;
 constexpr auto kDiscardTime = 1s;
 constexpr std::chrono::milliseconds kAfterWrongToken = 1s;  // makes guessing of tokens hopeless
 
-Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
+protocol::Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -52,7 +52,8 @@ Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound)
   if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found))
     throw refuse(gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
-  Descriptor socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  protocol::Descriptor socket(
+      ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   if (socket) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!socket || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
@@ -145,7 +146,7 @@ RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::pa
   if (!options_.certificate.empty())
     tls_ = TlsContext::of_service(options_.certificate, options_.key);
   socket_ = listen_at(options_.address, options_.port, port_);
-  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  stop_ = protocol::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   thread_ = std::thread([this] {
     block_signals();
     listen();
@@ -175,17 +176,18 @@ void RemoteListener::listen() {
     if (wanted[1].revents != 0) return;
     remove_ended();
     if (wanted[0].revents == 0) continue;
-    Descriptor socket;
+    protocol::Descriptor socket;
     errno = EMFILE;
     if (!BF_FAILPOINT("remote.accept"))
-      socket = Descriptor(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      socket = protocol::Descriptor(
+          accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     // Without descriptors, connections wait in the kernel until there are some again.
     if (!socket && (errno == EMFILE || errno == ENFILE)) std::this_thread::sleep_for(10ms);
     if (socket) let_in(std::move(socket));
   }
 }
 
-void RemoteListener::let_in(Descriptor socket) {
+void RemoteListener::let_in(protocol::Descriptor socket) {
   make_room();
   Peer& peer = peers_.emplace_back();
   peer.channel = std::make_unique<TcpChannel>(std::move(socket));
@@ -195,7 +197,7 @@ void RemoteListener::let_in(Descriptor socket) {
     peer.thread = std::thread([this, &peer] {
       block_signals();
       try {
-        const MayRunOutOfMemory scope;
+        const memory::MayRunOutOfMemory scope;
         receive(peer);
       } catch (const std::bad_alloc&) {
         // Its connection is closed below.
@@ -240,7 +242,8 @@ void RemoteListener::receive(Peer& peer) {
   TcpChannel& channel = *peer.channel;
   const auto leave = [&channel](std::string_view why, std::string_view message) {
     channel.end_at(TcpChannel::Clock::now() + kDiscardTime);
-    if (channel.write_text(encode(Refused{std::string(why), std::string(message)})))
+    if (channel.write_text(
+            protocol::encode(protocol::Refused{std::string(why), std::string(message)})))
       discard_input(channel);
   };
   // The bound is for all that comes before the token, however few bytes come at a time.
@@ -260,7 +263,7 @@ void RemoteListener::receive(Peer& peer) {
   if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
     return leave("not_yet", "the service cannot read its tokens: " + problem);
   bool known = false;
-  for (const std::string& token : tokens) known = same_secret(token, shown) || known;
+  for (const std::string& token : tokens) known = protocol::same_secret(token, shown) || known;
   if (!known) {
     pollfd ends{channel.socket(), 0, 0};
     poll(&ends, 1, static_cast<int>(kAfterWrongToken.count()));
@@ -270,7 +273,7 @@ void RemoteListener::receive(Peer& peer) {
         "holds it by BATCHFLOW_TOKEN_FILE");
   }
   std::string problem;
-  Channel local = Channel::connect(service_, problem);
+  protocol::Channel local = protocol::Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
   const RankCount rank(ranks_);
   if (rank.before < kRanksMost) {
@@ -289,4 +292,4 @@ void RemoteListener::receive(Peer& peer) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -16,7 +16,7 @@
 #include "runtime/remote/relay.h"
 #include "runtime/remote/remote_options.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 
 class RemoteListener {
  public:
@@ -42,7 +42,7 @@ class RemoteListener {
   };
 
   void listen();
-  void let_in(Descriptor socket);
+  void let_in(protocol::Descriptor socket);
   void make_room();
   void remove_ended();
   void receive(Peer& peer);
@@ -51,8 +51,8 @@ class RemoteListener {
   const std::filesystem::path service_;
   const std::size_t unknown_most_;
   TlsContext tls_;
-  Descriptor socket_;
-  Descriptor stop_;  // an eventfd
+  protocol::Descriptor socket_;
+  protocol::Descriptor stop_;  // an eventfd
   std::uint16_t port_ = 0;
   std::list<Peer> peers_;  // of the thread; the oldest first
   std::atomic<std::size_t> ranks_ = 0;
@@ -60,4 +60,4 @@ class RemoteListener {
   std::thread thread_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

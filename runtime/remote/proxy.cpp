@@ -25,7 +25,7 @@
 #include "runtime/remote/tcp_channel.h"
 #include "runtime/remote/token.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 namespace {
 
 using namespace std::chrono_literals;
@@ -37,7 +37,7 @@ constexpr std::uint64_t kExtraSlots = 1;
 
 // The memory of batches until the loader has released them.
 struct BatchSlots {
-  Mapping memory;
+  protocol::Mapping memory;
   Bytes slot_bytes = 0;
   std::vector<std::uint64_t> free;               // slots
   std::map<std::uint64_t, std::uint64_t> taken;  // by step, the slot
@@ -46,18 +46,18 @@ struct BatchSlots {
 }  // namespace
 
 struct Proxy::Parts {
-  Parts(std::unique_ptr<TcpChannel> to_remote, Channel to_local)
+  Parts(std::unique_ptr<TcpChannel> to_remote, protocol::Channel to_local)
       : service(std::move(to_remote)), loader(std::move(to_local)) {}
 
   std::unique_ptr<TcpChannel> service;
-  Channel loader;
-  Descriptor stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  protocol::Channel loader;
+  protocol::Descriptor stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::uint32_t batch_samples = 0;
-  RingFiles files;
-  Pace pace;
-  BatchSpec spec;
-  std::unique_ptr<RingWriter> to_loader;
-  std::unique_ptr<RingReader> from_loader;
+  protocol::RingFiles files;
+  protocol::Pace pace;
+  batch::BatchSpec spec;
+  std::unique_ptr<protocol::RingWriter> to_loader;
+  std::unique_ptr<protocol::RingReader> from_loader;
   BatchSlots slots;
   std::vector<std::byte> scratch;
   std::thread thread;
@@ -73,7 +73,7 @@ struct Proxy::Parts {
       poll(wanted, files ? 4 : 3, may_sleep && !pending ? 1000 : 0);
       if (from_loader) from_loader->awake();
       if (wanted[2].revents != 0) break;
-      if (files && wanted[3].revents != 0) silence_doorbell(files.doorbell);
+      if (files && wanted[3].revents != 0) protocol::silence_doorbell(files.doorbell);
       if (!take_from_loader() || !take_records()) break;
       if ((pending || wanted[0].revents != 0) && !take_from_service()) break;
     }
@@ -84,10 +84,10 @@ struct Proxy::Parts {
   // ------------------------------------------------------------------------- from the loader ----
 
   bool take_from_loader() {
-    while (auto frame = loader.receive(Channel::kAtOnce)) {
+    while (auto frame = loader.receive(protocol::Channel::kAtOnce)) {
       std::string problem;
-      if (message_type(frame->text, problem) == "join") {
-        const auto request = decode_join(frame->text, problem);
+      if (protocol::message_type(frame->text, problem) == "join") {
+        const auto request = protocol::decode_join(frame->text, problem);
         if (request) batch_samples = request->batch_samples;
       }
       if (!service->write_text(frame->text)) return false;
@@ -98,10 +98,10 @@ struct Proxy::Parts {
   bool take_records() {
     if (!from_loader) return true;
     while (const auto record = from_loader->next()) {
-      JobMessage message;
+      protocol::JobMessage message;
       std::string problem;
-      if (!read_job_record(*record, message, problem)) return false;
-      if (message.record.kind == JobRecordKind::released) {
+      if (!protocol::read_job_record(*record, message, problem)) return false;
+      if (message.record.kind == protocol::JobRecordKind::released) {
         const auto found = slots.taken.find(message.record.step);
         if (found != slots.taken.end()) {
           slots.free.push_back(found->second);
@@ -109,7 +109,7 @@ struct Proxy::Parts {
         }
       }
       // The proxy unmaps its slab itself; the service's slabs are mapped by the relay.
-      const bool passed_on = message.record.kind != JobRecordKind::unmapped;
+      const bool passed_on = message.record.kind != protocol::JobRecordKind::unmapped;
       if (passed_on && !service->write(RemoteKind::record, *record)) return false;
       from_loader->free_read();
     }
@@ -123,11 +123,11 @@ struct Proxy::Parts {
     bool came = false;
     if (!service->look_for_head(head, came)) return false;
     if (!came) return true;
-    if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
+    if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= protocol::kFrameMost) {
       std::string text(head.bytes, '\0');
       return service->read(std::as_writable_bytes(std::span(text))) && take_text(text);
     }
-    if (head.kind == RemoteKind::record && head.bytes <= kRecordMost && to_loader) {
+    if (head.kind == RemoteKind::record && head.bytes <= protocol::kRecordMost && to_loader) {
       scratch.resize(head.bytes);
       return service->read(scratch) && take_record();
     }
@@ -137,25 +137,27 @@ struct Proxy::Parts {
 
   bool take_text(const std::string& text) {
     std::string problem;
-    const auto deadline = Channel::Clock::now() + TcpChannel::kPatience;
-    auto answer = to_loader ? std::optional<JoinAnswer>() : decode_join_answer(text, problem);
+    const auto deadline = protocol::Channel::Clock::now() + TcpChannel::kPatience;
+    auto answer = to_loader ? std::optional<protocol::JoinAnswer>()
+                            : protocol::decode_join_answer(text, problem);
     if (!answer) return loader.send(text, {}, deadline);
     if (!make_room(*answer, problem)) {
       // This machine may be short of memory only for a moment.
-      loader.send(encode(Refused{"not_yet", problem}), {}, deadline);
+      loader.send(protocol::encode(protocol::Refused{"not_yet", problem}), {}, deadline);
       return false;
     }
     const int numbers[] = {files.service_file.get(), files.job_file.get(), files.doorbell.get(),
                            pace.file().get()};
     const int slab[] = {slab_file.get()};
     return loader.send(text, numbers, deadline) &&
-           loader.send(encode(SlabMessage{kSlab, slots.memory.memory().size()}), slab, deadline);
+           loader.send(protocol::encode(protocol::SlabMessage{kSlab, slots.memory.memory().size()}),
+                       slab, deadline);
   }
 
-  bool make_room(JoinAnswer& answer, std::string& problem) {
+  bool make_room(protocol::JoinAnswer& answer, std::string& problem) {
     if (problem = answer.spec.problem(); !problem.empty()) return false;
     spec = std::move(answer.spec);
-    const Bytes bytes = BlockLayout(spec, std::max(1u, batch_samples)).bytes;
+    const Bytes bytes = batch::BlockLayout(spec, std::max(1u, batch_samples)).bytes;
     slots.slot_bytes = (bytes + kPage - 1) / kPage * kPage;
     const std::uint64_t count = std::uint64_t{answer.credits} + kExtraSlots;
     if (slots.slot_bytes > (Bytes{1} << 50) / count) {
@@ -163,23 +165,23 @@ struct Proxy::Parts {
       return false;
     }
     const Bytes all = slots.slot_bytes * count;
-    slab_file = make_memory_file("batchflow-remote", all, problem);
-    if (slab_file) slots.memory = Mapping::map_file(slab_file, all, true, problem);
-    if (!slots.memory || !seal(slab_file, true, problem)) return false;
-    files = make_rings(answer.ring_bytes, problem);
-    if (files) pace = Pace::make(problem);
+    slab_file = protocol::make_memory_file("batchflow-remote", all, problem);
+    if (slab_file) slots.memory = protocol::Mapping::map_file(slab_file, all, true, problem);
+    if (!slots.memory || !protocol::seal(slab_file, true, problem)) return false;
+    files = protocol::make_rings(answer.ring_bytes, problem);
+    if (files) pace = protocol::Pace::make(problem);
     if (!files || !pace) return false;
     for (std::uint64_t slot = count; slot > 0; --slot) slots.free.push_back(slot - 1);
-    to_loader = std::make_unique<RingWriter>(files.rings.to_job());
-    from_loader = std::make_unique<RingReader>(files.rings.from_job());
+    to_loader = std::make_unique<protocol::RingWriter>(files.rings.to_job());
+    from_loader = std::make_unique<protocol::RingReader>(files.rings.from_job());
     return true;
   }
 
   bool take_record() {
-    ServiceMessage record;
+    protocol::ServiceMessage record;
     std::string problem;
-    if (!read_service_record(scratch, record, problem) ||
-        (record.kind == ServiceRecordKind::batch && !take_batch(record.batch, problem))) {
+    if (!protocol::read_service_record(scratch, record, problem) ||
+        (record.kind == protocol::ServiceRecordKind::batch && !take_batch(record.batch, problem))) {
       service->shut(problem);
       return false;
     }
@@ -188,12 +190,12 @@ struct Proxy::Parts {
       return false;
     }
     if (to_loader->publish()) to_loader->wake();
-    if (record.kind == ServiceRecordKind::batch) pace.raise(record.batch.step + 1);
+    if (record.kind == protocol::ServiceRecordKind::batch) pace.raise(record.batch.step + 1);
     return true;
   }
 
   // Reads the bytes of a batch into a slot, and changes its record, in `scratch`, to name the slot.
-  bool take_batch(BatchRecord batch, std::string& problem) {
+  bool take_batch(protocol::BatchRecord batch, std::string& problem) {
     TcpChannel::Head head;
     if (!service->read_head(head, TcpChannel::Clock::now() + TcpChannel::kPatience)) return false;
     // A batch of at most the size that was asked for fits the slot.
@@ -202,7 +204,7 @@ struct Proxy::Parts {
                             batch.samples, batch.step);
       return false;
     }
-    const Bytes bytes = BlockLayout(spec, batch.samples).bytes;
+    const Bytes bytes = batch::BlockLayout(spec, batch.samples).bytes;
     if (head.kind != RemoteKind::payload || head.bytes != bytes) {
       problem = fmt::format("it sent a batch of {} bytes, not of {}", head.bytes, bytes);
       return false;
@@ -220,7 +222,7 @@ struct Proxy::Parts {
     return true;
   }
 
-  Descriptor slab_file;
+  protocol::Descriptor slab_file;
 };
 
 Proxy::Proxy(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
@@ -250,8 +252,8 @@ void Proxy::abandon() {
 }
 
 std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
-                                      Channel::Clock::time_point deadline, Channel& channel,
-                                      std::string& problem) {
+                                      protocol::Channel::Clock::time_point deadline,
+                                      protocol::Channel& channel, std::string& problem) {
   RemoteAddress parsed;
   if (!parse_remote(address, parsed, problem)) return nullptr;
   const char* const file = std::getenv("BATCHFLOW_TOKEN_FILE");
@@ -278,8 +280,8 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
     problem = std::strerror(errno);
     return nullptr;
   }
-  channel = Channel(Descriptor(pair[0]));
-  Channel ours{Descriptor(pair[1])};
+  channel = protocol::Channel(protocol::Descriptor(pair[0]));
+  protocol::Channel ours{protocol::Descriptor(pair[1])};
   if (!service->write_text(token_message(tokens.front()))) {
     problem = fmt::format("{}: {}", address, service->problem());
     return nullptr;
@@ -288,4 +290,4 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
       new Proxy(std::make_unique<Parts>(std::move(service), std::move(ours))));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

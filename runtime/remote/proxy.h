@@ -11,15 +11,15 @@
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/companion.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 
-class Proxy final : public Companion {
+class Proxy final : public protocol::Companion {
  public:
   // The loader uses `channel` as if a service were at its other end. Null, with the reason in
   // `problem`, where no service answers, or there is no token (BATCHFLOW_TOKEN_FILE).
   static std::unique_ptr<Proxy> connect(const std::string& address,
-                                        Channel::Clock::time_point deadline, Channel& channel,
-                                        std::string& problem);
+                                        protocol::Channel::Clock::time_point deadline,
+                                        protocol::Channel& channel, std::string& problem);
   // REQUIRES: the loader's side of the channel is closed, or no longer waited for
   ~Proxy() override;
   Proxy(const Proxy&) = delete;
@@ -33,4 +33,4 @@ class Proxy final : public Companion {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

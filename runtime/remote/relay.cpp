@@ -17,7 +17,7 @@
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 namespace {
 
 using namespace std::chrono_literals;
@@ -45,13 +45,13 @@ class LargeFrame {
   bool fits_ = true;
 };
 
-Channel second_of(const Channel& channel) {
-  return Channel(Descriptor(fcntl(channel.socket().get(), F_DUPFD_CLOEXEC, 0)));
+protocol::Channel second_of(const protocol::Channel& channel) {
+  return protocol::Channel(protocol::Descriptor(fcntl(channel.socket().get(), F_DUPFD_CLOEXEC, 0)));
 }
 
 }  // namespace
 
-Relay::Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
+Relay::Relay(std::unique_ptr<TcpChannel> job, protocol::Channel local, std::string from,
              std::atomic<std::size_t>& large_frames)
     : job_(std::move(job)),
       large_frames_(large_frames),
@@ -60,7 +60,7 @@ Relay::Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
       from_service_(std::move(local)) {}
 
 void Relay::run() {
-  const WaitsForMemory scope;  // two threads are to end together
+  const memory::WaitsForMemory scope;  // two threads are to end together
   std::thread of_service;
   try {
     if (BF_FAILPOINT("remote.relay.thread"))
@@ -75,7 +75,7 @@ void Relay::run() {
 
 void Relay::carry(void (Relay::*way)(), std::string_view over) {
   try {
-    const MayRunOutOfMemory scope;
+    const memory::MayRunOutOfMemory scope;
     if (BF_FAILPOINT("remote.relay.new")) throw std::bad_alloc();
     (this->*way)();
   } catch (const std::bad_alloc&) {
@@ -91,13 +91,13 @@ void Relay::listen_to_job() {
   std::vector<std::byte> record;
   TcpChannel::Head head;
   while (job_->read_head(head, TcpChannel::Clock::time_point::max())) {
-    if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= kFrameMost) {
+    if (head.kind == RemoteKind::text && head.bytes > 0 && head.bytes <= protocol::kFrameMost) {
       const LargeFrame frame(large_frames_, head.bytes);
       if (!frame.fits()) return job_->shut("remote jobs' messages take too much memory now");
       text.resize(head.bytes);
       if (!job_->read(std::as_writable_bytes(std::span(text))) || !take_text(text)) return;
       if (text.size() > kSmallFrame) std::string().swap(text);
-    } else if (head.kind == RemoteKind::record && head.bytes <= kRecordMost) {
+    } else if (head.kind == RemoteKind::record && head.bytes <= protocol::kRecordMost) {
       record.resize(head.bytes);
       if (!job_->read(record) || !take_record(record)) return;
     } else {
@@ -111,15 +111,16 @@ void Relay::listen_to_job() {
 // this machine, which a remote job may not name.
 bool Relay::take_text(const std::string& text) {
   std::string problem;
-  const std::string type = message_type(text, problem);
+  const std::string type = protocol::message_type(text, problem);
   if (type == "hello") {
-    std::optional<Hello> hello = decode_hello(text, problem);
+    std::optional<protocol::Hello> hello = protocol::decode_hello(text, problem);
     if (!hello) return refuse("bad_request", problem);
     hello->from = from_;
-    return to_service_.send(encode(*hello), {}, Channel::Clock::now() + TcpChannel::kPatience);
+    return to_service_.send(protocol::encode(*hello), {},
+                            protocol::Channel::Clock::now() + TcpChannel::kPatience);
   }
   if (type == "join") {
-    const auto request = decode_join(text, problem);
+    const auto request = protocol::decode_join(text, problem);
     if (!request) return refuse("bad_request", problem);
     if (request->dataset.starts_with('/') || request->dataset.starts_with('.'))
       return refuse("not_allowed",
@@ -132,22 +133,22 @@ bool Relay::take_text(const std::string& text) {
     return refuse("not_allowed",
                   fmt::format("a remote job may not send a message of type '{}'", type));
   }
-  return to_service_.send(text, {}, Channel::Clock::now() + TcpChannel::kPatience);
+  return to_service_.send(text, {}, protocol::Channel::Clock::now() + TcpChannel::kPatience);
 }
 
 bool Relay::refuse(std::string_view why, std::string message) {
-  job_->write_text(encode(Refused{std::string(why), std::move(message)}));
+  job_->write_text(protocol::encode(protocol::Refused{std::string(why), std::move(message)}));
   return false;
 }
 
 bool Relay::take_record(std::span<const std::byte> record) {
-  JobMessage message;
+  protocol::JobMessage message;
   std::string problem;
-  if (!read_job_record(record, message, problem)) {
+  if (!protocol::read_job_record(record, message, problem)) {
     job_->shut(problem);
     return false;
   }
-  if (message.record.kind == JobRecordKind::unmapped) {
+  if (message.record.kind == protocol::JobRecordKind::unmapped) {
     job_->shut("it sent a record about a slab, which a remote job does not have");
     return false;
   }
@@ -162,7 +163,7 @@ bool Relay::write_to_service(std::span<const std::byte> record) {
       const std::lock_guard lock(from_job_mutex_);
       if (!from_job_ || from_job_->broken()) break;
       if (from_job_->write(record)) {
-        if (from_job_->publish()) ring_doorbell(admitted_->doorbell);
+        if (from_job_->publish()) protocol::ring_doorbell(admitted_->doorbell);
         return true;
       }
     }
@@ -178,7 +179,7 @@ void Relay::listen_to_service() {
   const auto over = [&](std::string_view why) { job_->shut(why); };
   while (job_->is_open()) {
     if (!admitted_) {
-      auto frame = from_service_.receive(Channel::Clock::now() + kSlice);
+      auto frame = from_service_.receive(protocol::Channel::Clock::now() + kSlice);
       if (!from_service_.is_open()) return over(from_service_.problem());
       if (frame && !take_frame(std::move(*frame))) return;
       continue;
@@ -196,7 +197,7 @@ void Relay::listen_to_service() {
 }
 
 bool Relay::look_at_service() {
-  while (auto frame = from_service_.receive(Channel::kAtOnce)) {
+  while (auto frame = from_service_.receive(protocol::Channel::kAtOnce)) {
     if (!take_frame(std::move(*frame))) return false;
   }
   if (from_service_.is_open()) return true;
@@ -205,22 +206,22 @@ bool Relay::look_at_service() {
 }
 
 // Messages about slabs are for the relay, which maps them. All others are passed on to the job.
-bool Relay::take_frame(Frame frame) {
+bool Relay::take_frame(protocol::Frame frame) {
   std::string problem;
-  const std::string type = message_type(frame.text, problem);
+  const std::string type = protocol::message_type(frame.text, problem);
   if (type == "slab" || type == "slab_gone") {
-    const auto message = decode_slab(frame.text, problem);
+    const auto message = protocol::decode_slab(frame.text, problem);
     if (!message) {
       job_->shut(problem);
       return false;
     }
     if (message->bytes == 0) {
       if (slabs_.erase(message->slab) == 0) return true;
-      const JobRecord unmapped{JobRecordKind::unmapped, 0, message->slab, 0, 0};
-      return write_to_service(bytes_of(unmapped));
+      const protocol::JobRecord unmapped{protocol::JobRecordKind::unmapped, 0, message->slab, 0, 0};
+      return write_to_service(protocol::bytes_of(unmapped));
     } else if (frame.descriptors.size() == 1 && slabs_.size() < kSlabsMost) {
-      Mapping mapping =
-          Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
+      protocol::Mapping mapping =
+          protocol::Mapping::map_sealed(frame.descriptors.front(), message->bytes, false, problem);
       if (mapping) slabs_[message->slab] = std::move(mapping);
     }
     return true;
@@ -229,14 +230,15 @@ bool Relay::take_frame(Frame frame) {
   return job_->write_text(frame.text);
 }
 
-bool Relay::admit(Frame& frame) {
+bool Relay::admit(protocol::Frame& frame) {
   std::string problem;
-  auto answer = decode_join_answer(frame.text, problem);
-  Rings rings;
-  Pace pace;
+  auto answer = protocol::decode_join_answer(frame.text, problem);
+  protocol::Rings rings;
+  protocol::Pace pace;
   if (answer)
-    rings = map_rings(frame.descriptors[0], frame.descriptors[1], answer->ring_bytes, problem);
-  if (rings) pace = Pace::map_file(frame.descriptors[3], problem);
+    rings = protocol::map_rings(frame.descriptors[0], frame.descriptors[1], answer->ring_bytes,
+                                problem);
+  if (rings) pace = protocol::Pace::map_file(frame.descriptors[3], problem);
   if (!rings || !pace) {
     job_->shut(problem);
     return false;
@@ -244,24 +246,25 @@ bool Relay::admit(Frame& frame) {
   const std::lock_guard lock(from_job_mutex_);
   admitted_ = std::make_unique<Admitted>(std::move(rings), std::move(frame.descriptors[2]),
                                          std::move(pace), std::move(answer->spec));
-  from_job_ = std::make_unique<RingWriter>(admitted_->rings.from_job());
+  from_job_ = std::make_unique<protocol::RingWriter>(admitted_->rings.from_job());
   return true;
 }
 
 bool Relay::send_record(std::span<const std::byte> record) {
-  ServiceMessage message;
+  protocol::ServiceMessage message;
   std::string problem;
-  if (!read_service_record(record, message, problem)) {
+  if (!protocol::read_service_record(record, message, problem)) {
     job_->shut(problem);
     return false;
   }
-  return message.kind == ServiceRecordKind::batch ? send_batch(record, message)
-                                                  : job_->write(RemoteKind::record, record);
+  return message.kind == protocol::ServiceRecordKind::batch
+             ? send_batch(record, message)
+             : job_->write(RemoteKind::record, record);
 }
 
 // Sends a batch as the only one in its slot, which is how the job gets it.
-bool Relay::send_batch(std::span<const std::byte> record, const ServiceMessage& message) {
-  const BatchRecord& batch = message.batch;
+bool Relay::send_batch(std::span<const std::byte> record, const protocol::ServiceMessage& message) {
+  const protocol::BatchRecord& batch = message.batch;
   while (batch.step >= admitted_->pace.steps()) {
     if (!job_->is_open() || admitted_->rings.revoked().load() != 0) return false;
     if (!look_at_service()) return false;
@@ -273,17 +276,17 @@ bool Relay::send_batch(std::span<const std::byte> record, const ServiceMessage& 
     slab = slabs_.find(batch.slab);
   }
   const Bytes has = slab == slabs_.end() ? 0 : slab->second.memory().size();
-  const BlockLayout from(admitted_->spec, batch.slot_samples);
+  const batch::BlockLayout from(admitted_->spec, batch.slot_samples);
   if (batch.offset > has || from.bytes > has - batch.offset) {
     job_->shut(fmt::format("a batch is not within slab {}", batch.slab));
     return false;
   }
-  const BlockLayout to(admitted_->spec, batch.samples);
+  const batch::BlockLayout to(admitted_->spec, batch.samples);
   // From where it lies: a copy for each rank would be memory that the service does not count.
-  const BatchParts payload(from, slab->second.memory().data() + batch.offset, batch.from,
-                           batch.from + batch.samples, to);
+  const batch::BatchParts payload(from, slab->second.memory().data() + batch.offset, batch.from,
+                                  batch.from + batch.samples, to);
   return job_->write(RemoteKind::record, record) &&
          job_->write_parts(RemoteKind::payload, payload.parts());
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -19,13 +19,13 @@
 #include "runtime/protocol/ring_files.h"
 #include "runtime/remote/tcp_channel.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 
 class Relay {
  public:
   // `local` is a connection to the service, `from` the machine of the job. `large_frames`, the
   // bytes of large messages of all relays, outlives it.
-  Relay(std::unique_ptr<TcpChannel> job, Channel local, std::string from,
+  Relay(std::unique_ptr<TcpChannel> job, protocol::Channel local, std::string from,
         std::atomic<std::size_t>& large_frames);
 
   // Returns when either side ends, or another thread calls stop().
@@ -34,12 +34,13 @@ class Relay {
 
  private:
   struct Admitted {
-    Rings rings;
-    Descriptor doorbell;
-    Pace pace;
-    BatchSpec spec;
-    RingReader to_job;
-    Admitted(Rings mapped, Descriptor bell, Pace steps, BatchSpec fields)
+    protocol::Rings rings;
+    protocol::Descriptor doorbell;
+    protocol::Pace pace;
+    batch::BatchSpec spec;
+    protocol::RingReader to_job;
+    Admitted(protocol::Rings mapped, protocol::Descriptor bell, protocol::Pace steps,
+             batch::BatchSpec fields)
         : rings(std::move(mapped)),
           doorbell(std::move(bell)),
           pace(std::move(steps)),
@@ -55,22 +56,22 @@ class Relay {
   bool take_record(std::span<const std::byte> record);
   bool write_to_service(std::span<const std::byte> record);
   void listen_to_service();
-  bool take_frame(Frame frame);
-  bool admit(Frame& frame);
+  bool take_frame(protocol::Frame frame);
+  bool admit(protocol::Frame& frame);
   bool look_at_service();
   bool send_record(std::span<const std::byte> record);
-  bool send_batch(std::span<const std::byte> record, const ServiceMessage& message);
+  bool send_batch(std::span<const std::byte> record, const protocol::ServiceMessage& message);
 
   std::unique_ptr<TcpChannel> job_;
   std::atomic<std::size_t>& large_frames_;
   const std::string from_;
   // Both are of one socket.
-  Channel to_service_;    // for the thread that listens to the job
-  Channel from_service_;  // for the thread that listens to the service
+  protocol::Channel to_service_;    // for the thread that listens to the job
+  protocol::Channel from_service_;  // for the thread that listens to the service
   std::unique_ptr<Admitted> admitted_;
   std::mutex from_job_mutex_;
-  std::unique_ptr<RingWriter> from_job_;  // with from_job_mutex_ held; null: not admitted
-  std::map<std::uint64_t, Mapping> slabs_;
+  std::unique_ptr<protocol::RingWriter> from_job_;  // with from_job_mutex_ held; null: not admitted
+  std::map<std::uint64_t, protocol::Mapping> slabs_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-namespace batchflow {
+namespace batchflow::remote {
 
 struct RemoteOptions {
   std::string address = "127.0.0.1";
@@ -16,4 +16,4 @@ struct RemoteOptions {
   friend bool operator==(const RemoteOptions&, const RemoteOptions&) = default;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -15,11 +15,11 @@
 #include <cstring>
 #include <utility>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 namespace {
 
 std::string tls_problem() {
@@ -149,7 +149,8 @@ TlsContext TlsContext::of_client(const std::string& authorities, std::string& pr
 
 // ---------------------------------------------------------------------------------- channel ----
 
-TcpChannel::TcpChannel(Descriptor socket) : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
+TcpChannel::TcpChannel(protocol::Descriptor socket)
+    : socket_(std::move(socket)), tls_(nullptr, SSL_free) {
   const int on = 1;
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -175,7 +176,8 @@ std::unique_ptr<TcpChannel> TcpChannel::connect(const RemoteAddress& address, co
   problem = error != 0 ? gai_strerror(error) : "";
   bool has_answered = false;
   for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
-    Descriptor socket(::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    protocol::Descriptor socket(
+        ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int failed = 0;
     if (!socket || (::connect(socket.get(), one->ai_addr, one->ai_addrlen) != 0 &&
                     (failed = errno) == EINPROGRESS)) {
@@ -382,4 +384,4 @@ bool TcpChannel::read(std::span<std::byte> bytes) {
   return transfer(false, bytes.data(), bytes.size(), Clock::now() + kPatience);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

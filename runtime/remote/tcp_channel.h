@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/protocol/descriptor.h"
 
 struct ssl_st;
 struct ssl_ctx_st;
 
-namespace batchflow {
+namespace batchflow::remote {
 
 // tcp://host:port or tls://host:port; IPv6 in brackets.
 struct RemoteAddress {
@@ -54,7 +54,7 @@ class TcpChannel {
   using Clock = std::chrono::steady_clock;
 
   // REQUIRES: `socket` is connected
-  explicit TcpChannel(Descriptor socket);
+  explicit TcpChannel(protocol::Descriptor socket);
   ~TcpChannel();
   TcpChannel(const TcpChannel&) = delete;
   TcpChannel& operator=(const TcpChannel&) = delete;
@@ -113,7 +113,7 @@ class TcpChannel {
   bool wait(short events, Clock::time_point deadline);
   bool take_head(std::span<const std::byte> bytes, Head& head);
 
-  Descriptor socket_;
+  protocol::Descriptor socket_;
   Clock::time_point end_ = kNever;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;
   std::mutex tls_mutex_;
@@ -123,4 +123,4 @@ class TcpChannel {
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::remote {
 namespace {
 
 constexpr std::size_t kTokenLeast = 32;
@@ -45,4 +45,4 @@ std::string read_tokens(const std::string& file, std::vector<std::string>& token
                         : "";
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

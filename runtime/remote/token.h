@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::remote {
 
 // Reads a file with a token on each line. Answers what is wrong: there is none, one is too short,
 // or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
 std::string token_message(std::string_view token);
 
-}  // namespace batchflow
+}  // namespace batchflow::remote

@@ -17,7 +17,7 @@
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/ring_files.h"
 
-namespace batchflow {
+namespace batchflow::service {
 namespace {
 
 namespace asio = boost::asio;
@@ -26,7 +26,7 @@ constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
 constexpr int kReadsAtOnce = 64;
 
 // Fails where this process has as many descriptors as it may.
-int duplicate(const Descriptor& descriptor) {
+int duplicate(const protocol::Descriptor& descriptor) {
   if (BF_FAILPOINT("service.connection.duplicate")) return errno = EMFILE, -1;
   return fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3);
 }
@@ -37,14 +37,14 @@ struct Connection::Wires {
   struct Out {
     std::string bytes;  // length and frame
     std::size_t sent = 0;
-    std::vector<Descriptor> descriptors;
+    std::vector<protocol::Descriptor> descriptors;
   };
   asio::io_context& loop;
   asio::local::stream_protocol::socket socket;
   asio::posix::stream_descriptor bell;
-  Descriptor bell_descriptor;
-  FrameCutter cutter;
-  std::vector<Descriptor> in_descriptors;  // of the frame being cut
+  protocol::Descriptor bell_descriptor;
+  protocol::FrameCutter cutter;
+  std::vector<protocol::Descriptor> in_descriptors;  // of the frame being cut
   std::deque<Out> out;
   std::size_t unsent = 0;
   bool writing = false;
@@ -59,7 +59,8 @@ struct Connection::Wires {
       : loop(context), socket(context), bell(context), rest(context) {}
 };
 
-Connection::Connection(asio::io_context& loop, Descriptor descriptor, ConnectionHost& host)
+Connection::Connection(asio::io_context& loop, protocol::Descriptor descriptor,
+                       ConnectionHost& host)
     : host_(host), wires_(std::make_unique<Wires>(loop)) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -94,7 +95,7 @@ void Connection::read() {
        --most) {
     const std::span<std::byte> room = wires_->cutter.room();
     iovec part{room.data(), BF_FAILPOINT_SHORT("service.connection.read.short", room.size())};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * protocol::kDescriptorsMost)];
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -110,13 +111,15 @@ void Connection::read() {
     if (wires_->cutter.broken()) return close();
     const std::optional<std::string> frame = wires_->cutter.take();
     if (!charge(wires_->cutter.bytes_held())) {
-      send(encode(Refused{"quota", "this user's unfinished messages take too much memory"}), {});
+      send(protocol::encode(
+               protocol::Refused{"quota", "this user's unfinished messages take too much memory"}),
+           {});
       return end();
     }
     if (!frame) continue;
     std::string problem;
     if (!host_.on_frame(*this, *frame, std::exchange(wires_->in_descriptors, {}), problem)) {
-      send(encode(Refused{"bad_request", problem}), {});
+      send(protocol::encode(protocol::Refused{"bad_request", problem}), {});
       end();
     }
   }
@@ -151,13 +154,14 @@ bool Connection::take_descriptors(const msghdr& message) {
       wires_->in_descriptors.emplace_back(number);
     }
   }
-  return (message.msg_flags & MSG_CTRUNC) == 0 && wires_->in_descriptors.size() <= kDescriptorsMost;
+  return (message.msg_flags & MSG_CTRUNC) == 0 &&
+         wires_->in_descriptors.size() <= protocol::kDescriptorsMost;
 }
 
 void Connection::send(std::string frame, std::vector<int> descriptors) {
   if (wires_->doomed) return;
   Wires::Out out;
-  const auto length = frame_length(frame.size());
+  const auto length = protocol::frame_length(frame.size());
   out.bytes.assign(reinterpret_cast<const char*>(length.data()), length.size());
   out.bytes += frame;
   for (const int number : descriptors) {
@@ -180,7 +184,7 @@ void Connection::write() {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kDescriptorsMost)] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * protocol::kDescriptorsMost)] = {};
     if (out.sent == 0 && !out.descriptors.empty()) {
       message.msg_control = control;
       message.msg_controllen = CMSG_SPACE(sizeof(int) * out.descriptors.size());
@@ -253,8 +257,8 @@ bool Connection::watching() const {
   return wires_->bell.is_open();
 }
 
-void Connection::watch(const Descriptor& doorbell) {
-  wires_->bell_descriptor = Descriptor(duplicate(doorbell));
+void Connection::watch(const protocol::Descriptor& doorbell) {
+  wires_->bell_descriptor = protocol::Descriptor(duplicate(doorbell));
   boost::system::error_code failed;
   if (wires_->bell_descriptor) wires_->bell.assign(duplicate(doorbell), failed);
   if (!wires_->bell.is_open()) return close_soon();  // nobody would hear the rank
@@ -272,9 +276,9 @@ void Connection::wait_for_doorbell() {
   wires_->bell.async_wait(asio::posix::stream_descriptor::wait_read,
                           [self = shared_from_this()](const boost::system::error_code& error) {
                             if (error || self->wires_->closed) return;
-                            silence_doorbell(self->wires_->bell_descriptor);
+                            protocol::silence_doorbell(self->wires_->bell_descriptor);
                             self->host_.on_doorbell(*self);
                           });
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

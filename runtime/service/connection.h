@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/protocol/descriptor.h"
-#include "runtime/service/jobs.h"
+#include "runtime/service/jobs/jobs.h"
 
 namespace boost::asio {
 class io_context;
@@ -19,7 +19,7 @@ class io_context;
 
 struct msghdr;
 
-namespace batchflow {
+namespace batchflow::service {
 
 class Connection;
 
@@ -28,7 +28,7 @@ class ConnectionHost {
  public:
   // False: the peer has sent nonsense, and is told so in `problem`.
   virtual bool on_frame(Connection& session, std::string_view frame,
-                        std::vector<Descriptor> descriptors, std::string& problem) = 0;
+                        std::vector<protocol::Descriptor> descriptors, std::string& problem) = 0;
   virtual void on_doorbell(Connection& session) = 0;
   virtual void on_end(Connection& session) = 0;
   // Frames that are not whole take `change` more bytes, or fewer. False: that is too much.
@@ -41,12 +41,12 @@ class ConnectionHost {
 class Connection final : public Peer, public std::enable_shared_from_this<Connection> {
  public:
   // Takes over the connected socket.
-  Connection(boost::asio::io_context& loop, Descriptor socket, ConnectionHost& host);
+  Connection(boost::asio::io_context& loop, protocol::Descriptor socket, ConnectionHost& host);
   ~Connection();
 
   void start();
   // Calls the host when the rank rings.
-  void watch(const Descriptor& doorbell);
+  void watch(const protocol::Descriptor& doorbell);
   bool watching() const;
   // Asks the host once more soon, without being rung for.
   void ring_again();
@@ -79,4 +79,4 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   std::string from_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::service

@@ -11,17 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "core/event.h"
-#include "core/position.h"
+#include "core/engine/event.h"
+#include "core/order/position.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 class Inbox {
  public:
-  void add(Event event) { events_.push_back(event); }
+  void add(engine::Event event) { events_.push_back(event); }
   // Until the engine has been told, it may still send commands for the job.
   void add_left(JobId job, DatasetId dataset, PipelineId pipeline) {
-    events_.push_back(JobLeft{job});
+    events_.push_back(engine::JobLeft{job});
     left_.push_back({dataset, pipeline});
   }
   bool is_left(DatasetId dataset) const {
@@ -37,11 +37,13 @@ class Inbox {
   std::span<const T> keep(std::vector<T> list) {
     return std::get<std::deque<std::vector<T>>>(lists_).emplace_back(std::move(list));
   }
-  const Position* keep(Position position) { return &positions_.emplace_back(std::move(position)); }
+  const order::Position* keep(order::Position position) {
+    return &positions_.emplace_back(std::move(position));
+  }
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }
 
   bool empty() const { return events_.empty(); }
-  std::span<const Event> events() const { return events_; }
+  std::span<const engine::Event> events() const { return events_; }
   void clear() {
     events_.clear();
     left_.clear();
@@ -58,13 +60,13 @@ class Inbox {
   }
 
  private:
-  std::vector<Event> events_;
+  std::vector<engine::Event> events_;
   std::vector<std::pair<DatasetId, PipelineId>> left_;  // of the jobs that have left
   std::tuple<std::deque<std::vector<SampleId>>, std::deque<std::vector<NodeId>>,
-             std::deque<std::vector<Score>>>
+             std::deque<std::vector<engine::Score>>>
       lists_;
-  std::deque<Position> positions_;
+  std::deque<order::Position> positions_;
   std::deque<std::string> texts_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::service

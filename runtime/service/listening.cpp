@@ -12,17 +12,17 @@
 #include <string>
 #include <system_error>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/regular_file.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 namespace {
 
 // Who listened may have been killed, and a child that he was just starting still hold his socket.
-bool is_alive(const Descriptor& connected) {
+bool is_alive(const protocol::Descriptor& connected) {
   ucred listener{};
   socklen_t size = sizeof listener;
   return getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0 ||
@@ -31,9 +31,9 @@ bool is_alive(const Descriptor& connected) {
 
 }  // namespace
 
-Descriptor listen_at(const std::filesystem::path& path) {
+protocol::Descriptor listen_at(const std::filesystem::path& path) {
   const std::string name = path.string();
-  const auto fail = [&](const std::string& why) -> Descriptor {
+  const auto fail = [&](const std::string& why) -> protocol::Descriptor {
     throw ConfigError(fmt::format("{}: {}; choose another place (--socket)", name, why));
   };
   sockaddr_un address{};
@@ -44,12 +44,12 @@ Descriptor listen_at(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) return fail(fmt::format("its folder cannot be made: {}", error.message()));
-  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  protocol::Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!made) return fail(std::generic_category().message(errno));
   if (connect(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
       is_alive(made))
     return fail("another service listens there already; end it first");
-  made = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  made = protocol::Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   struct stat status {};
   if (lstat(name.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) return fail("it is there, and is no socket");
@@ -75,10 +75,10 @@ void SocketFile::remove(const std::filesystem::path& path) const {
 }
 
 // A lock of the process, which its children do not have.
-Descriptor lock_state(const std::filesystem::path& folder) {
+protocol::Descriptor lock_state(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "lock";
   std::string problem;
-  Descriptor file = open_regular(path.string(), O_RDWR | O_CREAT, problem);
+  protocol::Descriptor file = protocol::open_regular(path.string(), O_RDWR | O_CREAT, problem);
   if (!file)
     throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
                                   path.string(), problem));
@@ -93,12 +93,13 @@ Descriptor lock_state(const std::filesystem::path& folder) {
   return file;
 }
 
-Descriptor accept_at(const Descriptor& listening) {
+protocol::Descriptor accept_at(const protocol::Descriptor& listening) {
   if (BF_FAILPOINT("service.accept")) {
     errno = EMFILE;
     return {};
   }
-  return Descriptor(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  return protocol::Descriptor(
+      accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

@@ -6,11 +6,11 @@
 
 #include "runtime/protocol/descriptor.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 // Bound and listening. A file that nobody listens to any more is a leftover, and replaced. Throws
 // ConfigError.
-Descriptor listen_at(const std::filesystem::path& path);
+protocol::Descriptor listen_at(const std::filesystem::path& path);
 
 // Which file a socket has, so that it alone is removed: another service may listen there since.
 struct SocketFile {
@@ -22,9 +22,9 @@ struct SocketFile {
 
 // The folder is this process's until it ends, or the descriptor does. Throws ConfigError where it
 // is another one's.
-Descriptor lock_state(const std::filesystem::path& folder);
+protocol::Descriptor lock_state(const std::filesystem::path& folder);
 
 // The next connection; none, with why in errno, when nobody waits or this process can have no more.
-Descriptor accept_at(const Descriptor& listening);
+protocol::Descriptor accept_at(const protocol::Descriptor& listening);
 
-}  // namespace batchflow
+}  // namespace batchflow::service

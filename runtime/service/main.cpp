@@ -14,19 +14,21 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/number_between.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/usage.h"
-#include "configs/reader/yaml.h"
-#include "core/config_value.h"
+#include "core/base/config_value.h"
+#include "programs/input/number_between.h"
+#include "programs/input/yaml.h"
+#include "programs/output/terminal.h"
+#include "programs/output/usage.h"
+#include "programs/version/version.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/rotating_file.h"
+#include "runtime/service/log/rotating_file.h"
 #include "runtime/service/service.h"
 
 namespace {
 
 using namespace batchflow;
+using namespace batchflow::service;
 
 constexpr const char* kExamples =
     "Examples:\n"
@@ -36,8 +38,9 @@ constexpr const char* kExamples =
 
 NodeConfig read_file(const std::string& file) {
   NodeConfig config;
-  const ConfigNode root = read_yaml_file(file);
-  read_config(root, [&](ConfigSection& section) { config = read_node_config(section); });
+  const config::ConfigNode root = input::read_yaml_file(file);
+  config::read_config(root,
+                      [&](config::ConfigSection& section) { config = read_node_config(section); });
   return config;
 }
 
@@ -52,7 +55,7 @@ int check(const std::string& file, bool with_more) {
                                : fmt::format("{} data sets", config.datasets.size());
   const std::string said = fmt::format("{}: a service would take it; it serves {}{}", file, sets,
                                        config.open_datasets ? " and what jobs bring" : "");
-  std::printf("%s\n", printable(said).c_str());
+  std::printf("%s\n", output::printable(said).c_str());
   return 0;
 }
 
@@ -95,7 +98,7 @@ int serve(int argc, char** argv) {
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without anybody connected, after which it ends; 0: never (default)")
-      ->check(number_between(0, 1e8));
+      ->check(input::number_between(0, 1e8));
   app.add_option("--log", log, "Its lines: text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
@@ -109,8 +112,8 @@ int serve(int argc, char** argv) {
   app.add_option("--check", checked_file,
                  "A file of `kind: node`: says whether a service would take it, and ends")
       ->check(CLI::ExistingFile);
-  app.set_version_flag("--version", BATCHFLOW_VERSION);
-  if (const auto status = command_line_ends(app, argc, argv)) return *status;
+  app.set_version_flag("--version", version::version_text("batchflowd"));
+  if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
   const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
   if (!checked_file.empty()) return check(checked_file, said.size() > 1);
   // Each slab that jobs map is a descriptor.
@@ -122,7 +125,7 @@ int serve(int argc, char** argv) {
   // A file that may not grow any more is an error of its write, not the end of the service.
   std::signal(SIGXFSZ, SIG_IGN);
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
-    configure_failpoints(failing);
+    failpoint::configure_failpoints(failing);
   // As the file is written by now, and the command line beside it.
   const auto read = [&] {
     NodeConfig config = default_node_config();
@@ -149,7 +152,7 @@ int serve(int argc, char** argv) {
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
     if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
-    if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
+    if (!log.empty()) config.log = log == "json" ? service::LogForm::json : service::LogForm::text;
     if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
     config.storage.direct = config.storage.direct && direct;
     config.open_datasets = config.open_datasets || open_datasets;
@@ -176,12 +179,12 @@ int serve(int argc, char** argv) {
     return read();
   };
   NodeConfig config = read();
-  std::optional<RotatingFile> file;
+  std::optional<service::RotatingFile> file;
   if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
-  Service service(std::move(config), read_again);
+  service::Service service(std::move(config), read_again);
   const int ended_by = service.run([&file](const std::string& line) {
     // Jobs' and files' names stand in it, which are anybody's.
-    if (!file || !file->append(printable(line))) say(line);
+    if (!file || !file->append(output::printable(line))) output::say(line);
   });
   return ended_by == SIGINT ? 130 : 0;
 }
@@ -190,10 +193,10 @@ int serve_and_report(int argc, char** argv) {
   try {
     return serve(argc, argv);
   } catch (const ConfigError& error) {
-    say("batchflowd: " + std::string(error.what()));
+    output::say("batchflowd: " + std::string(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    say("batchflowd: " + std::string(error.what()));
+    output::say("batchflowd: " + std::string(error.what()));
     return 1;
   }
 }
@@ -201,8 +204,8 @@ int serve_and_report(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  prepare_for_no_memory();
+  memory::prepare_for_no_memory();
   const int code = serve_and_report(argc, argv);
-  report_failpoints();
+  failpoint::report_failpoints();
   return code;
 }

@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/service/control/notify.h"
 #include "runtime/service/listening.h"
-#include "runtime/service/notify.h"
 #include "runtime/service/service_parts.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 // ------------------------------------------------------------------------------ start and end ----
 
@@ -46,8 +46,8 @@ void Service::Parts::start() {
     throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
                                   config.state.string(), error.message()));
   state_lock = lock_state(config.state);
-  engine =
-      std::make_unique<Engine>(config.engine_told(), policies, datasets.catalogues(), explaining());
+  engine = std::make_unique<engine::Engine>(config.engine_told(), policies, datasets.catalogues(),
+                                            explaining());
   promises =
       std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max,
                                     [this](JobId job) { return jobs.name_of(job); });
@@ -66,8 +66,8 @@ void Service::Parts::start() {
   options.say = [this](const LogLine& line) { log.say(line); };
   // From any thread: what is not told would be waited for for ever.
   const auto post = [this](const std::function<void()>& what) {
-    const WaitsForMemory scope;
-    until_there_is_memory([&] {
+    const memory::WaitsForMemory scope;
+    memory::until_there_is_memory([&] {
       asio::post(loop, [this, what] {
         what();
         schedule();
@@ -105,10 +105,10 @@ void Service::Parts::start() {
                         users, datasets, *joining, *warming, [this] { return snapshot(); },
                         [this] { drain(); }, [this](Reloaded told) { reload(std::move(told)); },
                         [this](const LogLine& line) { log.say(line); }});
-  inbox.add(NodeJoined{NodeId(0), config.workers});
-  inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
+  inbox.add(engine::NodeJoined{NodeId(0), config.workers});
+  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
-    inbox.add(CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
+    inbox.add(engine::CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
   for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
   acceptor.assign(dup(listening.get()));
   if (config.http_port >= 0)
@@ -124,7 +124,8 @@ void Service::Parts::start() {
 
 #ifdef BATCHFLOW_REMOTE
 void Service::Parts::listen_remotely() {
-  if (config.tcp.port >= 0) remote = std::make_unique<RemoteListener>(config.tcp, config.socket);
+  if (config.tcp.port >= 0)
+    remote = std::make_unique<remote::RemoteListener>(config.tcp, config.socket);
 }
 
 #else
@@ -204,16 +205,16 @@ void Service::Parts::give_back(Bytes bytes_each) {
 }
 
 void Service::Parts::tell_memory() {
-  inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
+  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   backend->set_memory(config.cache_bytes());
 }
 
-Explain Service::Parts::explaining() {
+engine::Explain Service::Parts::explaining() {
   if (!config.explain) return {};
-  return [this](const Decision& one) { decisions.add(now(), one); };
+  return [this](const engine::Decision& one) { decisions.add(now(), one); };
 }
 
-Service::Service(NodeConfig config, Reread reread, const PolicyList& policies) {
+Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& policies) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies);
   try {
     parts_->start();
@@ -273,4 +274,4 @@ void Service::stop() {
   parts_->loop.stop();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "policies/registry.h"
-#include "runtime/service/node_config.h"
+#include "runtime/service/control/node_config.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 class Service {
  public:
@@ -19,7 +19,7 @@ class Service {
 
   // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
   explicit Service(NodeConfig config, Reread reread = {},
-                   const PolicyList& policies = policy_list());
+                   const engine::PolicyList& policies = policies::policy_list());
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.
@@ -36,4 +36,4 @@ class Service {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::service

@@ -9,7 +9,7 @@
 #include "runtime/service/listening.h"
 #include "runtime/service/service_parts.h"
 
-namespace batchflow {
+namespace batchflow::service {
 namespace {
 
 // A loader looks for its service as long as its user has said, at most some minutes.
@@ -35,7 +35,7 @@ void Service::Parts::step() {
     stepping.swap(inbox);
     const Instant at = now();
     recorder.told(at, stepping.events());
-    const std::span<const Command> orders = engine->step(at, stepping.events());
+    const std::span<const engine::Command> orders = engine->step(at, stepping.events());
     recorder.ordered(orders);
     promises->write(engine->promises());
     backend->carry_out(orders);
@@ -47,7 +47,7 @@ void Service::Parts::step() {
   jobs.wake();
   for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
     if (session->watching()) continue;
-    if (const Descriptor* doorbell = jobs.doorbell(*session)) {
+    if (const protocol::Descriptor* doorbell = jobs.doorbell(*session)) {
       session->watch(*doorbell);
     } else if (sessions.count(session.get()) != 0) {
       unwatched.insert(session);
@@ -69,26 +69,28 @@ void Service::Parts::step() {
 // -------------------------------------------------------------------------------- connections ----
 
 void Service::Parts::accept() {
-  acceptor.async_wait(asio::posix::stream_descriptor::wait_read, [this](const boost::system::
-                                                                            error_code& error) {
-    if (error) return;
-    // Those who come as fast as they are let in have their next turn after others.
-    for (int most = kAcceptAtOnce; most > 0; --most) {
-      Descriptor socket = accept_at(listening);
-      if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-        return accept_later();
-      if (!socket) break;
-      auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
-      if (!users.connects(session->user())) {
-        // It is told so, and not listened to.
-        session->send(encode(Refused{"quota", "this user has as many connections as he may"}), {});
-        continue;
-      }
-      sessions[session.get()] = session;
-      session->start();
-    }
-    accept();
-  });
+  acceptor.async_wait(
+      asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+        if (error) return;
+        // Those who come as fast as they are let in have their next turn after others.
+        for (int most = kAcceptAtOnce; most > 0; --most) {
+          protocol::Descriptor socket = accept_at(listening);
+          if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+            return accept_later();
+          if (!socket) break;
+          auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
+          if (!users.connects(session->user())) {
+            // It is told so, and not listened to.
+            session->send(protocol::encode(protocol::Refused{
+                              "quota", "this user has as many connections as he may"}),
+                          {});
+            continue;
+          }
+          sessions[session.get()] = session;
+          session->start();
+        }
+        accept();
+      });
 }
 
 void Service::Parts::accept_later() {
@@ -111,7 +113,7 @@ void Service::Parts::check() {
     if (!draining) joining->let_go();
     schedule();
     log.tick();
-    refill_memory_reserve();
+    memory::refill_memory_reserve();
     end_if_idle();
     check();
   });
@@ -138,9 +140,9 @@ bool Service::Parts::on_unfinished(Connection& session, std::int64_t change) {
 
 void Service::Parts::on_doorbell(Connection& session) {
   if (!jobs.read_ring(session)) {
-    session.send(encode(Refused{"protocol",
-                                "its ring holds what no client of this version "
-                                "writes; the job is ended"}),
+    session.send(protocol::encode(protocol::Refused{"protocol",
+                                                    "its ring holds what no client of this version "
+                                                    "writes; the job is ended"}),
                  {});
     session.end();
     return;
@@ -154,32 +156,34 @@ void Service::Parts::on_doorbell(Connection& session) {
 }
 
 bool Service::Parts::on_frame(Connection& session, std::string_view frame,
-                              std::vector<Descriptor> descriptors, std::string& problem) {
-  const std::string type = message_type(frame, problem);
+                              std::vector<protocol::Descriptor> descriptors, std::string& problem) {
+  const std::string type = protocol::message_type(frame, problem);
   if (type.empty()) return false;
   session.rest(users.message(session.user(), now()));
   if (type == "hello") {
-    std::optional<Hello> hello = decode_hello(frame, problem);
+    std::optional<protocol::Hello> hello = protocol::decode_hello(frame, problem);
     if (!hello) return false;
-    if (hello->protocol != kProtocolVersion) {
+    if (hello->protocol != protocol::kProtocolVersion) {
       session.send(
-          encode(Refused{
-              "protocol",
-              fmt::format("the service {} speaks version {} of the protocol, and the "
-                          "client {} speaks version {}; install the same version of "
-                          "both",
-                          BATCHFLOW_VERSION, kProtocolVersion, hello->version, hello->protocol)}),
+          protocol::encode(protocol::Refused{
+              "protocol", fmt::format("the service {} speaks version {} of the protocol, and the "
+                                      "client {} speaks version {}; install the same version of "
+                                      "both",
+                                      BATCHFLOW_VERSION, protocol::kProtocolVersion, hello->version,
+                                      hello->protocol)}),
           {});
       session.end();
       return true;
     }
     // The relays of remote jobs are threads of this process; nobody else is taken at his word.
     if (session.process() == getpid()) session.set_from(std::move(hello->from));
-    session.send(encode(Welcome{kProtocolVersion, BATCHFLOW_VERSION, instance}), {});
+    session.send(protocol::encode(
+                     protocol::Welcome{protocol::kProtocolVersion, BATCHFLOW_VERSION, instance}),
+                 {});
     return true;
   }
   if (type == "join") {
-    std::optional<JoinRequest> request = decode_join(frame, problem);
+    std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
     joining->join(session, std::move(*request), std::move(descriptors));
     unwatched.insert(session.shared_from_this());
@@ -193,20 +197,20 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
     return true;
   }
   if (type == "sample_name" || type == "class_name") {
-    std::optional<NameMessage> question = decode_name(frame, problem);
+    std::optional<protocol::NameMessage> question = protocol::decode_name(frame, problem);
     if (!question) return false;
     question->name = jobs.name(session, question->of_class, question->key);
-    session.send(encode(*question), {});
+    session.send(protocol::encode(*question), {});
     return true;
   }
   if (type == "samples_sum") {
-    std::optional<SamplesSum> sum = decode_samples_sum(frame, problem);
+    std::optional<protocol::SamplesSum> sum = protocol::decode_samples_sum(frame, problem);
     if (!sum) return false;
-    session.send(encode(jobs.sum(session, *sum)), {});
+    session.send(protocol::encode(jobs.sum(session, *sum)), {});
     return true;
   }
   if (type == "waiting") {
-    session.send(encode(WaitingMessage{jobs.waits_for_ranks(session)}), {});
+    session.send(protocol::encode(protocol::WaitingMessage{jobs.waits_for_ranks(session)}), {});
     return true;
   }
   if (type == "command") {
@@ -220,4 +224,4 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
   return false;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

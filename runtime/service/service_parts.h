@@ -21,34 +21,34 @@
 
 #include <unistd.h>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "fmt/format.h"
-#include "runtime/service/backend.h"
-#include "runtime/service/commands.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/backend/warming.h"
 #include "runtime/service/connection.h"
-#include "runtime/service/decision_log.h"
-#include "runtime/service/http.h"
-#include "runtime/service/jobs.h"
-#include "runtime/service/joining.h"
+#include "runtime/service/control/commands.h"
+#include "runtime/service/control/reload.h"
+#include "runtime/service/datasets/joining.h"
+#include "runtime/service/http/http.h"
+#include "runtime/service/http/snapshot.h"
+#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/jobs/returning.h"
 #include "runtime/service/listening.h"
-#include "runtime/service/promise_file.h"
-#include "runtime/service/recorder.h"
-#include "runtime/service/reload.h"
-#include "runtime/service/returning.h"
+#include "runtime/service/log/decision_log.h"
+#include "runtime/service/log/promise_file.h"
+#include "runtime/service/log/recorder.h"
+#include "runtime/service/log/service_log.h"
 #include "runtime/service/service.h"
-#include "runtime/service/service_log.h"
-#include "runtime/service/snapshot.h"
-#include "runtime/service/warming.h"
 #ifdef BATCHFLOW_REMOTE
 #include "runtime/remote/listener.h"
 #endif
 
-namespace batchflow {
+namespace batchflow::service {
 
 namespace asio = boost::asio;
 
 struct Service::Parts final : ConnectionHost {
-  Parts(NodeConfig as_written, Reread again, const PolicyList& list)
+  Parts(NodeConfig as_written, Reread again, const engine::PolicyList& list)
       : written(std::move(as_written)),
         config(settled(written)),
         log(config.log),
@@ -83,7 +83,7 @@ struct Service::Parts final : ConnectionHost {
   NodeConfig config;
   ServiceLog log;
   Reread reread;
-  const PolicyList& policies;
+  const engine::PolicyList& policies;
   asio::io_context loop{1};
   Datasets datasets;
   Inbox inbox;
@@ -92,7 +92,7 @@ struct Service::Parts final : ConnectionHost {
   Users users;
   MemoryBudget memory;  // jobs hold parts of it, and outlive the backend
   Jobs jobs;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<engine::Engine> engine;
   DecisionLog decisions;
   Recorder recorder;
   std::unique_ptr<PromiseFile> promises;
@@ -101,9 +101,9 @@ struct Service::Parts final : ConnectionHost {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
   std::unique_ptr<Commands> commands;
-  Descriptor listening;
+  protocol::Descriptor listening;
   SocketFile socket_file;
-  Descriptor state_lock;
+  protocol::Descriptor state_lock;
   asio::posix::stream_descriptor acceptor;
   asio::steady_timer step_timer;
   asio::steady_timer check_timer;
@@ -121,7 +121,7 @@ struct Service::Parts final : ConnectionHost {
   std::vector<Reloaded> told_of_reload, told_of_next;
   const std::uint32_t workers_at_start = config.workers;  // as the engine was told
 #ifdef BATCHFLOW_REMOTE
-  std::unique_ptr<RemoteListener> remote;
+  std::unique_ptr<remote::RemoteListener> remote;
 #endif
   Instant idle_since{};
   Instant armed = kNever;  // what the timer waits for
@@ -147,7 +147,7 @@ struct Service::Parts final : ConnectionHost {
   void set_apart(Bytes bytes_each);
   void give_back(Bytes bytes_each);
   void tell_memory();
-  Explain explaining();
+  engine::Explain explaining();
   // Reads the configuration anew, opens what it adds, and only then changes to it: as a whole, or
   // not at all. Told is what has changed, or why nothing has; those who ask meanwhile are told of
   // the next reading.
@@ -169,10 +169,10 @@ struct Service::Parts final : ConnectionHost {
   void on_end(Connection& session) override;
   bool on_unfinished(Connection& session, std::int64_t change) override;
   void on_doorbell(Connection& session) override;
-  bool on_frame(Connection& session, std::string_view frame, std::vector<Descriptor> descriptors,
-                std::string& problem) override;
+  bool on_frame(Connection& session, std::string_view frame,
+                std::vector<protocol::Descriptor> descriptors, std::string& problem) override;
 
   Snapshot snapshot() const;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::service

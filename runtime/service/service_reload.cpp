@@ -1,12 +1,12 @@
 // A changed configuration, while the service runs.
 #include <utility>
 
-#include "runtime/service/dataset_splits.h"
-#include "runtime/service/notify.h"
-#include "runtime/service/reload.h"
+#include "runtime/service/control/notify.h"
+#include "runtime/service/control/reload.h"
+#include "runtime/service/datasets/dataset_splits.h"
 #include "runtime/service/service_parts.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 namespace {
 
@@ -97,12 +97,13 @@ std::string Service::Parts::apply(const NodeConfig& wanted,
   const ReloadPlan plan = planned(next);
   // From here on nothing can fail.
   if (plan.memory) {
-    inbox.add(CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
+    inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
     backend->set_memory(next.cache_bytes());
   }
   if (plan.workers) backend->set_workers_most(next.workers);
-  for (const std::string& text : plan.policies) inbox.add(PolicyChanged{inbox.keep(text)});
-  for (const std::string& text : plan.settings) inbox.add(ConfigurationChanged{inbox.keep(text)});
+  for (const std::string& text : plan.policies) inbox.add(engine::PolicyChanged{inbox.keep(text)});
+  for (const std::string& text : plan.settings)
+    inbox.add(engine::ConfigurationChanged{inbox.keep(text)});
   for (const NodeDataset& one : plan.removed) joining->remove(one);
   joining->serve(opened);
   for (const NodeDataset& one : plan.pipelines) {
@@ -112,7 +113,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted,
   for (const NodeDataset& one : plan.pins) {
     for (const std::string& name : served_names(one)) {
       if (ServedDataset* served = datasets.find(std::string_view(name)))
-        joining->keep(*served, one.pin ? Keep::always : Keep::as_needed);
+        joining->keep(*served, one.pin ? engine::Keep::always : engine::Keep::as_needed);
     }
   }
   users.set(next.quotas);
@@ -135,4 +136,4 @@ std::string Service::Parts::apply(const NodeConfig& wanted,
   return result;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

@@ -6,7 +6,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/service_parts.h"
 
-namespace batchflow {
+namespace batchflow::service {
 
 Snapshot Service::Parts::snapshot() const {
   Snapshot all;
@@ -59,7 +59,7 @@ Snapshot Service::Parts::snapshot() const {
   for (const auto& dataset : datasets.all()) {
     if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);
     if (dataset->removed || !dataset->index) continue;
-    const SampleIndex& index = *dataset->index;
+    const sources::SampleIndex& index = *dataset->index;
     all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
                             datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
                             index.version(), index.classes().size(), dataset->format,
@@ -69,8 +69,8 @@ Snapshot Service::Parts::snapshot() const {
   all.returning = returning->names();
   all.steps_bytes = config.steps_bytes;
   all.step_reports = report_steps(datasets);
-  if (failpoints_on) all.failpoints = failpoint_counts();
+  if (failpoint::failpoints_on) all.failpoints = failpoint::failpoint_counts();
   return all;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::service

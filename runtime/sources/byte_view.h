@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 class ByteView {
  public:
@@ -58,4 +58,4 @@ void append_value(std::vector<std::byte>& out, T value) {
   append(out, std::as_bytes(std::span(&value, 1)));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

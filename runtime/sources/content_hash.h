@@ -10,10 +10,10 @@
 #include <span>
 #include <string_view>
 
-#include "core/random.h"
-#include "core/types.h"
+#include "core/base/random.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 class ContentHash {
  public:
@@ -35,4 +35,4 @@ class ContentHash {
   std::uint64_t hash_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

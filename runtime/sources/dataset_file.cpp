@@ -12,7 +12,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 // In a tar the headers of large members are far apart, those of small ones close together. This is
@@ -25,7 +25,7 @@ std::int64_t modified_ns_of(const struct stat& status) {
 
 // Opens folder by folder and follows no link, for kernels and sandboxes without openat2.
 int open_by_folders(int root, std::string_view path, int flags) {
-  Descriptor folder;
+  protocol::Descriptor folder;
   int at = root;
   for (;;) {
     const std::size_t slash = path.find('/');
@@ -36,7 +36,8 @@ int open_by_folders(int root, std::string_view path, int flags) {
     }
     if (slash == std::string_view::npos)
       return openat(at, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
-    folder = Descriptor(openat(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    folder = protocol::Descriptor(
+        openat(at, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder) return -1;
     at = folder.get();
     path.remove_prefix(slash + 1);
@@ -44,7 +45,7 @@ int open_by_folders(int root, std::string_view path, int flags) {
 }
 
 // Opens a file of the folder itself. O_NONBLOCK: a pipe must not wait for its other end.
-int open_below(const Descriptor& folder, const std::string& name) {
+int open_below(const protocol::Descriptor& folder, const std::string& name) {
   return openat(folder.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
 
@@ -75,8 +76,9 @@ std::filesystem::path root_folder(const std::filesystem::path& root, std::string
   return is_folder ? real : real.parent_path();
 }
 
-Descriptor open_root(const std::filesystem::path& root, std::string& only) {
-  Descriptor folder(open(root_folder(root, &only).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+protocol::Descriptor open_root(const std::filesystem::path& root, std::string& only) {
+  protocol::Descriptor folder(
+      open(root_folder(root, &only).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder)
     throw DatasetError(
         fmt::format("{}: {}; let this user read it", root.string(), std::strerror(errno)));
@@ -98,7 +100,7 @@ std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root) {
   auto opened = std::make_shared<DataRoot>();
   opened->folder = open_root(root, opened->only);
   if (!opened->only.empty()) {
-    opened->file = Descriptor(open_below(opened->folder, opened->only));
+    opened->file = protocol::Descriptor(open_below(opened->folder, opened->only));
     if (!opened->file)
       throw DatasetError(
           fmt::format("{}: {}; let this user read it", root.string(), std::strerror(errno)));
@@ -108,17 +110,18 @@ std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root) {
 
 std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, int shown) {
   auto opened = std::make_shared<DataRoot>();
-  const Descriptor there(open(root.c_str(), O_PATH | O_CLOEXEC));
+  const protocol::Descriptor there(open(root.c_str(), O_PATH | O_CLOEXEC));
   struct stat status = {};
   if (!there || !is_same_file(there.get(), shown) || fstat(shown, &status) != 0) return nullptr;
   // The shown descriptor is opened again: the process that shows it may change its flags.
   const bool is_folder = S_ISDIR(status.st_mode);
   const std::filesystem::path above = root.parent_path();
-  opened->folder = Descriptor(is_folder ? openat(shown, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                        : open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  opened->folder =
+      protocol::Descriptor(is_folder ? openat(shown, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                     : open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened->folder && !is_folder) {
     opened->only = root.filename();
-    opened->file = Descriptor(open_below(opened->folder, opened->only));
+    opened->file = protocol::Descriptor(open_below(opened->folder, opened->only));
     if (opened->file && !is_same_file(opened->file.get(), shown)) return nullptr;
   }
   if (!opened->folder || (!is_folder && !opened->file))
@@ -143,7 +146,7 @@ DatasetFile::DatasetFile(const DataRoot& root, std::string_view path, bool is_pu
 }
 
 void DatasetFile::take(int opened, bool is_public) {
-  fd_ = Descriptor(opened);
+  fd_ = protocol::Descriptor(opened);
   if (BF_FAILPOINT("sources.file.open")) {
     fd_.reset();
     errno = EMFILE;
@@ -197,4 +200,4 @@ void DatasetFile::check_unchanged() const {
     throw DatasetChanged(fmt::format("{}: it was written to", path_));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -20,7 +20,7 @@
 #include "runtime/sources/byte_view.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // A file or folder has changed meanwhile: indexing begins again.
 class DatasetChanged : public DatasetError {
@@ -33,9 +33,9 @@ int open_beneath(int root, const char* path, int flags, bool follows_links = tru
 
 // The open root of a dataset.
 struct DataRoot {
-  Descriptor folder;  // files are opened below it
-  std::string only;   // the name of the only file of the dataset; empty: it is the whole folder
-  Descriptor file;    // the only file
+  protocol::Descriptor folder;  // files are opened below it
+  std::string only;  // the name of the only file of the dataset; empty: it is the whole folder
+  protocol::Descriptor file;  // the only file
 
   // The descriptor that shows that a user may read the dataset.
   int shown() const { return only.empty() ? folder.get() : file.get(); }
@@ -50,7 +50,7 @@ std::string path_of(int descriptor);
 bool is_same_file(int one, int other);
 
 // Opens only the folder of open_data(). Where the root is a file, `only` becomes its name.
-Descriptor open_root(const std::filesystem::path& root, std::string& only);
+protocol::Descriptor open_root(const std::filesystem::path& root, std::string& only);
 
 class DatasetFile final : public ByteView {
  public:
@@ -73,7 +73,7 @@ class DatasetFile final : public ByteView {
   void take(int opened, bool is_public);
 
   std::string path_;
-  Descriptor fd_;
+  protocol::Descriptor fd_;
   Bytes size_ = 0;
   std::int64_t modified_ns_ = 0;
   std::function<void()> when_reading_;
@@ -82,4 +82,4 @@ class DatasetFile final : public ByteView {
   std::size_t buffered_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -5,29 +5,29 @@
 #include <algorithm>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::sources {
 
-void FieldsSeen::add(std::string_view name, ElementType type, std::uint64_t elements) {
+void FieldsSeen::add(std::string_view name, batch::ElementType type, std::uint64_t elements) {
   auto found = names_.find(name);
   if (found == names_.end()) {
-    if (names_.size() == BatchSpec::kFieldsMost)
-      problem_ = fmt::format("parts of more than {} names", BatchSpec::kFieldsMost);
+    if (names_.size() == batch::BatchSpec::kFieldsMost)
+      problem_ = fmt::format("parts of more than {} names", batch::BatchSpec::kFieldsMost);
     if (!problem_.empty()) return;
     found = names_.emplace(name, Seen{type}).first;
   }
   Seen& seen = found->second;
   if (seen.last == samples_) return;
   if (seen.type != type)
-    problem_ = fmt::format("'{}' is {} here and {} there", name, element_name(seen.type),
-                           element_name(type));
+    problem_ = fmt::format("'{}' is {} here and {} there", name, batch::element_name(seen.type),
+                           batch::element_name(type));
   seen.last = samples_;
   seen.least = std::min(seen.least, elements);
   seen.most = std::max(seen.most, elements);
   ++seen.samples;
 }
 
-BatchSpec FieldsSeen::fields(std::string& problem) const {
-  BatchSpec spec;
+batch::BatchSpec FieldsSeen::fields(std::string& problem) const {
+  batch::BatchSpec spec;
   for (const auto& [name, seen] : names_) {
     const bool dense = seen.samples == samples_ && seen.least == seen.most && seen.least > 0;
     if (!dense) {
@@ -39,7 +39,7 @@ BatchSpec FieldsSeen::fields(std::string& problem) const {
     }
   }
   problem = problem_.empty() ? spec.problem() : problem_;
-  return problem.empty() ? spec : BatchSpec();
+  return problem.empty() ? spec : batch::BatchSpec();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

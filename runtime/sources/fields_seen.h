@@ -9,23 +9,23 @@
 
 #include "runtime/batch/batch_spec.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 class FieldsSeen {
  public:
   // Call begin_sample() for each sample, then add() for each of its parts. Of several parts of one
   // name the first counts.
   void begin_sample() { ++samples_; }
-  void add(std::string_view name, ElementType type, std::uint64_t elements);
+  void add(std::string_view name, batch::ElementType type, std::uint64_t elements);
 
   // A field for each name, in ascending order of names. It is dense where all samples have the part
   // with the same number of elements; else it is ragged, with no rows in a sample without the part.
   // Empty, with the reason in `problem`, where the parts cannot be fields of one batch.
-  BatchSpec fields(std::string& problem) const;
+  batch::BatchSpec fields(std::string& problem) const;
 
  private:
   struct Seen {
-    ElementType type = ElementType::u8;
+    batch::ElementType type = batch::ElementType::u8;
     std::uint64_t least = UINT64_MAX;
     std::uint64_t most = 0;
     std::uint64_t samples = 0;
@@ -36,4 +36,4 @@ class FieldsSeen {
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

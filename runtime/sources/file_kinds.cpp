@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 constexpr std::size_t kEndingsShown = 6;
@@ -52,4 +52,4 @@ std::string endings_text(const SampleIndex& index, bool all) {
   return text + (found.size() > kEndingsShown ? ", ..." : "");
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

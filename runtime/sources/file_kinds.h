@@ -8,7 +8,7 @@
 
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // True for JPEG, PNG and unknown endings.
 bool may_be_decoded(std::string_view ending);
@@ -21,4 +21,4 @@ inline bool none_can_be_decoded(const SampleIndex& index) {
 // of files that may be decoded.
 std::string endings_text(const SampleIndex& index, bool all);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -14,7 +14,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/dataset_file.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 constexpr std::size_t kPathMost = 4095;
@@ -77,7 +77,7 @@ std::vector<FileWalk::Entry> FileWalk::entries_of(int at, std::string_view path)
 }
 
 void FileWalk::take_link(const std::string& path) {
-  const Descriptor target(open_beneath(root_, path.c_str(), O_PATH));
+  const protocol::Descriptor target(open_beneath(root_, path.c_str(), O_PATH));
   struct stat status = {};
   if (!target || fstat(target.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     ++links;
@@ -114,7 +114,7 @@ void FileWalk::enter(int at, std::string& path, int depth) {
             fmt::format("{}: more than {} folders deep; move the dataset's root "
                         "down",
                         path, kDepthMost));
-      const Descriptor below(
+      const protocol::Descriptor below(
           openat(at, entry.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       struct stat status = {};
       if (!below || fstat(below.get(), &status) != 0)
@@ -142,4 +142,4 @@ void FileWalk::run(const DataRoot& root) {
   file({root.only, there.size(), there.modified_ns()});
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct DataRoot;
 
@@ -49,4 +49,4 @@ struct FileWalk {
   int root_ = -1;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

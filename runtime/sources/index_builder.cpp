@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/permutation.h"
+#include "core/order/permutation.h"
 #include "runtime/sources/packed.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 std::string_view IndexBuilder::path(std::uint32_t file) const {
   const auto& ends = parts.numbers[static_cast<std::size_t>(IndexSection::path_ends)];
@@ -103,9 +103,9 @@ void IndexBuilder::hold(Bytes bytes) {
 
 void IndexBuilder::finish() {
   if (more_notes_ > 0) parts.head.notes.push_back(fmt::format("and {} more of these", more_notes_));
-  if (samples() > kSamplesMost)
-    refuse(options.root.string(),
-           fmt::format("{} samples; at most {} can be served as one", samples(), kSamplesMost));
+  if (samples() > order::kSamplesMost)
+    refuse(options.root.string(), fmt::format("{} samples; at most {} can be served as one",
+                                              samples(), order::kSamplesMost));
   auto& labels = parts.list(IndexSection::labels);
   if (!labels.empty()) labels.resize(samples(), static_cast<std::uint64_t>(kNoLabel));
   for (const std::string& name : parts.head.classes) content.add(name);
@@ -116,4 +116,4 @@ void IndexBuilder::refuse(std::string_view path, std::string_view problem) const
   throw DatasetError(fmt::format("{}: {}: {}", options.name, path, problem));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

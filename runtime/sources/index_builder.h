@@ -12,7 +12,7 @@
 #include "runtime/sources/index_file.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 class IndexBuilder {
  public:
@@ -79,4 +79,4 @@ class IndexBuilder {
   std::chrono::steady_clock::time_point reported_at_{};
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

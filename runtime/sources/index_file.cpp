@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "core/frame_log.h"
-#include "core/permutation.h"
+#include "core/log/frame_log.h"
+#include "core/order/permutation.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/spec_codec.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
@@ -65,7 +65,7 @@ std::uint32_t checksum_of(ByteSpan bytes, const StopAsked& stop) {
   while (!bytes.empty()) {
     check.now();
     const ByteSpan part = bytes.first(std::min(bytes.size(), kAtOnce));
-    checksum = crc32c(part, checksum);
+    checksum = log::crc32c(part, checksum);
     bytes = bytes.subspan(part.size());
   }
   return checksum;
@@ -81,7 +81,7 @@ void write_index(const IndexParts& parts, const std::function<void(ByteSpan)>& w
     static constexpr std::byte kZeros[8] = {};
     for (const ByteSpan piece : {bytes, ByteSpan(kZeros, padded(bytes.size()) - bytes.size())}) {
       if (piece.empty()) continue;
-      checksum = crc32c(piece, checksum);
+      checksum = log::crc32c(piece, checksum);
       written += piece.size();
       write(piece);
     }
@@ -114,7 +114,7 @@ std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
   head_.takes_nested = in.count(1) == 1;
   head_.version = in.u64();
   head_.listing = in.u64();
-  head_.samples = in.count(kSamplesMost);
+  head_.samples = in.count(order::kSamplesMost);
   head_.row_bytes = in.count();
   head_.fields = take_spec(in);
   head_.classes = take_texts(in);
@@ -242,4 +242,4 @@ std::string IndexView::name(std::uint64_t sample) const {
   return fmt::format("{}:{}", path(file), sample - begin(IndexSection::sample_ends, file));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

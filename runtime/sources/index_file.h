@@ -17,7 +17,7 @@
 #include "runtime/sources/byte_view.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // All of an index but its long lists.
 struct IndexHead {
@@ -29,7 +29,7 @@ struct IndexHead {
   Digest listing = 0;  // a hash of the files' names, sizes and times, to see whether they changed
   std::uint64_t samples = 0;
   Bytes row_bytes = 0;  // of each sample, if the records are rows
-  BatchSpec fields;
+  batch::BatchSpec fields;
   std::vector<std::string> classes;
   std::vector<std::string> notes;
 };
@@ -100,4 +100,4 @@ class IndexView {
   std::span<const std::byte> sections_[kIndexSections];
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -7,7 +7,7 @@
 #include "runtime/sources/packed.h"
 #include "runtime/sources/source_format.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 // Adds the rows of one more file. Its header promises `promised` rows, and `stored` are there.
@@ -23,7 +23,7 @@ void add_rows(IndexBuilder& builder, std::string_view path, std::uint64_t data,
   builder.parts.head.samples += std::min(stored, promised);
 }
 
-void set_rows(IndexBuilder& builder, Field field, std::string_view path) {
+void set_rows(IndexBuilder& builder, batch::Field field, std::string_view path) {
   IndexHead& head = builder.parts.head;
   head.kind = RecordKind::rows;
   head.fields.fields = {std::move(field)};
@@ -77,10 +77,11 @@ void index_numpy_files(IndexBuilder& builder) {
     }
     if (header.type != first.type || header.shape != first.shape)
       builder.refuse(
-          path, fmt::format("its rows are {}[{}], those of {} are {}[{}]; keep arrays of "
-                            "one type and shape in a folder",
-                            element_name(header.type), fmt::join(header.shape, ", "), first_path,
-                            element_name(first.type), fmt::join(first.shape, ", ")));
+          path,
+          fmt::format("its rows are {}[{}], those of {} are {}[{}]; keep arrays of "
+                      "one type and shape in a folder",
+                      batch::element_name(header.type), fmt::join(header.shape, ", "), first_path,
+                      batch::element_name(first.type), fmt::join(first.shape, ", ")));
     add_rows(builder, path, header.data, header.rows,
              (file.size() - header.data) / builder.parts.head.row_bytes);
   });
@@ -101,7 +102,10 @@ void index_token_files(IndexBuilder& builder) {
       first_path = path;
       // A batch has no u32. Token ids are far below 2^31, so i32 holds them.
       set_rows(builder,
-               {"tokens", type == "u16" ? ElementType::u16 : ElementType::i32, {length}, false},
+               {"tokens",
+                type == "u16" ? batch::ElementType::u16 : batch::ElementType::i32,
+                {length},
+                false},
                path);
     } else if (type != token_type(builder, first_path)) {
       builder.refuse(path, fmt::format("its tokens are {}, those of {} are not; keep files of one "
@@ -118,4 +122,4 @@ void index_token_files(IndexBuilder& builder) {
   builder.add_sampled_contents();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/frame_log.h"
+#include "core/log/frame_log.h"
 #include "runtime/sources/fields_seen.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
@@ -12,7 +12,7 @@
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
@@ -113,7 +113,7 @@ class TarSamples {
     builder_.add_sample(begin_, end_ - begin_, label_);
     builder_.add_name(key_);
     fields_.begin_sample();
-    for (const auto& [part, bytes] : parts_) fields_.add(part, ElementType::u8, bytes);
+    for (const auto& [part, bytes] : parts_) fields_.add(part, batch::ElementType::u8, bytes);
     open_ = false;
   }
 
@@ -238,7 +238,7 @@ class PackedShards {
     std::uint32_t checksum = 0;
     for (std::uint64_t i = 0; i < footer.records; ++i) {
       const ByteSpan bytes = file.view(footer.index + i * kPackedEntry, kPackedEntry);
-      checksum = crc32c(bytes, checksum);
+      checksum = log::crc32c(bytes, checksum);
       const PackedEntry entry = packed_entry(bytes);
       if (entry.offset != at || entry.bytes < kPackedRecordHead || entry.bytes > footer.index - at)
         builder_.refuse(path, "its index is damaged; pack it again");
@@ -283,4 +283,4 @@ void index_packed_shards(IndexBuilder& builder) {
   shards.finish();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace batchflow {
+namespace batchflow::sources {
 
 void remove_leftovers(const std::filesystem::path& folder, const std::string& prefix) {
   std::error_code error;
@@ -20,4 +20,4 @@ void remove_leftovers(const std::filesystem::path& folder, const std::string& pr
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

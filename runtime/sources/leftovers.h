@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <string>
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // Removes files and folders in `folder` with names made of `prefix` and the id of a process that
 // has ended.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& prefix);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,7 +6,7 @@
 
 #include "runtime/sources/file_walk.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 // The format that has most of the bytes, by endings of names. If no ending is known, the format
@@ -167,4 +167,4 @@ bool is_unchanged(const SourceOptions& options, const DataRoot& root, const Inde
   return hash.digest(head.takes_nested) == head.listing;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -11,7 +11,7 @@
 #include "runtime/sources/index_builder.h"
 #include "runtime/sources/source_format.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // All files below the root, also those that do not belong to the dataset.
 struct Listing {
@@ -80,4 +80,4 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
 // Whether the dataset has not changed since the index with this head was made.
 bool is_unchanged(const SourceOptions& options, const DataRoot& root, const IndexHead& head);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 constexpr std::string_view kMagic{"\x93NUMPY", 6};
@@ -45,7 +45,7 @@ class Literal {
     if (!take('(')) return std::nullopt;
     while (!take(')')) {
       const auto value = number();
-      if (!value || numbers.size() > Field::kDimensionsMost) return std::nullopt;
+      if (!value || numbers.size() > batch::Field::kDimensionsMost) return std::nullopt;
       numbers.push_back(*value);
       if (take(',')) continue;
       if (!take(')')) return std::nullopt;
@@ -80,17 +80,18 @@ class Literal {
   std::string_view rest_;
 };
 
-std::optional<ElementType> element_of(std::string_view type) {
-  if (type == "|b1") return ElementType::u8;
+std::optional<batch::ElementType> element_of(std::string_view type) {
+  if (type == "|b1") return batch::ElementType::u8;
   if (type.size() != 3 || (type[0] != '<' && type[0] != '|')) return std::nullopt;
   struct Name {
     std::string_view name;
-    ElementType type;
+    batch::ElementType type;
   };
-  constexpr Name kNames[] = {
-      {"u1", ElementType::u8},  {"i1", ElementType::i8},  {"u2", ElementType::u16},
-      {"i2", ElementType::i16}, {"i4", ElementType::i32}, {"i8", ElementType::i64},
-      {"f2", ElementType::f16}, {"f4", ElementType::f32}, {"f8", ElementType::f64}};
+  constexpr Name kNames[] = {{"u1", batch::ElementType::u8},  {"i1", batch::ElementType::i8},
+                             {"u2", batch::ElementType::u16}, {"i2", batch::ElementType::i16},
+                             {"i4", batch::ElementType::i32}, {"i8", batch::ElementType::i64},
+                             {"f2", batch::ElementType::f16}, {"f4", batch::ElementType::f32},
+                             {"f8", batch::ElementType::f64}};
   for (const Name& name : kNames)
     if (type.substr(1) == name.name) return name.type;
   return std::nullopt;
@@ -156,4 +157,4 @@ std::string read_npy_header(ByteView& file, NpyHeader& header) {
   return read_literal(as_text(text), header);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

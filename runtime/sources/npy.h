@@ -6,10 +6,10 @@
 #include "runtime/batch/batch_spec.h"
 #include "runtime/sources/byte_view.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct NpyHeader {
-  ElementType type = ElementType::u8;
+  batch::ElementType type = batch::ElementType::u8;
   std::uint64_t rows = 0;            // along axis 0
   std::vector<std::uint64_t> shape;  // of a row
   Bytes data = 0;                    // where the first row begins
@@ -19,4 +19,4 @@ struct NpyHeader {
 // file may have fewer bytes than the header says.
 std::string read_npy_header(ByteView& file, NpyHeader& header);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // `type`, `shape` and `order` as NumPy writes them: <i8, "(3, 4)", False.
 inline std::string npy_head(std::string_view type, std::string_view shape, unsigned version = 1,
@@ -24,4 +24,4 @@ inline std::string npy_head(std::string_view type, std::string_view shape, unsig
   return head + words;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

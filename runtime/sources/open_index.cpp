@@ -12,7 +12,7 @@
 #include "runtime/sources/listing.h"
 #include "runtime/sources/stored_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 IndexParts build(const SourceOptions& options, const DataRoot& root) {
@@ -65,7 +65,8 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path,
   if (error) return error.message();
   remove_leftovers(path.parent_path(), path.filename().string() + ".tmp-");
   const std::filesystem::path temporary = fmt::format("{}.tmp-{}", path.string(), getpid());
-  const Descriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const protocol::Descriptor fd(
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!fd) return failed();
   std::string problem;
   write_index(parts, [&](std::span<const std::byte> bytes) {
@@ -84,7 +85,8 @@ std::string keep(const IndexParts& parts, const std::filesystem::path& path,
   if (BF_FAILPOINT("sources.index.rename")) problem = std::strerror(EIO);
   if (problem.empty() && rename(temporary.c_str(), path.c_str()) != 0) problem = failed();
   if (!problem.empty()) unlink(temporary.c_str());
-  const Descriptor folder(open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const protocol::Descriptor folder(
+      open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) fsync(folder.get());
   return problem;
 }
@@ -134,4 +136,4 @@ std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
   return index;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -13,7 +13,7 @@
 #include "runtime/sources/packed.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct PackOptions {
   std::filesystem::path folder;
@@ -26,7 +26,7 @@ struct PackOptions {
 // DatasetError.
 class PackWriter {
  public:
-  PackWriter(PackOptions options, BatchSpec fields, std::vector<std::string> classes);
+  PackWriter(PackOptions options, batch::BatchSpec fields, std::vector<std::string> classes);
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
@@ -48,7 +48,7 @@ class PackWriter {
 
   PackOptions options_;
   PackedHeader header_;
-  Descriptor fd_;
+  protocol::Descriptor fd_;
   std::vector<std::byte> buffer_;
   std::vector<std::byte> payload_;
   std::vector<std::byte> index_;  // of the open shard
@@ -64,4 +64,4 @@ void pack_dataset(const SampleIndex& index, int root, const PackOptions& options
                   const std::vector<std::uint64_t>& left_out, const std::function<bool()>& stop,
                   const IndexProgress& progress);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,7 +6,7 @@
 #include "runtime/sources/pack.h"
 #include "runtime/sources/record.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 class Packing {
@@ -72,26 +72,27 @@ class Packing {
     }
   }
 
-  BatchSpec fields() const {
-    BatchSpec spec = index_.stored_fields();
+  batch::BatchSpec fields() const {
+    batch::BatchSpec spec = index_.stored_fields();
     if (index_.kind() == RecordKind::whole)
-      spec.fields = {{"bytes", ElementType::u8, {std::max<Bytes>(longest_, 1)}, true}};
+      spec.fields = {{"bytes", batch::ElementType::u8, {std::max<Bytes>(longest_, 1)}, true}};
     if (spec.fields.empty())
       throw DatasetError(
           fmt::format("{}: samples as they are stored cannot be packed; `batchflowctl verify` says "
                       "why",
                       index_.name()));
     if (!labelled_) return spec;
-    std::erase_if(spec.fields,
-                  [&](const Field& field) { return is_label_part(index_.kind(), field.name); });
-    spec.fields.push_back({std::string(kLabelField), ElementType::i64, {}, false});
+    std::erase_if(spec.fields, [&](const batch::Field& field) {
+      return is_label_part(index_.kind(), field.name);
+    });
+    spec.fields.push_back({std::string(kLabelField), batch::ElementType::i64, {}, false});
     return spec;
   }
 
   void add(SampleId sample, const RecordParts& parts, PackWriter& writer) {
     values_.clear();
     const std::int64_t label = index_.label(sample).value_or(0);
-    for (const Field& field : spec_.fields) {
+    for (const batch::Field& field : spec_.fields) {
       const Part* part = parts.part(field.name);
       if (labelled_ && field.name == kLabelField) {
         values_.push_back(std::as_bytes(std::span(&label, 1)));
@@ -107,7 +108,7 @@ class Packing {
   bool labelled_ = false;
   Bytes longest_ = 0;
   std::uint64_t samples_ = 0;
-  BatchSpec spec_;
+  batch::BatchSpec spec_;
   std::vector<std::span<const std::byte>> values_;
 };
 
@@ -119,4 +120,4 @@ void pack_dataset(const SampleIndex& index, int root, const PackOptions& options
   Packing(index, left_out).write(root, options, stop, progress);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

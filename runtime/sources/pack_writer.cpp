@@ -6,25 +6,26 @@
 #include <cstring>
 #include <optional>
 
-#include "core/check.h"
-#include "core/frame_log.h"
+#include "core/base/check.h"
+#include "core/log/frame_log.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/pack.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
 // Bounds the index, which is in memory until the shard is closed.
 constexpr std::uint64_t kShardRecordsMost = 1 << 22;
 
-bool is_label(const Field& field) {
-  return field.name == "label" && field.type == ElementType::i64 && field.shape.empty();
+bool is_label(const batch::Field& field) {
+  return field.name == "label" && field.type == batch::ElementType::i64 && field.shape.empty();
 }
 
 }  // namespace
 
-PackWriter::PackWriter(PackOptions options, BatchSpec fields, std::vector<std::string> classes)
+PackWriter::PackWriter(PackOptions options, batch::BatchSpec fields,
+                       std::vector<std::string> classes)
     : options_(std::move(options)) {
   header_.fields = std::move(fields);
   header_.classes = std::move(classes);
@@ -54,7 +55,7 @@ void PackWriter::failed(const std::string& path) const {
 
 void PackWriter::open_shard() {
   const std::string path = shard_path().string() + ".part";
-  fd_ = Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  fd_ = protocol::Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!fd_) failed(path);
   buffer_ = encode_packed_header(header_);
   written_ = buffer_.size();
@@ -76,7 +77,7 @@ void PackWriter::flush() {
 }
 
 void PackWriter::add(std::span<const std::span<const std::byte>> values) {
-  const std::vector<Field>& fields = header_.fields.fields;
+  const std::vector<batch::Field>& fields = header_.fields.fields;
   BF_CHECK(values.size() == fields.size());
   PackedEntry entry;
   payload_.clear();
@@ -112,7 +113,7 @@ void PackWriter::add(std::span<const std::span<const std::byte>> values) {
 
 void PackWriter::close_shard(bool last) {
   append(buffer_, index_);
-  put_packed_footer({written_, shard_records_, crc32c(index_), last}, buffer_);
+  put_packed_footer({written_, shard_records_, log::crc32c(index_), last}, buffer_);
   flush();
   const std::string path = shard_path().string();
   const std::string part = path + ".part";
@@ -121,14 +122,15 @@ void PackWriter::close_shard(bool last) {
     failed(part);
   }
   if (fsync(fd_.get()) != 0 || rename(part.c_str(), path.c_str()) != 0) failed(part);
-  fd_ = Descriptor();
+  fd_ = protocol::Descriptor();
 }
 
 void PackWriter::close() {
   BF_CHECK(records_ > 0);
   close_shard(true);
-  const Descriptor folder(open(options_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const protocol::Descriptor folder(
+      open(options_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) fsync(folder.get());
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

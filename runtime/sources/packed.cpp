@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "core/byte_codec.h"
-#include "core/frame_log.h"
+#include "core/base/byte_codec.h"
+#include "core/log/frame_log.h"
 #include "runtime/sources/spec_codec.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
@@ -33,7 +33,7 @@ std::vector<std::byte> encode_packed_header(const PackedHeader& header) {
   append(bytes, as_bytes(kPackedMagic));
   append_value(bytes, kPackedVersion);
   append_value(bytes, static_cast<std::uint32_t>(body.size()));
-  append_value(bytes, crc32c(body, crc32c(bytes)));
+  append_value(bytes, log::crc32c(body, log::crc32c(bytes)));
   append(bytes, body);
   return bytes;
 }
@@ -53,7 +53,7 @@ std::string read_packed_header(ByteView& file, PackedHeader& header, Bytes& head
   if (length > kPackedHeaderMost) return "its header is damaged; pack it again";
   const ByteSpan body = file.view(kPackedPreamble, length);
   if (body.size() < length) return "it ends within its header; pack it again";
-  const std::uint32_t checksum = crc32c(body, crc32c(ByteSpan(preamble).first(16)));
+  const std::uint32_t checksum = log::crc32c(body, log::crc32c(ByteSpan(preamble).first(16)));
   if (checksum != load<std::uint32_t>(preamble, 16) || !take_header(body, header))
     return "its header is damaged; pack it again";
   if (std::string problem = header.fields.problem(); !problem.empty())
@@ -81,7 +81,7 @@ void put_packed_footer(const PackedFooter& footer, std::vector<std::byte>& out) 
   append_value(bytes, footer.index_checksum);
   append_value(bytes, std::uint32_t{footer.last_shard});
   append_value(bytes, std::uint32_t{0});
-  append_value(bytes, crc32c(bytes));
+  append_value(bytes, log::crc32c(bytes));
   append(bytes, as_bytes(kPackedEnd));
   append(out, bytes);
 }
@@ -95,7 +95,7 @@ std::string read_packed_footer(ByteView& file, PackedFooter& footer) {
   footer = {load<std::uint64_t>(bytes), load<std::uint64_t>(bytes, 8),
             load<std::uint32_t>(bytes, 16), load<std::uint32_t>(bytes, 20) == 1};
   const Bytes room = size - kPackedFooter;
-  if (load<std::uint32_t>(bytes, 28) != crc32c(bytes.first(28)) || footer.index > room ||
+  if (load<std::uint32_t>(bytes, 28) != log::crc32c(bytes.first(28)) || footer.index > room ||
       footer.records != (room - footer.index) / kPackedEntry ||
       (room - footer.index) % kPackedEntry != 0)
     return "its footer is damaged; pack it again";
@@ -103,7 +103,7 @@ std::string read_packed_footer(ByteView& file, PackedFooter& footer) {
 }
 
 std::uint32_t packed_checksum(Bytes length, ByteSpan payload) {
-  return crc32c(payload, crc32c(std::as_bytes(std::span(&length, 1))));
+  return log::crc32c(payload, log::crc32c(std::as_bytes(std::span(&length, 1))));
 }
 
 std::optional<ByteSpan> packed_payload(ByteSpan record) {
@@ -115,4 +115,4 @@ std::optional<ByteSpan> packed_payload(ByteSpan record) {
   return payload;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

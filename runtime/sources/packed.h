@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/sources/byte_view.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 inline constexpr std::string_view kPackedMagic{"BFPACK\r\n", 8};
 inline constexpr std::string_view kPackedEnd{"BFPACKED", 8};
@@ -27,7 +27,7 @@ inline constexpr std::int64_t kNoLabel = INT64_MIN;
 
 // The header of a shard.
 struct PackedHeader {
-  BatchSpec fields;
+  batch::BatchSpec fields;
   std::vector<std::string> classes;
   std::uint32_t shard = 0;
 };
@@ -58,4 +58,4 @@ std::string read_packed_footer(ByteView& file, PackedFooter& footer);
 std::uint32_t packed_checksum(Bytes length, std::span<const std::byte> payload);
 std::optional<std::span<const std::byte>> packed_payload(std::span<const std::byte> record);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

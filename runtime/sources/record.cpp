@@ -9,7 +9,7 @@
 #include "runtime/sources/tfrecord.h"
 #include "runtime/sources/wire_reader.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 using ByteSpan = std::span<const std::byte>;
 
@@ -18,7 +18,7 @@ bool RecordParts::fail(std::string_view problem) {
   return false;
 }
 
-bool RecordParts::add(std::string_view name, ElementType type, ByteSpan bytes) {
+bool RecordParts::add(std::string_view name, batch::ElementType type, ByteSpan bytes) {
   if (parts_.size() == kPartsMost) return fail("it has more parts than a sample may have");
   parts_.push_back({name, type, bytes});
   return true;
@@ -41,7 +41,8 @@ Bytes RecordParts::numbers_bytes(RecordKind kind, ByteSpan record) {
   return left_out_;
 }
 
-bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored, Numbers numbers) {
+bool RecordParts::find(RecordKind kind, ByteSpan record, const batch::BatchSpec& stored,
+                       Numbers numbers) {
   wanted_ = numbers;
   left_out_ = 0;
   parts_.clear();
@@ -51,7 +52,7 @@ bool RecordParts::find(RecordKind kind, ByteSpan record, const BatchSpec& stored
   bool found = false;
   switch (kind) {
     case RecordKind::whole:
-      found = add("bytes", ElementType::u8, record);
+      found = add("bytes", batch::ElementType::u8, record);
       break;
     case RecordKind::tar:
       found = find_members(record);
@@ -84,7 +85,7 @@ bool RecordParts::find_members(ByteSpan record) {
     std::size_t key_bytes = 0;
     std::string_view part;
     if (!member.regular || !split_member_name(member.name, key_bytes, part)) continue;
-    if (!add(part, ElementType::u8, record.subspan(member.data, member.bytes))) return false;
+    if (!add(part, batch::ElementType::u8, record.subspan(member.data, member.bytes))) return false;
   }
   if (step != TarStep::end) return fail("a header of the tar is damaged");
   return !parts_.empty() || fail("no member of the tar is there");
@@ -122,19 +123,19 @@ bool RecordParts::add_feature(std::string_view name, ByteSpan feature) {
     if (kind.is(1)) {
       WireReader list(kind.bytes());
       while (list.next())
-        if (list.is(1) && !add(name, ElementType::u8, list.bytes())) return false;
+        if (list.is(1) && !add(name, batch::ElementType::u8, list.bytes())) return false;
       if (!list.ok()) return fail("a feature of the tf.train.Example is damaged");
     }
-    if (kind.is(2) && !add_numbers(name, ElementType::f32, kind.bytes())) return false;
-    if (kind.is(3) && !add_numbers(name, ElementType::i64, kind.bytes())) return false;
+    if (kind.is(2) && !add_numbers(name, batch::ElementType::f32, kind.bytes())) return false;
+    if (kind.is(3) && !add_numbers(name, batch::ElementType::i64, kind.bytes())) return false;
   }
   return kind.ok() || fail("a feature of the tf.train.Example is damaged");
 }
 
 // Numbers are in one run, or each is in a field of its own. Integers have seven bits in each byte.
-bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan list) {
+bool RecordParts::add_numbers(std::string_view name, batch::ElementType type, ByteSpan list) {
   if (wanted_ == Numbers::left_out) {
-    left_out_ += list.size() * (type == ElementType::f32 ? 1 : sizeof(std::int64_t));
+    left_out_ += list.size() * (type == batch::ElementType::f32 ? 1 : sizeof(std::int64_t));
     return add(name, type, {});
   }
   const std::size_t begin = numbers_.size();
@@ -142,7 +143,7 @@ bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan 
   WireReader values(list);
   while (ok && values.next()) {
     if (values.field() != 1) continue;
-    if (type == ElementType::f32) {
+    if (type == batch::ElementType::f32) {
       ok = values.type() != WireReader::kVarint && values.bytes().size() % sizeof(float) == 0;
       if (ok) append(numbers_, values.bytes());
       continue;
@@ -162,11 +163,11 @@ bool RecordParts::add_numbers(std::string_view name, ElementType type, ByteSpan 
   return add(name, type, ByteSpan(numbers_).subspan(begin));
 }
 
-bool RecordParts::find_fields(ByteSpan record, const BatchSpec& stored) {
+bool RecordParts::find_fields(ByteSpan record, const batch::BatchSpec& stored) {
   const auto payload = packed_payload(record);
   if (!payload) return fail("the checksum of the packed record does not fit");
   ByteSpan rest = *payload;
-  for (const Field& field : stored.fields) {
+  for (const batch::Field& field : stored.fields) {
     std::uint64_t rows = 1;
     if (field.ragged) {
       if (rest.size() < sizeof rows) return fail("the packed record ends within a field");
@@ -200,10 +201,10 @@ std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& par
   if (kind == RecordKind::example) label = parts.part("image/class/label");
   if (label == nullptr) label = parts.part(kind == RecordKind::tar ? "cls" : "label");
   if (label == nullptr) return std::nullopt;
-  if (label->type == ElementType::i64 && label->bytes.size() == sizeof(std::int64_t))
+  if (label->type == batch::ElementType::i64 && label->bytes.size() == sizeof(std::int64_t))
     return load<std::int64_t>(label->bytes);
   if (kind != RecordKind::tar) return std::nullopt;
   return label_in_digits(as_text(label->bytes));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -13,17 +13,17 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct Part {
   std::string_view name;  // as stored; of a whole file `bytes`
-  ElementType type = ElementType::u8;
+  batch::ElementType type = batch::ElementType::u8;
   std::span<const std::byte> bytes;  // elements, little-endian, at any address
-  std::uint64_t elements() const { return bytes.size() / element_bytes(type); }
+  std::uint64_t elements() const { return bytes.size() / batch::element_bytes(type); }
 };
 
 class RecordParts {
@@ -37,12 +37,12 @@ class RecordParts {
   //   example  the features; a list of several byte strings is several parts of one name
   //   packed   the stored fields, in order; a ragged one has as many rows as its bytes hold
   //   rows     the one stored field
-  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored) {
+  bool find(RecordKind kind, std::span<const std::byte> record, const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::written_out);
   }
   // The same, but numbers that would have to be written out have no bytes: for who wants others.
   bool find_without_numbers(RecordKind kind, std::span<const std::byte> record,
-                            const BatchSpec& stored) {
+                            const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::left_out);
   }
 
@@ -66,14 +66,14 @@ class RecordParts {
   };
 
   enum class Numbers : std::uint8_t { written_out, left_out };
-  bool find(RecordKind kind, std::span<const std::byte> record, const BatchSpec& stored,
+  bool find(RecordKind kind, std::span<const std::byte> record, const batch::BatchSpec& stored,
             Numbers numbers);
   bool find_members(std::span<const std::byte> record);
   bool find_features(std::span<const std::byte> record);
   bool add_feature(std::string_view name, std::span<const std::byte> feature);
-  bool add_numbers(std::string_view name, ElementType type, std::span<const std::byte> list);
-  bool find_fields(std::span<const std::byte> record, const BatchSpec& stored);
-  bool add(std::string_view name, ElementType type, std::span<const std::byte> bytes);
+  bool add_numbers(std::string_view name, batch::ElementType type, std::span<const std::byte> list);
+  bool find_fields(std::span<const std::byte> record, const batch::BatchSpec& stored);
+  bool add(std::string_view name, batch::ElementType type, std::span<const std::byte> bytes);
   bool fail(std::string_view problem);
 
   Numbers wanted_ = Numbers::written_out;
@@ -96,4 +96,4 @@ bool is_label_part(RecordKind kind, std::string_view name);
 // packed record. None where there is none, or it is not a whole number.
 std::optional<std::int64_t> stored_label(RecordKind kind, const RecordParts& parts);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

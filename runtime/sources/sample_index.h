@@ -18,11 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/catalogue.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "core/engine/catalogue.h"
 #include "runtime/batch/batch_spec.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 enum class RecordKind : std::uint8_t {
   whole,    // the file is the sample: a picture, or any bytes
@@ -80,7 +80,7 @@ class SampleIndex {
   virtual std::uint64_t samples() const = 0;
   // The fields of a batch of samples as they are stored. Empty where samples are whole files, and
   // where samples of tars and examples have parts that make no batch; then notes() says why.
-  virtual const BatchSpec& stored_fields() const = 0;
+  virtual const batch::BatchSpec& stored_fields() const = 0;
   virtual const std::vector<std::string>& classes() const = 0;
 
   // REQUIRES: sample < samples()
@@ -100,7 +100,7 @@ class SampleIndex {
   virtual Bytes memory_bytes() const { return 0; }
 
   // What the engine knows of the dataset version.
-  virtual Catalogue catalogue() const = 0;
+  virtual engine::Catalogue catalogue() const = 0;
   // Notes for people: files that were passed over, a tar that was cut, an index that was made
   // again.
   virtual std::vector<std::string> notes() const { return {}; }
@@ -161,4 +161,4 @@ class DatasetError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

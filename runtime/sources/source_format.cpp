@@ -4,12 +4,12 @@
 
 #include <initializer_list>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 bool ends_with(std::string_view path, std::initializer_list<std::string_view> endings) {
@@ -118,4 +118,4 @@ const SourceFormat& source_format(std::string_view dataset, std::string_view nam
                   nearest.empty() ? fmt::format("{}", fmt::join(names, ", ")) : nearest));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -9,7 +9,7 @@
 
 #include "runtime/sources/index_builder.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct SourceFormat {
   std::string_view name;
@@ -36,4 +36,4 @@ void index_packed_shards(IndexBuilder& builder);
 void index_numpy_files(IndexBuilder& builder);
 void index_token_files(IndexBuilder& builder);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

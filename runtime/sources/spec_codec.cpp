@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace batchflow {
+namespace batchflow::sources {
 
 void put_text(std::string_view text, ByteWriter& out) {
   out.count(text.size());
@@ -14,9 +14,9 @@ void put_texts(const std::vector<std::string>& texts, ByteWriter& out) {
   for (const std::string& text : texts) put_text(text, out);
 }
 
-void put_spec(const BatchSpec& spec, ByteWriter& out) {
+void put_spec(const batch::BatchSpec& spec, ByteWriter& out) {
   out.count(spec.fields.size());
-  for (const Field& field : spec.fields) {
+  for (const batch::Field& field : spec.fields) {
     put_text(field.name, out);
     out.count(static_cast<std::uint64_t>(field.type));
     out.count(field.ragged ? 1 : 0);
@@ -37,18 +37,18 @@ std::vector<std::string> take_texts(ByteReader& in) {
   return texts;
 }
 
-BatchSpec take_spec(ByteReader& in) {
-  BatchSpec spec;
-  for (std::uint64_t left = in.count(BatchSpec::kFieldsMost); left > 0 && in.ok(); --left) {
-    Field field;
+batch::BatchSpec take_spec(ByteReader& in) {
+  batch::BatchSpec spec;
+  for (std::uint64_t left = in.count(batch::BatchSpec::kFieldsMost); left > 0 && in.ok(); --left) {
+    batch::Field field;
     field.name = take_text(in);
-    field.type = static_cast<ElementType>(in.count(kElementTypes - 1));
+    field.type = static_cast<batch::ElementType>(in.count(batch::kElementTypes - 1));
     field.ragged = in.count(1) == 1;
-    field.shape.resize(in.count(Field::kDimensionsMost));
+    field.shape.resize(in.count(batch::Field::kDimensionsMost));
     for (std::uint64_t& size : field.shape) size = in.u64();
     spec.fields.push_back(std::move(field));
   }
   return spec;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <unordered_map>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/sources/content_hash.h"
 #include "runtime/sources/stored_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 // Keys in the whole dataset, in ascending order: consecutive ones, or a list.
@@ -69,7 +69,7 @@ class SplitIndex final : public SampleIndex {
   Digest version() const override { return version_; }
   RecordKind kind() const override { return whole_->kind(); }
   std::uint64_t samples() const override { return keys_.size(); }
-  const BatchSpec& stored_fields() const override { return whole_->stored_fields(); }
+  const batch::BatchSpec& stored_fields() const override { return whole_->stored_fields(); }
   const std::vector<std::string>& classes() const override { return classes_; }
   Extent extent(SampleId sample) const override { return whole_->extent(key_in_whole(sample)); }
   std::optional<std::int64_t> label(SampleId sample) const override {
@@ -88,7 +88,7 @@ class SplitIndex final : public SampleIndex {
   Bytes memory_bytes() const override {
     return whole_->memory_bytes() + keys_.memory_bytes() + labels_.size() * sizeof labels_[0];
   }
-  Catalogue catalogue() const override { return StoredIndex::catalogue_of(*this); }
+  engine::Catalogue catalogue() const override { return StoredIndex::catalogue_of(*this); }
   std::vector<std::string> notes() const override { return whole_->notes(); }
 
  private:
@@ -179,7 +179,7 @@ bool is_range(const SampleIndex& whole, const SplitRule& rule) {
 
 // `FIRST-LAST`, each read by `parse`.
 template <class Parse>
-std::optional<SplitRule::Range> read_range(ConfigSection& section, std::string_view key,
+std::optional<SplitRule::Range> read_range(config::ConfigSection& section, std::string_view key,
                                            Parse parse, std::string_view example) {
   if (!section.has(key)) return std::nullopt;
   const std::string text = section.text(key, "");
@@ -236,7 +236,7 @@ Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& v
 
 }  // namespace
 
-SplitRule read_split_rule(ConfigSection& section) {
+SplitRule read_split_rule(config::ConfigSection& section) {
   SplitRule rule;
   rule.place = section.place();
   rule.folder = section.text("folder", "");
@@ -281,4 +281,4 @@ std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole
   return split;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

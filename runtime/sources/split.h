@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/config.h"
-#include "core/config_value.h"
+#include "core/base/config_value.h"
+#include "programs/config/config.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // A sample is in the split if all conditions that are given hold.
 struct SplitRule {
@@ -32,12 +32,12 @@ struct SplitRule {
   bool rest = false;                 // those that the fraction leaves out
   std::vector<std::string> classes;  // names
   std::optional<Range> bytes;        // of a sample as stored
-  ConfigPlace place;                 // for errors
+  config::ConfigPlace place;         // for errors
 };
 
 // Reads the keys folder, subset, keys, fraction, part, classes and bytes. A subset's path is
 // relative to the folder of the configuration. Throws ConfigError.
-SplitRule read_split_rule(ConfigSection& section);
+SplitRule read_split_rule(config::ConfigSection& section);
 
 struct SplitBounds {
   StopAsked stop;
@@ -48,4 +48,4 @@ std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole
                                         const SplitRule& rule, std::string name,
                                         const SplitBounds& bounds = {});
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -9,15 +9,15 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/packed.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 std::unique_ptr<IndexBytes> IndexBytes::map(const std::filesystem::path& file) {
-  const Descriptor fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const protocol::Descriptor fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
     return nullptr;
@@ -124,10 +124,10 @@ std::optional<Bytes> StoredIndex::uniform_bytes() const {
   return is_uniform ? std::optional(view_.head().row_bytes) : std::nullopt;
 }
 
-Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& stop) {
+engine::Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& stop) {
   // Larger labels are no classes; a model predicts something else.
   constexpr std::int64_t kClassesMost = 1 << 24;
-  Catalogue::Parts parts;
+  engine::Catalogue::Parts parts;
   parts.name = index.name();
   parts.version = index.version();
   parts.samples = index.samples();
@@ -149,9 +149,9 @@ Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& s
   if (labelled) parts.classes = static_cast<std::uint32_t>(greatest + 1);
   if (!labelled) parts.labels = {};
   std::string problem;
-  auto catalogue = Catalogue::from(std::move(parts), problem);
+  auto catalogue = engine::Catalogue::from(std::move(parts), problem);
   if (!catalogue) throw DatasetError(fmt::format("{}: {}", index.name(), problem));
   return std::move(*catalogue);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -9,7 +9,7 @@
 #include "runtime/sources/index_file.h"
 #include "runtime/sources/sample_index.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 // Bytes in memory or in a mapped file, which do not move.
 class IndexBytes {
@@ -40,7 +40,7 @@ class StoredIndex final : public SampleIndex {
   Digest listing() const override { return view_.head().listing; }
   RecordKind kind() const override { return view_.head().kind; }
   std::uint64_t samples() const override { return view_.head().samples; }
-  const BatchSpec& stored_fields() const override { return view_.head().fields; }
+  const batch::BatchSpec& stored_fields() const override { return view_.head().fields; }
   const std::vector<std::string>& classes() const override { return view_.head().classes; }
   Extent extent(SampleId sample) const override;
   std::optional<std::int64_t> label(SampleId sample) const override;
@@ -50,14 +50,14 @@ class StoredIndex final : public SampleIndex {
   Bytes file_bytes(std::uint32_t file) const override;
   std::optional<Bytes> uniform_bytes() const override;
   Bytes memory_bytes() const override { return bytes_->memory_bytes(); }
-  Catalogue catalogue() const override { return catalogue_of(*this); }
+  engine::Catalogue catalogue() const override { return catalogue_of(*this); }
   std::vector<std::string> notes() const override { return notes_; }
 
   const IndexView& view() const { return view_; }
 
   // The catalogue of any index. It has labels where each sample has one that can be a class. Throws
   // DatasetError, also when it is to stop.
-  static Catalogue catalogue_of(const SampleIndex& index, const StopAsked& stop = {});
+  static engine::Catalogue catalogue_of(const SampleIndex& index, const StopAsked& stop = {});
 
  private:
   std::string name_;
@@ -66,4 +66,4 @@ class StoredIndex final : public SampleIndex {
   std::vector<std::string> notes_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace batchflow {
+namespace batchflow::sources {
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
@@ -152,4 +152,4 @@ bool split_member_name(std::string_view name, std::size_t& key_bytes, std::strin
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

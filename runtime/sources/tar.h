@@ -10,10 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/sources/byte_view.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 struct TarMember {
   std::string_view folder;  // comes before `name`, with a slash between them; mostly empty
@@ -62,4 +62,4 @@ class TarWalker {
 // for a name that belongs to no sample, since it has no dot or nothing before the dot.
 bool split_member_name(std::string_view name, std::size_t& key_bytes, std::string_view& part);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

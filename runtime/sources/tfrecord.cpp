@@ -1,12 +1,12 @@
 #include "runtime/sources/tfrecord.h"
 
-#include "core/frame_log.h"
+#include "core/log/frame_log.h"
 #include "runtime/sources/byte_view.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 std::uint32_t masked_crc32c(std::span<const std::byte> bytes) {
-  const std::uint32_t crc = crc32c(bytes);
+  const std::uint32_t crc = log::crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
@@ -24,4 +24,4 @@ std::optional<std::span<const std::byte>> tfrecord_payload(std::span<const std::
   return payload;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::sources {
 
 inline constexpr std::size_t kTfRecordHead = 12;
 inline constexpr std::size_t kTfRecordTail = 4;
@@ -23,4 +23,4 @@ std::optional<Bytes> tfrecord_length(std::span<const std::byte> head);
 // The payload of a whole record; none where the record is damaged.
 std::optional<std::span<const std::byte>> tfrecord_payload(std::span<const std::byte> record);
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

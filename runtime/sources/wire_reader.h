@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace batchflow {
+namespace batchflow::sources {
 
 class WireReader {
  public:
@@ -73,4 +73,4 @@ inline bool WireReader::next() {
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::sources

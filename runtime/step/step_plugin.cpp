@@ -12,7 +12,7 @@
 
 #include "runtime/sources/content_hash.h"
 
-namespace batchflow {
+namespace batchflow::step {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ constexpr std::size_t kCulpritsKept = 256;
 constexpr std::chrono::seconds kBrokenFor{30};
 
 struct Image {
-  Descriptor file;
+  protocol::Descriptor file;
   Digest digest = 0;
 };
 
@@ -39,12 +39,12 @@ template <class Fill>
 Image make_image(Bytes bytes, Fill&& fill) {
   Image image;
   std::string problem;
-  image.file = make_memory_file("batchflow-plugin", bytes, problem);
-  Mapping memory;
-  if (image.file) memory = Mapping::map_file(image.file, bytes, true, problem);
+  image.file = protocol::make_memory_file("batchflow-plugin", bytes, problem);
+  protocol::Mapping memory;
+  if (image.file) memory = protocol::Mapping::map_file(image.file, bytes, true, problem);
   if (!memory) throw StepError(problem);
   fill(memory.memory());
-  ContentHash hash;
+  sources::ContentHash hash;
   hash.add(std::span<const std::byte>(memory.memory()));
   image.digest = hash.digest();
   memory = {};  // or it could not be sealed
@@ -55,7 +55,7 @@ Image make_image(Bytes bytes, Fill&& fill) {
 }
 
 Image read_image(const std::filesystem::path& file) {
-  const Descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const protocol::Descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!from || fstat(from.get(), &status) != 0)
     throw StepError(fmt::format("cannot be read: {}", std::strerror(errno)));
@@ -80,7 +80,7 @@ std::string parameters_text(const StepPlugin::Parameters& parameters) {
 }  // namespace
 
 std::shared_ptr<StepPlugin> StepPlugin::open(const std::filesystem::path& file,
-                                             Parameters parameters, const Field& input,
+                                             Parameters parameters, const batch::Field& input,
                                              const StepSettings& settings) {
   const std::string written = parameters_text(parameters);
   std::shared_ptr<StepPlugin> plugin(new StepPlugin);
@@ -100,7 +100,7 @@ std::shared_ptr<StepPlugin> StepPlugin::open(const std::filesystem::path& file,
 std::shared_ptr<StepPlugin> StepPlugin::open_python(const std::string& bundle,
                                                     const std::filesystem::path& named,
                                                     Parameters places, StepInterpreter interpreter,
-                                                    const Field& input,
+                                                    const batch::Field& input,
                                                     const StepSettings& settings) {
   // Where it stands in its file is no part of what it does.
   const std::string written = " " + interpreter.program;
@@ -180,4 +180,4 @@ StepCounters StepPlugin::counters() const {
   return {samples_, corrupt_, starts_, crashes_, late_, Duration(busy_ns_)};
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::step

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/step/step_process.h"
 
-namespace batchflow {
+namespace batchflow::step {
 
 // A plugin cannot be had, and why.
 struct StepError : std::runtime_error {
@@ -43,14 +43,15 @@ class StepPlugin {
   // Reads the file and asks a process of its own what it makes of `input`; takes as long as the
   // settings let it. Throws StepError.
   static std::shared_ptr<StepPlugin> open(const std::filesystem::path& file, Parameters parameters,
-                                          const Field& input, const StepSettings& settings);
+                                          const batch::Field& input, const StepSettings& settings);
 
   // A function in Python: `bundle` is what batchflow.steps made of it, to be run by `interpreter`;
   // `named` is where it stands, for people. Throws StepError.
   static std::shared_ptr<StepPlugin> open_python(const std::string& bundle,
                                                  const std::filesystem::path& named,
                                                  Parameters places, StepInterpreter interpreter,
-                                                 const Field& input, const StepSettings& settings);
+                                                 const batch::Field& input,
+                                                 const StepSettings& settings);
 
   const StepSource& source() const { return source_; }
   const StepDeclaration& declared() const { return declared_; }
@@ -95,4 +96,4 @@ class StepPlugin {
   std::string last_failure_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::step

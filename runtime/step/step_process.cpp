@@ -16,11 +16,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/step/wire.h"
 
-namespace batchflow {
+namespace batchflow::step {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -35,8 +35,8 @@ Bytes whole_pages(Bytes bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-Descriptor moved_up(Descriptor descriptor) {
-  return Descriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
+protocol::Descriptor moved_up(protocol::Descriptor descriptor) {
+  return protocol::Descriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
 }
 
 // Addresses that Python and NumPy ask for and hardly touch, which the limit counts.
@@ -79,22 +79,23 @@ std::string ending_of(int status) {
   return fmt::format("crashed (SIG{})", name ? name : "?");
 }
 
-bf_step_array step_array(const Field& field) {
+bf_step_array step_array(const batch::Field& field) {
   bf_step_array array{};
   array.type = static_cast<std::uint32_t>(field.type);
   array.dimensions = static_cast<std::uint32_t>(field.shape.size());
   std::copy(field.shape.begin(), field.shape.end(), array.shape);
   array.ragged = field.ragged ? 1 : 0;
-  std::memcpy(array.name, field.name.data(), std::min(field.name.size(), Field::kNameMost));
+  std::memcpy(array.name, field.name.data(), std::min(field.name.size(), batch::Field::kNameMost));
   return array;
 }
 
 // Empty for what can be no field: a plugin may say anything.
-std::optional<Field> field_of(const bf_step_array& array) {
-  if (array.type >= kElementTypes || array.dimensions > Field::kDimensionsMost) return std::nullopt;
-  Field field;
+std::optional<batch::Field> field_of(const bf_step_array& array) {
+  if (array.type >= batch::kElementTypes || array.dimensions > batch::Field::kDimensionsMost)
+    return std::nullopt;
+  batch::Field field;
   field.name = text_of(array.name);
-  field.type = static_cast<ElementType>(array.type);
+  field.type = static_cast<batch::ElementType>(array.type);
   field.shape.assign(array.shape, array.shape + array.dimensions);
   field.ragged = array.ragged != 0;
   return field;
@@ -118,7 +119,7 @@ std::optional<StepDeclaration> StepProcess::start(Bytes input, Bytes output) {
     problem_ += late_ ? " to start" : " when it was started";
     return std::nullopt;
   }
-  std::optional<Field> made = field_of(declared.output);
+  std::optional<batch::Field> made = field_of(declared.output);
   if (declared.status != StepStatus::done || !made) {
     problem_ = declared.status == StepStatus::done ? "it declares an output that can be no field"
                                                    : text_of(declared.problem);
@@ -137,10 +138,11 @@ bool StepProcess::make_areas(Bytes input, Bytes output) {
   input_bytes_ = whole_pages(input);
   output_bytes_ = whole_pages(output);
   if (input == 0) return true;
-  areas_file_ = make_memory_file("batchflow-step", input_bytes_ + output_bytes_, problem_);
-  if (!areas_file_ || !seal(areas_file_, false, problem_)) return false;
+  areas_file_ =
+      protocol::make_memory_file("batchflow-step", input_bytes_ + output_bytes_, problem_);
+  if (!areas_file_ || !protocol::seal(areas_file_, false, problem_)) return false;
   areas_file_ = moved_up(std::move(areas_file_));
-  areas_ = Mapping::map_file(areas_file_, input_bytes_ + output_bytes_, true, problem_);
+  areas_ = protocol::Mapping::map_file(areas_file_, input_bytes_ + output_bytes_, true, problem_);
   if (!areas_) return false;
   // Without it, writing to a page the machine has no memory for would end this process.
   const std::span<std::byte> memory = areas_.memory();
@@ -157,15 +159,15 @@ bool StepProcess::spawn() {
     problem_ = fmt::format("no socket for its process: {}", std::strerror(errno));
     return false;
   }
-  socket_ = Descriptor(ends[0]);
-  const Descriptor other = moved_up(Descriptor(ends[1]));
+  socket_ = protocol::Descriptor(ends[0]);
+  const protocol::Descriptor other = moved_up(protocol::Descriptor(ends[1]));
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
     problem_ = fmt::format("no pipe for its process: {}", std::strerror(errno));
     return false;
   }
-  says_ = Descriptor(pipe_ends[0]);
-  const Descriptor words = moved_up(Descriptor(pipe_ends[1]));
-  const Descriptor image(fcntl(source_.image.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
+  says_ = protocol::Descriptor(pipe_ends[0]);
+  const protocol::Descriptor words = moved_up(protocol::Descriptor(pipe_ends[1]));
+  const protocol::Descriptor image(fcntl(source_.image.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
 
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -336,4 +338,4 @@ void StepProcess::end() {
   calls_ = 0;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::step

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/mapping.h"
 
-namespace batchflow {
+namespace batchflow::step {
 
 // Of all steps of a service.
 struct StepSettings {
@@ -45,10 +45,10 @@ struct StepInterpreter {
 // What a process is started with: the same for all processes of a step, whenever they start.
 struct StepSource {
   std::filesystem::path file;  // as it is named to people
-  Descriptor image;            // its bytes, in a sealed memory file
+  protocol::Descriptor image;  // its bytes, in a sealed memory file
   StepInterpreter interpreter;
   std::vector<std::pair<std::string, std::string>> parameters;
-  Field input;
+  batch::Field input;
   StepSettings settings;
 
   // Where people say how much memory a process may take.
@@ -63,7 +63,7 @@ struct StepDeclaration {
   std::string name;
   std::string version;
   bool random = false;
-  Field output;
+  batch::Field output;
   friend bool operator==(const StepDeclaration&, const StepDeclaration&) = default;
 };
 
@@ -114,10 +114,10 @@ class StepProcess {
 
   const StepSource& source_;
   pid_t process_ = -1;
-  Descriptor socket_;
-  Descriptor says_;  // its standard output and error
-  Descriptor areas_file_;
-  Mapping areas_;
+  protocol::Descriptor socket_;
+  protocol::Descriptor says_;  // its standard output and error
+  protocol::Descriptor areas_file_;
+  protocol::Mapping areas_;
   Bytes input_bytes_ = 0;
   Bytes output_bytes_ = 0;
   Bytes output_at_ = 0;
@@ -128,4 +128,4 @@ class StepProcess {
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::step

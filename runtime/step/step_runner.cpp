@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace batchflow {
+namespace batchflow::step {
 namespace {
 
 // Before a process is started again: doubled with each crash in a row.
@@ -77,7 +77,7 @@ const std::byte* StepRunner::run(std::span<const std::uint64_t> shape, std::uint
   }
   one.crashes = 0;
   if (result == StepResult::corrupt) return fail(one, false, one.process.problem());
-  const Field& made = one.plugin->declared().output;
+  const batch::Field& made = one.plugin->declared().output;
   if (made.ragged && one.process.rows() > made.rows_most()) {
     return fail(one, false,
                 fmt::format("it says that it made {} rows, where {} are the most",
@@ -95,4 +95,4 @@ std::uint64_t StepRunner::rows() const {
   return current_->process.rows();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::step

@@ -13,7 +13,7 @@
 
 #include "runtime/step/step_plugin.h"
 
-namespace batchflow {
+namespace batchflow::step {
 
 class StepRunner {
  public:
@@ -56,4 +56,4 @@ class StepRunner {
   std::string problem_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::step

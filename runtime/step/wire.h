@@ -16,7 +16,7 @@
 
 #include "runtime/step/batchflow_step.h"
 
-namespace batchflow {
+namespace batchflow::step {
 
 inline constexpr int kStepSocket = 3;
 inline constexpr int kStepAreas = 4;
@@ -67,4 +67,4 @@ struct StepReply {
   char problem[BF_STEP_PROBLEM_BYTES] = {};
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::step

@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 class Extents {
  public:
@@ -67,4 +67,4 @@ class Extents {
   std::set<std::pair<Page, Page>> sizes_;  // number of pages, and the first page
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 LargeFiles::~LargeFiles() {
   for (const File& file : files_) {
@@ -70,4 +70,4 @@ void LargeFiles::close_root(int root) {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -9,7 +9,7 @@
 #include "runtime/storage/read_engine.h"
 #include "runtime/storage/uring.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 class LargeFiles {
  public:
@@ -51,4 +51,4 @@ class LargeFiles {
   std::uint64_t now_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

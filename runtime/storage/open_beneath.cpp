@@ -10,7 +10,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_LARGEFILE;
@@ -95,4 +95,4 @@ int admit(int fd, bool direct, const ReadGuard* guard) {
   return ::fcntl(fd, F_SETFL, flags(direct) & ~O_NONBLOCK) == 0 ? 0 : errno;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -5,7 +5,7 @@
 
 #include "runtime/storage/read_engine.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 // What openat2 is called with, by io_uring or by a thread. It has O_NONBLOCK, since opening a FIFO
 // would wait for a writer.
@@ -23,4 +23,4 @@ Opened open_beneath(int root, const char* path, bool direct, bool follows_links 
 // once.
 int admit(int fd, bool direct, const ReadGuard* guard = nullptr);
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -7,12 +7,12 @@
 #include <deque>
 #include <unordered_map>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/storage/open_beneath.h"
 #include "runtime/storage/reader.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr int kTries = 16;              // after EINTR and EAGAIN
@@ -192,4 +192,4 @@ Started start_pool(const ReadEngineOptions& options, std::shared_ptr<Staging> st
   return {.reader = pool, .description = fmt::format("pread: {} threads", options.threads)};
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

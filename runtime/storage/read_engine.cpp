@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/base/check.h"
+#include "core/base/random.h"
 #include "runtime/storage/reader.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr unsigned kDepthMost = 4096;
@@ -101,4 +101,4 @@ std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
   return std::make_unique<Engine>(options, std::move(done));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -20,9 +20,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 // Further conditions for a file, since its path may lead to another file than when it was indexed.
 struct ReadGuard {
@@ -107,4 +107,4 @@ class ReadEngine {
 std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
                                              ReadEngine::Done done);
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -2,10 +2,10 @@
 
 #include <cerrno>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 Progress::Next Progress::next() const {
   const Bytes left = room_for(piece_.offset, piece_.bytes + (piece_.is_last ? 1 : 0)) - at();
@@ -105,4 +105,4 @@ bool Threads::end_within(std::chrono::milliseconds bound) {
   return ended;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

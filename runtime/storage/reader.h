@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/storage/read_engine.h"
 #include "runtime/storage/staging.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 // A piece that is being read, in whole sectors, from the sector that holds its first byte.
 class Progress {
@@ -109,4 +109,4 @@ Started start_uring(const ReadEngineOptions& options, std::shared_ptr<Staging> s
 Started start_pool(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
                    std::shared_ptr<ResultQueue> done_queue);
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

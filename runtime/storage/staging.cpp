@@ -8,10 +8,10 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 namespace {
 
@@ -66,4 +66,4 @@ void Staging::give_back(std::byte* memory) {
   taken_.erase(taken);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

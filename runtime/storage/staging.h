@@ -9,10 +9,10 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "runtime/storage/extents.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 class Staging {
  public:
@@ -43,4 +43,4 @@ class Staging {
   std::unordered_map<Page, Page> taken_;  // by first page, the number of pages
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr Bytes kPart = Bytes{16} << 20;
@@ -130,4 +130,4 @@ void Uring::prepare_write(io_uring_sqe* sqe, int file, const std::byte* from, st
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

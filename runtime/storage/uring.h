@@ -8,7 +8,7 @@
 
 #include "runtime/storage/staging.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 class Uring {
  public:
@@ -58,4 +58,4 @@ class Uring {
   const Staging* staging_ = nullptr;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -13,7 +13,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr unsigned kSpareFiles = 64;  // large files that stay open beyond those being read
@@ -212,4 +212,4 @@ Started start_uring(const ReadEngineOptions& options, std::shared_ptr<Staging> s
   return reader->start(reader);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -20,7 +20,7 @@
 #include "runtime/storage/reader.h"
 #include "runtime/storage/uring.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 
 class UringReader final : public Reader {
  public:
@@ -113,4 +113,4 @@ class UringReader final : public Reader {
   Threads threads_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -9,7 +9,7 @@
 #include "runtime/storage/open_beneath.h"
 #include "runtime/storage/uring_reader.h"
 
-namespace batchflow {
+namespace batchflow::storage {
 namespace {
 
 constexpr bool is_transient(int answer) {
@@ -208,4 +208,4 @@ void UringReader::finish(unsigned index, int error) {
   free_.push_back(index);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::storage

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace batchflow {
+namespace batchflow::toys {
 
 std::string EpochCheck::add(const bf_batch& batch) {
   const std::lock_guard lock(mutex_);
@@ -30,4 +30,4 @@ std::string EpochCheck::add(const bf_batch& batch) {
   return wrong;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::toys

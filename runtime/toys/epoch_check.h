@@ -9,7 +9,7 @@
 
 #include "runtime/client/batchflow.h"
 
-namespace batchflow {
+namespace batchflow::toys {
 
 class EpochCheck {
  public:
@@ -34,4 +34,4 @@ class EpochCheck {
   std::map<std::uint32_t, Epoch> epochs_;  // those that are not over
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::toys

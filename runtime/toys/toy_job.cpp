@@ -12,7 +12,7 @@
 
 #include "runtime/toys/epoch_check.h"
 
-namespace batchflow {
+namespace batchflow::toys {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -158,7 +158,7 @@ class Job {
 
   // Takes the means over the ranks, as for simulated jobs.
   void sum_up(Clock::time_point start, const std::vector<RankTimes>& times) {
-    JobResult& result = out_.result;
+    output::JobResult& result = out_.result;
     const Clock::time_point end = Clock::now();
     result.name = plan_.name;
     result.dataset = plan_.dataset;
@@ -238,4 +238,4 @@ std::vector<ToyOutcome> run_toys(std::span<const ToyJob> jobs, std::uint32_t gpu
   return outcomes;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::toys

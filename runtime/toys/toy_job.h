@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "runtime/client/batchflow.h"
 
-namespace batchflow {
+namespace batchflow::toys {
 
 struct ToyJob {
   std::string service;   // its socket; empty: the client library finds it
@@ -37,7 +37,7 @@ struct ToyJob {
 };
 
 struct ToyOutcome {
-  JobResult result;  // its times count from the start of run_toys
+  output::JobResult result;  // its times count from the start of run_toys
   std::uint64_t repeats = 0;
   std::uint64_t copied = 0;  // batches
   // The first promise that was broken: a sample came twice in an epoch, or never.
@@ -50,4 +50,4 @@ struct ToyOutcome {
 std::vector<ToyOutcome> run_toys(std::span<const ToyJob> jobs, std::uint32_t gpus,
                                  const std::function<bool()>& stop);
 
-}  // namespace batchflow
+}  // namespace batchflow::toys

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 namespace batchflow::sim {
 
@@ -18,7 +18,8 @@ std::uint64_t hash_of(std::string_view text) {
   return value;
 }
 
-bool takes(const OverlayClass& one, const JobTrace& trace, const JobRecord& job) {
+bool takes(const input::OverlayClass& one, const traces::JobTrace& trace,
+           const traces::JobRecord& job) {
   const auto among = [](const std::vector<std::string>& words, std::string_view text) {
     return words.empty() || std::any_of(words.begin(), words.end(), [&](const std::string& word) {
              return text.find(word) != std::string_view::npos;
@@ -34,9 +35,9 @@ bool takes(const OverlayClass& one, const JobTrace& trace, const JobRecord& job)
 
 class Assigner {
  public:
-  Assigner(const JobTrace& trace, const OverlayModel& overlay, std::uint64_t seed)
+  Assigner(const traces::JobTrace& trace, const input::OverlayModel& overlay, std::uint64_t seed)
       : trace_(trace), overlay_(overlay), seed_(seed), known_(overlay.classes.size()) {
-    for (const OverlayClass& one : overlay.classes) {
+    for (const input::OverlayClass& one : overlay.classes) {
       // By rank: the sum of 1 / (i + 1)^exponent up to each dataset.
       std::vector<double> sums;
       double sum = 0;
@@ -54,7 +55,7 @@ class Assigner {
 
  private:
   void add(std::uint32_t index) {
-    const JobRecord& record = trace_.jobs[index];
+    const traces::JobRecord& record = trace_.jobs[index];
     // Each job without a user's name has a user of its own: nothing is known of what that user did
     // before.
     const std::string_view name = trace_.text(record.user);
@@ -62,8 +63,8 @@ class Assigner {
     const std::string_view id = trace_.text(record.id);
     Random random(hash(seed_, id.empty() ? hash(kNameless, index) : hash_of(id), user,
                        static_cast<std::uint64_t>(record.submit_ns)));
-    const double reuses = uniform(random);
-    const double prepares = uniform(random);
+    const double reuses = input::uniform(random);
+    const double prepares = input::uniform(random);
     AssignedJob job;
     job.record = index;
     const auto last = last_of_.find(user);
@@ -73,7 +74,7 @@ class Assigner {
     job.dataset = again ? last->second : pick(record, random);
     last_of_[user] = job.dataset;
     const AssignedDataset& dataset = out_.datasets[job.dataset];
-    const OverlayClass& one = overlay_.classes[dataset.class_index];
+    const input::OverlayClass& one = overlay_.classes[dataset.class_index];
     job.variant = prepares < overlay_.same_pipeline
                       ? 0
                       : 1 + static_cast<std::uint32_t>(hash(user, 1) % 1'000'000);
@@ -86,10 +87,10 @@ class Assigner {
     out_.jobs.push_back(job);
   }
 
-  std::uint32_t pick(const JobRecord& record, Random& random) {
+  std::uint32_t pick(const traces::JobRecord& record, Random& random) {
     double all = 0;
     weights_.clear();
-    for (const OverlayClass& one : overlay_.classes) {
+    for (const input::OverlayClass& one : overlay_.classes) {
       weights_.push_back(all += takes(one, trace_, record) ? one.share : 0);
     }
     const auto of = [](const std::vector<double>& sums, double at) {
@@ -97,8 +98,8 @@ class Assigner {
       return static_cast<std::uint32_t>(
           std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
     };
-    const std::uint32_t class_index = of(weights_, uniform(random));
-    const std::uint32_t number = of(popularity_[class_index], uniform(random));
+    const std::uint32_t class_index = of(weights_, input::uniform(random));
+    const std::uint32_t number = of(popularity_[class_index], input::uniform(random));
     std::vector<std::uint32_t>& known = known_[class_index];
     known.resize(std::max<std::size_t>(known.size(), number + 1), UINT32_MAX);
     if (known[number] == UINT32_MAX) {
@@ -110,15 +111,15 @@ class Assigner {
 
   // A dataset is as large in every trace, whichever jobs come to it first.
   std::uint64_t samples_of(std::uint32_t class_index, std::uint32_t number) const {
-    const OverlayClass& one = overlay_.classes[class_index];
+    const input::OverlayClass& one = overlay_.classes[class_index];
     Random random(hash(seed_, hash_of(one.name), number));
     const double factor = one.dataset_size.draw(random);
     return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(
                                           static_cast<double>(one.dataset.samples) * factor)));
   }
 
-  const JobTrace& trace_;
-  const OverlayModel& overlay_;
+  const traces::JobTrace& trace_;
+  const input::OverlayModel& overlay_;
   const std::uint64_t seed_;
   std::vector<std::vector<double>> popularity_;  // by class
   std::vector<std::vector<std::uint32_t>>
@@ -141,7 +142,8 @@ std::vector<std::pair<const char*, std::uint64_t>> left_out_reasons(const LeftOu
       {"are left out by --scale-gpus", out.by_scale}};
 }
 
-Assignment assign(const JobTrace& trace, const OverlayModel& overlay, std::uint64_t seed) {
+Assignment assign(const traces::JobTrace& trace, const input::OverlayModel& overlay,
+                  std::uint64_t seed) {
   return Assigner(trace, overlay, seed).run();
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/overlay_model.h"
+#include "programs/input/overlay_model.h"
 #include "traces/job_trace.h"
 
 namespace batchflow::sim {
@@ -26,7 +26,7 @@ struct LeftOut {
   // Not left out, but taken to train slower than drawn: as fast as their nodes could have fed them.
   std::uint64_t slowed_down = 0;
   std::uint64_t parts_of_gpus = 0;  // not left out either; these jobs get a whole GPU for a part
-  TraceTime begins_ns = 0;          // when the first replayed job was submitted
+  traces::TraceTime begins_ns = 0;  // when the first replayed job was submitted
 };
 
 // Each with what to do about it, where something can be done.
@@ -53,6 +53,7 @@ struct Assignment {
   std::vector<AssignedDataset> datasets;
 };
 
-Assignment assign(const JobTrace& trace, const OverlayModel& overlay, std::uint64_t seed);
+Assignment assign(const traces::JobTrace& trace, const input::OverlayModel& overlay,
+                  std::uint64_t seed);
 
 }  // namespace batchflow::sim

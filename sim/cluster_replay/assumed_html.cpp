@@ -10,7 +10,7 @@ namespace batchflow::sim {
 
 namespace {
 
-std::string varied(const std::string& text, const Spread& spread) {
+std::string varied(const std::string& text, const input::Spread& spread) {
   return spread.ratio > 0 ? fmt::format("{} ± {:.0f} %", text, 100 * spread.ratio) : text;
 }
 
@@ -18,7 +18,7 @@ std::string seconds_text(Duration duration) {
   return time_text(static_cast<double>(duration.count()) * 1e-9);
 }
 
-std::string rule_text(const OverlayClass& one) {
+std::string rule_text(const input::OverlayClass& one) {
   std::string text;
   const auto add = [&](const std::string& rule) { text += (text.empty() ? "" : ", ") + rule; };
   const auto words = [](const std::vector<std::string>& all) {
@@ -35,9 +35,9 @@ std::string rule_text(const OverlayClass& one) {
   return text.empty() ? "any" : text;
 }
 
-std::string steps_text(const OverlayClass& one) {
+std::string steps_text(const input::OverlayClass& one) {
   std::string text;
-  for (const AppliedStep& step : one.pipeline.applied(one.dataset.bytes)) {
+  for (const input::AppliedStep& step : one.pipeline.applied(one.dataset.bytes)) {
     text += fmt::format("{}{}{} {:g} ms", text.empty() ? "" : ", ", step.step->name,
                         step.step->random ? " (random)" : "",
                         static_cast<double>(step.cost.count()) * 1e-6);
@@ -45,7 +45,7 @@ std::string steps_text(const OverlayClass& one) {
   return text.empty() ? "none" : text;
 }
 
-std::string of_all(const OverlayModel& overlay) {
+std::string of_all(const input::OverlayModel& overlay) {
   const auto row = [](const char* name, std::string value, const char* means) {
     return std::vector<Cell>{text_cell(name), text_cell(std::move(value)), text_cell(means)};
   };
@@ -61,9 +61,9 @@ std::string of_all(const OverlayModel& overlay) {
            "of jobs prepare a dataset as most do, the others in their user's own way")});
 }
 
-std::string of_classes(const OverlayModel& overlay) {
+std::string of_classes(const input::OverlayModel& overlay) {
   std::vector<std::vector<Cell>> rows;
-  for (const OverlayClass& one : overlay.classes) {
+  for (const input::OverlayClass& one : overlay.classes) {
     rows.push_back({text_cell(one.name), text_cell(fmt::format("{:g}", one.share)),
                     text_cell(rule_text(one)), text_cell(count_text(one.datasets)),
                     text_cell(varied(count_text(one.dataset.samples), one.dataset_size)),
@@ -88,10 +88,10 @@ std::string of_trace(const Replayed& replayed) {
     rows.push_back({text_cell(count_text(count)), text_cell("jobs"), text_cell(why),
                     text_cell("left out of the replay"), text_cell("")});
   }
-  for (std::size_t i = 0; i < kProblems; ++i) {
-    const ProblemCount& problem = replayed.trace.problems[i];
+  for (std::size_t i = 0; i < traces::kProblems; ++i) {
+    const traces::ProblemCount& problem = replayed.trace.problems[i];
     if (problem.rows == 0) continue;
-    const ProblemKind& kind = kind_of(static_cast<Problem>(i));
+    const traces::ProblemKind& kind = traces::kind_of(static_cast<traces::Problem>(i));
     rows.push_back(
         {text_cell(count_text(problem.rows)), text_cell("rows"), text_cell(std::string(kind.what)),
          text_cell(std::string(kind.remedy)),
@@ -109,7 +109,7 @@ std::string of_trace(const Replayed& replayed) {
 }  // namespace
 
 std::string assumed_html(const Replayed& replayed) {
-  const OverlayModel& overlay = replayed.overlay;
+  const input::OverlayModel& overlay = replayed.overlay;
   return html_section(
              "assumed", "What is assumed",
              fmt::format("The log says which job ran when on how many GPUs, and nothing of what "

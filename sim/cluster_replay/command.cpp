@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "configs/reader/number_between.h"
-#include "configs/reader/output.h"
-#include "configs/reader/output_flags.h"
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/input/number_between.h"
+#include "programs/output/output.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/cluster_replay/plan.h"
 #include "sim/cluster_replay/replay_html.h"
 #include "sim/cluster_replay/sensitivity.h"
@@ -26,32 +26,33 @@ struct Options : ReplayOptions {
   std::string corrupt_limit = "1%";
   std::string html;
   std::uint64_t at_once = 0;
-  OutputFlags outputs;
+  output::OutputFlags outputs;
 };
 
-JobTrace read_trace(const Options& options) {
+traces::JobTrace read_trace(const Options& options) {
   const double limit = corrupt_limit_of(options.corrupt_limit);
-  ProgressBar bar("reading " + options.trace);
-  JobReadOptions reading;
+  output::ProgressBar bar("reading " + options.trace);
+  traces::JobReadOptions reading;
   reading.format = options.format;
   reading.corrupt_limit = limit;
   reading.progress = [&bar](double done) {
-    check_interrupted();
+    output::check_interrupted();
     bar.show(done);
   };
-  return open_job_trace(options.trace, reading);
+  return traces::open_job_trace(options.trace, reading);
 }
 
 void check_outputs(const Options& options) {
   options.outputs.check(options.trace);
   if (options.html.empty()) return;
-  require_writable(options.html);
-  if (same_file(options.html, options.trace == "-" ? "/dev/stdin" : options.trace)) {
+  output::require_writable(options.html);
+  if (output::same_file(options.html, options.trace == "-" ? "/dev/stdin" : options.trace)) {
     throw ConfigError(
         fmt::format("--html {} would overwrite what is read; name another file", options.html));
   }
   for (const char* other : {"json", "jobs-csv"}) {
-    if (options.outputs.wanted(other) && same_file(options.outputs.path(other), options.html)) {
+    if (options.outputs.wanted(other) &&
+        output::same_file(options.outputs.path(other), options.html)) {
       throw ConfigError(fmt::format(
           "--{} and --html cannot both go to {}; name another file for one", other, options.html));
     }
@@ -59,13 +60,13 @@ void check_outputs(const Options& options) {
 }
 
 // The same runs with each assumption changed; only their figures are kept.
-Sensitivity study_of(const ReplayPlan& plan, const OverlayModel& overlay, RunSettings settings,
-                     std::span<const RunResult> runs) {
+Sensitivity study_of(const ReplayPlan& plan, const input::OverlayModel& overlay,
+                     RunSettings settings, std::span<const output::RunResult> runs) {
   Sensitivity study{assumptions(overlay), by_label(runs), {}};
   for (const Assumption& one : study.assumptions) {
     settings.label = "assuming other " + one.name;
     for (const Assumption::Changed& change : one.changed) {
-      if (was_interrupted()) return study;
+      if (output::was_interrupted()) return study;
       study.changed.push_back(by_label(begun(run_all(plan.runs(change.overlay), settings))));
     }
   }
@@ -75,13 +76,14 @@ Sensitivity study_of(const ReplayPlan& plan, const OverlayModel& overlay, RunSet
 int run_replay(const Options& options) {
   check_outputs(options);
   check(options);
-  const OverlayModel overlay = overlay_of(options);
-  const JobTrace trace = read_trace(options);
+  const input::OverlayModel overlay = overlay_of(options);
+  const traces::JobTrace trace = read_trace(options);
   const ReplayOptions settled = with_scheduler(options, trace);
   const ReplayPlan plan(settled, trace);
   const Replayed replayed = plan.replayed(overlay);
-  if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty()) say(scheduler);
-  say(left_out_text(trace, replayed.left_out, replayed.jobs));
+  if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
+    output::say(scheduler);
+  output::say(left_out_text(trace, replayed.left_out, replayed.jobs));
   RunSettings settings;
   settings.series = true;
   settings.at_once = options.at_once;
@@ -90,25 +92,26 @@ int run_replay(const Options& options) {
     return fmt::format("{}, {} jobs", simulated_date(replayed, progress.simulated_s),
                        count_text(progress.jobs));
   };
-  const std::vector<RunResult> runs = begun(run_all(planned, settings));
+  const std::vector<output::RunResult> runs = begun(run_all(planned, settings));
   if (runs.empty()) return exit_code(runs, planned.size());
   std::optional<Sensitivity> study;
   if (options.sensitivity) study = study_of(plan, overlay, settings, runs);
   if (options.outputs.wanted("json")) {
     options.outputs.write(
-        "json", results_json(runs, "replay", BATCHFLOW_VERSION,
+        "json",
+        output::results_json(runs, "replay", BATCHFLOW_VERSION,
                              replay_json(runs, replayed, study ? sensitivity_json(*study) : "{}")));
   }
-  if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", jobs_csv(runs));
+  if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", output::jobs_csv(runs));
   if (!options.html.empty()) {
-    write_file_atomically(
+    output::write_file_atomically(
         options.html,
         run_html(runs, replay_html(runs, replayed, study ? sensitivity_html(*study) : "")),
-        check_interrupted);
+        output::check_interrupted);
   }
   options.outputs.write_text(replay_table(runs, replayed) +
                              (study ? "\n" + sensitivity_table(*study) : ""));
-  const bool is_cut = was_interrupted() && study;
+  const bool is_cut = output::was_interrupted() && study;
   return exit_code(runs, planned.size() + (is_cut ? 1 : 0));
 }
 
@@ -150,7 +153,7 @@ void add_replay_command(CLI::App& app, Action& action) {
   command
       ->add_option("--scale-gpus", options->scale_gpus,
                    "So large a share of the cluster's nodes, store and links, and of the jobs")
-      ->check(number_between(1e-6, 1));
+      ->check(input::number_between(1e-6, 1));
   command
       ->add_option("--set", options->overrides,
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")

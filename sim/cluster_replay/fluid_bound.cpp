@@ -13,7 +13,7 @@ double seconds_of(Duration duration) {
 
 }  // namespace
 
-FluidBound fluid_bound(const Scenario& scenario) {
+FluidBound fluid_bound(const input::Scenario& scenario) {
   FluidBound bound;
   double gpu_s = 0;
   double storage_bytes = 0;
@@ -21,14 +21,15 @@ FluidBound fluid_bound(const Scenario& scenario) {
   // A dataset prepared in one way, and the most passes that one job makes over it.
   struct Use {
     double samples = 0;  // of the job that takes most
-    const JobModel* job = nullptr;
+    const input::JobModel* job = nullptr;
   };
   std::map<std::pair<int, std::string>, Use> uses;
   std::vector<double> touched(scenario.datasets.size(), 0);  // samples that must be read
-  for (const JobModel& job : scenario.jobs) {
+  for (const input::JobModel& job : scenario.jobs) {
     const auto index = static_cast<std::size_t>(job.dataset);
-    const DatasetModel& dataset = scenario.datasets[index];
-    const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const input::DatasetModel& dataset = scenario.datasets[index];
+    const input::PipelineModel& pipeline =
+        scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
     const double epochs = std::max(1u, pipeline.epochs_per_block);
     const double ranks = pipeline.items_per_block > 0 ? 1 : job.ranks;
     const double step_samples = std::min(job.batch * ranks, static_cast<double>(dataset.samples));
@@ -44,24 +45,25 @@ FluidBound fluid_bound(const Scenario& scenario) {
     if (samples > use.samples) use = {samples, &job};
   }
   for (std::size_t i = 0; i < touched.size(); ++i) {
-    const DatasetModel& dataset = scenario.datasets[i];
+    const input::DatasetModel& dataset = scenario.datasets[i];
     if (!dataset.compute_only) storage_bytes += touched[i] * static_cast<double>(dataset.bytes);
   }
   for (const auto& [name, use] : uses) {
-    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(use.job->dataset)];
-    const PipelineInfo info =
+    const input::DatasetModel& dataset =
+        scenario.datasets[static_cast<std::size_t>(use.job->dataset)];
+    const engine::PipelineInfo info =
         scenario.pipelines[static_cast<std::size_t>(use.job->pipeline)].info(dataset.bytes);
     const double once = std::min(use.samples, static_cast<double>(dataset.samples));
     core_s += use.samples * seconds_of(info.augment_cost) + once * seconds_of(info.decode_cost);
   }
   double gpus = 0;
   double cores = 0;
-  for (const NodeModel& node : scenario.cluster.nodes) {
+  for (const input::NodeModel& node : scenario.cluster.nodes) {
     gpus += node.gpus * node.gpu_speed;
     cores += node.cores * node.core_speed;
   }
   double rate = 0;
-  for (const Curve::Point& point : scenario.cluster.store.bytes_per_s.points) {
+  for (const input::Curve::Point& point : scenario.cluster.store.bytes_per_s.points) {
     rate = std::max(rate, point.y);
   }
   bound.gpu_s = gpu_s / gpus;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
 
 namespace batchflow::sim {
 
@@ -17,6 +17,6 @@ struct FluidBound {
   double least_s() const { return std::max({gpu_s, storage_s, preparation_s, arrivals_s}); }
   double samples_per_s() const { return least_s() > 0 ? samples / least_s() : 0; }
 };
-FluidBound fluid_bound(const Scenario& scenario);
+FluidBound fluid_bound(const input::Scenario& scenario);
 
 }  // namespace batchflow::sim

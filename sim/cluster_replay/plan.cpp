@@ -4,73 +4,74 @@
 
 #include <algorithm>
 
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "policies/registry.h"
+#include "programs/input/yaml.h"
 
 namespace batchflow::sim {
 
 namespace {
 
-Scenario base_of(const ReplayOptions& options, const Variant& variant, std::uint64_t seed) {
-  ConfigNode tree;
+input::Scenario base_of(const ReplayOptions& options, const Variant& variant, std::uint64_t seed) {
+  config::ConfigNode tree;
   const auto set = [&](const std::string& assignment) {
-    apply_override(tree, assignment);
-    resolve_names(tree);
+    input::apply_override(tree, assignment);
+    input::resolve_names(tree);
   };
   set("cluster=" + options.cluster);
   set("scheduler=" + (options.scheduler.empty() ? "recorded" : options.scheduler));
   apply_variant(variant, tree);
   for (const std::string& text : options.overrides) set(text);
-  apply_override(tree, fmt::format("seed={}", seed));
-  Scenario base = read_cluster_and_engine(tree);
-  check_policies(policy_list(), base.engine.policies, tree);
+  input::apply_override(tree, fmt::format("seed={}", seed));
+  input::Scenario base = input::read_cluster_and_engine(tree);
+  check_policies(policies::policy_list(), base.engine.policies, tree);
   base.name = options.trace;
   return base;
 }
 
 }  // namespace
 
-OverlayModel overlay_of(const ReplayOptions& options) {
-  ConfigNode tree = load_overlay(options.overlay);
-  for (const std::string& text : options.overlay_overrides) apply_override(tree, text);
-  return read_overlay(tree);
+input::OverlayModel overlay_of(const ReplayOptions& options) {
+  config::ConfigNode tree = input::load_overlay(options.overlay);
+  for (const std::string& text : options.overlay_overrides) input::apply_override(tree, text);
+  return input::read_overlay(tree);
 }
 
-ReplayOptions with_scheduler(ReplayOptions options, const JobTrace& trace) {
+ReplayOptions with_scheduler(ReplayOptions options, const traces::JobTrace& trace) {
   if (!options.scheduler.empty()) return options;
   const bool has_starts = std::any_of(trace.jobs.begin(), trace.jobs.end(),
-                                      [](const JobRecord& job) { return job.has_start(); });
+                                      [](const traces::JobRecord& job) { return job.has_start(); });
   options.scheduler = has_starts ? "recorded" : "fifo";
   options.scheduler_is_assumed = !has_starts;
   return options;
 }
 
 void check(const ReplayOptions& options) {
-  for (const Variant& variant : parse_variants(policy_list(), options.policies)) {
+  for (const Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
     base_of(options, variant, options.seed);
   }
 }
 
-ReplayPlan::ReplayPlan(const ReplayOptions& options, const JobTrace& trace)
+ReplayPlan::ReplayPlan(const ReplayOptions& options, const traces::JobTrace& trace)
     : options_(options),
       trace_(trace),
       window_{window_time("--from", options.from, trace), window_time("--to", options.to, trace),
               options.scale_gpus},
-      variants_(parse_variants(policy_list(), options.policies)) {
-  if (window_.from != kNoTime && window_.to != kNoTime && window_.from >= window_.to) {
+      variants_(parse_variants(policies::policy_list(), options.policies)) {
+  if (window_.from != traces::kNoTime && window_.to != traces::kNoTime &&
+      window_.from >= window_.to) {
     throw ConfigError(
         fmt::format("--from {} is not before --to {}; exchange them, or leave one out",
                     options.from, options.to));
   }
 }
 
-std::vector<PlannedRun> ReplayPlan::runs(const OverlayModel& overlay) const {
+std::vector<PlannedRun> ReplayPlan::runs(const input::OverlayModel& overlay) const {
   std::vector<PlannedRun> planned;
   for (const Variant& variant : variants_) {
     for (std::uint64_t i = 0; i < options_.seeds; ++i) {
       planned.push_back({variant.label, base_of(options_, variant, options_.seed + i),
-                         [this, overlay](Scenario of) {
+                         [this, overlay](input::Scenario of) {
                            LeftOut out;
                            return replay_scenario(std::move(of), trace_, overlay, options_.grain,
                                                   window_, out);
@@ -80,13 +81,14 @@ std::vector<PlannedRun> ReplayPlan::runs(const OverlayModel& overlay) const {
   return planned;
 }
 
-Replayed ReplayPlan::replayed(const OverlayModel& overlay) const {
+Replayed ReplayPlan::replayed(const input::OverlayModel& overlay) const {
   Replayed replayed{trace_, overlay, options_.scheduler, options_.scheduler_is_assumed};
   for (std::uint64_t i = 0; i < options_.seeds; ++i) {
     const std::uint64_t seed = options_.seed + i;
     replayed.left_out = {};
-    const Scenario scenario = replay_scenario(base_of(options_, variants_.front(), seed), trace_,
-                                              overlay, options_.grain, window_, replayed.left_out);
+    const input::Scenario scenario =
+        replay_scenario(base_of(options_, variants_.front(), seed), trace_, overlay, options_.grain,
+                        window_, replayed.left_out);
     replayed.cluster = scenario.cluster.name;
     replayed.jobs = scenario.jobs.size();
     replayed.begins_ns = replayed.left_out.begins_ns;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/overlay_model.h"
+#include "programs/input/overlay_model.h"
 #include "sim/cluster_replay/replay_report.h"
 #include "sim/cluster_replay/replay_scenario.h"
 #include "sim/planned_runs.h"
@@ -31,10 +31,10 @@ struct ReplayOptions {
 };
 
 // Throws ConfigError.
-OverlayModel overlay_of(const ReplayOptions& options);
+input::OverlayModel overlay_of(const ReplayOptions& options);
 // The scheduler where none is asked for: `recorded`, or `fifo` for a log without a start of any
 // job.
-ReplayOptions with_scheduler(ReplayOptions options, const JobTrace& trace);
+ReplayOptions with_scheduler(ReplayOptions options, const traces::JobTrace& trace);
 // Checks what is known before the trace is read. Throws ConfigError.
 void check(const ReplayOptions& options);
 
@@ -43,16 +43,16 @@ void check(const ReplayOptions& options);
 class ReplayPlan {
  public:
   // Throws ConfigError.
-  ReplayPlan(const ReplayOptions& options, const JobTrace& trace);
+  ReplayPlan(const ReplayOptions& options, const traces::JobTrace& trace);
 
   // A run of each policy with each seed, policy by policy.
-  std::vector<PlannedRun> runs(const OverlayModel& overlay) const;
+  std::vector<PlannedRun> runs(const input::OverlayModel& overlay) const;
   // What all of them have in common. `overlay` outlives it.
-  Replayed replayed(const OverlayModel& overlay) const;
+  Replayed replayed(const input::OverlayModel& overlay) const;
 
  private:
   const ReplayOptions& options_;
-  const JobTrace& trace_;
+  const traces::JobTrace& trace_;
   ReplayWindow window_;
   std::vector<Variant> variants_;
 };

@@ -17,7 +17,7 @@ namespace batchflow::sim {
 
 namespace {
 
-using Runs = std::span<const RunResult>;
+using Runs = std::span<const output::RunResult>;
 using Groups = std::vector<ReplayGroup>;
 
 constexpr std::size_t kPoints = 100;  // of a curve
@@ -100,20 +100,20 @@ std::string bound(const Replayed& replayed) {
 // Calls `see` for the runs of each group: runs with one label.
 template <class See>
 void for_each_run(Runs runs, const ReplayGroup& group, See see) {
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (run.label == group.front().label) see(run);
   }
 }
 
 // Over the finished jobs of all seeds: the share of jobs with no longer a time, one line a policy.
 std::string cumulative(Runs runs, const Groups& groups, const char* title, const char* beside,
-                       double (*of)(const JobResult&)) {
+                       double (*of)(const output::JobResult&)) {
   std::vector<std::vector<double>> values;
   double longest = 1;
   for (const ReplayGroup& group : groups) {
     std::vector<double>& mine = values.emplace_back();
-    for_each_run(runs, group, [&](const RunResult& run) {
-      for (const JobResult& job : run.jobs) {
+    for_each_run(runs, group, [&](const output::RunResult& run) {
+      for (const output::JobResult& job : run.jobs) {
         if (job.state == "done") mine.push_back(of(job));
       }
     });
@@ -156,7 +156,7 @@ std::string users(Runs runs, const Groups& groups) {
   }
   for (const ReplayGroup& group : groups) {
     std::vector<double> slowdowns;
-    for_each_run(runs, group, [&](const RunResult& run) {
+    for_each_run(runs, group, [&](const output::RunResult& run) {
       if (slowdowns.empty()) slowdowns = user_slowdowns(run);
     });
     if (slowdowns.empty()) continue;
@@ -177,10 +177,10 @@ std::string lost(Runs runs, const Groups& groups) {
   Bars bars{
       "GPU time lost to stalls", "by what was under way for the late batch", Axis::seconds, {}};
   for (const ReplayGroup& group : groups) {
-    Waits waited;
+    output::Waits waited;
     double idle_s = 0;
-    for_each_run(runs, group, [&](const RunResult& run) {
-      for (const JobResult& job : run.jobs) {
+    for_each_run(runs, group, [&](const output::RunResult& run) {
+      for (const output::JobResult& job : run.jobs) {
         const double weight = static_cast<double>(job.ranks) / static_cast<double>(group.size());
         idle_s += job.idle_s * weight;
         for (const TimePart& part : kTimeParts) {
@@ -197,14 +197,14 @@ std::string lost(Runs runs, const Groups& groups) {
 
 // The first seed of each policy.
 std::string over_time(Runs runs, const Groups& groups, Chart chart,
-                      std::vector<double> (*of)(const RunResult&, const Spans&)) {
+                      std::vector<double> (*of)(const output::RunResult&, const Spans&)) {
   double longest = 0;
-  for (const RunResult& run : runs) longest = std::max(longest, run.makespan_s);
+  for (const output::RunResult& run : runs) longest = std::max(longest, run.makespan_s);
   const Spans spans(longest, kPoints);
   chart.x = spans.middles();
   for (const ReplayGroup& group : groups) {
     bool is_first = true;
-    for_each_run(runs, group, [&](const RunResult& run) {
+    for_each_run(runs, group, [&](const output::RunResult& run) {
       if (!std::exchange(is_first, false)) return;
       chart.series.push_back({name_of(group), color_of(chart.series.size()), of(run, spans)});
     });
@@ -222,14 +222,15 @@ std::string traffic(Runs runs, const Groups& groups) {
   kept.beside = "all forms, memory and drives";
   kept.y = Axis::bytes;
   return over_time(runs, groups, read,
-                   [](const RunResult& run, const Spans& spans) {
-                     return rates(run, spans, [](const SeriesPoint& point) {
+                   [](const output::RunResult& run, const Spans& spans) {
+                     return rates(run, spans, [](const output::SeriesPoint& point) {
                        return static_cast<double>(point.storage_bytes);
                      });
                    }) +
-         over_time(runs, groups, kept, [](const RunResult& run, const Spans& spans) {
-           return levels(run, spans,
-                         [](const SeriesPoint& point) { return cached_bytes(point.cached); });
+         over_time(runs, groups, kept, [](const output::RunResult& run, const Spans& spans) {
+           return levels(run, spans, [](const output::SeriesPoint& point) {
+             return cached_bytes(point.cached);
+           });
          });
 }
 
@@ -248,9 +249,9 @@ std::string replay_html(Runs runs, const Replayed& replayed, const std::string& 
       "jobs-times", "How long jobs took, and queued",
       "The share of finished jobs that took no longer; all seeds of a policy together.",
       grid(cumulative(runs, groups, "Completion", "from submission to end",
-                      [](const JobResult& job) { return job.ended_s - job.arrived_s; }) +
+                      [](const output::JobResult& job) { return job.ended_s - job.arrived_s; }) +
            cumulative(runs, groups, "Queueing", "from submission to GPUs",
-                      [](const JobResult& job) { return job.started_s - job.arrived_s; })));
+                      [](const output::JobResult& job) { return job.started_s - job.arrived_s; })));
   body += html_section("lost", "What stalls cost, and which users",
                        "A user's time is that of all the user's jobs while they had GPUs.",
                        grid(lost(runs, groups) + users(runs, groups)));

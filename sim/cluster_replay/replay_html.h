@@ -4,14 +4,14 @@
 #include <span>
 #include <string>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/cluster_replay/replay_report.h"
 
 namespace batchflow::sim {
 
 // Sections of run_html, with one line for each policy, however many seeds it has. `more` is HTML
 // that stands among them, after the comparison.
-std::string replay_html(std::span<const RunResult> runs, const Replayed& replayed,
+std::string replay_html(std::span<const output::RunResult> runs, const Replayed& replayed,
                         const std::string& more = "");
 
 }  // namespace batchflow::sim

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
-#include "core/config_error.h"
-#include "core/config_value.h"
+#include "core/base/config_error.h"
+#include "core/base/config_value.h"
+#include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
 #include "sim/run_report.h"
 #include "sim/sizes.h"
@@ -25,7 +25,7 @@ std::string group_table(const std::vector<ReplayGroup>& groups) {
   for (const ReplayFigure& figure : replay_figures()) head.push_back(figure.name);
   std::vector<Row> rows{head};
   for (const ReplayGroup& group : groups) {
-    Row row{printable(name_of(group))};
+    Row row{output::printable(name_of(group))};
     for (const ReplayFigure& figure : replay_figures()) {
       row.push_back(figure.text(estimate_of(group, figure).mean));
     }
@@ -33,8 +33,8 @@ std::string group_table(const std::vector<ReplayGroup>& groups) {
   }
   std::string text = aligned(rows);
   for (std::size_t i = 1; i < groups.size(); ++i) {
-    text +=
-        fmt::format("{} against {}:", printable(name_of(groups[i])), printable(name_of(groups[0])));
+    text += fmt::format("{} against {}:", output::printable(name_of(groups[i])),
+                        output::printable(name_of(groups[0])));
     for (const ReplayFigure& figure : replay_figures()) {
       if (!figure.differs) continue;
       text += fmt::format(" {} {};", figure.name, change_text(groups[0], groups[i], figure));
@@ -78,7 +78,7 @@ Json json_of(const FluidBound& bound) {
 
 }  // namespace
 
-std::string left_out_text(const JobTrace& trace, const LeftOut& out, std::size_t jobs) {
+std::string left_out_text(const traces::JobTrace& trace, const LeftOut& out, std::size_t jobs) {
   std::string text = fmt::format("{}: {} of {} jobs are replayed", trace.name, count_text(jobs),
                                  count_text(trace.jobs.size()));
   for (const auto& [why, count] : left_out_reasons(out)) {
@@ -106,7 +106,7 @@ std::string scheduler_text(const Replayed& replayed) {
       replayed.scheduler);
 }
 
-std::string replay_table(std::span<const RunResult> runs, const Replayed& replayed) {
+std::string replay_table(std::span<const output::RunResult> runs, const Replayed& replayed) {
   std::string text = run_table(runs);
   if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
     text += scheduler + "\n";
@@ -117,7 +117,7 @@ std::string replay_table(std::span<const RunResult> runs, const Replayed& replay
       "{}\n",
       time_text(bound.least_s()), rate_text(bound.samples_per_s()), time_text(bound.gpu_s),
       time_text(bound.storage_s), time_text(bound.preparation_s), time_text(bound.arrivals_s));
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (run.steps == 0) continue;
     text += fmt::format("{}: {} steps of the engine, {:.1f} us each\n", run_name(run),
                         count_text(run.steps), run.wall_s * 1e6 / static_cast<double>(run.steps));
@@ -125,11 +125,11 @@ std::string replay_table(std::span<const RunResult> runs, const Replayed& replay
   return text;
 }
 
-std::string replay_json(std::span<const RunResult> runs, const Replayed& replayed,
+std::string replay_json(std::span<const output::RunResult> runs, const Replayed& replayed,
                         const std::string& more) {
   Json json;
   json["summaries"] = Json::array();
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     json["summaries"].push_back(json_of(summary_of(run)));
     json["summaries"].back()["bound"] = json_of(replayed.bounds.at(run.seed));
   }
@@ -147,39 +147,41 @@ std::string replay_json(std::span<const RunResult> runs, const Replayed& replaye
 }
 
 std::string simulated_date(const Replayed& replayed, double simulated_s) {
-  if (replayed.trace.time_base == TimeBase::relative || replayed.begins_ns == kNoTime) {
+  if (replayed.trace.time_base == traces::TimeBase::relative ||
+      replayed.begins_ns == traces::kNoTime) {
     return fmt::format("day {:.1f}", simulated_s / 86'400);
   }
-  const auto since = static_cast<std::int64_t>(simulated_s) * kNanosPerSecond;
-  return calendar_text(replayed.begins_ns + since).substr(0, sizeof "2017-10-07 01:12" - 1);
+  const auto since = static_cast<std::int64_t>(simulated_s) * traces::kNanosPerSecond;
+  return traces::calendar_text(replayed.begins_ns + since).substr(0, sizeof "2017-10-07 01:12" - 1);
 }
 
-TraceTime window_time(const char* flag, const std::string& text, const JobTrace& trace) {
-  if (text.empty()) return kNoTime;
+traces::TraceTime window_time(const char* flag, const std::string& text,
+                              const traces::JobTrace& trace) {
+  if (text.empty()) return traces::kNoTime;
   for (const char* rest : {"", ":00", " 00:00:00"}) {
-    const auto time = calendar_time(text + rest);
+    const auto time = traces::calendar_time(text + rest);
     if (!time) continue;
-    if (trace.time_base == TimeBase::relative) {
+    if (trace.time_base == traces::TimeBase::relative) {
       throw ConfigError(
           fmt::format("{} '{}': this log names no days; write a time after the "
                       "first job (10d, 36h)",
-                      flag, printable(text)));
+                      flag, output::printable(text)));
     }
     return time->ns;
   }
   // `10d`, which is longer than any other setting allows.
   std::optional<Duration> after = parse_duration(text);
   if (!after && text.size() > 1 && text.back() == 'd') {
-    if (const auto days = decimal(text.substr(0, text.size() - 1), 9)) {
+    if (const auto days = traces::decimal(text.substr(0, text.size() - 1), 9)) {
       if (*days < INT64_MAX / 86400) after = Duration(*days * 86400);
     }
   }
-  if (!after || after->count() < 0 || after->count() > kMostTime || trace.jobs.empty()) {
+  if (!after || after->count() < 0 || after->count() > traces::kMostTime || trace.jobs.empty()) {
     throw ConfigError(
         fmt::format("{} '{}': not a time; write a day (2017-10-03), an instant "
                     "(2017-10-03T12:00:00), or a time "
                     "after the first job (10d, 36h)",
-                    flag, printable(text)));
+                    flag, output::printable(text)));
   }
   return trace.jobs.front().submit_ns + after->count();
 }

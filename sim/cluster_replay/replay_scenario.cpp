@@ -8,17 +8,17 @@
 #include <map>
 #include <utility>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 
 namespace batchflow::sim {
 
 namespace {
 
 // Keeps this share of every kind of nodes, evenly, and of what they share.
-void scale_cluster(ClusterModel& cluster, double scale) {
+void scale_cluster(input::ClusterModel& cluster, double scale) {
   if (scale == 1) return;
-  std::vector<NodeModel> kept;
+  std::vector<input::NodeModel> kept;
   for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
     const double due = scale * static_cast<double>(i + 1) + 1e-9;
     if (static_cast<double>(kept.size()) + 1 <= due) kept.push_back(std::move(cluster.nodes[i]));
@@ -28,8 +28,8 @@ void scale_cluster(ClusterModel& cluster, double scale) {
                                   scale, cluster.name));
   }
   cluster.nodes = std::move(kept);
-  for (LinkModel& link : cluster.links) link.bytes_per_s *= scale;
-  for (Curve::Point& point : cluster.store.bytes_per_s.points) point.y *= scale;
+  for (input::LinkModel& link : cluster.links) link.bytes_per_s *= scale;
+  for (input::Curve::Point& point : cluster.store.bytes_per_s.points) point.y *= scale;
   cluster.store_nic_bytes_per_s *= scale;
 }
 
@@ -60,15 +60,15 @@ constexpr std::uint32_t kBlocksAtOnce = 4;
 
 class Builder {
  public:
-  Builder(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
+  Builder(input::Scenario base, const traces::JobTrace& trace, const input::OverlayModel& overlay,
           const ReplayGrain& grain)
       : scenario_(std::move(base)), trace_(trace), overlay_(overlay), grain_(grain) {}
 
-  Scenario run(const ReplayWindow& window, LeftOut& left_out) {
+  input::Scenario run(const ReplayWindow& window, LeftOut& left_out) {
     scale_cluster(scenario_.cluster, window.scale);
     if (!grain_.fine) coarsen_engine();
     gpus_ = scenario_.cluster.gpus();
-    for (const NodeModel& node : scenario_.cluster.nodes) {
+    for (const input::NodeModel& node : scenario_.cluster.nodes) {
       if (node.gpus == 0) continue;
       gpus_a_node_ = std::max(gpus_a_node_, node.gpus);
       cache_ = std::min(cache_, std::max(1., static_cast<double>(node.cache)));
@@ -102,31 +102,33 @@ class Builder {
 
  private:
   void coarsen_engine() {
-    EngineConfig& engine = scenario_.engine;
+    engine::EngineConfig& engine = scenario_.engine;
     engine.hold_ingredients = false;
     engine.look_ahead_most = 0;
     engine.credits = 1;
     engine.late_after_p99 = 0;
     engine.blocks_in_flight_per_worker = 1;
     cores_a_rank_ = std::exchange(engine.workers_per_rank, std::min(engine.workers_per_rank, 1u));
-    for (NodeModel& node : scenario_.cluster.nodes) {
+    for (input::NodeModel& node : scenario_.cluster.nodes) {
       node.workers = std::max(kBlocksAtOnce, node.gpus);
     }
   }
 
   bool fits(const AssignedJob& job, const ReplayWindow& window, LeftOut& out) const {
-    const JobRecord& record = trace_.jobs[job.record];
+    const traces::JobRecord& record = trace_.jobs[job.record];
     const auto leave_out = [](std::uint64_t& why) {
       ++why;
       return false;
     };
     if (record.gpus_hundredths == 0) return leave_out(out.without_gpus);
     if (job.compute.count() <= 0) return leave_out(out.without_duration);
-    if (scenario_.scheduler == Scheduler::recorded && !record.has_start()) {
+    if (scenario_.scheduler == input::Scheduler::recorded && !record.has_start()) {
       return leave_out(out.without_start);
     }
-    if (window.from != kNoTime && record.submit_ns < window.from) return leave_out(out.by_window);
-    if (window.to != kNoTime && record.submit_ns >= window.to) return leave_out(out.by_window);
+    if (window.from != traces::kNoTime && record.submit_ns < window.from)
+      return leave_out(out.by_window);
+    if (window.to != traces::kNoTime && record.submit_ns >= window.to)
+      return leave_out(out.by_window);
     const double chance = static_cast<double>(hash(record.submit_ns, job.record) >> 11) * 0x1p-53;
     if (window.scale < 1 && chance >= window.scale) return leave_out(out.by_scale);
     if (job.gpus > gpus_) return leave_out(out.too_large);
@@ -136,8 +138,8 @@ class Builder {
   // A job that computed in nearly all of its recorded time was fed by its nodes in that time. So a
   // model is no faster than the card and the cores of its GPUs could feed it.
   bool slow_down(AssignedJob& job, const Assignment& assignment) const {
-    const OverlayClass& one = overlay_.classes[assignment.datasets[job.dataset].class_index];
-    const PipelineInfo info = one.pipeline.info(one.dataset.bytes);
+    const input::OverlayClass& one = overlay_.classes[assignment.datasets[job.dataset].class_index];
+    const engine::PipelineInfo info = one.pipeline.info(one.dataset.bytes);
     const double core_s =
         static_cast<double>((info.decode_cost + info.augment_cost).count()) * 1e-9;
     double most = job.samples_per_s;
@@ -175,8 +177,8 @@ class Builder {
     int& known = dataset_of_[index];
     if (known >= 0) return known;
     known = static_cast<int>(scenario_.datasets.size());
-    const OverlayClass& one = overlay_.classes[assigned.class_index];
-    DatasetModel model = one.dataset;
+    const input::OverlayClass& one = overlay_.classes[assigned.class_index];
+    input::DatasetModel model = one.dataset;
     model.name = fmt::format("{}-{}", one.name, assigned.number);
     model.bytes_spread = {};  // an item is the mean of many samples
     std::uint64_t items = std::min(items_of_[index], assigned.samples);
@@ -193,9 +195,9 @@ class Builder {
 
   // The pipeline of a class with blocks of this size; jobs with different pipelines share no
   // blocks.
-  int pipeline(const OverlayClass& one, std::uint32_t variant, std::uint32_t items,
+  int pipeline(const input::OverlayClass& one, std::uint32_t variant, std::uint32_t items,
                std::uint32_t epochs, std::uint32_t cores) {
-    PipelineModel model = one.pipeline;
+    input::PipelineModel model = one.pipeline;
     model.items_per_block = items;
     model.epochs_per_block = epochs;
     model.cores_most = cores;
@@ -217,17 +219,17 @@ class Builder {
   }
 
   void add(const AssignedJob& assigned, const AssignedDataset& data) {
-    const JobRecord& record = trace_.jobs[assigned.record];
-    JobModel job;
+    const traces::JobRecord& record = trace_.jobs[assigned.record];
+    input::JobModel job;
     job.name = trace_.text(record.id);
     if (job.name.empty()) job.name = fmt::format("job-{}", assigned.record);
     job.user = trace_.text(record.user);
     job.dataset = dataset(assigned.dataset, data);
     job.ranks = assigned.gpus;
-    const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
+    const input::DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
     const double items = static_cast<double>(scenario_.items(stored));
     job.arrives = Instant(Duration(record.submit_ns));
-    if (scenario_.scheduler == Scheduler::recorded) {
+    if (scenario_.scheduler == input::Scheduler::recorded) {
       job.not_before = Instant(Duration(record.start_ns));
     }
     if (grain_.fine) {
@@ -238,9 +240,9 @@ class Builder {
     scenario_.jobs.push_back(std::move(job));
   }
 
-  void train_by_batches(JobModel& job, const AssignedJob& assigned, const AssignedDataset& data,
-                        double items) {
-    const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
+  void train_by_batches(input::JobModel& job, const AssignedJob& assigned,
+                        const AssignedDataset& data, double items) {
+    const input::DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
     job.batch = stored.samples_per_item;
     job.drop_last = items >= job.ranks;
     const double step = std::min<double>(items, job.ranks);
@@ -249,8 +251,8 @@ class Builder {
     job.pipeline = pipeline(overlay_.classes[data.class_index], assigned.variant, 0, 0, 0);
   }
 
-  void set_steps(JobModel& job, const AssignedJob& assigned, double steps, double steps_an_epoch,
-                 std::uint32_t epochs) const {
+  void set_steps(input::JobModel& job, const AssignedJob& assigned, double steps,
+                 double steps_an_epoch, std::uint32_t epochs) const {
     steps = std::max(1., steps);
     job.steps = static_cast<std::uint64_t>(steps);
     job.step = Duration(std::llround(static_cast<double>(assigned.compute.count()) /
@@ -259,9 +261,9 @@ class Builder {
     job.epochs = static_cast<std::uint32_t>(std::min(passes, 1e6) + 1) * epochs;
   }
 
-  void train_by_streams(JobModel& job, const AssignedJob& assigned, const AssignedDataset& data,
-                        double items) {
-    const DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
+  void train_by_streams(input::JobModel& job, const AssignedJob& assigned,
+                        const AssignedDataset& data, double items) {
+    const input::DatasetModel& stored = scenario_.datasets[static_cast<std::size_t>(job.dataset)];
     // A block for each node that the job needs.
     const std::uint32_t nodes = std::bit_ceil((assigned.gpus + gpus_a_node_ - 1) / gpus_a_node_);
     const std::uint32_t least = std::min(nodes, power_of_two(items));
@@ -290,9 +292,9 @@ class Builder {
         pipeline(overlay_.classes[data.class_index], assigned.variant, step / least, epochs, cores);
   }
 
-  Scenario scenario_;
-  const JobTrace& trace_;
-  const OverlayModel& overlay_;
+  input::Scenario scenario_;
+  const traces::JobTrace& trace_;
+  const input::OverlayModel& overlay_;
   const ReplayGrain& grain_;
   std::uint32_t gpus_ = 0;
   std::uint32_t gpus_a_node_ = 1;  // of the largest node
@@ -308,13 +310,14 @@ class Builder {
 
 }  // namespace
 
-Scenario replay_scenario(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
-                         const ReplayGrain& grain, const ReplayWindow& window, LeftOut& left_out) {
-  Scenario scenario = Builder(std::move(base), trace, overlay, grain).run(window, left_out);
+input::Scenario replay_scenario(input::Scenario base, const traces::JobTrace& trace,
+                                const input::OverlayModel& overlay, const ReplayGrain& grain,
+                                const ReplayWindow& window, LeftOut& left_out) {
+  input::Scenario scenario = Builder(std::move(base), trace, overlay, grain).run(window, left_out);
   // The first job is submitted at zero.
   const Duration zero = scenario.jobs.front().arrives - Instant{};
   left_out.begins_ns = zero.count();
-  for (JobModel& job : scenario.jobs) {
+  for (input::JobModel& job : scenario.jobs) {
     job.arrives -= zero;
     if (job.not_before != Instant{}) job.not_before -= zero;
   }

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
 #include "sim/cluster_replay/assignment.h"
 
 namespace batchflow::sim {
@@ -36,13 +36,14 @@ struct ReplayGrain {
 };
 
 struct ReplayWindow {
-  TraceTime from = kNoTime;  // of submission
-  TraceTime to = kNoTime;
+  traces::TraceTime from = traces::kNoTime;  // of submission
+  traces::TraceTime to = traces::kNoTime;
   double scale = 1;  // of the cluster's nodes, and of the jobs
 };
 
 // The scenario that replays a trace on `base`, a scenario with a cluster and an engine alone.
-Scenario replay_scenario(Scenario base, const JobTrace& trace, const OverlayModel& overlay,
-                         const ReplayGrain& grain, const ReplayWindow& window, LeftOut& left_out);
+input::Scenario replay_scenario(input::Scenario base, const traces::JobTrace& trace,
+                                const input::OverlayModel& overlay, const ReplayGrain& grain,
+                                const ReplayWindow& window, LeftOut& left_out);
 
 }  // namespace batchflow::sim

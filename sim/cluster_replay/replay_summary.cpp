@@ -44,9 +44,9 @@ constexpr ReplayFigure kFigures[] = {
 };
 constexpr std::size_t kHeadline = 4;
 
-std::map<std::string, Served> served(const RunResult& run) {
+std::map<std::string, Served> served(const output::RunResult& run) {
   std::map<std::string, Served> users;
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     if (job.state != "done" || job.user.empty()) continue;
     Served& user = users[job.user];
     user.time_s += job.time_s;
@@ -74,12 +74,12 @@ Distribution distribution(std::vector<double> values) {
   return result;
 }
 
-double cached_bytes(const CachedBytes& cached) {
+double cached_bytes(const output::CachedBytes& cached) {
   return static_cast<double>(cached.encoded_dram + cached.decoded_dram + cached.prepared_dram +
                              cached.encoded_nvme + cached.decoded_nvme);
 }
 
-std::vector<double> user_slowdowns(const RunResult& run) {
+std::vector<double> user_slowdowns(const output::RunResult& run) {
   std::vector<double> slowdowns;
   for (const auto& [name, user] : served(run)) {
     if (user.compute_s > 0) slowdowns.push_back(user.time_s / user.compute_s);
@@ -88,7 +88,7 @@ std::vector<double> user_slowdowns(const RunResult& run) {
   return slowdowns;
 }
 
-ReplaySummary summary_of(const RunResult& run) {
+ReplaySummary summary_of(const output::RunResult& run) {
   ReplaySummary sum;
   sum.label = run.label;
   sum.seed = run.seed;
@@ -98,7 +98,7 @@ ReplaySummary summary_of(const RunResult& run) {
   std::vector<double> completion;
   std::vector<double> queueing;
   std::vector<double> stalls;
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     const double held_s = job.time_s - job.down_s;  // a job leaves its GPUs while it is preempted
     sum.gpu_h += held_s * static_cast<double>(job.ranks) / 3600;
     sum.gpu_h_lost += (job.stall_s + job.idle_s) * static_cast<double>(job.ranks) / 3600;
@@ -133,9 +133,9 @@ ReplaySummary summary_of(const RunResult& run) {
   return sum;
 }
 
-std::vector<ReplayGroup> by_label(std::span<const RunResult> runs) {
+std::vector<ReplayGroup> by_label(std::span<const output::RunResult> runs) {
   std::vector<ReplayGroup> groups;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const ReplayGroup& other) {
       return other.front().label == run.label;
     });

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/statistics.h"
 
 namespace batchflow::sim {
@@ -42,16 +42,16 @@ struct ReplaySummary {
   double fairness = 0;
   double user_slowdown_worst = 0;
 };
-ReplaySummary summary_of(const RunResult& run);
+ReplaySummary summary_of(const output::RunResult& run);
 
 // Each user's time / compute over that user's finished jobs, least first.
-std::vector<double> user_slowdowns(const RunResult& run);
-double cached_bytes(const CachedBytes& cached);
+std::vector<double> user_slowdowns(const output::RunResult& run);
+double cached_bytes(const output::CachedBytes& cached);
 
 // The runs of one policy.
 using ReplayGroup = std::vector<ReplaySummary>;
 // In the order of the runs.
-std::vector<ReplayGroup> by_label(std::span<const RunResult> runs);
+std::vector<ReplayGroup> by_label(std::span<const output::RunResult> runs);
 std::string name_of(const ReplayGroup& group);
 
 struct ReplayFigure {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
 #include "sim/report/html.h"
 #include "sim/run_report.h"
@@ -15,7 +15,8 @@ namespace batchflow::sim {
 
 namespace {
 
-Assumption share(const char* name, const OverlayModel& overlay, double OverlayModel::*value) {
+Assumption share(const char* name, const input::OverlayModel& overlay,
+                 double input::OverlayModel::*value) {
   const double usual = overlay.*value;
   Assumption one{name, percent(usual), {}};
   for (const double other : {usual / 2, (1 + usual) / 2}) {
@@ -25,8 +26,8 @@ Assumption share(const char* name, const OverlayModel& overlay, double OverlayMo
   return one;
 }
 
-Assumption factor(const char* name, const std::string& usual, const OverlayModel& overlay,
-                  void (*scale)(OverlayModel&, double)) {
+Assumption factor(const char* name, const std::string& usual, const input::OverlayModel& overlay,
+                  void (*scale)(input::OverlayModel&, double)) {
   Assumption one{name, usual, {}};
   for (const double by : {0.5, 2.}) {
     one.changed.push_back({fmt::format("x {:g}", by), overlay});
@@ -40,18 +41,20 @@ std::uint64_t scaled(std::uint64_t count, double by) {
       1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * by)));
 }
 
-void scale_samples(OverlayModel& overlay, double by) {
-  for (OverlayClass& one : overlay.classes) one.dataset.samples = scaled(one.dataset.samples, by);
+void scale_samples(input::OverlayModel& overlay, double by) {
+  for (input::OverlayClass& one : overlay.classes)
+    one.dataset.samples = scaled(one.dataset.samples, by);
 }
-void scale_bytes(OverlayModel& overlay, double by) {
-  for (OverlayClass& one : overlay.classes) one.dataset.bytes = scaled(one.dataset.bytes, by);
+void scale_bytes(input::OverlayModel& overlay, double by) {
+  for (input::OverlayClass& one : overlay.classes)
+    one.dataset.bytes = scaled(one.dataset.bytes, by);
 }
-void scale_speeds(OverlayModel& overlay, double by) {
-  for (OverlayClass& one : overlay.classes) one.samples_per_s *= by;
+void scale_speeds(input::OverlayModel& overlay, double by) {
+  for (input::OverlayClass& one : overlay.classes) one.samples_per_s *= by;
 }
-void scale_costs(OverlayModel& overlay, double by) {
-  for (OverlayClass& one : overlay.classes) {
-    for (StepModel& step : one.pipeline.steps) {
+void scale_costs(input::OverlayModel& overlay, double by) {
+  for (input::OverlayClass& one : overlay.classes) {
+    for (input::StepModel& step : one.pipeline.steps) {
       step.cost = Duration(std::llround(static_cast<double>(step.cost.count()) * by));
       step.ns_per_byte *= by;
     }
@@ -127,12 +130,12 @@ Table table_of(const Sensitivity& study) {
 
 }  // namespace
 
-std::vector<Assumption> assumptions(const OverlayModel& overlay) {
-  return {share("busy", overlay, &OverlayModel::busy),
-          share("reuse", overlay, &OverlayModel::reuse),
+std::vector<Assumption> assumptions(const input::OverlayModel& overlay) {
+  return {share("busy", overlay, &input::OverlayModel::busy),
+          share("reuse", overlay, &input::OverlayModel::reuse),
           factor("popularity", fmt::format("{:g}", overlay.popularity), overlay,
-                 [](OverlayModel& one, double by) { one.popularity *= by; }),
-          share("same_pipeline", overlay, &OverlayModel::same_pipeline),
+                 [](input::OverlayModel& one, double by) { one.popularity *= by; }),
+          share("same_pipeline", overlay, &input::OverlayModel::same_pipeline),
           factor("samples of datasets", "", overlay, scale_samples),
           factor("bytes of samples", "", overlay, scale_bytes),
           factor("costs of preparation", "", overlay, scale_costs),
@@ -142,7 +145,7 @@ std::vector<Assumption> assumptions(const OverlayModel& overlay) {
 std::string sensitivity_table(const Sensitivity& study) {
   Table table = table_of(study);
   for (auto& row : table.rows) {
-    for (std::string& text : row) text = printable(text);
+    for (std::string& text : row) text = output::printable(text);
   }
   table.rows.insert(table.rows.begin(), table.head);
   return fmt::format("{}, by what is assumed:\n{}", headline().name, aligned(table.rows));

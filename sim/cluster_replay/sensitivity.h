@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/overlay_model.h"
+#include "programs/input/overlay_model.h"
 #include "sim/cluster_replay/replay_summary.h"
 
 namespace batchflow::sim {
@@ -15,12 +15,12 @@ struct Assumption {
   std::string usual;  // what the overlay says
   struct Changed {
     std::string text;
-    OverlayModel overlay;
+    input::OverlayModel overlay;
   };
   std::vector<Changed> changed;  // lower, then higher
 };
 // A share is halved, or moved half of the way to 1. Numbers and sizes are halved and doubled.
-std::vector<Assumption> assumptions(const OverlayModel& overlay);
+std::vector<Assumption> assumptions(const input::OverlayModel& overlay);
 
 // `usual` holds the policies with the overlay as it is. `changed` holds them with each change, in
 // the order of `assumptions`; a run that an interrupt kept from beginning is missing.

@@ -19,12 +19,12 @@ Cell speedup_cell(const std::string& resource, double speedup, double best) {
   return cell;
 }
 
-std::string table_of(const RunResult& run) {
+std::string table_of(const output::RunResult& run) {
   std::vector<Column> columns{{"job", "", true}, {"time"}};
   std::vector<Cell> all{text_cell("all jobs"), text_cell(time_text(run.makespan_s))};
   double best = 0;
-  for (const Gain& gain : run.bottlenecks) best = std::max(best, gain.speedup);
-  for (const Gain& gain : run.bottlenecks) {
+  for (const output::Gain& gain : run.bottlenecks) best = std::max(best, gain.speedup);
+  for (const output::Gain& gain : run.bottlenecks) {
     columns.push_back({gain.resource, "samples a second with twice of it, over now"});
     all.push_back(speedup_cell(gain.resource, gain.speedup, best));
   }
@@ -32,8 +32,8 @@ std::string table_of(const RunResult& run) {
   for (std::size_t j = 0; j < std::min(run.jobs.size(), kJobsListed); ++j) {
     std::vector<Cell> row{text_cell(run.jobs[j].name), text_cell(time_text(run.jobs[j].time_s))};
     best = 0;
-    for (const Gain& gain : run.bottlenecks) best = std::max(best, gain.jobs.at(j).speedup);
-    for (const Gain& gain : run.bottlenecks) {
+    for (const output::Gain& gain : run.bottlenecks) best = std::max(best, gain.jobs.at(j).speedup);
+    for (const output::Gain& gain : run.bottlenecks) {
       row.push_back(speedup_cell(gain.resource, gain.jobs.at(j).speedup, best));
     }
     rows.push_back(std::move(row));
@@ -43,9 +43,9 @@ std::string table_of(const RunResult& run) {
 
 }  // namespace
 
-std::string bottlenecks_html(std::span<const RunResult> runs) {
+std::string bottlenecks_html(std::span<const output::RunResult> runs) {
   std::string text;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (run.bottlenecks.empty()) continue;
     if (runs.size() > 1) text += fmt::format("<h3>{}</h3>", escaped(run_name(run)));
     text += table_of(run);

@@ -12,7 +12,7 @@ namespace batchflow::sim {
 
 namespace {
 
-std::string struck_table(const RunResult& run) {
+std::string struck_table(const output::RunResult& run) {
   const std::vector<Column> columns{
       {"fault", "", true},
       {"of", "", true},
@@ -20,7 +20,7 @@ std::string struck_table(const RunResult& run) {
       {"until", "the end of the run, if it was not over by then"},
       {"met", "nodes, workers, commands held, reads failed, corrupt samples"}};
   std::vector<std::vector<Cell>> rows;
-  for (const FaultResult& fault : run.faults) {
+  for (const output::FaultResult& fault : run.faults) {
     std::vector<Cell> row{text_cell(fault.kind), text_cell(fault.target)};
     if (fault.struck) {
       row.push_back(figure_cell(time_text(*fault.from_s), "from_s", *fault.from_s));
@@ -35,7 +35,7 @@ std::string struck_table(const RunResult& run) {
   return html_table(columns, rows);
 }
 
-std::string cost_table(std::span<const RunResult> runs) {
+std::string cost_table(std::span<const output::RunResult> runs) {
   const std::vector<Column> columns{
       {"run", "", true},
       {"jobs down", "time that jobs waited for lost nodes, over all jobs"},
@@ -47,11 +47,11 @@ std::string cost_table(std::span<const RunResult> runs) {
       {"made again", "blocks"},
       {"replaced", "corrupt samples, by others"}};
   std::vector<std::vector<Cell>> rows;
-  for (const RunResult& run : runs) {
-    const Aggregate& sum = run.aggregate;
+  for (const output::RunResult& run : runs) {
+    const output::Aggregate& sum = run.aggregate;
     double down_s = 0;
     std::uint64_t restarts = 0;
-    for (const JobResult& job : run.jobs) {
+    for (const output::JobResult& job : run.jobs) {
       down_s += job.down_s;
       restarts += job.restarts;
     }
@@ -75,12 +75,12 @@ std::string cost_table(std::span<const RunResult> runs) {
 
 }  // namespace
 
-std::string faults_html(std::span<const RunResult> runs) {
+std::string faults_html(std::span<const output::RunResult> runs) {
   const bool any = std::any_of(runs.begin(), runs.end(),
-                               [](const RunResult& run) { return !run.faults.empty(); });
+                               [](const output::RunResult& run) { return !run.faults.empty(); });
   if (!any) return "";
   std::string text = cost_table(runs);
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (runs.size() > 1) text += fmt::format("<h3>{}</h3>", escaped(run_name(run)));
     text += struck_table(run);
   }

@@ -4,11 +4,11 @@
 #include <span>
 #include <string>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
 // A section of run_html; empty where no run had faults.
-std::string faults_html(std::span<const RunResult> runs);
+std::string faults_html(std::span<const output::RunResult> runs);
 
 }  // namespace batchflow::sim

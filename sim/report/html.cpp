@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "configs/reader/terminal.h"
+#include "programs/output/terminal.h"
 #include "sim/report/style.h"
 
 namespace batchflow::sim {
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : printable(text)) {
+  for (const char c : output::printable(text)) {
     switch (c) {
       case '&':
         result += "&amp;";

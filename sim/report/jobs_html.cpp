@@ -18,14 +18,14 @@ constexpr std::size_t kJobsListed = 200;  // of one run
 
 // How busy a resource was while the job waited; no number when the job never waited or nothing was
 // measured.
-double busy_while_waiting(const RunResult& run, std::size_t job, const Resource& resource) {
+double busy_while_waiting(const output::RunResult& run, std::size_t job, const Resource& resource) {
   const double most = resource.most(run);
   if (most <= 0 || run.series.empty() || job >= run.series.front().jobs.size()) return NAN;
   double waited_s = 0;
   double busy_s = 0;
   for (std::size_t i = 1; i < run.series.size(); ++i) {
-    const SeriesPoint& from = run.series[i - 1];
-    const SeriesPoint& to = run.series[i];
+    const output::SeriesPoint& from = run.series[i - 1];
+    const output::SeriesPoint& to = run.series[i];
     const double stall_s = to.jobs[job].stall_s - from.jobs[job].stall_s;
     const double rate = (resource.done(to) - resource.done(from)) / (to.time_s - from.time_s);
     waited_s += stall_s;
@@ -43,8 +43,8 @@ std::string bottleneck_text(const std::string& bottleneck) {
   return bottleneck;
 }
 
-std::vector<Cell> job_row(const RunResult& run, std::size_t index) {
-  const JobResult& job = run.jobs[index];
+std::vector<Cell> job_row(const output::RunResult& run, std::size_t index) {
+  const output::JobResult& job = run.jobs[index];
   const auto whole = [](const char* field, std::uint64_t value) {
     return Cell{count_text(value), field, fmt::format("{}", value)};
   };
@@ -84,7 +84,7 @@ std::vector<Cell> job_row(const RunResult& run, std::size_t index) {
 
 }  // namespace
 
-std::string jobs_html(std::span<const RunResult> runs) {
+std::string jobs_html(std::span<const output::RunResult> runs) {
   std::vector<Column> columns{
       {"job", "", true},
       {"state", "", true},
@@ -113,7 +113,7 @@ std::string jobs_html(std::span<const RunResult> runs) {
       {"network busy", "while it waited"},
       {"PCIe busy", "while it waited"}};
   std::string text;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     std::vector<std::vector<Cell>> rows;
     for (std::size_t i = 0; i < std::min(run.jobs.size(), kJobsListed); ++i) {
       rows.push_back(job_row(run, i));

@@ -15,15 +15,16 @@ constexpr std::size_t kOther = kIdle - 1;
 
 }  // namespace
 
-const TimePart kTimeParts[9] = {{"computes", "train", nullptr},
-                                {"waits for the store", "storage", &Waits::storage_s},
-                                {"waits for a drive", "drive", &Waits::drive_s},
-                                {"waits for the network", "network", &Waits::network_s},
-                                {"waits for a worker", "cores", &Waits::cores_s},
-                                {"waits for preparation", "preparation", &Waits::preparation_s},
-                                {"waits for delivery", "delivery", &Waits::delivery_s},
-                                {"waits for a command", "other", &Waits::other_s},
-                                {"waits for other ranks", "idle", nullptr}};
+const TimePart kTimeParts[9] = {
+    {"computes", "train", nullptr},
+    {"waits for the store", "storage", &output::Waits::storage_s},
+    {"waits for a drive", "drive", &output::Waits::drive_s},
+    {"waits for the network", "network", &output::Waits::network_s},
+    {"waits for a worker", "cores", &output::Waits::cores_s},
+    {"waits for preparation", "preparation", &output::Waits::preparation_s},
+    {"waits for delivery", "delivery", &output::Waits::delivery_s},
+    {"waits for a command", "other", &output::Waits::other_s},
+    {"waits for other ranks", "idle", nullptr}};
 
 Spans::Spans(double until_s, std::size_t spans)
     : length_s(until_s > 0 ? until_s / static_cast<double>(spans) : 1), count(spans) {}
@@ -36,20 +37,20 @@ std::vector<double> Spans::middles() const {
   return middles;
 }
 
-double at_time(const RunResult& run, const Sum& sum, double time_s) {
+double at_time(const output::RunResult& run, const Sum& sum, double time_s) {
   const auto& points = run.series;
   if (points.empty()) return 0;
-  const auto after =
-      std::lower_bound(points.begin(), points.end(), time_s,
-                       [](const SeriesPoint& point, double when) { return point.time_s < when; });
+  const auto after = std::lower_bound(
+      points.begin(), points.end(), time_s,
+      [](const output::SeriesPoint& point, double when) { return point.time_s < when; });
   if (after == points.end()) return sum(points.back());
   if (after == points.begin()) return sum(points.front());
-  const SeriesPoint& before = after[-1];
+  const output::SeriesPoint& before = after[-1];
   const double share = (time_s - before.time_s) / (after->time_s - before.time_s);
   return sum(before) + share * (sum(*after) - sum(before));
 }
 
-std::vector<double> rates(const RunResult& run, const Spans& spans, const Sum& sum) {
+std::vector<double> rates(const output::RunResult& run, const Spans& spans, const Sum& sum) {
   std::vector<double> result;
   for (std::size_t i = 0; i < spans.count; ++i) {
     const double from = static_cast<double>(i) * spans.length_s;
@@ -60,7 +61,7 @@ std::vector<double> rates(const RunResult& run, const Spans& spans, const Sum& s
   return result;
 }
 
-std::vector<double> levels(const RunResult& run, const Spans& spans, const Sum& level) {
+std::vector<double> levels(const output::RunResult& run, const Spans& spans, const Sum& level) {
   std::vector<double> result;
   for (const double when : spans.middles()) {
     result.push_back(when <= run.makespan_s ? at_time(run, level, when) : kNone);
@@ -68,13 +69,15 @@ std::vector<double> levels(const RunResult& run, const Spans& spans, const Sum& 
   return result;
 }
 
-std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& spans) {
+std::vector<std::vector<double>> time_parts(const output::RunResult& run, const Spans& spans) {
   std::vector<std::vector<double>> parts(std::size(kTimeParts));
-  parts[kCompute] = rates(run, spans, [](const SeriesPoint& point) { return point.compute_s; });
-  parts[kIdle] = rates(run, spans, [](const SeriesPoint& point) { return point.idle_s; });
-  const auto stalls = rates(run, spans, [](const SeriesPoint& point) { return point.stall_s; });
+  parts[kCompute] =
+      rates(run, spans, [](const output::SeriesPoint& point) { return point.compute_s; });
+  parts[kIdle] = rates(run, spans, [](const output::SeriesPoint& point) { return point.idle_s; });
+  const auto stalls =
+      rates(run, spans, [](const output::SeriesPoint& point) { return point.stall_s; });
   for (std::size_t p = kCompute + 1; p < kIdle; ++p) {
-    parts[p] = rates(run, spans, [wait = kTimeParts[p].wait](const SeriesPoint& point) {
+    parts[p] = rates(run, spans, [wait = kTimeParts[p].wait](const output::SeriesPoint& point) {
       return point.waited.*wait;
     });
   }
@@ -91,7 +94,7 @@ std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& s
   return parts;
 }
 
-std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s) {
+std::vector<Part> parts_of(double compute_s, const output::Waits& waited, double idle_s) {
   std::vector<Part> parts;
   for (const TimePart& part : kTimeParts) {
     const double value = part.wait != nullptr                 ? waited.*part.wait
@@ -103,17 +106,18 @@ std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s)
 }
 
 const Resource kResources[5] = {
-    {"GPUs", "c2", [](const SeriesPoint& point) { return point.compute_s; },
-     [](const RunResult& run) { return static_cast<double>(run.cluster.gpus); }},
-    {"cores", "c1", [](const SeriesPoint& point) { return point.busy_s; },
-     [](const RunResult& run) { return static_cast<double>(run.cluster.cores); }},
+    {"GPUs", "c2", [](const output::SeriesPoint& point) { return point.compute_s; },
+     [](const output::RunResult& run) { return static_cast<double>(run.cluster.gpus); }},
+    {"cores", "c1", [](const output::SeriesPoint& point) { return point.busy_s; },
+     [](const output::RunResult& run) { return static_cast<double>(run.cluster.cores); }},
     {"store", "c0",
-     [](const SeriesPoint& point) { return static_cast<double>(point.storage_bytes); },
-     [](const RunResult& run) { return run.cluster.store_bytes_per_s; }},
+     [](const output::SeriesPoint& point) { return static_cast<double>(point.storage_bytes); },
+     [](const output::RunResult& run) { return run.cluster.store_bytes_per_s; }},
     {"network", "c3",
-     [](const SeriesPoint& point) { return static_cast<double>(point.network_bytes); },
-     [](const RunResult& run) { return run.cluster.network_bytes_per_s; }},
-    {"PCIe", "c4", [](const SeriesPoint& point) { return static_cast<double>(point.pcie_bytes); },
-     [](const RunResult& run) { return run.cluster.pcie_bytes_per_s; }}};
+     [](const output::SeriesPoint& point) { return static_cast<double>(point.network_bytes); },
+     [](const output::RunResult& run) { return run.cluster.network_bytes_per_s; }},
+    {"PCIe", "c4",
+     [](const output::SeriesPoint& point) { return static_cast<double>(point.pcie_bytes); },
+     [](const output::RunResult& run) { return run.cluster.pcie_bytes_per_s; }}};
 
 }  // namespace batchflow::sim

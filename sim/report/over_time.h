@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/report/chart.h"
 
 namespace batchflow::sim {
@@ -17,33 +17,33 @@ struct Spans {
   std::size_t count;
 };
 
-using Sum = std::function<double(const SeriesPoint&)>;
+using Sum = std::function<double(const output::SeriesPoint&)>;
 
 // At a time, between its two points; after the run, as at its end.
-double at_time(const RunResult& run, const Sum& sum, double time_s);
+double at_time(const output::RunResult& run, const Sum& sum, double time_s);
 // By how much the sum grew within each span, a second; no number where the run is over.
-std::vector<double> rates(const RunResult& run, const Spans& spans, const Sum& sum);
+std::vector<double> rates(const output::RunResult& run, const Spans& spans, const Sum& sum);
 // The value in the middle of each span.
-std::vector<double> levels(const RunResult& run, const Spans& spans, const Sum& level);
+std::vector<double> levels(const output::RunResult& run, const Spans& spans, const Sum& level);
 
 // The parts of the GPUs' time: computing, the causes of waits, waiting for other ranks.
 struct TimePart {
   const char* name;
   const char* color;
-  double Waits::*wait;  // null: another part
+  double output::Waits::*wait;  // null: another part
 };
 extern const TimePart kTimeParts[9];
-std::vector<Part> parts_of(double compute_s, const Waits& waited, double idle_s);
+std::vector<Part> parts_of(double compute_s, const output::Waits& waited, double idle_s);
 // The ranks' time in each span, in ranks, by kTimeParts. A stall under way is split like the stalls
 // that end next.
-std::vector<std::vector<double>> time_parts(const RunResult& run, const Spans& spans);
+std::vector<std::vector<double>> time_parts(const output::RunResult& run, const Spans& spans);
 
 // A resource that can be busy, and what it has done.
 struct Resource {
   const char* name;
   const char* color;
-  double (*done)(const SeriesPoint&);
-  double (*most)(const RunResult&);  // a second; 0: no limit
+  double (*done)(const output::SeriesPoint&);
+  double (*most)(const output::RunResult&);  // a second; 0: no limit
 };
 extern const Resource kResources[5];
 

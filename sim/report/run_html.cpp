@@ -19,7 +19,7 @@ namespace batchflow::sim {
 
 namespace {
 
-using Runs = std::span<const RunResult>;
+using Runs = std::span<const output::RunResult>;
 
 constexpr std::size_t kSpans = 80;
 constexpr std::size_t kRunsPlotted = kColors;
@@ -35,7 +35,7 @@ std::string grid(const std::string& figures) {
 
 // -------------------------------------------------------------------------------- summary ----
 
-bool counts(const RunResult& run) {
+bool counts(const output::RunResult& run) {
   return run.failure.empty() && !run.interrupted;
 }
 
@@ -43,7 +43,7 @@ bool counts(const RunResult& run) {
 double best_of(Runs runs, const Figure& figure) {
   double least = INFINITY;
   double most = -INFINITY;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (!counts(run)) continue;
     least = std::min(least, figure.value(run));
     most = std::max(most, figure.value(run));
@@ -57,7 +57,7 @@ std::string summary(Runs runs) {
   for (const Figure& figure : figures()) columns.push_back({figure.name, figure.help});
   columns.push_back({"seed"});
   std::vector<std::vector<Cell>> rows;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     std::vector<Cell> row{text_cell(run_name(run))};
     for (const Figure& figure : figures()) {
       const double value = figure.value(run);
@@ -71,7 +71,7 @@ std::string summary(Runs runs) {
     rows.push_back(std::move(row));
   }
   std::string text = html_table(columns, rows);
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     if (run.interrupted) {
       text += fmt::format("<p>{} was interrupted: these are its results so far.</p>",
                           escaped(run_name(run)));
@@ -85,9 +85,9 @@ std::string summary(Runs runs) {
 
 // ----------------------------------------------------------------------------- where it goes ----
 
-Waits waits_of_all(const RunResult& run) {
-  Waits sum;
-  for (const JobResult& job : run.jobs) {
+output::Waits waits_of_all(const output::RunResult& run) {
+  output::Waits sum;
+  for (const output::JobResult& job : run.jobs) {
     for (const TimePart& part : kTimeParts) {
       if (part.wait != nullptr) {
         sum.*part.wait += job.waited.*part.wait * static_cast<double>(job.ranks);
@@ -99,10 +99,10 @@ Waits waits_of_all(const RunResult& run) {
 
 std::string where_time_goes(Runs runs) {
   Bars bars{"GPU time of all jobs", "GPU hours and what they went to", Axis::seconds, {}};
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     double compute_s = 0;
     double idle_s = 0;
-    for (const JobResult& job : run.jobs) {
+    for (const output::JobResult& job : run.jobs) {
       compute_s += job.compute_s * static_cast<double>(job.ranks);
       idle_s += job.idle_s * static_cast<double>(job.ranks);
     }
@@ -110,7 +110,7 @@ std::string where_time_goes(Runs runs) {
   }
   bars.beside = "sum over ranks";
   std::string figures = bar_chart(bars);
-  for (const RunResult& run : plotted(runs)) {
+  for (const output::RunResult& run : plotted(runs)) {
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
     chart.title = run_name(run);
@@ -133,16 +133,17 @@ std::string where_time_goes(Runs runs) {
 
 double longest(Runs runs) {
   double longest = 0;
-  for (const RunResult& run : runs) longest = std::max(longest, run.makespan_s);
+  for (const output::RunResult& run : runs) longest = std::max(longest, run.makespan_s);
   return longest;
 }
 
 // One line a run.
-std::string compared(Runs runs, Chart chart,
-                     const std::function<std::vector<double>(const RunResult&, const Spans&)>& of) {
+std::string compared(
+    Runs runs, Chart chart,
+    const std::function<std::vector<double>(const output::RunResult&, const Spans&)>& of) {
   const Spans spans(longest(plotted(runs)), kSpans);
   chart.x = spans.middles();
-  for (const RunResult& run : plotted(runs)) {
+  for (const output::RunResult& run : plotted(runs)) {
     chart.series.push_back({run_name(run), color_of(chart.series.size()), of(run, spans)});
   }
   return line_chart(chart);
@@ -152,11 +153,12 @@ std::string throughput(Runs runs) {
   Chart all;
   all.title = "All jobs";
   all.beside = "samples trained on a second";
-  std::string figures = compared(runs, all, [](const RunResult& run, const Spans& spans) {
-    return rates(run, spans,
-                 [](const SeriesPoint& point) { return static_cast<double>(point.samples); });
+  std::string figures = compared(runs, all, [](const output::RunResult& run, const Spans& spans) {
+    return rates(run, spans, [](const output::SeriesPoint& point) {
+      return static_cast<double>(point.samples);
+    });
   });
-  for (const RunResult& run : plotted(runs)) {
+  for (const output::RunResult& run : plotted(runs)) {
     if (run.series.empty() || run.series.front().jobs.size() < 2) continue;
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
@@ -168,7 +170,7 @@ std::string throughput(Runs runs) {
     chart.x = spans.middles();
     for (std::size_t j = 0; j < jobs; ++j) {
       chart.series.push_back(
-          {run.jobs[j].name, color_of(j), rates(run, spans, [j](const SeriesPoint& point) {
+          {run.jobs[j].name, color_of(j), rates(run, spans, [j](const output::SeriesPoint& point) {
              return static_cast<double>(point.jobs[j].samples);
            })});
     }
@@ -183,11 +185,11 @@ std::string cache(Runs runs) {
   hits.beside = "of samples asked for, those not read from the store";
   hits.y = Axis::ratio;
   hits.top = 1;
-  std::string figures = compared(runs, hits, [](const RunResult& run, const Spans& spans) {
-    const auto asked = rates(run, spans, [](const SeriesPoint& point) {
+  std::string figures = compared(runs, hits, [](const output::RunResult& run, const Spans& spans) {
+    const auto asked = rates(run, spans, [](const output::SeriesPoint& point) {
       return static_cast<double>(point.samples_requested);
     });
-    auto read = rates(run, spans, [](const SeriesPoint& point) {
+    auto read = rates(run, spans, [](const output::SeriesPoint& point) {
       return static_cast<double>(point.samples_read);
     });
     // A sample that is read ahead is asked for a little later.
@@ -199,14 +201,14 @@ std::string cache(Runs runs) {
   struct Kept {
     const char* name;
     const char* color;
-    std::uint64_t CachedBytes::*bytes;
+    std::uint64_t output::CachedBytes::*bytes;
   };
-  const Kept kept[] = {{"encoded, memory", "c0", &CachedBytes::encoded_dram},
-                       {"decoded, memory", "c4", &CachedBytes::decoded_dram},
-                       {"prepared, memory", "c2", &CachedBytes::prepared_dram},
-                       {"encoded, drives", "c5", &CachedBytes::encoded_nvme},
-                       {"decoded, drives", "c3", &CachedBytes::decoded_nvme}};
-  for (const RunResult& run : plotted(runs)) {
+  const Kept kept[] = {{"encoded, memory", "c0", &output::CachedBytes::encoded_dram},
+                       {"decoded, memory", "c4", &output::CachedBytes::decoded_dram},
+                       {"prepared, memory", "c2", &output::CachedBytes::prepared_dram},
+                       {"encoded, drives", "c5", &output::CachedBytes::encoded_nvme},
+                       {"decoded, drives", "c3", &output::CachedBytes::decoded_nvme}};
+  for (const output::RunResult& run : plotted(runs)) {
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
     chart.title = "Kept: " + run_name(run);
@@ -216,7 +218,7 @@ std::string cache(Runs runs) {
     chart.stacked = true;
     chart.limit = static_cast<double>(run.cluster.cache_bytes + run.cluster.nvme_bytes);
     for (const Kept& form : kept) {
-      auto values = levels(run, spans, [&](const SeriesPoint& point) {
+      auto values = levels(run, spans, [&](const output::SeriesPoint& point) {
         return static_cast<double>(point.cached.*form.bytes);
       });
       const bool any = std::any_of(values.begin(), values.end(), [](double v) { return v > 0; });
@@ -229,7 +231,7 @@ std::string cache(Runs runs) {
 
 std::string utilisation(Runs runs) {
   std::string figures;
-  for (const RunResult& run : plotted(runs)) {
+  for (const output::RunResult& run : plotted(runs)) {
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
     chart.title = run_name(run);
@@ -256,7 +258,7 @@ std::string settings(Runs runs) {
   for (const auto& [kind, policy] : runs.front().policies) columns.push_back({kind, "", true});
   columns.push_back({"digest of commands", "", true});
   std::vector<std::vector<Cell>> rows;
-  for (const RunResult& run : runs) {
+  for (const output::RunResult& run : runs) {
     std::vector<Cell> row{text_cell(run_name(run))};
     for (const auto& [kind, policy] : run.policies) row.push_back(text_cell(policy));
     row.resize(columns.size() - 1);  // a failed run has none

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 
 namespace batchflow::sim {
 
 // All runs keep their series. `more` is HTML that stands after the summary.
-std::string run_html(std::span<const RunResult> runs, const std::string& more = "");
+std::string run_html(std::span<const output::RunResult> runs, const std::string& more = "");
 
 }  // namespace batchflow::sim

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 Backend::Backend(const Parts& parts, CompletionHandler& handler)
     : kernel_(parts.kernel),
@@ -28,29 +28,29 @@ Backend::Backend(const Parts& parts, CompletionHandler& handler)
 
 void Backend::bring_up() {
   for (const Workload::Data& data : workload_.datasets()) {
-    reports_.fact(CatalogueKnown{data.id, data.version});
+    reports_.fact(engine::CatalogueKnown{data.id, data.version});
   }
   for (const Workload::Preparation& one : workload_.preparations()) {
-    reports_.fact(PipelineKnown{one.id, one.info.hash});
+    reports_.fact(engine::PipelineKnown{one.id, one.info.hash});
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const NodeModel& model = scenario_.cluster.nodes[i];
+    const input::NodeModel& model = scenario_.cluster.nodes[i];
     const NodeId id(static_cast<std::uint32_t>(i));
-    reports_.fact(NodeJoined{id, model.workers > 0 ? model.workers : model.cores});
-    reports_.fact(CapacityChanged{{id, Tier::dram, 0}, model.cache});
-    if (model.nvme > 0) reports_.fact(CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
+    reports_.fact(engine::NodeJoined{id, model.workers > 0 ? model.workers : model.cores});
+    reports_.fact(engine::CapacityChanged{{id, Tier::dram, 0}, model.cache});
+    if (model.nvme > 0) reports_.fact(engine::CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
   }
 }
 
-void Backend::carry_out(std::span<const Command> commands) {
-  for (const Command& command : commands) {
+void Backend::carry_out(std::span<const engine::Command> commands) {
+  for (const engine::Command& command : commands) {
     std::visit([this](const auto& typed) { on(typed); }, command);
   }
   for (const NodeId node : std::exchange(scaled_, {})) retire(node);
 }
 
 // A task that counts as carried out only as long as its command is not cancelled.
-TaskId Backend::begin(const Request& request, Then over) {
+TaskId Backend::begin(const engine::Request& request, Then over) {
   const TaskId task = tasks_.begin([this, id = request.id.value, over = std::move(over)] {
     running_.erase(id);
     over();
@@ -62,33 +62,33 @@ TaskId Backend::begin(const Request& request, Then over) {
 // ----------------------------------------------------------------------------------- reads ----
 
 // A block has the same chance whichever job makes it, and at any time.
-Random Backend::block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const {
-  const BlockName& name = lineage.name;
+Random Backend::block_chance(Chance what, const order::Lineage& lineage, std::uint64_t more) const {
+  const order::BlockName& name = lineage.name;
   return chance_of(scenario_.seed, what, lineage.dataset.value, lineage.seed, name.generation,
                    name.lane, name.pass, name.block, more);
 }
 
-Random Backend::read_chance(Chance what, const Read& command) const {
+Random Backend::read_chance(Chance what, const engine::Read& command) const {
   const std::uint64_t first = command.samples.empty() ? 0 : command.samples.front().value + 1;
   return block_chance(what, command.lineage, hash(first, command.request.attempt));
 }
 
-void Backend::on(const Read& command) {
+void Backend::on(const engine::Read& command) {
   // Where a block stands for several epochs, kept samples are read for the first alone.
   const std::uint64_t times =
       command.keep.is_none() ? workload_.preparation(command.lineage.pipeline).epochs : 1;
   const Bytes bytes = workload_.bytes_of(command) * times;
   const std::uint64_t samples =
       Workload::items_of(command) * workload_.data(command.dataset).samples_per_item * times;
-  const Request request = command.request;
+  const engine::Request request = command.request;
   if (workload_.preparation(command.lineage.pipeline).is_streamed) {
     count_read(command, samples, bytes);
     streamed_blocks_.add(command, kernel_.now(), {samples, bytes});
-    return reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
+    return reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
   }
   const TaskId task = begin(request, [this, request] {
     if (tasks_.ended_by_transfer()) watch_.came_by_links(request.id);
-    reports_.completion(request.id, ReadDone{request, Outcome::done, {}});
+    reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
   });
   running_.at(request.id.value).bytes = bytes;
   count_read(command, samples, bytes);
@@ -108,7 +108,7 @@ void Backend::on(const Read& command) {
   tasks_.go(task);
 }
 
-void Backend::count_read(const Read& command, std::uint64_t samples, Bytes bytes) {
+void Backend::count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes) {
   if (command.from.tier == Tier::store) {
     counters_.storage_bytes += bytes;
     counters_.samples_read += samples;
@@ -123,15 +123,15 @@ void Backend::count_read(const Read& command, std::uint64_t samples, Bytes bytes
 
 // ---------------------------------------------------------------------------- preparations ----
 
-Duration Backend::preparation_time(const Prepare& command, std::uint64_t visits,
+Duration Backend::preparation_time(const engine::Prepare& command, std::uint64_t visits,
                                    std::uint64_t decodings) const {
   const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
-  const PipelineInfo& info = preparation.info;
+  const engine::PipelineInfo& info = preparation.info;
   const Duration mean = info.decode_cost * static_cast<std::int64_t>(decodings) +
                         info.augment_cost * static_cast<std::int64_t>(visits);
   Random chance = block_chance(Chance::preparation, command.lineage, command.request.attempt);
   const auto samples = static_cast<double>(preparation.stored(visits));
-  const NodeModel& node = scenario_.cluster.nodes[index_of(command.node)];
+  const input::NodeModel& node = scenario_.cluster.nodes[index_of(command.node)];
   const double factor = preparation.spread.draw(chance, samples) /
                         (node.core_speed * workers_[command.worker.value].speed);
   return scaled(mean, factor);
@@ -139,17 +139,17 @@ Duration Backend::preparation_time(const Prepare& command, std::uint64_t visits,
 
 // How often items are decoded for the command: an item that is kept decoded is decoded once, for
 // all epochs.
-std::uint64_t Backend::decodings_of(const Prepare& command) const {
+std::uint64_t Backend::decodings_of(const engine::Prepare& command) const {
   const std::uint64_t epochs = workload_.preparation(command.lineage.pipeline).epochs;
   if (command.ingredients.empty()) return command.lineage.samples * epochs;
   std::uint64_t count = 0;
-  for (const Ingredient& one : command.ingredients) {
+  for (const engine::Ingredient& one : command.ingredients) {
     if (one.form == Form::encoded) count += one.keep_decoded ? 1 : epochs;
   }
   return count;
 }
 
-void Backend::on(const Prepare& command) {
+void Backend::on(const engine::Prepare& command) {
   const std::uint64_t items =
       command.ingredients.empty() ? command.lineage.samples : command.ingredients.size();
   const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
@@ -174,7 +174,7 @@ void Backend::on(const Prepare& command) {
 
 // Reads and cores work at once; but one after the other where a worker that reads does nothing
 // else.
-void Backend::prepare_stream(const Prepare& command) {
+void Backend::prepare_stream(const engine::Prepare& command) {
   const std::uint32_t index = command.worker.value;
   Worker& worker = workers_[index];
   const std::size_t node = index_of(command.node);
@@ -224,7 +224,8 @@ void Backend::prepared(std::uint32_t index) {
   counters_.preparation += took;
   count_steps(worker, took);
   worker.busy = false;
-  reports_.completion(worker.request.id, PreparationDone{worker.request, Outcome::done, {}});
+  reports_.completion(worker.request.id,
+                      engine::PreparationDone{worker.request, engine::Outcome::done, {}});
   match_workers(worker.node);
 }
 
@@ -243,8 +244,8 @@ void Backend::count_steps(const Worker& worker, Duration took) {
   }
 }
 
-std::vector<StepResult> Backend::step_results() const {
-  std::vector<StepResult> results;
+std::vector<output::StepResult> Backend::step_results() const {
+  std::vector<output::StepResult> results;
   for (std::size_t i = 0; i < step_s_.size(); ++i) {
     const Workload::Preparation& one = workload_.preparations()[i];
     for (std::size_t step = 0; step < step_s_[i].size(); ++step) {
@@ -274,7 +275,7 @@ void Backend::match_workers(NodeId id) {
 void Backend::hire(NodeId id) {
   Node& node = nodes_[index_of(id)];
   for (; node.there < node.wanted; ++node.there) {
-    reports_.fact(WorkerJoined{WorkerId(static_cast<std::uint32_t>(workers_.size())), id});
+    reports_.fact(engine::WorkerJoined{WorkerId(static_cast<std::uint32_t>(workers_.size())), id});
     workers_.emplace_back().node = id;
   }
 }
@@ -297,7 +298,7 @@ void Backend::change_cores(NodeId id, std::int64_t more) {
   match_workers(id);
 }
 
-void Backend::on(const SetWorkers& command) {
+void Backend::on(const engine::SetWorkers& command) {
   nodes_[index_of(command.node)].wanted = command.workers;
   hire(command.node);
   scaled_.push_back(command.node);  // other commands may be for workers that are to go
@@ -305,12 +306,12 @@ void Backend::on(const SetWorkers& command) {
 
 // --------------------------------------------------------------------------------- batches ----
 
-void Backend::on(const Transfer& command) {
-  const Request request = command.request;
+void Backend::on(const engine::Transfer& command) {
+  const engine::Request request = command.request;
   const std::uint64_t items = command.slice.to - command.slice.from;
   const Bytes bytes = items * item_bytes_of_.at(command.from_share.value);
   const TaskId task = begin(request, [this, request] {
-    reports_.completion(request.id, TransferDone{request, Outcome::done});
+    reports_.completion(request.id, engine::TransferDone{request, engine::Outcome::done});
   });
   const std::size_t from = index_of(command.from.node);
   const std::size_t to = index_of(command.to.node);
@@ -319,30 +320,30 @@ void Backend::on(const Transfer& command) {
   tasks_.go(task);
 }
 
-void Backend::on(const Deliver& command) {
+void Backend::on(const engine::Deliver& command) {
   Delivered batch{command.job, command.rank, command.step, command.epoch, command.last_of_epoch};
   const Workload::Preparation& preparation = handler_.preparation(command.job);
-  for (const Slice& slice : command.slices) {
+  for (const order::Slice& slice : command.slices) {
     std::uint64_t& kind = slice.rehearsed ? batch.rehearsed
                           : slice.filler  ? batch.fillers
                                           : batch.samples;
     kind += preparation.visits(slice.to - slice.from);
   }
   counters_.repeats += preparation.visits(command.repeats);
-  const Request request = command.request;
+  const engine::Request request = command.request;
   const TaskId task = begin(request, [this, request, batch] {
-    reports_.completion(request.id, DeliveryDone{request, Outcome::done});
+    reports_.completion(request.id, engine::DeliveryDone{request, engine::Outcome::done});
     handler_.delivered(batch);
   });
   std::uint64_t items = 0;
-  for (const Slice& slice : command.slices) items += slice.to - slice.from;
+  for (const order::Slice& slice : command.slices) items += slice.to - slice.from;
   const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
   counters_.pcie_bytes += bytes;
   platform_.to_gpu(task, handler_.node_of(command.job, command.rank), bytes);
   tasks_.go(task);
 }
 
-void Backend::on(const Cancel& command) {
+void Backend::on(const engine::Cancel& command) {
   const auto found = running_.find(command.request.id.value);
   if (found == running_.end() || found->second.attempt != command.request.attempt) return;
   tasks_.cancel(found->second.task);
@@ -357,8 +358,8 @@ void Backend::on(const Cancel& command) {
   running_.erase(found);
 }
 
-void Backend::on(const SetTimer& command) {
-  kernel_.at(command.at, [this, id = command.timer] { reports_.fact(TimerFired{id}); });
+void Backend::on(const engine::SetTimer& command) {
+  kernel_.at(command.at, [this, id = command.timer] { reports_.fact(engine::TimerFired{id}); });
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

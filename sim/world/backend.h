@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
 #include "sim/world/platform.h"
@@ -18,7 +18,7 @@
 #include "sim/world/watch.h"
 #include "sim/world/workload.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 // A batch, as its rank sees it.
 struct Delivered {
@@ -35,10 +35,10 @@ struct Delivered {
 // Handles commands for jobs: the jobs.
 class CompletionHandler {
  public:
-  virtual void admitted(const Admit& command) = 0;
-  virtual void refused(const Refuse& command) = 0;
+  virtual void admitted(const engine::Admit& command) = 0;
+  virtual void refused(const engine::Refuse& command) = 0;
   virtual void delivered(const Delivered& batch) = 0;
-  virtual void epoch_ended(const EpochEnded& command) = 0;
+  virtual void epoch_ended(const engine::EpochEnded& command) = 0;
   // The node of a rank of the job, and how the job's items are prepared.
   virtual std::size_t node_of(JobId job, Rank rank) const = 0;
   virtual const Workload::Preparation& preparation(JobId job) const = 0;
@@ -53,7 +53,7 @@ class Backend {
     Kernel& kernel;
     Tasks& tasks;
     Platform& platform;
-    const Scenario& scenario;
+    const input::Scenario& scenario;
     const Workload& workload;
     Reports& reports;
     Counters& counters;
@@ -63,12 +63,12 @@ class Backend {
 
   // Reports all datasets, pipelines and nodes to the engine.
   void bring_up();
-  void carry_out(std::span<const Command> commands);
+  void carry_out(std::span<const engine::Command> commands);
   // The speed of a worker, relative to others of its node; it holds for its present work, too.
   void set_worker_speed(WorkerId worker, double factor);
   // The node gets so many cores more (or fewer), and a worker for each.
   void change_cores(NodeId node, std::int64_t more);
-  std::vector<StepResult> step_results() const;
+  std::vector<output::StepResult> step_results() const;
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -84,7 +84,7 @@ class Backend {
     double speed = 1;
     // Its present work, if any.
     bool busy = false;
-    Request request{};
+    engine::Request request{};
     std::uint64_t visits = 0;     // of items, in all epochs that the block stands for
     std::uint64_t decodings = 0;  // of these visits, from the stored form
     PipelineId pipeline;
@@ -97,31 +97,31 @@ class Backend {
     std::uint32_t there = 0;
   };
 
-  void on(const Admit& command) { handler_.admitted(command); }
-  void on(const Refuse& command) { handler_.refused(command); }
-  void on(const Read& command);
-  void on(const Prepare& command);
-  void on(const Transfer& command);
-  void on(const Deliver& command);
-  void on(const Drop&) {}
-  void on(const Cancel& command);
-  void on(const Release&) {}
-  void on(const EpochEnded& command) { handler_.epoch_ended(command); }
-  void on(const SetWorkers& command);
-  void on(const SetTimer& command);
+  void on(const engine::Admit& command) { handler_.admitted(command); }
+  void on(const engine::Refuse& command) { handler_.refused(command); }
+  void on(const engine::Read& command);
+  void on(const engine::Prepare& command);
+  void on(const engine::Transfer& command);
+  void on(const engine::Deliver& command);
+  void on(const engine::Drop&) {}
+  void on(const engine::Cancel& command);
+  void on(const engine::Release&) {}
+  void on(const engine::EpochEnded& command) { handler_.epoch_ended(command); }
+  void on(const engine::SetWorkers& command);
+  void on(const engine::SetTimer& command);
 
-  TaskId begin(const Request& request, Then over);
-  void count_read(const Read& command, std::uint64_t samples, Bytes bytes);
+  TaskId begin(const engine::Request& request, Then over);
+  void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);
   void prepare_for(std::uint32_t worker, Duration time);
-  void prepare_stream(const Prepare& command);
+  void prepare_stream(const engine::Prepare& command);
   Duration core_time(const Worker& worker) const;
   void prepared(std::uint32_t worker);
   void count_steps(const Worker& worker, Duration took);
-  Random block_chance(Chance what, const Lineage& lineage, std::uint64_t more) const;
-  Random read_chance(Chance what, const Read& command) const;
-  Duration preparation_time(const Prepare& command, std::uint64_t visits,
+  Random block_chance(Chance what, const order::Lineage& lineage, std::uint64_t more) const;
+  Random read_chance(Chance what, const engine::Read& command) const;
+  Duration preparation_time(const engine::Prepare& command, std::uint64_t visits,
                             std::uint64_t decodings) const;
-  std::uint64_t decodings_of(const Prepare& command) const;
+  std::uint64_t decodings_of(const engine::Prepare& command) const;
   void match_workers(NodeId node);
   void hire(NodeId node);
   void retire(NodeId node);
@@ -130,7 +130,7 @@ class Backend {
   Kernel& kernel_;
   Tasks& tasks_;
   Platform& platform_;
-  const Scenario& scenario_;
+  const input::Scenario& scenario_;
   const Workload& workload_;
   Reports& reports_;
   Counters& counters_;
@@ -145,4 +145,4 @@ class Backend {
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

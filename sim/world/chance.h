@@ -3,9 +3,9 @@
 // and a comparison of policies compares them under the same chance.
 #pragma once
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 enum class Chance : std::uint8_t {
   job_step = 1,
@@ -20,4 +20,4 @@ Random chance_of(std::uint64_t seed, Chance what, Words... which) {
   return Random(hash(seed, static_cast<std::uint64_t>(what), which...));
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "core/types.h"
+#include "core/base/types.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 struct Counters {
   std::uint64_t storage_reads = 0;  // commands
@@ -35,4 +35,4 @@ struct Counters {
   TotalTime down{0};
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

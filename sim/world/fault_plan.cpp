@@ -4,12 +4,12 @@
 
 #include "sim/world/platform.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
-using Kind = FaultModel::Kind;
-using Target = FaultModel::Target;
+using Kind = input::FaultModel::Kind;
+using Target = input::FaultModel::Target;
 
 // Workers begin within the first instant; a fault at the beginning strikes them right after it.
 constexpr Instant kWorkersThere{Duration(1)};
@@ -18,21 +18,21 @@ NodeId node_id(std::size_t index) {
   return NodeId(static_cast<std::uint32_t>(index));
 }
 
-Place drive_of(const FaultModel& model) {
+Place drive_of(const input::FaultModel& model) {
   if (model.target == Target::store) return {NodeId::none(), Tier::store, 0};
   return {node_id(model.index), Tier::nvme, 0};
 }
 
 // Whether `link` is behind the link of that index, or is that link.
-bool is_behind(const ClusterModel& cluster, int link, std::size_t index) {
+bool is_behind(const input::ClusterModel& cluster, int link, std::size_t index) {
   for (; link >= 0; link = cluster.links[static_cast<std::size_t>(link)].up) {
     if (static_cast<std::size_t>(link) == index) return true;
   }
   return false;
 }
 
-void cut(const FaultModel& model, const ClusterModel& cluster, Fault& fault) {
-  fault.kind = Fault::Kind::cut_off;
+void cut(const input::FaultModel& model, const input::ClusterModel& cluster, faults::Fault& fault) {
+  fault.kind = faults::Fault::Kind::cut_off;
   if (model.target == Target::node) fault.cut_nodes = {node_id(model.index)};
   fault.cut_stores = model.target == Target::store;
   if (model.target != Target::link) return;
@@ -43,7 +43,7 @@ void cut(const FaultModel& model, const ClusterModel& cluster, Fault& fault) {
   }
 }
 
-std::uint32_t slow_hardware(const FaultModel& model, const Hardware& hardware) {
+std::uint32_t slow_hardware(const input::FaultModel& model, const Hardware& hardware) {
   if (model.kind == Kind::drive_slow) {
     return model.target == Target::store ? hardware.store() : hardware.nvme(model.index);
   }
@@ -52,8 +52,9 @@ std::uint32_t slow_hardware(const FaultModel& model, const Hardware& hardware) {
                                          : hardware.nic(model.index);
 }
 
-Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload& workload) {
-  Fault fault;
+faults::Fault fault_of(const input::FaultModel& model, const input::Scenario& scenario,
+                       const Workload& workload) {
+  faults::Fault fault;
   fault.at = model.at;
   fault.lasts = model.lasts;
   fault.detected_after = model.detected_after;
@@ -65,26 +66,26 @@ Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload
   if (model.target == Target::node) fault.node = node_id(model.index);
   switch (model.kind) {
     case Kind::node_lost:
-      fault.kind = Fault::Kind::node_lost;
+      fault.kind = faults::Fault::Kind::node_lost;
       break;
     case Kind::worker_lost:
-      fault.kind = Fault::Kind::worker_lost;
+      fault.kind = faults::Fault::Kind::worker_lost;
       fault.at = std::max(fault.at, kWorkersThere);
       break;
     case Kind::worker_slow:
-      fault.kind = Fault::Kind::worker_slowed;
+      fault.kind = faults::Fault::Kind::worker_slowed;
       fault.at = std::max(fault.at, kWorkersThere);
       break;
     case Kind::drive_lost:
       if (model.target == Target::store) {
         cut(model, scenario.cluster, fault);
       } else {
-        fault.kind = Fault::Kind::drive_lost;
+        fault.kind = faults::Fault::Kind::drive_lost;
         fault.place = drive_of(model);
       }
       break;
     case Kind::reads_failed:
-      fault.kind = Fault::Kind::reads_failed;
+      fault.kind = faults::Fault::Kind::reads_failed;
       fault.place = drive_of(model);
       break;
     case Kind::link_down:
@@ -92,11 +93,11 @@ Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload
       break;
     case Kind::drive_slow:
     case Kind::link_slow:
-      fault.kind = Fault::Kind::slowed;
+      fault.kind = faults::Fault::Kind::slowed;
       fault.hardware = slow_hardware(model, Hardware(scenario.cluster));
       break;
     case Kind::corrupt_samples:
-      fault.kind = Fault::Kind::samples_corrupt;
+      fault.kind = faults::Fault::Kind::samples_corrupt;
       fault.dataset = workload.datasets()[model.index].id;
       break;
   }
@@ -105,12 +106,12 @@ Fault fault_of(const FaultModel& model, const Scenario& scenario, const Workload
 
 }  // namespace
 
-std::vector<Fault> fault_plan(const Scenario& scenario, const Workload& workload) {
-  std::vector<Fault> faults;
-  for (const FaultModel& model : scenario.faults) {
+std::vector<faults::Fault> fault_plan(const input::Scenario& scenario, const Workload& workload) {
+  std::vector<faults::Fault> faults;
+  for (const input::FaultModel& model : scenario.faults) {
     faults.push_back(fault_of(model, scenario, workload));
   }
   return faults;
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

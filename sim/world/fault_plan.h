@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "configs/reader/scenario.h"
-#include "core/fault_injector.h"
+#include "programs/input/scenario.h"
+#include "sim/faults/fault_injector.h"
 #include "sim/world/workload.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
-std::vector<Fault> fault_plan(const Scenario& scenario, const Workload& workload);
+std::vector<faults::Fault> fault_plan(const input::Scenario& scenario, const Workload& workload);
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -14,14 +14,14 @@ NodeId node_id(std::size_t index) {
 
 }  // namespace
 
-GpuQueue::GpuQueue(const ClusterModel& cluster) {
-  for (const NodeModel& node : cluster.nodes) {
+GpuQueue::GpuQueue(const input::ClusterModel& cluster) {
+  for (const input::NodeModel& node : cluster.nodes) {
     free_.push_back(node.gpus);
     all_free_ += node.gpus;
   }
 }
 
-std::optional<std::vector<NodeId>> GpuQueue::take(const JobModel& job) {
+std::optional<std::vector<NodeId>> GpuQueue::take(const input::JobModel& job) {
   std::optional<std::vector<NodeId>> ranks;
   if (!job.nodes.empty()) {
     ranks = take_in_turn(job);
@@ -34,7 +34,7 @@ std::optional<std::vector<NodeId>> GpuQueue::take(const JobModel& job) {
   return ranks;
 }
 
-std::optional<std::vector<NodeId>> GpuQueue::take_in_turn(const JobModel& job) {
+std::optional<std::vector<NodeId>> GpuQueue::take_in_turn(const input::JobModel& job) {
   std::vector<std::uint32_t> left = free_;
   std::vector<NodeId> ranks;
   std::size_t full = 0;  // nodes in a row without a free GPU
@@ -93,4 +93,4 @@ void GpuQueue::node_up(NodeId node) {
   free_then_.erase(node);
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

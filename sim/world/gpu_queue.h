@@ -10,16 +10,16 @@
 #include <optional>
 #include <vector>
 
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class GpuQueue {
  public:
-  explicit GpuQueue(const ClusterModel& cluster);
+  explicit GpuQueue(const input::ClusterModel& cluster);
 
   // The node of each rank; empty when there are not enough free GPUs now.
-  std::optional<std::vector<NodeId>> take(const JobModel& job);
+  std::optional<std::vector<NodeId>> take(const input::JobModel& job);
   bool all_taken() const { return all_free_ == 0; }
   std::uint64_t free() const { return all_free_; }
   void give_back(const std::vector<NodeId>& ranks);
@@ -28,7 +28,7 @@ class GpuQueue {
   void node_up(NodeId node);
 
  private:
-  std::optional<std::vector<NodeId>> take_in_turn(const JobModel& job);
+  std::optional<std::vector<NodeId>> take_in_turn(const input::JobModel& job);
   std::vector<NodeId> take_first(std::uint32_t ranks);
 
   std::vector<std::uint32_t> free_;  // by node
@@ -37,4 +37,4 @@ class GpuQueue {
   std::uint64_t all_free_ = 0;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

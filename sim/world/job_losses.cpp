@@ -5,7 +5,7 @@
 
 #include "sim/world/jobs.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 bool Jobs::has_rank_on(const Job& job, NodeId node) const {
   return std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end();
@@ -78,13 +78,13 @@ void Jobs::go_on(std::uint32_t index) {
   count_unfinished(job);
   job.state = Job::State::joining;
   ++job.result->restarts;
-  reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
+  reports_.fact(engine::JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
 // Of a step that will not be completed. What was on a lost node is gone with the node.
 void Jobs::release(JobId id, Rank rank, std::uint64_t step) {
   if (down_.count(job(id).nodes[rank]) != 0) return;
-  reports_.fact(SlotReleased{id, rank, step});
+  reports_.fact(engine::SlotReleased{id, rank, step});
 }
 
 // ----------------------------------------------------------------------------- preemption ----
@@ -163,7 +163,8 @@ void Jobs::preempt(std::uint32_t index) {
   count_unfinished(job);
   if (job.preparation->is_streamed) job.samples_done = 0;  // not lost: it goes on where it was
   forget_step(job);
-  for (Rank rank = 0; rank < job.ranks.size(); ++rank) reports_.fact(RankLost{JobId(index), rank});
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank)
+    reports_.fact(engine::RankLost{JobId(index), rank});
   job.state = Job::State::preempted;
   ++job.restarts;
   ++job.result->preemptions;
@@ -184,7 +185,7 @@ void Jobs::resume(std::uint32_t index) {
   job.ranks.assign(job.nodes.size(), {});
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
   job.state = Job::State::joining;
-  reports_.fact(JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
+  reports_.fact(engine::JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -5,22 +5,22 @@
 #include <set>
 #include <tuple>
 
-#include "configs/reader/scenario.h"
+#include "programs/input/scenario.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class JobQueue {
  public:
-  explicit JobQueue(Scheduler scheduler) : scheduler_(scheduler) {}
+  explicit JobQueue(input::Scheduler scheduler) : scheduler_(scheduler) {}
 
   bool empty() const { return waiting_.empty(); }
   // Whether a job that cannot have GPUs yet holds up the jobs behind it.
-  bool is_strict() const { return scheduler_ == Scheduler::fifo; }
+  bool is_strict() const { return scheduler_ == input::Scheduler::fifo; }
 
   // `work`: what each of its GPUs will compute. `attained`: the GPU time that it had so far, before
   // it was preempted.
-  void add(std::uint32_t job, const JobModel& model, Duration work, TotalTime attained);
+  void add(std::uint32_t job, const input::JobModel& model, Duration work, TotalTime attained);
   // Before all others.
   void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
   // Calls `start` with each job in order, until it answers `stop`; a job that it took leaves the
@@ -47,11 +47,11 @@ class JobQueue {
  private:
   static constexpr Duration kMuch = std::chrono::hours(1);
 
-  Scheduler scheduler_;
+  input::Scheduler scheduler_;
   // By rank in the discipline, then by order of coming.
   std::set<std::tuple<std::int64_t, std::int64_t, std::uint32_t>> waiting_;
   std::int64_t serials_ = 0;
   std::int64_t first_ = 0;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -5,17 +5,17 @@
 #include "sim/world/jobs.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
 // A job that waits for less than this share of its time is bounded by its GPUs.
 constexpr double kWaitsLeast = 0.02;
 
-std::string bottleneck(const JobResult& job) {
+std::string bottleneck(const output::JobResult& job) {
   if (std::max(job.stall_s, job.idle_s) <= kWaitsLeast * job.time_s) return "gpu";
   if (job.idle_s > job.stall_s) return "ranks";
-  const Waits& waited = job.waited;
+  const output::Waits& waited = job.waited;
   const std::pair<double, const char*> causes[] = {{waited.storage_s, "storage"},
                                                    {waited.drive_s, "drive"},
                                                    {waited.network_s, "network"},
@@ -49,9 +49,9 @@ Jobs::UnderWay Jobs::under_way() const {
   return sum;
 }
 
-std::vector<JobPoint> Jobs::points() const {
-  std::vector<JobPoint> points;
-  for (std::size_t i = 0; i < std::min(jobs_.size(), kJobsInSeries); ++i) {
+std::vector<output::JobPoint> Jobs::points() const {
+  std::vector<output::JobPoint> points;
+  for (std::size_t i = 0; i < std::min(jobs_.size(), output::kJobsInSeries); ++i) {
     UnderWay now;
     add_under_way(jobs_[i], now);
     points.push_back({jobs_[i].result->samples, seconds(jobs_[i].stall + now.stall)});
@@ -59,9 +59,9 @@ std::vector<JobPoint> Jobs::points() const {
   return points;
 }
 
-std::vector<JobResult> Jobs::take_results() {
+std::vector<output::JobResult> Jobs::take_results() {
   for (const Job& job : jobs_) {
-    JobResult& result = *job.result;
+    output::JobResult& result = *job.result;
     if (job.state == Job::State::over || job.state == Job::State::running ||
         job.state == Job::State::down || job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
@@ -93,4 +93,4 @@ std::vector<JobResult> Jobs::take_results() {
   return std::move(results_);
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -7,11 +7,11 @@
 #include <map>
 #include <utility>
 
-#include "core/permutation.h"
+#include "core/order/permutation.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -21,19 +21,19 @@ std::uint64_t hash_of(const std::string& name) {
   return value;
 }
 
-std::string reason(const Refuse& command) {
+std::string reason(const engine::Refuse& command) {
   switch (command.why) {
-    case Refusal::no_room:
+    case engine::Refusal::no_room:
       return fmt::format("it needs {} bytes of the cache and {} are free", command.needed,
                          command.available);
-    case Refusal::storage_failed:
+    case engine::Refusal::storage_failed:
       return "reads failed too often";
-    case Refusal::no_workers:
+    case engine::Refusal::no_workers:
       return "preparation failed too often";
-    case Refusal::too_many_corrupt:
+    case engine::Refusal::too_many_corrupt:
       return fmt::format("{} corrupt samples, and {} are allowed", command.needed,
                          command.available);
-    case Refusal::rank_lost:
+    case engine::Refusal::rank_lost:
       return "a lost rank did not come back";
     default:
       return "its request makes no sense to the engine";
@@ -42,8 +42,8 @@ std::string reason(const Refuse& command) {
 
 }  // namespace
 
-Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
-           Counters& counters, Watch& watch)
+Jobs::Jobs(Kernel& kernel, const input::Scenario& scenario, const Workload& workload,
+           Reports& reports, Counters& counters, Watch& watch)
     : kernel_(kernel),
       scenario_(scenario),
       workload_(workload),
@@ -68,7 +68,7 @@ Jobs::Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, R
   }
 }
 
-std::uint64_t Jobs::batches_of(const JobModel& model) const {
+std::uint64_t Jobs::batches_of(const input::JobModel& model) const {
   const std::uint64_t samples = scenario_.datasets[static_cast<std::size_t>(model.dataset)].samples;
   const std::uint64_t step = std::uint64_t{model.batch - model.rehearsed} * model.ranks;
   const std::uint64_t epochs = (samples + step - 1) / step * model.epochs;
@@ -173,14 +173,14 @@ void Jobs::start(std::uint32_t index) {
 
 void Jobs::join(std::uint32_t index) {
   Job& job = jobs_[index];
-  const JobModel& model = *job.model;
+  const input::JobModel& model = *job.model;
   job.state = Job::State::joining;
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
     job.idle += of_gpus(job, model.start_up);
     counters_.idle += of_gpus(job, model.start_up);
   }
-  JobJoined event;
+  engine::JobJoined event;
   event.job = JobId(index);
   event.user = hash_of(model.user);
   event.dataset = workload_.dataset(model);
@@ -206,39 +206,39 @@ void Jobs::join(std::uint32_t index) {
 
 // Draws samples at random, none twice; the draw depends on the job alone.
 void Jobs::report_exemplars(std::uint32_t index) {
-  const JobModel& model = *jobs_[index].model;
+  const input::JobModel& model = *jobs_[index].model;
   if (model.exemplars == 0) return;
-  const DatasetModel& dataset = scenario_.datasets[static_cast<std::size_t>(model.dataset)];
-  const Permutation chosen(chance_of(scenario_.seed, Chance::exemplars, index).draw(),
-                           scenario_.items(dataset));
+  const input::DatasetModel& dataset = scenario_.datasets[static_cast<std::size_t>(model.dataset)];
+  const order::Permutation chosen(chance_of(scenario_.seed, Chance::exemplars, index).draw(),
+                                  scenario_.items(dataset));
   const std::uint32_t count = scenario_.in_items(model, model.exemplars);
-  for (std::uint32_t first = 0; first < count; first += kExemplarsAtOnce) {
+  for (std::uint32_t first = 0; first < count; first += engine::kExemplarsAtOnce) {
     std::vector<SampleId> some;
-    const auto end = std::min<std::uint32_t>(count, first + kExemplarsAtOnce);
+    const auto end = std::min<std::uint32_t>(count, first + engine::kExemplarsAtOnce);
     for (std::uint32_t i = first; i < end; ++i) some.emplace_back(chosen(i));
-    reports_.fact(ExemplarsReported{JobId(index), first == 0, first, reports_.keep(std::move(some)),
-                                    end < count});
+    reports_.fact(engine::ExemplarsReported{JobId(index), first == 0, first,
+                                            reports_.keep(std::move(some)), end < count});
   }
 }
 
-void Jobs::admitted(const Admit& command) {
+void Jobs::admitted(const engine::Admit& command) {
   Job& mine = job(command.job);
   if (mine.state != Job::State::joining) return;  // it has left meanwhile
   mine.state = Job::State::running;
   mine.step = command.first_step;
   for (Rank rank = 0; rank < mine.ranks.size(); ++rank) {
-    reports_.fact(BatchWanted{command.job, rank, command.credits});
+    reports_.fact(engine::BatchWanted{command.job, rank, command.credits});
   }
 }
 
-void Jobs::refused(const Refuse& command) {
+void Jobs::refused(const engine::Refuse& command) {
   Job& mine = job(command.job);
   if (mine.state == Job::State::over) return;
   mine.result->refusal = reason(command);
   over(mine, "refused");
 }
 
-void Jobs::epoch_ended(const EpochEnded& command) {
+void Jobs::epoch_ended(const engine::EpochEnded& command) {
   Job& mine = job(command.job);
   mine.result->epochs += mine.preparation->epochs;
   if (mine.result->epochs == mine.model->epochs) leave(command.job.value, "done");
@@ -250,7 +250,7 @@ void Jobs::leave(std::uint32_t index, const char* state) {
       job.state != Job::State::down) {
     return;
   }
-  reports_.fact(JobLeft{JobId(index)});
+  reports_.fact(engine::JobLeft{JobId(index)});
   over(job, state);
 }
 
@@ -317,7 +317,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   if (rank.training || rank.done || rank.batches.empty()) return;
   if (rank.batches.front().step != job.step) return;
   rank.training = true;
-  const JobModel& model = *job.model;
+  const input::JobModel& model = *job.model;
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   // A batch stands for one of each epoch.
   const auto epochs = static_cast<double>(job.preparation->epochs);
@@ -388,9 +388,9 @@ void Jobs::step_done(std::uint32_t index) {
     RankState& rank = job.ranks[number];
     // The engine takes 0 for a time that was not measured.
     const Duration measured = std::max(rank.computes, Duration(1));
-    reports_.fact(BatchConsumed{JobId(index), number, step, measured});
-    reports_.fact(SlotReleased{JobId(index), number, step});
-    reports_.fact(BatchWanted{JobId(index), number, 1});
+    reports_.fact(engine::BatchConsumed{JobId(index), number, step, measured});
+    reports_.fact(engine::SlotReleased{JobId(index), number, step});
+    reports_.fact(engine::BatchWanted{JobId(index), number, 1});
     watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
     job.idle += of_gpus(job, waited);
@@ -401,4 +401,4 @@ void Jobs::step_done(std::uint32_t index) {
   }
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

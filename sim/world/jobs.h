@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/results.h"
+#include "programs/output/results.h"
 #include "sim/world/backend.h"
 #include "sim/world/counters.h"
 #include "sim/world/gpu_queue.h"
@@ -26,11 +26,11 @@
 #include "sim/world/sim_time.h"
 #include "sim/world/workload.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class Jobs final : public CompletionHandler {
  public:
-  Jobs(Kernel& kernel, const Scenario& scenario, const Workload& workload, Reports& reports,
+  Jobs(Kernel& kernel, const input::Scenario& scenario, const Workload& workload, Reports& reports,
        Counters& counters, Watch& watch);
 
   // Sets the timers of all arrivals.
@@ -50,20 +50,20 @@ class Jobs final : public CompletionHandler {
   };
   UnderWay under_way() const;
   // Samples and stalls of the first jobs by now.
-  std::vector<JobPoint> points() const;
+  std::vector<output::JobPoint> points() const;
   // Ends the run here, whatever is under way.
   void cut();
   // The results of each job by then. They are taken, not copied, because there may be a million;
   // the jobs end with this.
-  std::vector<JobResult> take_results();
+  std::vector<output::JobResult> take_results();
 
   void node_down(NodeId node);
   void node_up(NodeId node);
 
-  void admitted(const Admit& command) override;
-  void refused(const Refuse& command) override;
+  void admitted(const engine::Admit& command) override;
+  void refused(const engine::Refuse& command) override;
   void delivered(const Delivered& batch) override;
-  void epoch_ended(const EpochEnded& command) override;
+  void epoch_ended(const engine::EpochEnded& command) override;
   std::size_t node_of(JobId job, Rank rank) const override;
   const Workload::Preparation& preparation(JobId job) const override;
 
@@ -88,7 +88,7 @@ class Jobs final : public CompletionHandler {
       over
     };
     State state = State::away;
-    const JobModel* model = nullptr;
+    const input::JobModel* model = nullptr;
     const Workload::Preparation* preparation = nullptr;
     std::vector<NodeId> gpus;   // the node of each
     std::vector<NodeId> nodes;  // of its ranks
@@ -112,7 +112,7 @@ class Jobs final : public CompletionHandler {
     TotalTime idle{0};
     TotalTime down{0};
     TotalTime first_compute{0};  // of the first step
-    JobResult* result = nullptr;
+    output::JobResult* result = nullptr;
   };
 
   Job& job(JobId id) { return jobs_[id.value]; }
@@ -123,7 +123,7 @@ class Jobs final : public CompletionHandler {
   void seat(Job& job, std::vector<NodeId> gpus) const;
   std::uint32_t item_batch(const Job& job) const;
   static TotalTime of_gpus(const Job& job, Duration of_one_rank);
-  bool preempts() const { return scenario_.scheduler == Scheduler::las; }
+  bool preempts() const { return scenario_.scheduler == input::Scheduler::las; }
   TotalTime attained(const Job& job) const;
   void watch_for_much(std::uint32_t index);
   bool make_room_for(std::uint32_t index);
@@ -147,7 +147,7 @@ class Jobs final : public CompletionHandler {
   void go_on(std::uint32_t index);
   void start_anew(std::uint32_t index);
   void release(JobId job, Rank rank, std::uint64_t step);
-  std::uint64_t batches_of(const JobModel& model) const;
+  std::uint64_t batches_of(const input::JobModel& model) const;
   // What the progress bar counts: where blocks stand for streams, each step costs the same to
   // simulate.
   std::uint64_t weight_of(const Job& job, std::uint64_t batches) const {
@@ -155,15 +155,15 @@ class Jobs final : public CompletionHandler {
   }
 
   Kernel& kernel_;
-  const Scenario& scenario_;
+  const input::Scenario& scenario_;
   const Workload& workload_;
   Reports& reports_;
   Counters& counters_;
   Watch& watch_;
   GpuQueue gpus_;
   std::set<NodeId> down_;
-  std::vector<Job> jobs_;           // a job's id is its index
-  std::vector<JobResult> results_;  // by job
+  std::vector<Job> jobs_;                   // a job's id is its index
+  std::vector<output::JobResult> results_;  // by job
   JobQueue queue_;
   std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;
@@ -172,4 +172,4 @@ class Jobs final : public CompletionHandler {
   Instant last_end_{};
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -4,13 +4,13 @@
 #include <cstring>
 #include <filesystem>
 
-#include "configs/reader/output.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/output/output.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
-JournalFile::JournalFile(const std::string& path, const JournalHeader& header,
-                         const Catalogues& catalogues, Bytes bytes_max)
+JournalFile::JournalFile(const std::string& path, const log::JournalHeader& header,
+                         const engine::Catalogues& catalogues, Bytes bytes_max)
     : path_(path) {
   if (!path.empty()) journal_.emplace(header, catalogues, bytes_max);
 }
@@ -22,14 +22,14 @@ void JournalFile::open() {
                     "; name a file in an existing directory you may write to");
 }
 
-void JournalFile::record(Instant now, std::span<const Event> events) {
+void JournalFile::record(Instant now, std::span<const engine::Event> events) {
   if (!journal_) return;
   if (!file_) open();
   journal_->record(now, events);
   write();
 }
 
-void JournalFile::ordered(std::span<const Command> commands) {
+void JournalFile::ordered(std::span<const engine::Command> commands) {
   if (journal_) journal_->ordered(commands);
 }
 
@@ -45,7 +45,7 @@ void JournalFile::fail(int error) {
   file_.reset();
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path_, ignored)) std::filesystem::remove(path_, ignored);
-  throw OutputError(
+  throw output::OutputError(
       path_ + ": cannot be written: " + std::strerror(error) + "; make room, or write elsewhere",
       error);
 }
@@ -56,4 +56,4 @@ void JournalFile::write() {
   journal_->clear_pending();
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -8,20 +8,20 @@
 #include <optional>
 #include <string>
 
-#include "core/journal.h"
+#include "core/log/journal.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class JournalFile {
  public:
   // `path` empty: nothing is recorded.
-  JournalFile(const std::string& path, const JournalHeader& header, const Catalogues& catalogues,
-              Bytes bytes_max);
+  JournalFile(const std::string& path, const log::JournalHeader& header,
+              const engine::Catalogues& catalogues, Bytes bytes_max);
 
   // Records the events of a step; they are in the file before this returns. Throws ConfigError when
   // there is no file yet and none can be made.
-  void record(Instant now, std::span<const Event> events);
-  void ordered(std::span<const Command> commands);
+  void record(Instant now, std::span<const engine::Event> events);
+  void ordered(std::span<const engine::Command> commands);
   void close();
 
  private:
@@ -34,7 +34,7 @@ class JournalFile {
   };
   std::string path_;
   std::unique_ptr<std::FILE, Closes> file_;
-  std::optional<Journal> journal_;
+  std::optional<log::Journal> journal_;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -6,11 +6,11 @@
 #include <limits>
 #include <unordered_map>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/simgrid_api.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -266,4 +266,4 @@ void Kernel::arm() {
                               [this] { head_is_due(); });
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -18,14 +18,14 @@
 #include <memory>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
 namespace simgrid::s4u {
 class Host;
 class NetZone;
 }  // namespace simgrid::s4u
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 using FlowId = std::uint64_t;  // never used again
 using Then = std::function<void()>;
@@ -100,4 +100,4 @@ class Kernel {
   bool stopped_ = false;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -6,7 +6,7 @@
 #include "sim/world/sim_time.h"
 #include "sim/world/simgrid_api.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -17,7 +17,7 @@ constexpr double kUnlimited_bytes_per_s = 1e15;
 
 // The rate of readers that have a drive alone: so many operations under way each, each with its
 // latency and its bytes at the reader's rate. 0: no limit.
-double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double latency_s,
+double alone_bytes_per_s(const input::DriveModel& drive, double operation_bytes, double latency_s,
                          const Platform::Amount& amount) {
   const auto ahead = static_cast<double>(std::min<std::uint64_t>(
       std::uint64_t{drive.operations_ahead} * amount.readers, amount.operations));
@@ -31,7 +31,7 @@ double alone_bytes_per_s(const DriveModel& drive, double operation_bytes, double
 
 }  // namespace
 
-Platform::Platform(Kernel& kernel, Tasks& tasks, const ClusterModel& cluster)
+Platform::Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& cluster)
     : kernel_(kernel),
       tasks_(tasks),
       cluster_(cluster),
@@ -39,14 +39,14 @@ Platform::Platform(Kernel& kernel, Tasks& tasks, const ClusterModel& cluster)
       speeds_(hardware_.count(), 1),
       wires_(hardware_.count()),
       store_(drive("store", cluster.store, hardware_.store())) {
-  for (const NodeModel& node : cluster.nodes) {
+  for (const input::NodeModel& node : cluster.nodes) {
     nodes_.push_back({nullptr,
                       drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
                       server(node.name + ".pcie", node.pcie_bytes_per_s),
                       server(node.name + ".cores", node.workers > 0 ? node.cores : 0)});
   }
-  const auto limited = [&](const NodeModel& node) { return limits(node); };
+  const auto limited = [&](const input::NodeModel& node) { return limits(node); };
   if (cluster.store_nic_bytes_per_s > 0 || link_limits(cluster.store_link) ||
       std::any_of(cluster.nodes.begin(), cluster.nodes.end(), limited)) {
     build_network();
@@ -58,7 +58,7 @@ Server Platform::server(const std::string& name, double speed) {
 }
 
 // A drive's rate for all flows depends on their number, and on its present speed.
-Platform::Drive Platform::drive(const std::string& name, const DriveModel& model,
+Platform::Drive Platform::drive(const std::string& name, const input::DriveModel& model,
                                 std::uint32_t hardware) {
   const double& speed = speeds_[hardware];
   Drive drive{model, speed, Server(), Server(), Server()};
@@ -100,13 +100,13 @@ void Platform::set_speed(std::uint32_t hardware, double factor) {
 
 bool Platform::link_limits(int link) const {
   for (; link >= 0; link = cluster_.links[static_cast<std::size_t>(link)].up) {
-    const LinkModel& model = cluster_.links[static_cast<std::size_t>(link)];
+    const input::LinkModel& model = cluster_.links[static_cast<std::size_t>(link)];
     if (model.bytes_per_s > 0 || model.latency.count() > 0) return true;
   }
   return false;
 }
 
-bool Platform::limits(const NodeModel& node) const {
+bool Platform::limits(const input::NodeModel& node) const {
   return node.nic_bytes_per_s > 0 || node.nic_latency.count() > 0 || link_limits(node.link);
 }
 
@@ -159,13 +159,13 @@ class Platform::Tree {
     NetPoint* middle = nullptr;
   };
   static std::size_t index(int link) { return static_cast<std::size_t>(link); }
-  const std::vector<LinkModel>& links() const { return platform_.cluster_.links; }
+  const std::vector<input::LinkModel>& links() const { return platform_.cluster_.links; }
 
   End& end_of(int link) {
     if (link < 0) return top_;
     End& end = below_[index(link)];
     if (end.zone != nullptr) return end;
-    const LinkModel& model = links()[index(link)];
+    const input::LinkModel& model = links()[index(link)];
     s4u::NetZone& above = *end_of(model.up).zone;
     end.zone = simgrid_api::add_zone(above, model.name + ".below");
     add_hosts(end, model.name);
@@ -191,14 +191,16 @@ void Platform::build_network() {
   Tree tree(*this);
   for (std::size_t i = 0; i < cluster_.links.size(); ++i) tree.hosts(static_cast<int>(i));
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const NodeModel& node = cluster_.nodes[i];
+    const input::NodeModel& node = cluster_.nodes[i];
     s4u::NetZone& zone = tree.hosts(node.link);
     nodes_[i].endpoint = endpoint(
         zone, node.name, {wire(hardware_.nic(i), zone, node.name + ".nic", node.nic_bytes_per_s)});
   }
   // Where all nodes hang on one link, traffic between them does not go up it. No link carries all
   // of it, or each flow that comes or goes would make SimGrid share out all others again.
-  const auto alike = [&](const NodeModel& node) { return node.link == cluster_.nodes[0].link; };
+  const auto alike = [&](const input::NodeModel& node) {
+    return node.link == cluster_.nodes[0].link;
+  };
   const bool together = std::all_of(cluster_.nodes.begin(), cluster_.nodes.end(), alike);
   peers_endpoint_ = endpoint(tree.hosts(together ? cluster_.nodes[0].link : -1), "peers", {});
   s4u::NetZone& zone = tree.hosts(cluster_.store_link);
@@ -218,7 +220,7 @@ Duration Platform::latency(int from, int to) const {
   Duration sum{0};
   while (from != to) {
     int& deeper = depth(from) >= depth(to) ? from : to;
-    const LinkModel& link = cluster_.links[static_cast<std::size_t>(deeper)];
+    const input::LinkModel& link = cluster_.links[static_cast<std::size_t>(deeper)];
     sum += link.latency;
     deeper = link.up;
   }
@@ -238,7 +240,7 @@ void Platform::read(TaskId task, Drive& drive, Amount amount, double weight, Ran
   const auto operations = static_cast<double>(amount.operations);
   const auto bytes = static_cast<double>(amount.bytes);
   const double each = bytes / operations;
-  const DriveModel& model = drive.model;
+  const input::DriveModel& model = drive.model;
   const auto pauses = static_cast<double>(model.pauses.count(chance, amount.operations));
   const double pause_s =
       pauses > 0 ? model.pauses.length_s * model.pauses.spread.draw(chance, pauses) : 0;
@@ -259,7 +261,7 @@ void Platform::read(TaskId task, Drive& drive, Amount amount, double weight, Ran
 void Platform::read_store(TaskId task, std::size_t to_node, Amount amount, Random chance) {
   read(task, store_, amount, cluster_.nodes[to_node].store_weight, chance);
   if (!store_is_remote(to_node)) return;
-  const NodeModel& to = cluster_.nodes[to_node];
+  const input::NodeModel& to = cluster_.nodes[to_node];
   tasks_.add_transfer(task, *store_endpoint_, *nodes_[to_node].endpoint,
                       static_cast<double>(amount.bytes),
                       latency(cluster_.store_link, to.link) + to.nic_latency);
@@ -278,8 +280,8 @@ void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Byt
   NodePart& from = nodes_[from_node];
   if (from_node != to_node) {
     if (from.endpoint == nullptr) return;
-    const NodeModel& one = cluster_.nodes[from_node];
-    const NodeModel& other = cluster_.nodes[to_node];
+    const input::NodeModel& one = cluster_.nodes[from_node];
+    const input::NodeModel& other = cluster_.nodes[to_node];
     tasks_.add_transfer(task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
                         one.nic_latency + latency(one.link, other.link) + other.nic_latency);
   } else if (from.memory.limited()) {
@@ -302,4 +304,4 @@ void Platform::to_gpu(TaskId task, std::size_t node, Bytes bytes) {
   if (pcie.limited()) tasks_.add_work(task, pcie, {static_cast<double>(bytes)});
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

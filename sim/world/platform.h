@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/cluster_model.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "programs/input/cluster_model.h"
 #include "sim/world/tasks.h"
 
 namespace simgrid::s4u {
@@ -24,12 +24,12 @@ class LinkInRoute;
 class SplitDuplexLink;
 }  // namespace simgrid::s4u
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 // Numbers all hardware with a speed that can change.
 class Hardware {
  public:
-  explicit Hardware(const ClusterModel& cluster)
+  explicit Hardware(const input::ClusterModel& cluster)
       : nodes_(static_cast<std::uint32_t>(cluster.nodes.size())),
         links_(static_cast<std::uint32_t>(cluster.links.size())) {}
   std::uint32_t store() const { return 0; }
@@ -52,7 +52,7 @@ class Hardware {
 class Platform {
  public:
   // `cluster` outlives it.
-  Platform(Kernel& kernel, Tasks& tasks, const ClusterModel& cluster);
+  Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& cluster);
   Platform(const Platform&) = delete;
   Platform& operator=(const Platform&) = delete;
 
@@ -92,7 +92,7 @@ class Platform {
 
  private:
   struct Drive {
-    const DriveModel& model;
+    const input::DriveModel& model;
     const double& speed;
     Server data;
     Server metadata;
@@ -114,7 +114,7 @@ class Platform {
   };
 
   Server server(const std::string& name, double speed);
-  Drive drive(const std::string& name, const DriveModel& model, std::uint32_t hardware);
+  Drive drive(const std::string& name, const input::DriveModel& model, std::uint32_t hardware);
   void build_network();
   simgrid::s4u::Host* endpoint(simgrid::s4u::NetZone& zone, const std::string& name,
                                const std::vector<simgrid::s4u::LinkInRoute>& by);
@@ -122,12 +122,12 @@ class Platform {
                                  const std::string& name, double bytes_per_s);
   void read(TaskId task, Drive& drive, Amount amount, double weight, Random& chance);
   Duration latency(int from_link, int to_link) const;
-  bool limits(const NodeModel& node) const;
+  bool limits(const input::NodeModel& node) const;
   bool link_limits(int link) const;
 
   Kernel& kernel_;
   Tasks& tasks_;
-  const ClusterModel& cluster_;
+  const input::ClusterModel& cluster_;
   const Hardware hardware_;
   std::vector<double> speeds_;  // by number of the hardware; links and drives refer to theirs
   std::vector<Wire> wires_;     // by number of the hardware; empty where there is no network
@@ -137,4 +137,4 @@ class Platform {
   std::deque<NodePart> nodes_;                    // a deque, so that servers stay in place
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

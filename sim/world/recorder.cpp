@@ -2,9 +2,9 @@
 
 #include <utility>
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
-void Recorder::add(Instant now, SeriesPoint point) {
+void Recorder::add(Instant now, output::SeriesPoint point) {
   points_.push_back(std::move(point));
   if (points_.size() == kPointsMost) {
     for (std::size_t i = 1; i < kPointsMost / 2; ++i) points_[i] = std::move(points_[2 * i]);
@@ -14,9 +14,9 @@ void Recorder::add(Instant now, SeriesPoint point) {
   next_ = now - now.time_since_epoch() % apart_ + apart_;
 }
 
-void Recorder::end(SeriesPoint point) {
+void Recorder::end(output::SeriesPoint point) {
   if (!points_.empty() && points_.back().time_s >= point.time_s) points_.pop_back();
   points_.push_back(std::move(point));
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

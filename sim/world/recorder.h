@@ -7,25 +7,25 @@
 
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "programs/output/results.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class Recorder {
  public:
   bool due(Instant now) const { return now >= next_; }
-  void add(Instant now, SeriesPoint point);
+  void add(Instant now, output::SeriesPoint point);
   // The last point.
-  void end(SeriesPoint point);
-  const std::vector<SeriesPoint>& points() const { return points_; }
+  void end(output::SeriesPoint point);
+  const std::vector<output::SeriesPoint>& points() const { return points_; }
 
  private:
   static constexpr std::size_t kPointsMost = 512;
 
-  std::vector<SeriesPoint> points_;
+  std::vector<output::SeriesPoint> points_;
   Duration apart_ = std::chrono::milliseconds(1);
   Instant next_{};
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -10,16 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "core/event.h"
+#include "core/engine/event.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class Reports {
  public:
   bool empty() const { return facts_.empty() && completions_.empty() && gone_.empty(); }
 
-  void fact(const Event& event) { facts_.push_back(event); }
-  void completion(RequestId id, const Event& event) { completions_.emplace_back(id, event); }
+  void fact(const engine::Event& event) { facts_.push_back(event); }
+  void completion(RequestId id, const engine::Event& event) {
+    completions_.emplace_back(id, event);
+  }
   // It has done before what it was at.
   void gone(WorkerId worker) { gone_.push_back(worker); }
   template <class Id>
@@ -30,7 +32,7 @@ class Reports {
   }
 
   // All events, until the next call of `take`.
-  std::span<const Event> take() {
+  std::span<const engine::Event> take() {
     const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::is_sorted(completions_.begin(), completions_.end(), before)) {
       std::stable_sort(completions_.begin(), completions_.end(), before);
@@ -39,7 +41,7 @@ class Reports {
     facts_.clear();
     for (const auto& [id, event] : completions_) taken_.push_back(event);
     completions_.clear();
-    for (const WorkerId worker : gone_) taken_.push_back(WorkerQuiesced{worker});
+    for (const WorkerId worker : gone_) taken_.push_back(engine::WorkerQuiesced{worker});
     gone_.clear();
     taken_lists_.swap(lists_);
     std::apply([](auto&... lists) { (lists.clear(), ...); }, lists_);
@@ -50,12 +52,12 @@ class Reports {
   template <class Id>
   using Lists = std::deque<std::vector<Id>>;
 
-  std::vector<Event> facts_;
-  std::vector<std::pair<RequestId, Event>> completions_;
+  std::vector<engine::Event> facts_;
+  std::vector<std::pair<RequestId, engine::Event>> completions_;
   std::vector<WorkerId> gone_;
   std::tuple<Lists<NodeId>, Lists<SampleId>> lists_;
-  std::vector<Event> taken_;
+  std::vector<engine::Event> taken_;
   std::tuple<Lists<NodeId>, Lists<SampleId>> taken_lists_;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

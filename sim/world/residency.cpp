@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -58,8 +58,8 @@ void Residency::lose(NodeId node) {
   std::erase_if(slots_, [&](const auto& entry) { return entry.second.place.node == node; });
 }
 
-CachedBytes Residency::sum() const {
+output::CachedBytes Residency::sum() const {
   return {all_[0][0], all_[1][0], all_[2][0], all_[0][1], all_[1][1]};
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "core/event.h"
+#include "core/engine/event.h"
+#include "programs/output/results.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class Residency {
  public:
@@ -27,7 +27,7 @@ class Residency {
   void drop(ShareId share, SlotId slot);
   void lose(NodeId node);
 
-  CachedBytes sum() const;
+  output::CachedBytes sum() const;
   // In all forms and places together, at any moment so far.
   Bytes most() const { return most_; }
 
@@ -46,4 +46,4 @@ class Residency {
       slots_;  // looked up; walked where the order does not matter
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -8,9 +8,9 @@
 
 #include <cmath>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 // The time of many GPUs or cores together, for months: more than a Duration holds. Whole
 // nanoseconds up to 104 days, and then as exact as a double.
@@ -37,4 +37,4 @@ inline Duration scaled(Duration duration, double factor) {
                      : Duration(std::llround(static_cast<double>(duration.count()) * factor));
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

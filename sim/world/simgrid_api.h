@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace batchflow::sim::simgrid_api {
+namespace batchflow::world::simgrid_api {
 
 namespace s4u = simgrid::s4u;
 using simgrid::kernel::timer::Timer;
@@ -93,4 +93,4 @@ inline void hang(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* what,
 #endif
 }
 
-}  // namespace batchflow::sim::simgrid_api
+}  // namespace batchflow::world::simgrid_api

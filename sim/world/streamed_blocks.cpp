@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 void StreamedBlocks::add(std::vector<Source>& sources, std::size_t node,
                          const Platform::Amount& amount) {
@@ -14,7 +14,7 @@ void StreamedBlocks::add(std::vector<Source>& sources, std::size_t node,
   sum.bytes += amount.bytes;
 }
 
-void StreamedBlocks::add(const Read& command, Instant now, const Platform::Amount& amount) {
+void StreamedBlocks::add(const engine::Read& command, Instant now, const Platform::Amount& amount) {
   BlockInput& input = coming_[block_key(command.lineage)];
   // Reads for a block that was given up do not count for the same block again.
   if (input.since != now) input = {now, {}, 0, {}, {}, {}};
@@ -34,7 +34,7 @@ void StreamedBlocks::add(const Read& command, Instant now, const Platform::Amoun
   if (keeps_on_drive(command)) add(input.written, command.keep_at.node.value, amount);
 }
 
-void StreamedBlocks::start(const Prepare& command, TaskId task, Random chance,
+void StreamedBlocks::start(const engine::Prepare& command, TaskId task, Random chance,
                            std::uint32_t readers) {
   const auto found = coming_.find(block_key(command.lineage));
   if (found == coming_.end()) return;
@@ -65,4 +65,4 @@ Cause StreamedBlocks::cause_of(const Tasks& tasks, std::size_t node) const {
   return platform_.is_store(last) ? Cause::storage : Cause::drive;
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

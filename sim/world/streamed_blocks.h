@@ -13,16 +13,16 @@
 #include "sim/world/watch.h"
 #include "sim/world/workload.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class StreamedBlocks {
  public:
   explicit StreamedBlocks(Platform& platform) : platform_(platform) {}
 
   // `amount` is read for the block, and written to a drive where it is kept there.
-  void add(const Read& command, Instant now, const Platform::Amount& amount);
+  void add(const engine::Read& command, Instant now, const Platform::Amount& amount);
   // Adds all that `add` collected for the block, as parts of the task that prepares it.
-  void start(const Prepare& command, TaskId task, Random chance, std::uint32_t readers);
+  void start(const engine::Prepare& command, TaskId task, Random chance, std::uint32_t readers);
   // What such a task, which is just over, waited for last.
   Cause cause_of(const Tasks& tasks, std::size_t node) const;
 
@@ -45,4 +45,4 @@ class StreamedBlocks {
   std::unordered_map<std::uint64_t, BlockInput> coming_;  // by block; looked up, never walked
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

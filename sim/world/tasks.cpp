@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -121,4 +121,4 @@ void Tasks::release(std::uint32_t index) {
   free_.push_back(index);
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

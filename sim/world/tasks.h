@@ -15,7 +15,7 @@
 
 #include "sim/world/kernel.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 using TaskId = std::uint64_t;  // never used again
 
@@ -87,4 +87,4 @@ class Tasks {
   std::vector<std::uint32_t> free_;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/check.h"
-#include "core/enum_names.h"
+#include "core/base/check.h"
+#include "core/base/enum_names.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -100,7 +100,8 @@ void Timeline::add_flow(std::span<const Point> points) {
   }
 }
 
-std::string Timeline::json(std::span<const SeriesPoint> series, const std::string& scenario) const {
+std::string Timeline::json(std::span<const output::SeriesPoint> series,
+                           const std::string& scenario) const {
   std::string text =
       "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"scenario\":" + json_text(scenario) +
       fmt::format(",\"complete\":{}}},\n\"traceEvents\":[\n", !ended_);
@@ -139,9 +140,9 @@ std::string Timeline::json(std::span<const SeriesPoint> series, const std::strin
         point.phase, process_of[point.at.first], point.at.first + 1, microseconds(point.at.second),
         point.flow, point.phase == 'f' ? R"(,"bp":"e")" : "");
   }
-  for (const SeriesPoint& point : series) {
+  for (const output::SeriesPoint& point : series) {
     const auto when = fmt::format("{:.3f}", point.time_s * 1e6);
-    const CachedBytes& cached = point.cached;
+    const output::CachedBytes& cached = point.cached;
     fmt::format_to(out,
                    R"({{"ph":"C","pid":0,"ts":{},"name":"cached bytes","args":{{"encoded":{},)"
                    R"("decoded":{},"prepared":{}}}}},)"
@@ -165,4 +166,4 @@ std::string Timeline::json(std::span<const SeriesPoint> series, const std::strin
   return text + "\n]}\n";
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

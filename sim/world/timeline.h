@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "configs/reader/results.h"
-#include "core/event.h"
+#include "core/engine/event.h"
+#include "programs/output/results.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 using Track = std::uint32_t;
 
@@ -38,8 +38,8 @@ class Timeline {
     Track track;
     Instant from;
     Instant to;
-    std::uint64_t number = 0;  // of the step
-    BlockName block = {};      // of reads and preparations
+    std::uint64_t number = 0;     // of the step
+    order::BlockName block = {};  // of reads and preparations
   };
   void add(const Slice& slice);
   // The path of a batch: a point within a slice on each track. All of it is recorded, or none.
@@ -49,7 +49,7 @@ class Timeline {
   std::uint64_t events() const { return slices_.size() + flow_points_.size(); }
   bool ended() const { return ended_; }
   // With the series of kept bytes and of ranks that wait.
-  std::string json(std::span<const SeriesPoint> series, const std::string& scenario) const;
+  std::string json(std::span<const output::SeriesPoint> series, const std::string& scenario) const;
 
  private:
   struct FlowPoint {
@@ -76,4 +76,4 @@ class Timeline {
   std::vector<FlowPoint> flow_points_;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

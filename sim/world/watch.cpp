@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
@@ -17,7 +17,7 @@ std::uint64_t slot_key(ShareId share, SlotId slot) {
 
 }  // namespace
 
-Waits waits(const Waited& waited, double ranks) {
+output::Waits waits(const Waited& waited, double ranks) {
   const auto seconds_of = [&](Cause cause) {
     return seconds(waited[static_cast<std::size_t>(cause)]) / ranks;
   };
@@ -26,7 +26,7 @@ Waits waits(const Waited& waited, double ranks) {
           seconds_of(Cause::other)};
 }
 
-Watch::Watch(const Scenario& scenario, const Workload& workload, Timeline* timeline)
+Watch::Watch(const input::Scenario& scenario, const Workload& workload, Timeline* timeline)
     : scenario_(scenario),
       workload_(workload),
       timeline_(timeline),
@@ -34,13 +34,14 @@ Watch::Watch(const Scenario& scenario, const Workload& workload, Timeline* timel
       node_groups_(scenario.cluster.nodes.size()),
       jobs_(scenario.jobs.size()) {}
 
-void Watch::step(Instant now, std::span<const Event> events, std::span<const Command> commands) {
+void Watch::step(Instant now, std::span<const engine::Event> events,
+                 std::span<const engine::Command> commands) {
   now_ = now;
-  for (const Event& event : events) {
+  for (const engine::Event& event : events) {
     std::visit([this](const auto& typed) { on(typed); }, event);
   }
   by_links_.clear();
-  for (const Command& command : commands) {
+  for (const engine::Command& command : commands) {
     std::visit([this](const auto& typed) { on(typed); }, command);
   }
 }
@@ -77,7 +78,7 @@ Watch::WorkerGroup& Watch::group(NodeId node, std::uint64_t stream) {
   return group;
 }
 
-void Watch::on(const WorkerJoined& event) {
+void Watch::on(const engine::WorkerJoined& event) {
   workers_.resize(std::max<std::size_t>(workers_.size(), event.worker.value + 1));
   workers_[event.worker.value] = {event.node};
   change_node(event.node, 0, 1);
@@ -90,7 +91,7 @@ void Watch::worker_gone(WorkerId id) {
   change_node(worker.node, 0, -1);
 }
 
-void Watch::on(const NodeLost& event) {
+void Watch::on(const engine::NodeLost& event) {
   residency_.lose(event.node);
   for (std::uint32_t i = 0; i < workers_.size(); ++i) {
     if (workers_[i].node == event.node) worker_gone(WorkerId(i));
@@ -114,7 +115,7 @@ void Watch::release(WorkerId id) {
 
 // ---------------------------------------------------------------------------------- orders ----
 
-void Watch::on(const Read& command) {
+void Watch::on(const engine::Read& command) {
   Running read{Running::Kind::read, {now_, now_, 0}};
   const bool local = command.from.node == command.to.node;
   read.cause = command.from.tier == Tier::store  ? Cause::storage
@@ -155,7 +156,7 @@ void Watch::on(const Read& command) {
   running_[command.request.id.value] = std::move(read);
 }
 
-void Watch::on(const Prepare& command) {
+void Watch::on(const engine::Prepare& command) {
   Running one{Running::Kind::prepare, {now_, now_, 0}};
   one.cause = Cause::preparation;
   one.block = command.lineage.name;
@@ -164,7 +165,7 @@ void Watch::on(const Prepare& command) {
   one.share = command.share;
   one.slot = command.slot;
   one.place = {command.node, Tier::dram, 0};
-  const PipelineInfo& info = workload_.preparation(command.lineage.pipeline).info;
+  const engine::PipelineInfo& info = workload_.preparation(command.lineage.pipeline).info;
   one.bytes = info.prepared_bytes * command.lineage.samples;
   item_bytes_[command.share.value] = info.prepared_bytes;
   const std::uint64_t stream = stream_key(command.lineage);
@@ -188,7 +189,7 @@ void Watch::on(const Prepare& command) {
   };
   use(command.staging);
   std::uint64_t decoded = 0;
-  for (const Ingredient& ingredient : command.ingredients) {
+  for (const engine::Ingredient& ingredient : command.ingredients) {
     use(ingredient.staging);
     decoded += ingredient.keep_decoded;
   }
@@ -206,7 +207,7 @@ void Watch::on(const Prepare& command) {
   running_[command.request.id.value] = std::move(one);
 }
 
-void Watch::on(const Transfer& command) {
+void Watch::on(const engine::Transfer& command) {
   Running copy{Running::Kind::gather, {now_, now_, 0}};
   copy.cause = command.from.node == command.to.node ? Cause::delivery : Cause::network;
   const auto from = slots_.find(slot_key(command.from_share, command.from_slot));
@@ -223,7 +224,7 @@ void Watch::on(const Transfer& command) {
   running_[command.request.id.value] = std::move(copy);
 }
 
-void Watch::on(const Deliver& command) {
+void Watch::on(const engine::Deliver& command) {
   Running one{Running::Kind::deliver, {now_, now_, 0}};
   one.number = command.step;
   JobSeen& job = jobs_[command.job.value];
@@ -243,7 +244,7 @@ void Watch::on(const Deliver& command) {
   running_[command.request.id.value] = std::move(one);
 }
 
-void Watch::on(const Drop& command) {
+void Watch::on(const engine::Drop& command) {
   if (command.form == Form::prepared) {
     residency_.drop(command.share, command.slot);
     slots_.erase(slot_key(command.share, command.slot));
@@ -260,7 +261,7 @@ void Watch::on(const Drop& command) {
 
 // ----------------------------------------------------------------------------- completions ----
 
-void Watch::over(RequestId id, Outcome outcome) {
+void Watch::over(RequestId id, engine::Outcome outcome) {
   const auto found = running_.find(id.value);
   if (found == running_.end()) return;
   Running one = std::move(found->second);
@@ -268,7 +269,7 @@ void Watch::over(RequestId id, Outcome outcome) {
   one.span.to = now_;
   if (one.lane) timeline_->free_lane(one.span.track);
   if (!one.worker.is_none()) release(one.worker);
-  const bool done = outcome != Outcome::failed;
+  const bool done = outcome != engine::Outcome::failed;
   switch (one.kind) {
     case Running::Kind::read:
       --reading_;
@@ -408,7 +409,8 @@ Track Watch::track_of(JobId job, Rank rank) {
   return timeline_->track("job " + scenario_.jobs[job.value].name, fmt::format("rank {}", rank));
 }
 
-void Watch::draw(Timeline::What what, const Span& span, std::uint64_t number, BlockName block) {
+void Watch::draw(Timeline::What what, const Span& span, std::uint64_t number,
+                 order::BlockName block) {
   if (timeline_ != nullptr) {
     timeline_->add({what, span.track, span.from, span.to, number, block});
   }
@@ -427,4 +429,4 @@ void Watch::draw_flow(const Batch& batch, Track rank, Instant trained) {
   timeline_->add_flow(points);
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -16,27 +16,28 @@
 #include <unordered_map>
 #include <vector>
 
-#include "configs/reader/scenario.h"
-#include "core/event.h"
+#include "core/engine/event.h"
+#include "programs/input/scenario.h"
 #include "sim/world/residency.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/timeline.h"
 #include "sim/world/workload.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 enum class Cause : std::uint8_t { storage, drive, network, cores, preparation, delivery, other };
 using Waited = std::array<TotalTime, 7>;  // by cause
 
 // In seconds, as the mean over so many ranks.
-Waits waits(const Waited& waited, double ranks = 1);
+output::Waits waits(const Waited& waited, double ranks = 1);
 
 class Watch {
  public:
-  Watch(const Scenario& scenario, const Workload& workload, Timeline* timeline);
+  Watch(const input::Scenario& scenario, const Workload& workload, Timeline* timeline);
 
   // The events and commands of a step of the engine.
-  void step(Instant now, std::span<const Event> events, std::span<const Command> commands);
+  void step(Instant now, std::span<const engine::Event> events,
+            std::span<const engine::Command> commands);
   // For a read that is over: its last bytes were on links, not in the store.
   void came_by_links(RequestId read) { by_links_.push_back(read); }
   // For the preparation of a stream, which is just over: what it waited for last.
@@ -51,7 +52,7 @@ class Watch {
 
   const Waited& waited() const { return waited_; }  // of all jobs
   const Waited& waited(JobId job) const;
-  CachedBytes cached() const { return residency_.sum(); }
+  output::CachedBytes cached() const { return residency_.sum(); }
   Bytes cached_most() const { return residency_.most(); }
   std::uint64_t reading() const { return reading_; }
   std::uint64_t preparing() const { return preparing_; }
@@ -100,7 +101,7 @@ class Watch {
     bool lane = false;
     Cause cause = Cause::other;
     std::uint64_t number = 0;  // of the step or block
-    BlockName block{};
+    order::BlockName block{};
     std::uint64_t block_key = 0;
     WorkerId worker = WorkerId::none();
     Place place{};
@@ -129,29 +130,29 @@ class Watch {
   };
 
   // All other events are ignored.
-  void on(const JobJoined& event) { seat(event.job, event.ranks); }
-  void on(const JobResized& event) { seat(event.job, event.ranks); }
-  void on(const JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
-  void on(const WorkerJoined& event);
-  void on(const WorkerQuiesced& event) { worker_gone(event.worker); }
-  void on(const WorkerLost& event) { worker_gone(event.worker); }
-  void on(const NodeLost& event);
-  void on(const ReadDone& event) { over(event.request.id, event.outcome); }
-  void on(const PreparationDone& event) { over(event.request.id, event.outcome); }
-  void on(const TransferDone& event) { over(event.request.id, event.outcome); }
-  void on(const DeliveryDone& event) { over(event.request.id, event.outcome); }
-  void on(const Read& command);
-  void on(const Prepare& command);
-  void on(const Transfer& command);
-  void on(const Deliver& command);
-  void on(const Drop& command);
-  void on(const Cancel& command) { over(command.request.id, Outcome::failed); }
-  void on(const Release& command) { staged_.erase(command.request.id.value); }
+  void on(const engine::JobJoined& event) { seat(event.job, event.ranks); }
+  void on(const engine::JobResized& event) { seat(event.job, event.ranks); }
+  void on(const engine::JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
+  void on(const engine::WorkerJoined& event);
+  void on(const engine::WorkerQuiesced& event) { worker_gone(event.worker); }
+  void on(const engine::WorkerLost& event) { worker_gone(event.worker); }
+  void on(const engine::NodeLost& event);
+  void on(const engine::ReadDone& event) { over(event.request.id, event.outcome); }
+  void on(const engine::PreparationDone& event) { over(event.request.id, event.outcome); }
+  void on(const engine::TransferDone& event) { over(event.request.id, event.outcome); }
+  void on(const engine::DeliveryDone& event) { over(event.request.id, event.outcome); }
+  void on(const engine::Read& command);
+  void on(const engine::Prepare& command);
+  void on(const engine::Transfer& command);
+  void on(const engine::Deliver& command);
+  void on(const engine::Drop& command);
+  void on(const engine::Cancel& command) { over(command.request.id, engine::Outcome::failed); }
+  void on(const engine::Release& command) { staged_.erase(command.request.id.value); }
   template <class Other>
   void on(const Other&) {}
 
   void seat(JobId job, std::span<const NodeId> ranks);
-  void over(RequestId request, Outcome outcome);
+  void over(RequestId request, engine::Outcome outcome);
   void read_done(RequestId id, Running& read);
   void prepared(Running& preparation);
   void gathered(Running& copy);
@@ -162,13 +163,14 @@ class Watch {
   void worker_gone(WorkerId worker);
   WorkerGroup& group(NodeId node, std::uint64_t stream);
   Waited why(const JobSeen& job, Rank rank, const Batch* batch, Instant from, Instant now) const;
-  void draw(Timeline::What what, const Span& span, std::uint64_t number, BlockName block = {});
+  void draw(Timeline::What what, const Span& span, std::uint64_t number,
+            order::BlockName block = {});
   void draw_flow(const Batch& batch, Track rank, Instant trained);
   Track lane(const std::string& process, const char* kind);
   const std::string& name_of(NodeId node) const;
   Track track_of(JobId job, Rank rank);
 
-  const Scenario& scenario_;
+  const input::Scenario& scenario_;
   const Workload& workload_;
   Timeline* timeline_;
   Instant now_{};
@@ -193,4 +195,4 @@ class Watch {
   std::unordered_map<std::uint32_t, DatasetId> dataset_of_;  // of shares of encoded items
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -9,19 +9,19 @@
 #include "sim/simulate.h"
 #include "sim/world/world.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
-class WhatIf final : public Simulation {
+class WhatIf final : public sim::Simulation {
  public:
-  WhatIf(const Scenario& scenario, const SimulateOptions& options)
-      : scenario_(scenario), world_(scenario_, policy_list(), options) {}
+  WhatIf(const input::Scenario& scenario, const sim::SimulateOptions& options)
+      : scenario_(scenario), world_(scenario_, policies::policy_list(), options) {}
 
   bool run_until(Instant when) override { return world_.run_until(when); }
-  RunResult run() override { return world_.run(); }
+  output::RunResult run() override { return world_.run(); }
 
-  void change_to(const Scenario& to) override {
+  void change_to(const input::Scenario& to) override {
     change_policies(to.engine.policies);
     change_settings(to.engine);
     change_nodes(to.cluster.nodes);
@@ -30,13 +30,13 @@ class WhatIf final : public Simulation {
   }
 
  private:
-  void change_policies(const PolicyTexts& to) {
-    PolicyTexts& now = scenario_.engine.policies;
+  void change_policies(const engine::PolicyTexts& to) {
+    engine::PolicyTexts& now = scenario_.engine.policies;
     const auto change = [&](const char* kind, std::string& mine, const std::string& other) {
       if (mine == other) return;
       mine = other;
       texts_.push_back(fmt::format("{}={}", kind, other));
-      world_.reports().fact(PolicyChanged{texts_.back()});
+      world_.reports().fact(engine::PolicyChanged{texts_.back()});
     };
     change("allocation", now.allocation, to.allocation);
     change("eviction.encoded", now.eviction[0], to.eviction[0]);
@@ -47,13 +47,13 @@ class WhatIf final : public Simulation {
     change("scaling", now.scaling, to.scaling);
   }
 
-  void change_settings(const EngineConfig& to) {
-    EngineConfig& now = scenario_.engine;
+  void change_settings(const engine::EngineConfig& to) {
+    engine::EngineConfig& now = scenario_.engine;
     const auto change = [&](const char* key, auto& mine, const auto& other, const auto& text) {
       if (mine == other) return;
       mine = other;
       texts_.push_back(fmt::format("{}={}", key, text));
-      world_.reports().fact(ConfigurationChanged{texts_.back()});
+      world_.reports().fact(engine::ConfigurationChanged{texts_.back()});
     };
     change("credits", now.credits, to.credits, to.credits);
     change("read_attempts", now.read_attempts, to.read_attempts, to.read_attempts);
@@ -62,13 +62,13 @@ class WhatIf final : public Simulation {
            fmt::format("{}ns", to.rank_timeout.count()));
   }
 
-  void change_nodes(const std::vector<NodeModel>& to) {
+  void change_nodes(const std::vector<input::NodeModel>& to) {
     for (std::size_t i = 0; i < to.size(); ++i) {
-      NodeModel& now = scenario_.cluster.nodes[i];
+      input::NodeModel& now = scenario_.cluster.nodes[i];
       const NodeId id(static_cast<std::uint32_t>(i));
       if (now.cache != to[i].cache) {
         now.cache = to[i].cache;
-        world_.reports().fact(CapacityChanged{{id, Tier::dram, 0}, now.cache});
+        world_.reports().fact(engine::CapacityChanged{{id, Tier::dram, 0}, now.cache});
       }
       if (now.cores != to[i].cores) {
         const auto more = static_cast<std::int64_t>(to[i].cores) - now.cores;
@@ -78,26 +78,32 @@ class WhatIf final : public Simulation {
     }
   }
 
-  void change_store(const Curve& to) {
-    Curve& now = scenario_.cluster.store.bytes_per_s;
-    const bool same = std::equal(
-        now.points.begin(), now.points.end(), to.points.begin(), to.points.end(),
-        [](const Curve::Point& a, const Curve::Point& b) { return a.x == b.x && a.y == b.y; });
+  void change_store(const input::Curve& to) {
+    input::Curve& now = scenario_.cluster.store.bytes_per_s;
+    const bool same =
+        std::equal(now.points.begin(), now.points.end(), to.points.begin(), to.points.end(),
+                   [](const input::Curve::Point& a, const input::Curve::Point& b) {
+                     return a.x == b.x && a.y == b.y;
+                   });
     if (same) return;
     now = to;
     world_.platform().store_changed();
   }
 
-  Scenario scenario_;  // the world refers to it
+  input::Scenario scenario_;  // the world refers to it
   World world_;
   std::deque<std::string> texts_;  // events refer to them
 };
 
 }  // namespace
 
-std::unique_ptr<Simulation> start_simulation(const Scenario& scenario,
+}  // namespace batchflow::world
+
+namespace batchflow::sim {
+
+std::unique_ptr<Simulation> start_simulation(const input::Scenario& scenario,
                                              const SimulateOptions& options) {
-  return std::make_unique<WhatIf>(scenario, options);
+  return std::make_unique<world::WhatIf>(scenario, options);
 }
 
 }  // namespace batchflow::sim

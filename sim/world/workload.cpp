@@ -3,26 +3,27 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
 // A name stands for content here: the same name is the same data in every run.
-Digest version_of(const DatasetModel& dataset, std::uint32_t samples_per_item) {
+Digest version_of(const input::DatasetModel& dataset, std::uint32_t samples_per_item) {
   Digest digest = hash(dataset.samples, dataset.bytes, samples_per_item);
   for (const char c : dataset.name) digest = hash(digest, static_cast<unsigned char>(c));
   return digest;
 }
 
-Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, Digest version) {
+engine::Catalogue make_catalogue(const input::DatasetModel& dataset,
+                                 const input::Scenario& scenario, Digest version) {
   const Bytes bytes = scenario.item_bytes(dataset);
   const std::uint64_t items = scenario.items(dataset);
   if (dataset.bytes_spread.ratio == 0) {
-    return Catalogue::uniform(dataset.name, version, items, bytes);
+    return engine::Catalogue::uniform(dataset.name, version, items, bytes);
   }
-  Catalogue::Parts parts;
+  engine::Catalogue::Parts parts;
   parts.name = dataset.name;
   parts.version = version;
   parts.samples = items;
@@ -34,48 +35,49 @@ Catalogue make_catalogue(const DatasetModel& dataset, const Scenario& scenario, 
         std::max<Bytes>(1, static_cast<Bytes>(std::llround(static_cast<double>(bytes) * factor))));
   }
   std::string problem;
-  auto catalogue = Catalogue::from(std::move(parts), problem);
+  auto catalogue = engine::Catalogue::from(std::move(parts), problem);
   if (!catalogue) throw ConfigError("dataset '" + dataset.name + "': " + problem);
   return std::move(*catalogue);
 }
 
 }  // namespace
 
-std::uint64_t stream_key(const Lineage& lineage) {
+std::uint64_t stream_key(const order::Lineage& lineage) {
   return hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed);
 }
 
-std::uint64_t block_key(const Lineage& lineage) {
-  const BlockName& name = lineage.name;
+std::uint64_t block_key(const order::Lineage& lineage) {
+  const order::BlockName& name = lineage.name;
   return hash(stream_key(lineage), name.generation, name.lane, name.pass, name.block);
 }
 
-std::uint64_t Workload::key(const JobModel& job) {
+std::uint64_t Workload::key(const input::JobModel& job) {
   return static_cast<std::uint64_t>(job.dataset) << 32 | static_cast<std::uint32_t>(job.pipeline);
 }
 
-Workload::Workload(const Scenario& scenario) {
-  for (const DatasetModel& dataset : scenario.datasets) {
+Workload::Workload(const input::Scenario& scenario) {
+  for (const input::DatasetModel& dataset : scenario.datasets) {
     const DatasetId id(static_cast<std::uint32_t>(datasets_.size() + 1));
     const std::uint32_t per_item = scenario.samples_per_item(dataset);
     const Digest version = version_of(dataset, per_item);
-    const Catalogue& catalogue = catalogues_.add(id, make_catalogue(dataset, scenario, version));
+    const engine::Catalogue& catalogue =
+        catalogues_.add(id, make_catalogue(dataset, scenario, version));
     datasets_.push_back({id, version, &catalogue, dataset.compute_only, per_item});
   }
-  for (const JobModel& job : scenario.jobs) {
+  for (const input::JobModel& job : scenario.jobs) {
     const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));
     if (!pipeline_of_.emplace(key(job), id).second) continue;
-    const PipelineModel& model = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
-    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    const input::PipelineModel& model = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+    const input::DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
     const std::uint32_t per_item = scenario.samples_per_item(dataset);
-    PipelineInfo info = model.info(dataset.bytes, per_item);
+    engine::PipelineInfo info = model.info(dataset.bytes, per_item);
     const Bytes moved = dataset.compute_only ? 0 : info.prepared_bytes;
     if (model.items_per_block > 0) {
       info.prepared_bytes = std::max<Bytes>(1, scenario.engine.block_bytes / model.items_per_block);
     }
     catalogues_.add(id, info);
     std::vector<PipelineStep> steps;
-    for (const AppliedStep& one : model.applied(dataset.bytes)) {
+    for (const input::AppliedStep& one : model.applied(dataset.bytes)) {
       steps.push_back({one.step->name, one.cost * per_item, one.before_random});
     }
     const std::uint64_t epochs =
@@ -85,18 +87,18 @@ Workload::Workload(const Scenario& scenario) {
   }
 }
 
-std::uint64_t Workload::items_of(const Read& command) {
+std::uint64_t Workload::items_of(const engine::Read& command) {
   return command.samples.empty() ? command.lineage.samples : command.samples.size();
 }
 
 // Where a command names its block alone, its items are not looked at: they have the mean size.
-Bytes Workload::bytes_of(const Read& command) const {
+Bytes Workload::bytes_of(const engine::Read& command) const {
   if (data(command.dataset).compute_only) return 0;
   const std::uint64_t items = items_of(command);
   if (command.form == Form::decoded) {
     return items * preparation(command.lineage.pipeline).info.decoded_bytes;
   }
-  const Catalogue& catalogue = *data(command.dataset).catalogue;
+  const engine::Catalogue& catalogue = *data(command.dataset).catalogue;
   if (catalogue.is_uniform() || command.samples.empty()) {
     const auto all = static_cast<unsigned __int128>(catalogue.total_bytes()) * items;
     return static_cast<Bytes>(all / catalogue.samples());
@@ -106,12 +108,12 @@ Bytes Workload::bytes_of(const Read& command) const {
   return bytes;
 }
 
-DatasetId Workload::dataset(const JobModel& job) const {
+DatasetId Workload::dataset(const input::JobModel& job) const {
   return datasets_[static_cast<std::size_t>(job.dataset)].id;
 }
 
-PipelineId Workload::pipeline(const JobModel& job) const {
+PipelineId Workload::pipeline(const input::JobModel& job) const {
   return pipeline_of_.at(key(job));
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

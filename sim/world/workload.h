@@ -6,33 +6,33 @@
 #include <unordered_map>
 #include <vector>
 
-#include "configs/reader/scenario.h"
-#include "core/catalogue.h"
-#include "core/event.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/event.h"
+#include "programs/input/scenario.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 // Keys of a stream's blocks, and of one block.
-std::uint64_t stream_key(const Lineage& lineage);
-std::uint64_t block_key(const Lineage& lineage);
+std::uint64_t stream_key(const order::Lineage& lineage);
+std::uint64_t block_key(const order::Lineage& lineage);
 
 // Whether the read is also written to a drive, and kept there.
-inline bool keeps_on_drive(const Read& command) {
+inline bool keeps_on_drive(const engine::Read& command) {
   return !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
 }
 
 class Workload {
  public:
-  explicit Workload(const Scenario& scenario);
+  explicit Workload(const input::Scenario& scenario);
 
-  const Catalogues& catalogues() const { return catalogues_; }
-  DatasetId dataset(const JobModel& job) const;
-  PipelineId pipeline(const JobModel& job) const;
+  const engine::Catalogues& catalogues() const { return catalogues_; }
+  DatasetId dataset(const input::JobModel& job) const;
+  PipelineId pipeline(const input::JobModel& job) const;
 
   struct Data {
     DatasetId id;
     Digest version;
-    const Catalogue* catalogue;
+    const engine::Catalogue* catalogue;
     bool compute_only;
     std::uint64_t samples_per_item;
   };
@@ -46,8 +46,8 @@ class Workload {
     PipelineId id;
     int dataset;
     int pipeline;
-    PipelineInfo info;
-    Spread spread;
+    engine::PipelineInfo info;
+    input::Spread spread;
     std::vector<PipelineStep> steps;
     Bytes moved_bytes;       // of a prepared item, on its way to a rank
     std::uint64_t epochs;    // that a block stands for
@@ -63,18 +63,20 @@ class Workload {
   const std::vector<Preparation>& preparations() const { return preparations_; }
   const Data& data(DatasetId id) const { return datasets_[id.value - 1]; }
   const Preparation& preparation(PipelineId id) const { return preparations_[id.value - 1]; }
-  const Preparation& preparation(const JobModel& job) const { return preparation(pipeline(job)); }
+  const Preparation& preparation(const input::JobModel& job) const {
+    return preparation(pipeline(job));
+  }
   // The items that a read asks for, and their bytes.
-  static std::uint64_t items_of(const Read& command);
-  Bytes bytes_of(const Read& command) const;
+  static std::uint64_t items_of(const engine::Read& command);
+  Bytes bytes_of(const engine::Read& command) const;
 
  private:
-  static std::uint64_t key(const JobModel& job);
+  static std::uint64_t key(const input::JobModel& job);
 
-  Catalogues catalogues_;
+  engine::Catalogues catalogues_;
   std::vector<Data> datasets_;
   std::vector<Preparation> preparations_;
   std::unordered_map<std::uint64_t, PipelineId> pipeline_of_;  // looked up, never walked
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

@@ -5,24 +5,24 @@
 #include <algorithm>
 #include <chrono>
 
-#include "configs/reader/job_figures.h"
-#include "configs/reader/output.h"
-#include "core/describe.h"
-#include "core/engine_config_text.h"
+#include "core/log/describe.h"
 #include "policies/registry.h"
+#include "programs/config/engine_config_text.h"
+#include "programs/output/job_figures.h"
+#include "programs/output/output.h"
 #include "sim/world/fault_plan.h"
 #include "sim/world/sim_time.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 namespace {
 
-ClusterSizes sizes_of(const ClusterModel& cluster) {
-  ClusterSizes sizes;
+output::ClusterSizes sizes_of(const input::ClusterModel& cluster) {
+  output::ClusterSizes sizes;
   sizes.nodes = cluster.nodes.size();
   bool all_cards = true;  // have a limit
   bool all_pcie = true;
-  for (const NodeModel& node : cluster.nodes) {
+  for (const input::NodeModel& node : cluster.nodes) {
     sizes.gpus += node.gpus;
     sizes.cores += node.cores;
     sizes.cache_bytes += node.cache;
@@ -34,7 +34,7 @@ ClusterSizes sizes_of(const ClusterModel& cluster) {
   }
   if (!all_cards) sizes.network_bytes_per_s = 0;
   if (!all_pcie) sizes.pcie_bytes_per_s = 0;
-  for (const Curve::Point& point : cluster.store.bytes_per_s.points) {
+  for (const input::Curve::Point& point : cluster.store.bytes_per_s.points) {
     sizes.store_bytes_per_s = std::max(sizes.store_bytes_per_s, point.y);
   }
   const double link = cluster.store_nic_bytes_per_s;
@@ -46,7 +46,8 @@ ClusterSizes sizes_of(const ClusterModel& cluster) {
 
 }  // namespace
 
-World::World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options)
+World::World(const input::Scenario& scenario, const engine::PolicyList& policies,
+             const sim::SimulateOptions& options)
     : scenario_(scenario),
       options_(options),
       workload_(scenario),
@@ -59,15 +60,17 @@ World::World(const Scenario& scenario, const PolicyList& policies, const Simulat
       backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_},
                jobs_),
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
-      step_(
-          [this](Instant now, std::span<const Event> events) { return engine_.step(now, events); }),
-      journal_(options.journal, {scenario.seed, text_of(scenario.engine), BATCHFLOW_VERSION},
+      step_([this](Instant now, std::span<const engine::Event> events) {
+        return engine_.step(now, events);
+      }),
+      journal_(options.journal,
+               {scenario.seed, config::text_of(scenario.engine), BATCHFLOW_VERSION},
                workload_.catalogues(), scenario.engine.journal_bytes_max) {
   if (scenario.faults.empty()) return;
   faults_.emplace(
       fault_plan(scenario, workload_), scenario.seed, workload_.catalogues(),
-      [this](Instant now, std::span<const Event> events) { return decide(now, events); },
-      [this](FaultInjector::Part part, std::uint32_t which, double factor) {
+      [this](Instant now, std::span<const engine::Event> events) { return decide(now, events); },
+      [this](faults::FaultInjector::Part part, std::uint32_t which, double factor) {
         set_speed(part, which, factor);
       });
 }
@@ -90,21 +93,21 @@ bool World::run_until(Instant when) {
   return !kernel_.stopped();
 }
 
-RunResult World::run() {
+output::RunResult World::run() {
   const auto began = std::chrono::steady_clock::now();
   begin();
   kernel_.run();
   journal_.close();
   recorder_.end(series_point());
   jobs_.cut();
-  RunResult run = result();
+  output::RunResult run = result();
   if (timeline_) write_timeline(run);
   run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return run;
 }
 
-void World::write_timeline(RunResult& run) const {
-  write_file_atomically(options_.timeline, timeline_->json(run.series, run.scenario));
+void World::write_timeline(output::RunResult& run) const {
+  output::write_file_atomically(options_.timeline, timeline_->json(run.series, run.scenario));
   if (timeline_->ended()) {
     run.remark = fmt::format("the timeline ends early, at {} events; --timeline-events takes more",
                              timeline_->events());
@@ -118,7 +121,7 @@ void World::instant() {
   if (reports_.empty() && !fault_due) return;
   // From here on there are results, and files.
   if (steps_ == 0 && !goes_on()) return kernel_.stop();
-  const std::span<const Event> events = reports_.take();
+  const std::span<const engine::Event> events = reports_.take();
   backend_.carry_out(faults_ ? faults_->step(now, events) : decide(now, events));
   if (jobs_.all_over() || !goes_on()) return kernel_.stop();
   if (!reports_.empty()) kernel_.after(Duration(0), [] {});
@@ -128,29 +131,29 @@ void World::instant() {
   }
 }
 
-std::span<const Command> World::decide(Instant now, std::span<const Event> events) {
+std::span<const engine::Command> World::decide(Instant now, std::span<const engine::Event> events) {
   journal_.record(now, events);
   if (options_.explain) {
-    for (const Event& event : events) explain('<', describe(event));
+    for (const engine::Event& event : events) explain('<', log::describe(event));
   }
-  const std::span<const Command> commands = step_(now, events);
+  const std::span<const engine::Command> commands = step_(now, events);
   journal_.ordered(commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) {
-    for (const Command& command : commands) explain('>', describe(command));
+    for (const engine::Command& command : commands) explain('>', log::describe(command));
   }
   ++steps_;
   return commands;
 }
 
-void World::set_speed(FaultInjector::Part part, std::uint32_t which, double factor) {
+void World::set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor) {
   switch (part) {
-    case FaultInjector::Part::node:
+    case faults::FaultInjector::Part::node:
       return factor > 0 ? jobs_.node_up(NodeId(which)) : jobs_.node_down(NodeId(which));
-    case FaultInjector::Part::worker:
+    case faults::FaultInjector::Part::worker:
       return backend_.set_worker_speed(WorkerId(which), factor);
-    case FaultInjector::Part::hardware:
+    case faults::FaultInjector::Part::hardware:
       return platform_.set_speed(which, factor);
   }
 }
@@ -167,9 +170,9 @@ void World::explain(char mark, const std::string& text) const {
 }
 
 // Prints, between the events and the commands, which policy decided what, and why.
-Explain World::explainer() const {
+engine::Explain World::explainer() const {
   if (!options_.explain) return {};
-  return [this](const Decision& one) {
+  return [this](const engine::Decision& one) {
     explain('?', fmt::format("{} {}: {} ({})", one.kind, one.policy, one.what, one.numbers));
   };
 }
@@ -181,8 +184,8 @@ std::string World::failure() const {
   return "nothing is left to happen, and jobs wait: " + engine_.describe();
 }
 
-Aggregate World::aggregate(const RunResult& run) const {
-  Aggregate sum;
+output::Aggregate World::aggregate(const output::RunResult& run) const {
+  output::Aggregate sum;
   sum.samples = counters_.samples_trained;
   sum.samples_requested = counters_.samples_requested;
   sum.samples_read = counters_.samples_read;
@@ -209,17 +212,17 @@ Aggregate World::aggregate(const RunResult& run) const {
   const TotalTime ranks_time =
       counters_.compute + counters_.stall + counters_.idle + counters_.down;
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
-  sum.hit_ratio = hit_ratio(sum.samples_read, sum.samples_requested);
-  sum.au = mean_au(run.jobs);
+  sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
+  sum.au = output::mean_au(run.jobs);
   return sum;
 }
 
-std::vector<FaultResult> World::fault_results(double end_s) const {
-  std::vector<FaultResult> results;
+std::vector<output::FaultResult> World::fault_results(double end_s) const {
+  std::vector<output::FaultResult> results;
   for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
-    const FaultModel& model = scenario_.faults[i];
-    const FaultInjector::Struck& struck = faults_->struck()[i];
-    FaultResult& result = results.emplace_back();
+    const input::FaultModel& model = scenario_.faults[i];
+    const faults::FaultInjector::Struck& struck = faults_->struck()[i];
+    output::FaultResult& result = results.emplace_back();
     result.kind = model.kind_name();
     result.target = model.name;
     result.struck = struck.struck;
@@ -231,9 +234,9 @@ std::vector<FaultResult> World::fault_results(double end_s) const {
   return results;
 }
 
-SeriesPoint World::series_point() const {
+output::SeriesPoint World::series_point() const {
   const Jobs::UnderWay now = jobs_.under_way();
-  SeriesPoint point;
+  output::SeriesPoint point;
   point.time_s = seconds(kernel_.now());
   point.samples = counters_.samples_trained;
   point.samples_requested = counters_.samples_requested;
@@ -259,11 +262,11 @@ SeriesPoint World::series_point() const {
   return point;
 }
 
-RunResult World::result() {
-  RunResult run;
+output::RunResult World::result() {
+  output::RunResult run;
   run.scenario = scenario_.name;
   run.seed = scenario_.seed;
-  const EngineConfig& engine = scenario_.engine;
+  const engine::EngineConfig& engine = scenario_.engine;
   run.policies = {{"preset", engine.preset},
                   {"allocation", engine.policies.allocation},
                   {"eviction.encoded", engine.policies.eviction[0]},
@@ -278,7 +281,7 @@ RunResult World::result() {
   const Instant end = jobs_.all_over() ? jobs_.last_end() : kernel_.now();
   run.makespan_s = seconds(end);
   run.steps = steps_;
-  const EngineCounters counters = engine_.counters();
+  const engine::EngineCounters counters = engine_.counters();
   run.stale_completions = counters.stale_completions;
   run.protocol_errors = counters.protocol_errors;
   run.refused_proposals = counters.refused_proposals;
@@ -291,12 +294,16 @@ RunResult World::result() {
   return run;
 }
 
+}  // namespace batchflow::world
+
+namespace batchflow::sim {
+
 bool can_simulate() {
   return true;
 }
 
-RunResult simulate(const Scenario& scenario, const SimulateOptions& options) {
-  return World(scenario, policy_list(), options).run();
+output::RunResult simulate(const input::Scenario& scenario, const SimulateOptions& options) {
+  return world::World(scenario, policies::policy_list(), options).run();
 }
 
 }  // namespace batchflow::sim

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "core/command_digest.h"
-#include "core/engine.h"
-#include "core/fault_injector.h"
-#include "core/journal.h"
-#include "core/policy_list.h"
+#include "core/engine/engine.h"
+#include "core/engine/policy_list.h"
+#include "core/log/command_digest.h"
+#include "core/log/journal.h"
+#include "sim/faults/fault_injector.h"
 #include "sim/simulate.h"
 #include "sim/world/backend.h"
 #include "sim/world/jobs.h"
@@ -21,21 +21,23 @@
 #include "sim/world/recorder.h"
 #include "sim/world/watch.h"
 
-namespace batchflow::sim {
+namespace batchflow::world {
 
 class World {
  public:
   // What decides: Engine::step, or a wrapper around it.
-  using EngineStep = std::function<std::span<const Command>(Instant, std::span<const Event>)>;
+  using EngineStep =
+      std::function<std::span<const engine::Command>(Instant, std::span<const engine::Event>)>;
 
   // `scenario` and `policies` outlive it. Throws ConfigError.
-  World(const Scenario& scenario, const PolicyList& policies, const SimulateOptions& options);
+  World(const input::Scenario& scenario, const engine::PolicyList& policies,
+        const sim::SimulateOptions& options);
 
   // For tests: decides in place of the engine.
   void decide_by(EngineStep step) { step_ = std::move(step); }
-  Engine& engine() { return engine_; }
+  engine::Engine& engine() { return engine_; }
 
-  RunResult run();
+  output::RunResult run();
   // No further than to `when`; `run` goes on from there. False: the run was over before.
   bool run_until(Instant when);
 
@@ -53,20 +55,20 @@ class World {
  private:
   void begin();
   void instant();
-  std::span<const Command> decide(Instant now, std::span<const Event> events);
-  void set_speed(FaultInjector::Part part, std::uint32_t which, double factor);
+  std::span<const engine::Command> decide(Instant now, std::span<const engine::Event> events);
+  void set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor);
   void explain(char mark, const std::string& text) const;
-  Explain explainer() const;
+  engine::Explain explainer() const;
   bool goes_on();
-  RunResult result();
-  void write_timeline(RunResult& run) const;
+  output::RunResult result();
+  void write_timeline(output::RunResult& run) const;
   std::string failure() const;
-  Aggregate aggregate(const RunResult& run) const;
-  SeriesPoint series_point() const;
-  std::vector<FaultResult> fault_results(double end_s) const;
+  output::Aggregate aggregate(const output::RunResult& run) const;
+  output::SeriesPoint series_point() const;
+  std::vector<output::FaultResult> fault_results(double end_s) const;
 
-  const Scenario& scenario_;
-  SimulateOptions options_;
+  const input::Scenario& scenario_;
+  sim::SimulateOptions options_;
   Workload workload_;
   Kernel kernel_;
   Tasks tasks_;
@@ -78,10 +80,10 @@ class World {
   Recorder recorder_;
   Jobs jobs_;
   Backend backend_;
-  Engine engine_;
+  engine::Engine engine_;
   EngineStep step_;
-  std::optional<FaultInjector> faults_;
-  CommandDigest digest_;
+  std::optional<faults::FaultInjector> faults_;
+  log::CommandDigest digest_;
   JournalFile journal_;
   Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
@@ -89,4 +91,4 @@ class World {
   bool stopped_ = false;
 };
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::world

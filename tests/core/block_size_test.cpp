@@ -1,59 +1,62 @@
-#include "core/block_size.h"
+#include "core/order/block_size.h"
 
 #include <doctest/doctest.h>
 
-#include "core/lane_sizes.h"
+#include "core/order/lane_sizes.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 TEST_CASE("blocks are near 32 MiB") {
-  CHECK(block_samples_for(224 * 224 * 3) == 256);
-  CHECK(block_samples_for(224 * 224 * 3 * 4) == 64);
-  CHECK(block_samples_for(Bytes{2} << 20) == 16);
-  CHECK(block_samples_for(Bytes{32} << 20) == 1);
-  CHECK(block_samples_for(Bytes{1} << 40) == 1);
-  CHECK(block_samples_for(UINT64_MAX) == 1);
-  CHECK(block_samples_for(100) == 4096);
-  CHECK(block_samples_for(0) == 4096);
+  CHECK(order::block_samples_for(224 * 224 * 3) == 256);
+  CHECK(order::block_samples_for(224 * 224 * 3 * 4) == 64);
+  CHECK(order::block_samples_for(Bytes{2} << 20) == 16);
+  CHECK(order::block_samples_for(Bytes{32} << 20) == 1);
+  CHECK(order::block_samples_for(Bytes{1} << 40) == 1);
+  CHECK(order::block_samples_for(UINT64_MAX) == 1);
+  CHECK(order::block_samples_for(100) == 4096);
+  CHECK(order::block_samples_for(0) == 4096);
 }
 
 TEST_CASE("a small dataset has some blocks all the same, as far as each has sixteen samples") {
   constexpr Bytes kPrepared = 224 * 224 * 3;
   constexpr Bytes kBytes = Bytes{32} << 20;
-  CHECK(block_samples_for(kPrepared, kBytes, 100, 1) == 256);
-  CHECK(block_samples_for(kPrepared, kBytes, 2048, 8) == 256);
-  CHECK(block_samples_for(kPrepared, kBytes, 1792, 8) == 128);  // 7 blocks of 256
-  CHECK(block_samples_for(kPrepared, kBytes, 1793, 8) == 256);
-  CHECK(block_samples_for(kPrepared, kBytes, 640, 8) == 64);
-  CHECK(block_samples_for(kPrepared, kBytes, 10, 8) == 16);
-  CHECK(block_samples_for(Bytes{4} << 20, kBytes, 10, 8) == 8);  // they are smaller as they are
+  CHECK(order::block_samples_for(kPrepared, kBytes, 100, 1) == 256);
+  CHECK(order::block_samples_for(kPrepared, kBytes, 2048, 8) == 256);
+  CHECK(order::block_samples_for(kPrepared, kBytes, 1792, 8) == 128);  // 7 blocks of 256
+  CHECK(order::block_samples_for(kPrepared, kBytes, 1793, 8) == 256);
+  CHECK(order::block_samples_for(kPrepared, kBytes, 640, 8) == 64);
+  CHECK(order::block_samples_for(kPrepared, kBytes, 10, 8) == 16);
+  CHECK(order::block_samples_for(Bytes{4} << 20, kBytes, 10, 8) ==
+        8);  // they are smaller as they are
 }
 
 TEST_CASE("the nearest power of two, the greater one half-way") {
   const Bytes half_way = (Bytes{32} << 20) / 24;  // 24 of them and a bit: between 16 and 32
-  CHECK(block_samples_for(half_way) == 32);
-  CHECK(block_samples_for(half_way + 1) == 16);
+  CHECK(order::block_samples_for(half_way) == 32);
+  CHECK(order::block_samples_for(half_way + 1) == 16);
 }
 
 TEST_CASE("lanes: at least 128 of them unless the window is large, at most 4096 blocks") {
-  CHECK(lane_blocks_for(5005, 0) == 40);
-  CHECK(lane_blocks_for(5005, 60) == 40);
-  CHECK(lane_blocks_for(5005, 200) == 100);
-  CHECK(lane_blocks_for(5005, 100'000) == 157);  // ceil(5005 / 32)
-  CHECK(lane_blocks_for(1, 1) == 1);
-  CHECK(lane_blocks_for(0, 0) == 1);
+  CHECK(order::lane_blocks_for(5005, 0) == 40);
+  CHECK(order::lane_blocks_for(5005, 60) == 40);
+  CHECK(order::lane_blocks_for(5005, 200) == 100);
+  CHECK(order::lane_blocks_for(5005, 100'000) == 157);  // ceil(5005 / 32)
+  CHECK(order::lane_blocks_for(1, 1) == 1);
+  CHECK(order::lane_blocks_for(0, 0) == 1);
 }
 
 TEST_CASE("a thousand million samples make 954 lanes") {
-  LaneSizes sizes{1'000'000'000, 256, 1};
-  sizes.lane_blocks = lane_blocks_for(sizes.blocks(), 0);
+  order::LaneSizes sizes{1'000'000'000, 256, 1};
+  sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), 0);
   CHECK(sizes.lanes() == 954);
 }
 
 TEST_CASE("there are never more than 4,096 lanes: those of larger data sets are longer") {
-  CHECK(lane_blocks_for(std::uint64_t{4096} * 4096, 0) == 4096);
-  CHECK(lane_blocks_for(std::uint64_t{4096} * 4096 + 1, 0) == 4097);
-  LaneSizes sizes{1'000'000'000'000, 1, 1};
-  sizes.lane_blocks = lane_blocks_for(sizes.blocks(), 0);
+  CHECK(order::lane_blocks_for(std::uint64_t{4096} * 4096, 0) == 4096);
+  CHECK(order::lane_blocks_for(std::uint64_t{4096} * 4096 + 1, 0) == 4097);
+  order::LaneSizes sizes{1'000'000'000'000, 1, 1};
+  sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), 0);
   CHECK(sizes.lanes() == 4096);
 }
+
+}  // namespace batchflow::test

@@ -1,4 +1,4 @@
-#include "core/event_codec.h"
+#include "core/log/event_codec.h"
 
 #include <doctest/doctest.h>
 
@@ -6,38 +6,38 @@
 #include <string>
 #include <vector>
 
-#include "core/command_digest.h"
-#include "core/describe.h"
+#include "core/log/command_digest.h"
+#include "core/log/describe.h"
 #include "tests/core/random_events.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using namespace std::chrono_literals;
 using test::RandomEvents;
 
 TEST_CASE("every kind of event comes back as it was, whatever it holds") {
-  for (std::size_t kind = 0; kind < std::variant_size_v<Event>; ++kind) {
+  for (std::size_t kind = 0; kind < std::variant_size_v<engine::Event>; ++kind) {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       CAPTURE(kind);
       CAPTURE(seed);
       RandomEvents random(hash(kind, seed));
-      const std::vector<Event> events = {random.make<Event>(kind)};
+      const std::vector<engine::Event> events = {random.make<engine::Event>(kind)};
       const Instant now(Duration(static_cast<std::int64_t>(random.random().draw())));
       std::vector<std::byte> bytes;
-      EventEncoder().step(now, events, bytes);
-      EventDecoder decoder;
+      log::EventEncoder().step(now, events, bytes);
+      log::EventDecoder decoder;
       const auto step = decoder.step(bytes);
       REQUIRE(step);
       REQUIRE(step->now == now);
       REQUIRE(step->events.size() == 1);
-      REQUIRE_MESSAGE(test::same(step->events[0], events[0]), describe(events[0]));
+      REQUIRE_MESSAGE(test::same(step->events[0], events[0]), log::describe(events[0]));
     }
   }
 }
 
 TEST_CASE("many steps share one encoder, times by their differences") {
   RandomEvents random(1);
-  EventEncoder encoder;
-  EventDecoder decoder;
+  log::EventEncoder encoder;
+  log::EventDecoder decoder;
   Instant now{};
   for (int i = 0; i < 1000; ++i) {
     const auto events = random.events(random.random().below(6));
@@ -53,11 +53,11 @@ TEST_CASE("many steps share one encoder, times by their differences") {
 }
 
 TEST_CASE("a usual step takes few bytes") {
-  const std::vector<Event> events = {BatchWanted{JobId(3), 1, 1},
-                                     BatchConsumed{JobId(3), 1, 1000, 250ms},
-                                     SlotReleased{JobId(3), 1, 1000}};
+  const std::vector<engine::Event> events = {engine::BatchWanted{JobId(3), 1, 1},
+                                             engine::BatchConsumed{JobId(3), 1, 1000, 250ms},
+                                             engine::SlotReleased{JobId(3), 1, 1000}};
   std::vector<std::byte> bytes;
-  EventEncoder().step(Instant(1ms), events, bytes);
+  log::EventEncoder().step(Instant(1ms), events, bytes);
   // time 3; kind, job, rank, credits; kind, job, rank, step (2), time (5); kind, job, rank, step.
   CHECK(bytes.size() == 3 + 4 + 10 + 5);
 }
@@ -67,7 +67,7 @@ TEST_CASE("bytes nobody vouches for are a step or they are not, never more") {
     INFO("replay: seed " << seed << " of this test");
     RandomEvents random(seed);
     std::vector<std::byte> bytes;
-    EventEncoder().step(Instant(1s), random.events(3), bytes);
+    log::EventEncoder().step(Instant(1s), random.events(3), bytes);
     for (std::uint64_t i = random.random().below(4); i > 0 && !bytes.empty(); --i) {
       const auto at = static_cast<std::ptrdiff_t>(random.random().below(bytes.size()));
       if (random.random().below(3) == 0) {
@@ -76,11 +76,11 @@ TEST_CASE("bytes nobody vouches for are a step or they are not, never more") {
         bytes[static_cast<std::size_t>(at)] = static_cast<std::byte>(random.random().below(256));
       }
     }
-    EventDecoder decoder;
+    log::EventDecoder decoder;
     const auto step = decoder.step(bytes);
     if (step) REQUIRE(step->events.size() <= bytes.size());
   }
-  EventDecoder decoder;
+  log::EventDecoder decoder;
   CHECK_FALSE(decoder.step({}));
 }
 
@@ -90,32 +90,32 @@ TEST_CASE("bytes nobody vouches for are a step or they are not, never more") {
 TEST_CASE("a digest tells commands apart by kind and every field, not by address") {
   std::set<std::uint64_t> seen;
   std::size_t commands = 0;
-  for (std::size_t kind = 0; kind < std::variant_size_v<Command>; ++kind) {
+  for (std::size_t kind = 0; kind < std::variant_size_v<engine::Command>; ++kind) {
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       RandomEvents one(hash(kind, seed)), other(hash(kind, seed));
-      const auto a = one.make<Command>(kind), b = other.make<Command>(kind);
-      REQUIRE(digest(a) == digest(b));
-      seen.insert(digest(a));
+      const auto a = one.make<engine::Command>(kind), b = other.make<engine::Command>(kind);
+      REQUIRE(log::digest(a) == log::digest(b));
+      seen.insert(log::digest(a));
       ++commands;
     }
   }
   // Small commands (one worker count, one request) may repeat; the rest may not.
   CHECK(seen.size() > commands - 15);
 
-  Deliver deliver;
-  const std::uint64_t before = digest(deliver);
+  engine::Deliver deliver;
+  const std::uint64_t before = log::digest(deliver);
   deliver.in_place = true;
-  CHECK(digest(deliver) != before);
-  const Slice slices[] = {{{1, 2, 3, 4}, 0, 5, false}};
-  const std::uint64_t without = digest(deliver);
+  CHECK(log::digest(deliver) != before);
+  const order::Slice slices[] = {{{1, 2, 3, 4}, 0, 5, false}};
+  const std::uint64_t without = log::digest(deliver);
   deliver.slices = slices;
-  CHECK(digest(deliver) != without);
+  CHECK(log::digest(deliver) != without);
 }
 
 TEST_CASE("the digest of a run knows order and steps") {
-  const Command a = SetWorkers{NodeId(1), 2}, b = SetWorkers{NodeId(2), 2};
-  const auto of = [](std::vector<std::vector<Command>> steps) {
-    CommandDigest digest;
+  const engine::Command a = engine::SetWorkers{NodeId(1), 2}, b = engine::SetWorkers{NodeId(2), 2};
+  const auto of = [](std::vector<std::vector<engine::Command>> steps) {
+    log::CommandDigest digest;
     for (const auto& step : steps) digest.add(step);
     return digest.value();
   };
@@ -126,25 +126,32 @@ TEST_CASE("the digest of a run knows order and steps") {
 }
 
 TEST_CASE("golden digests: a change breaks comparison with every journal ever written") {
-  CHECK(digest(SetWorkers{NodeId(1), 2}) == 9090448203163270317u);
-  CommandDigest run;
-  run.add(std::vector<Command>{SetWorkers{NodeId(1), 2}, Cancel{{RequestId(7), 1}}});
+  CHECK(log::digest(engine::SetWorkers{NodeId(1), 2}) == 9090448203163270317u);
+  log::CommandDigest run;
+  run.add(std::vector<engine::Command>{engine::SetWorkers{NodeId(1), 2},
+                                       engine::Cancel{{RequestId(7), 1}}});
   CHECK(run.value() == 9554869971459668698u);
 }
 
 TEST_CASE("descriptions name every field, and cut long lists") {
-  CHECK(describe(Event(BatchConsumed{JobId(3), 0, 17, 250ms})) ==
+  CHECK(log::describe(engine::Event(engine::BatchConsumed{JobId(3), 0, 17, 250ms})) ==
         "BatchConsumed job=3 rank=0 step=17 compute=0.250000000s");
-  for (int why = 0; why <= static_cast<int>(Refusal::wrong_order); ++why) {
-    const std::string text = describe(Command(Refuse{JobId(1), static_cast<Refusal>(why), 0, 0}));
+  for (int why = 0; why <= static_cast<int>(engine::Refusal::wrong_order); ++why) {
+    const std::string text = log::describe(
+        engine::Command(engine::Refuse{JobId(1), static_cast<engine::Refusal>(why), 0, 0}));
     CHECK(text.find('?') == std::string::npos);
   }
-  CHECK(describe(Command(Refuse{JobId(1), Refusal::wrong_order, 2, 3})) ==
+  CHECK(log::describe(
+            engine::Command(engine::Refuse{JobId(1), engine::Refusal::wrong_order, 2, 3})) ==
         "Refuse job=1 why=wrong_order needed=2 available=3");
-  CHECK(describe(Command(Cancel{{RequestId(7), 1}})) == "Cancel request={id=7 attempt=1}");
-  CHECK(describe(Command(SetTimer{TimerId(1), kNever})) == "SetTimer timer=1 at=never");
+  CHECK(log::describe(engine::Command(engine::Cancel{{RequestId(7), 1}})) ==
+        "Cancel request={id=7 attempt=1}");
+  CHECK(log::describe(engine::Command(engine::SetTimer{TimerId(1), kNever})) ==
+        "SetTimer timer=1 at=never");
   const std::vector<SampleId> samples(20, SampleId(4));
-  SamplesWanted wanted{JobId(1), 0, samples, {}, {}};
-  CHECK(describe(Event(wanted)) ==
+  engine::SamplesWanted wanted{JobId(1), 0, samples, {}, {}};
+  CHECK(log::describe(engine::Event(wanted)) ==
         "SamplesWanted job=1 rank=0 samples=[4 4 4 4 4 4 4 4 ... 20 in all] next_uses=[] sizes=[]");
 }
+
+}  // namespace batchflow::test

@@ -1,10 +1,10 @@
-#include "core/flat_map.h"
+#include "core/base/flat_map.h"
 
 #include <doctest/doctest.h>
 
 #include <map>
 
-using namespace batchflow;
+namespace batchflow::test {
 
 TEST_CASE("agrees with a plain map under random sets and erases, through several growths") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -38,3 +38,5 @@ TEST_CASE("agrees with a plain map under random sets and erases, through several
     for (const auto& [key, value] : model) REQUIRE(map.find(key) == value);
   }
 }
+
+}  // namespace batchflow::test

@@ -1,4 +1,4 @@
-#include "core/frame_log.h"
+#include "core/log/frame_log.h"
 
 #include <doctest/doctest.h>
 
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -29,7 +29,8 @@ struct Log {
 
 Log small_log(bool closed) {
   Log log;
-  FrameWriter writer(LogKind::journal, 3, bytes_of("header"), FrameWriter::kNoBound, log.bytes);
+  log::FrameWriter writer(log::LogKind::journal, 3, bytes_of("header"), log::FrameWriter::kNoBound,
+                          log.bytes);
   for (const std::string_view text : {"first", "", "a third frame", "4"}) {
     log.payloads.push_back(bytes_of(text));
     CHECK(writer.append(log.payloads.back(), {}, log.bytes));
@@ -42,7 +43,7 @@ Log small_log(bool closed) {
 
 struct Result {
   std::vector<ByteList> payloads;
-  LogEnd end = LogEnd::none;
+  log::LogEnd end = log::LogEnd::none;
   Bytes cut = 0;
   Bytes hole = 0;
   bool refused = false;
@@ -51,7 +52,7 @@ struct Result {
 Result read(std::span<const std::byte> log) {
   Result result;
   try {
-    FrameReader reader(log, "log", LogKind::journal, 3);
+    log::FrameReader reader(log, "log", log::LogKind::journal, 3);
     std::span<const std::byte> payload;
     while (reader.next(payload)) result.payloads.emplace_back(payload.begin(), payload.end());
     result.end = reader.end();
@@ -68,23 +69,23 @@ Result read(std::span<const std::byte> log) {
 
 TEST_CASE("crc32c has its well-known value, in pieces as at once") {
   const ByteList digits = bytes_of("123456789");
-  CHECK(crc32c(digits) == 0xe3069283);
+  CHECK(log::crc32c(digits) == 0xe3069283);
   for (std::size_t cut = 0; cut <= digits.size(); ++cut) {
     const std::span<const std::byte> all(digits);
-    CHECK(crc32c(all.subspan(cut), crc32c(all.first(cut))) == 0xe3069283);
+    CHECK(log::crc32c(all.subspan(cut), log::crc32c(all.first(cut))) == 0xe3069283);
   }
 }
 
 TEST_CASE("what was written is read, with its header and its end") {
   const Log log = small_log(true);
-  FrameReader reader(log.bytes, "log", LogKind::journal, 3);
+  log::FrameReader reader(log.bytes, "log", log::LogKind::journal, 3);
   const auto header = bytes_of("header");
   CHECK(std::equal(header.begin(), header.end(), reader.header().begin(), reader.header().end()));
   const Result result = read(log.bytes);
   CHECK(result.payloads == log.payloads);
-  CHECK(result.end == LogEnd::closed);
+  CHECK(result.end == log::LogEnd::closed);
   CHECK(result.cut == 0);
-  CHECK(read(small_log(false).bytes).end == LogEnd::none);
+  CHECK(read(small_log(false).bytes).end == log::LogEnd::none);
 }
 
 TEST_CASE("cut at every byte, all whole frames come back and the rest is counted") {
@@ -98,7 +99,7 @@ TEST_CASE("cut at every byte, all whole frames come back and the rest is counted
       while (whole < log.frame_ends.size() && log.frame_ends[whole] <= size) ++whole;
       REQUIRE(result.payloads.size() == whole);
       REQUIRE(std::equal(result.payloads.begin(), result.payloads.end(), log.payloads.begin()));
-      REQUIRE(result.end == LogEnd::none);
+      REQUIRE(result.end == log::LogEnd::none);
       if (whole > 0) REQUIRE(result.cut == size - log.frame_ends[whole - 1]);
       // The same with the tail as zeros, as a file system may leave it.
       ByteList zeros(
@@ -152,28 +153,29 @@ TEST_CASE("frames lost, repeated or exchanged are found") {
 
 TEST_CASE("another kind, another version and another file are named as such") {
   const Log log = small_log(true);
-  CHECK_THROWS_WITH_AS(FrameReader(log.bytes, "x", LogKind::promises, 3),
+  CHECK_THROWS_WITH_AS(log::FrameReader(log.bytes, "x", log::LogKind::promises, 3),
                        doctest::Contains("x: not a promise log"), ConfigError);
-  CHECK_THROWS_WITH_AS(FrameReader(log.bytes, "x", LogKind::journal, 4),
+  CHECK_THROWS_WITH_AS(log::FrameReader(log.bytes, "x", log::LogKind::journal, 4),
                        doctest::Contains("version 3, this program reads version 4"), ConfigError);
-  CHECK_THROWS_AS(FrameReader(bytes_of("time,id,size\n1,2,3\n"), "x", LogKind::journal, 3),
-                  ConfigError);
+  CHECK_THROWS_AS(
+      log::FrameReader(bytes_of("time,id,size\n1,2,3\n"), "x", log::LogKind::journal, 3),
+      ConfigError);
 }
 
 TEST_CASE("at its bound a log ends with a mark and never exceeds it") {
   for (Bytes bound = 64; bound < 400; ++bound) {
     ByteList bytes;
-    FrameWriter writer(LogKind::journal, 3, bytes_of("h"), bound, bytes);
+    log::FrameWriter writer(log::LogKind::journal, 3, bytes_of("h"), bound, bytes);
     const auto payload = bytes_of("0123456789");
     std::size_t accepted = 0;
     for (int i = 0; i < 50; ++i) accepted += writer.append(payload, bytes_of("end"), bytes);
     REQUIRE(writer.ended());
     REQUIRE(bytes.size() <= bound);
     // The next frame would not have fitted before the mark.
-    REQUIRE(bytes.size() + FrameWriter::kFrameBytes + payload.size() > bound);
+    REQUIRE(bytes.size() + log::FrameWriter::kFrameBytes + payload.size() > bound);
     const Result result = read(bytes);
     REQUIRE(result.payloads.size() == accepted);
-    REQUIRE(result.end == LogEnd::at_bound);
+    REQUIRE(result.end == log::LogEnd::at_bound);
   }
 }
 
@@ -195,7 +197,8 @@ TEST_CASE("a hole of zeros with later frames behind it ends the log where it beg
   // Frames of 9 to 408 bytes; a file system loses blocks of 512 bytes or more.
   Log log;
   Random random(hash(22));
-  FrameWriter writer(LogKind::journal, 3, bytes_of("header"), FrameWriter::kNoBound, log.bytes);
+  log::FrameWriter writer(log::LogKind::journal, 3, bytes_of("header"), log::FrameWriter::kNoBound,
+                          log.bytes);
   while (log.bytes.size() < 20'000) {
     ByteList payload(random.below(400));
     for (std::byte& byte : payload) byte = static_cast<std::byte>(1 + random.below(255));
@@ -222,7 +225,7 @@ TEST_CASE("a hole of zeros with later frames behind it ends the log where it beg
         // In the block that is lost, or where its first frame begins.
         REQUIRE(result.hole >= begin);
         REQUIRE(result.hole < from + block);
-        REQUIRE(result.end == LogEnd::none);
+        REQUIRE(result.end == log::LogEnd::none);
       }
     }
   }
@@ -231,3 +234,5 @@ TEST_CASE("a hole of zeros with later frames behind it ends the log where it beg
   wrong[5000] = std::byte{0};
   CHECK(read(wrong).refused);
 }
+
+}  // namespace batchflow::test

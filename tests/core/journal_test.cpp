@@ -1,22 +1,21 @@
-#include "core/journal.h"
+#include "core/log/journal.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "core/config_error.h"
-#include "core/engine_config_text.h"
+#include "core/base/config_error.h"
 #include "tests/core/random_events.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using namespace std::chrono_literals;
 using test::RandomEvents;
 
 namespace {
 
-const JournalHeader kHeader{42, "credits=7\n", "0.1.0"};
-const Catalogues kNone;
+const log::JournalHeader kHeader{42, "credits=7\n", "0.1.0"};
+const engine::Catalogues kNone;
 
 // Stands for an engine: its commands depend on all events so far. From `odd_step` on it decides
 // otherwise.
@@ -24,22 +23,22 @@ class Machine {
  public:
   explicit Machine(std::uint64_t odd_step = UINT64_MAX) : odd_step_(odd_step) {}
 
-  std::span<const Command> step(Instant now, std::span<const Event> events) {
+  std::span<const engine::Command> step(Instant now, std::span<const engine::Event> events) {
     commands_.clear();
     state_ = hash(state_, now.time_since_epoch().count());
-    for (const Event& event : events) {
+    for (const engine::Event& event : events) {
       state_ = hash(state_, event.index());
-      commands_.push_back(SetWorkers{NodeId(1), static_cast<std::uint32_t>(state_)});
+      commands_.push_back(engine::SetWorkers{NodeId(1), static_cast<std::uint32_t>(state_)});
       samples_ = {SampleId(state_), SampleId(state_ + (steps_ >= odd_step_))};
-      Read read;
+      engine::Read read;
       read.samples = samples_;
       commands_.push_back(read);
     }
     ++steps_;
     return commands_;
   }
-  StepFunction function() {
-    return [this](Instant now, std::span<const Event> events) { return step(now, events); };
+  log::StepFunction function() {
+    return [this](Instant now, std::span<const engine::Event> events) { return step(now, events); };
   }
 
  private:
@@ -47,7 +46,7 @@ class Machine {
   std::uint64_t steps_ = 0;
   std::uint64_t state_ = 0;
   std::vector<SampleId> samples_;
-  std::vector<Command> commands_;
+  std::vector<engine::Command> commands_;
 };
 
 struct Recorded {
@@ -56,11 +55,12 @@ struct Recorded {
   std::vector<std::size_t> sizes;  // after each step
 };
 
-Recorded record(std::uint64_t steps, Bytes bytes_max = FrameWriter::kNoBound, bool close = true) {
+Recorded record(std::uint64_t steps, Bytes bytes_max = log::FrameWriter::kNoBound,
+                bool close = true) {
   Recorded recorded;
   RandomEvents random(9);
   Machine machine;
-  Journal journal(kHeader, kNone, bytes_max);
+  log::Journal journal(kHeader, kNone, bytes_max);
   const auto take = [&] {
     recorded.bytes.insert(recorded.bytes.end(), journal.pending().begin(), journal.pending().end());
     journal.clear_pending();
@@ -84,14 +84,14 @@ Recorded record(std::uint64_t steps, Bytes bytes_max = FrameWriter::kNoBound, bo
 
 TEST_CASE("a replay gives the same digest; the header comes back") {
   const Recorded recorded = record(200);
-  JournalReader reader(recorded.bytes, "j");
+  log::JournalReader reader(recorded.bytes, "j");
   CHECK(reader.header() == kHeader);
   Machine machine;
-  const ReplayResult result = replay(reader, machine.function());
+  const log::ReplayResult result = log::replay(reader, machine.function());
   CHECK(result.same());
   CHECK(result.steps == 200);
   CHECK(result.digest == recorded.digest);
-  CHECK(reader.end() == LogEnd::closed);
+  CHECK(reader.end() == log::LogEnd::closed);
   CHECK(reader.final_digest() == recorded.digest);
 }
 
@@ -99,9 +99,9 @@ TEST_CASE("the first step that differs is named, the last one too") {
   const Recorded recorded = record(200);
   for (const std::uint64_t odd : {0, 1, 77, 199}) {
     CAPTURE(odd);
-    JournalReader reader(recorded.bytes, "j");
+    log::JournalReader reader(recorded.bytes, "j");
     Machine machine(odd);
-    const ReplayResult result = replay(reader, machine.function());
+    const log::ReplayResult result = log::replay(reader, machine.function());
     REQUIRE(result.first_difference);
     CHECK(*result.first_difference == odd);
     CHECK(result.report.find("step " + std::to_string(odd)) == 0);
@@ -111,28 +111,28 @@ TEST_CASE("the first step that differs is named, the last one too") {
 
 TEST_CASE("two engines side by side: both commands of the first difference are shown") {
   const Recorded recorded = record(50);
-  JournalReader reader(recorded.bytes, "j");
+  log::JournalReader reader(recorded.bytes, "j");
   Machine one, other(20);
-  const ReplayResult result = compare_replays(reader, one.function(), other.function());
+  const log::ReplayResult result = log::compare_replays(reader, one.function(), other.function());
   REQUIRE(result.first_difference);
   CHECK(*result.first_difference == 20);
   CHECK(result.report.find("command 1:\n  Read ") != std::string::npos);
-  JournalReader again(recorded.bytes, "j");
+  log::JournalReader again(recorded.bytes, "j");
   Machine third, fourth;
-  CHECK(compare_replays(again, third.function(), fourth.function()).same());
+  CHECK(log::compare_replays(again, third.function(), fourth.function()).same());
 }
 
 TEST_CASE("a journal without its end replays as far as it goes, cut at every byte") {
-  const Recorded recorded = record(12, FrameWriter::kNoBound, false);
+  const Recorded recorded = record(12, log::FrameWriter::kNoBound, false);
   for (std::size_t size = 0; size <= recorded.bytes.size(); ++size) {
-    JournalReader reader(std::span(recorded.bytes).first(size), "j");
+    log::JournalReader reader(std::span(recorded.bytes).first(size), "j");
     Machine machine;
-    const ReplayResult result = replay(reader, machine.function());
+    const log::ReplayResult result = log::replay(reader, machine.function());
     std::size_t whole = 0;
     while (whole < recorded.sizes.size() && recorded.sizes[whole] <= size) ++whole;
     REQUIRE(result.same());
     REQUIRE(result.steps == whole);
-    REQUIRE(reader.end() == LogEnd::none);
+    REQUIRE(reader.end() == log::LogEnd::none);
     if (whole > 0) REQUIRE(reader.bytes_cut() == size - recorded.sizes[whole - 1]);
   }
 }
@@ -141,35 +141,35 @@ TEST_CASE("at its bound the journal ends, the run goes on, and what is there rep
   const Recorded recorded = record(200, 2000);
   CHECK(recorded.bytes.size() <= 2000);
   CHECK(record(200).digest == recorded.digest);  // of the whole run
-  JournalReader reader(recorded.bytes, "j");
+  log::JournalReader reader(recorded.bytes, "j");
   Machine machine;
-  const ReplayResult result = replay(reader, machine.function());
+  const log::ReplayResult result = log::replay(reader, machine.function());
   CHECK(result.same());
   CHECK(result.steps > 10);
   CHECK(result.steps < 200);
-  CHECK(reader.end() == LogEnd::at_bound);
+  CHECK(reader.end() == log::LogEnd::at_bound);
   CHECK(reader.final_digest() == result.digest);
 }
 
 TEST_CASE("a journal of another version is refused") {
   Recorded recorded = record(3);
   recorded.bytes[8] = std::byte{99};
-  CHECK_THROWS_WITH_AS(JournalReader(recorded.bytes, "j"), doctest::Contains("version 99"),
+  CHECK_THROWS_WITH_AS(log::JournalReader(recorded.bytes, "j"), doctest::Contains("version 99"),
                        ConfigError);
 }
 
 TEST_CASE("what events refer to comes back, once, sizes and all") {
-  Catalogues catalogues;
-  catalogues.add(DatasetId(3), Catalogue::uniform("even", 33, 1'000'000'000, 4096));
+  engine::Catalogues catalogues;
+  catalogues.add(DatasetId(3), engine::Catalogue::uniform("even", 33, 1'000'000'000, 4096));
   std::string problem;
-  Catalogue::Parts parts;
+  engine::Catalogue::Parts parts;
   parts.version = 44;
   parts.samples = 3;
   parts.bytes = {7, Bytes{1} << 40, 0};
   parts.classes = 1;
   parts.labels = {0, 0, 0};
-  catalogues.add(DatasetId(4), *Catalogue::from(parts, problem));
-  PipelineInfo pipeline;
+  catalogues.add(DatasetId(4), *engine::Catalogue::from(parts, problem));
+  engine::PipelineInfo pipeline;
   pipeline.hash = 55;
   pipeline.prefix_hash = 5;
   pipeline.has_random = true;
@@ -179,30 +179,30 @@ TEST_CASE("what events refer to comes back, once, sizes and all") {
   pipeline.augment_cost = 1ms;
   catalogues.add(PipelineId(9), pipeline);
 
-  Journal journal(kHeader, catalogues, FrameWriter::kNoBound);
-  const std::vector<Event> first = {CatalogueKnown{DatasetId(3), 33},
-                                    CatalogueKnown{DatasetId(8), 1}};
-  const std::vector<Event> second = {CatalogueKnown{DatasetId(3), 33},
-                                     CatalogueKnown{DatasetId(4), 44},
-                                     PipelineKnown{PipelineId(9), 55}};
+  log::Journal journal(kHeader, catalogues, log::FrameWriter::kNoBound);
+  const std::vector<engine::Event> first = {engine::CatalogueKnown{DatasetId(3), 33},
+                                            engine::CatalogueKnown{DatasetId(8), 1}};
+  const std::vector<engine::Event> second = {engine::CatalogueKnown{DatasetId(3), 33},
+                                             engine::CatalogueKnown{DatasetId(4), 44},
+                                             engine::PipelineKnown{PipelineId(9), 55}};
   journal.record(Instant(1ms), first);
   const std::size_t once = journal.pending().size();
   CHECK(once < 200);  // not a size for each of 10^9 samples
   journal.record(Instant(2ms), second);
   journal.close();
-  JournalReader reader(journal.pending(), "j");
+  log::JournalReader reader(journal.pending(), "j");
   REQUIRE(reader.next());
-  const Catalogue* even = reader.catalogues().find(DatasetId(3), 33);
+  const engine::Catalogue* even = reader.catalogues().find(DatasetId(3), 33);
   REQUIRE(even);
   CHECK(even->samples() == 1'000'000'000);
   CHECK(even->bytes(SampleId(999)) == 4096);
   CHECK(reader.catalogues().find(DatasetId(4), 44) == nullptr);  // not yet
   REQUIRE(reader.next());
-  const Catalogue* uneven = reader.catalogues().find(DatasetId(4), 44);
+  const engine::Catalogue* uneven = reader.catalogues().find(DatasetId(4), 44);
   REQUIRE(uneven);
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(uneven->bytes(SampleId(i)) == parts.bytes[i]);
   CHECK(uneven->classes() == 0);
-  const PipelineInfo* back = reader.catalogues().find(PipelineId(9), 55);
+  const engine::PipelineInfo* back = reader.catalogues().find(PipelineId(9), 55);
   REQUIRE(back);
   CHECK(back->prefix_hash == 5);
   CHECK(back->has_random);
@@ -211,43 +211,7 @@ TEST_CASE("what events refer to comes back, once, sizes and all") {
   CHECK(back->decode_cost == 2ms);
   CHECK(back->augment_cost == 1ms);
   CHECK_FALSE(reader.next());
-  CHECK(reader.end() == LogEnd::closed);
+  CHECK(reader.end() == log::LogEnd::closed);
 }
 
-TEST_CASE("an engine's configuration as text is the same one, every setting changed") {
-  EngineConfig config;
-  apply_preset(config, "independent");
-  config.policies = {
-      "equal", {"sieve", "arc", "lru"}, "ready-first", "bounded-lag:blocks=4", "static:depth=3"};
-  config.seed = UINT64_MAX;
-  config.credits = 7;
-  config.ready_window = 9;
-  config.generation_epochs = 11;
-  config.block_bytes = 12345;
-  config.blocks_least = 9;
-  config.item_slot_bytes = 77;
-  config.corrupt_ratio_max = Ratio{123'456'789'012};
-  config.rank_timeout = Duration(1'234'567'891);
-  config.read_attempts = 6;
-  config.delivery_attempts = 8;
-  config.retry_wait = Duration(10'001);
-  config.share_streams = true;
-  config.share_nodes = true;
-  config.helper_nodes = 3;
-  config.workers_per_rank = 2;
-  config.workers_held_during_reads = false;
-  config.hold_ingredients = false;
-  config.blocks_in_flight_per_worker = 5;
-  config.look_ahead_most = 0;
-  config.late_after_p99 = 13;
-  config.journal_bytes_max = 5000;
-  config.promise_log_bytes_max = 6000;
-  CHECK(engine_config_of(text_of(config), "t") == config);
-  CHECK(engine_config_of(text_of(EngineConfig()), "t") == EngineConfig());
-  CHECK_THROWS_WITH_AS(engine_config_of("credits=3\ncredit=4\n", "t"),
-                       doctest::Contains("t:2: key 'credit'"), ConfigError);
-  for (const char* const broken : {"credits", "=", "\n", "credits=", "a.b=1", "seed.x=1"}) {
-    CAPTURE(broken);
-    CHECK_THROWS_AS(engine_config_of(broken, "t"), ConfigError);
-  }
-}
+}  // namespace batchflow::test

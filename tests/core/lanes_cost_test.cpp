@@ -7,10 +7,10 @@
 #include <chrono>
 #include <string>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/core/order_simulation.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -89,3 +89,5 @@ TEST_SUITE("long") {
     CHECK(beside < 3 * alone);
   }
 }
+
+}  // namespace batchflow::test

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/keys.h"
-#include "core/lanes.h"
-#include "core/order.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/order/keys.h"
+#include "core/order/lanes.h"
+#include "core/order/order.h"
 
-namespace batchflow {
+namespace batchflow::test {
 
 // Errors a restore could have: canaries that the readers must catch.
 enum class RestoreBug { none, passes_forgotten, bitmap_forgotten, lanes_had_forgotten };
@@ -27,8 +27,8 @@ class EpochReader {
       : strict_(strict), epoch_(epoch), seen_(samples, false), draws_(samples) {}
 
   // Empty, or what is wrong. `sequence`: the strict order of the epoch.
-  std::string read(const BlockName& name, const std::vector<SampleId>& ids,
-                   const Permutation& sequence);
+  std::string read(const order::BlockName& name, const std::vector<SampleId>& ids,
+                   const order::Permutation& sequence);
   // The job leaves out the rest of its epoch.
   void leave_out_tail();
   std::uint64_t epochs() const { return epochs_; }
@@ -58,22 +58,22 @@ class History {
 
  private:
   struct Grant {
-    BlockName name;
-    LaneSizes sizes;
+    order::BlockName name;
+    order::LaneSizes sizes;
   };
   struct Job {
-    MemberId member = MemberId::none();
+    order::MemberId member = order::MemberId::none();
     bool strict = false;
     std::uint32_t speed = 1;
     std::uint32_t look_ahead = 1;
     std::uint64_t epochs_wanted = 1;
     std::uint64_t end = 0;  // a strict job says that its epochs follow to there
-    LanePosition committed;
+    order::LanePosition committed;
     std::vector<Grant> uncommitted;
     std::unique_ptr<EpochReader> reader;
   };
   struct Block {
-    BlockRef ref;
+    order::BlockRef ref;
     std::size_t requester;
     std::uint32_t told = 0;  // how many need it or may come to, as a policy was told
   };
@@ -82,10 +82,10 @@ class History {
   std::uint64_t between(std::uint64_t low, std::uint64_t high) {
     return low + random_.below(high - low + 1);
   }
-  LaneSizes random_sizes();
+  order::LaneSizes random_sizes();
   void join();
   void start(Job& job, std::size_t index);
-  void damage(LanePosition& position) const;
+  void damage(order::LanePosition& position) const;
   void stop(Job& job);
   void restart_service();
   void act(std::size_t job);
@@ -100,7 +100,7 @@ class History {
   void lose(std::size_t resident);
   void forget_freed();
   std::size_t pick_job();
-  const Permutation& sequence(std::uint64_t epoch);
+  const order::Permutation& sequence(std::uint64_t epoch);
 
   Random random_;
   RestoreBug bug_;
@@ -108,16 +108,16 @@ class History {
   bool strict_jobs_;
   std::size_t window_;
   std::size_t jobs_to_come_;
-  Lanes::Options options_;
-  std::unique_ptr<Lanes> lanes_;
+  order::Lanes::Options options_;
+  std::unique_ptr<order::Lanes> lanes_;
   std::vector<Job> jobs_;
   std::vector<Block> making_;
   std::vector<Block> resident_;
-  std::vector<Lanes::Candidate> candidates_;
-  std::map<std::uint64_t, Permutation> sequences_;
-  Expander expander_;
+  std::vector<order::Lanes::Candidate> candidates_;
+  std::map<std::uint64_t, order::Permutation> sequences_;
+  order::Expander expander_;
   std::string error_;
   std::uint64_t job_epochs_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 
-using namespace batchflow;
-
-namespace batchflow {
+namespace batchflow::test {
 
 // ------------------------------------------------------------------------------------- readers
 // ----
 
-std::string EpochReader::read(const BlockName& name, const std::vector<SampleId>& ids,
-                              const Permutation& sequence) {
+std::string EpochReader::read(const order::BlockName& name, const std::vector<SampleId>& ids,
+                              const order::Permutation& sequence) {
   if (strict_ && name.generation != epoch_) return "a strict block of another epoch";
   for (const SampleId id : ids) {
     if (strict_ && id != SampleId(sequence(count_))) return "a strict job out of sequence";
@@ -53,11 +51,11 @@ History::History(std::uint64_t seed, RestoreBug bug) : random_(hash(seed, 99)), 
   if (chance(.3)) options_.open_lanes_most = static_cast<std::uint32_t>(between(1, 4));
   if (chance(.3)) options_.passes_most = static_cast<std::uint32_t>(between(1, 5));
   if (chance(.3)) options_.ready_window = static_cast<std::uint32_t>(between(1, 5));
-  lanes_ = std::make_unique<Lanes>(options_);
+  lanes_ = std::make_unique<order::Lanes>(options_);
 }
 
-LaneSizes History::random_sizes() {
-  LaneSizes sizes{samples_, static_cast<std::uint32_t>(between(1, 8)), 1};
+order::LaneSizes History::random_sizes() {
+  order::LaneSizes sizes{samples_, static_cast<std::uint32_t>(between(1, 8)), 1};
   const std::uint64_t lanes = between(1, 40);
   sizes.lane_blocks = static_cast<std::uint32_t>((sizes.blocks() + lanes - 1) / lanes);
   return sizes;
@@ -120,8 +118,8 @@ void History::start(Job& job, std::size_t index) {
 }
 
 // What a wrong restore would make of the position; still one that can be told from none.
-void History::damage(LanePosition& position) const {
-  LanePosition wrong = position;
+void History::damage(order::LanePosition& position) const {
+  order::LanePosition wrong = position;
   Bitmap begun = position.had;
   for (auto& lane : wrong.open) {
     begun.set(lane.lane);
@@ -136,7 +134,7 @@ void History::damage(LanePosition& position) const {
 
 void History::stop(Job& job) {
   lanes_->remove(job.member);
-  job.member = MemberId::none();
+  job.member = order::MemberId::none();
   job.uncommitted.clear();
 }
 
@@ -145,7 +143,7 @@ void History::restart_service() {
   std::vector<std::size_t> alive;
   for (std::size_t index = 0; index < jobs_.size(); ++index)
     if (!jobs_[index].member.is_none()) alive.push_back(index);
-  lanes_ = std::make_unique<Lanes>(options_);
+  lanes_ = std::make_unique<order::Lanes>(options_);
   making_.clear();
   resident_.clear();
   shuffle<std::size_t>(alive, random_);
@@ -188,11 +186,11 @@ void History::fill(std::size_t index) {
   const Job& job = jobs_[index];
   if (!lanes_->in_epoch(job.member)) lanes_->begin_next_epoch(job.member);
   while (lanes_->supply(job.member) < std::max(job.look_ahead, 1u)) {
-    const Lanes::Need need = lanes_->want(job.member);
-    if (need.kind == Lanes::Need::Kind::make) {
+    const order::Lanes::Need need = lanes_->want(job.member);
+    if (need.kind == order::Lanes::Need::Kind::make) {
       lanes_->making(need.block);
       making_.push_back({need.block, index});
-    } else if (need.kind == Lanes::Need::Kind::nothing) {
+    } else if (need.kind == order::Lanes::Need::Kind::nothing) {
       if (!lanes_->may_begin_next_epoch(job.member)) return;
       lanes_->begin_next_epoch(job.member);
     }
@@ -203,9 +201,9 @@ void History::take_one(std::size_t index) {
   Job& job = jobs_[index];
   lanes_->candidates(job.member, candidates_);
   if (job.strict && candidates_.size() > 1) candidates_.resize(1);
-  std::erase_if(candidates_, [](const Lanes::Candidate& one) { return !one.ready; });
+  std::erase_if(candidates_, [](const order::Lanes::Candidate& one) { return !one.ready; });
   if (candidates_.empty()) return;
-  const BlockRef block = candidates_[random_.below(candidates_.size())].block;
+  const order::BlockRef block = candidates_[random_.below(candidates_.size())].block;
   job.uncommitted.push_back({lanes_->name(block), lanes_->sizes(block)});
   lanes_->take(job.member, block);
   const auto taken = std::find_if(resident_.begin(), resident_.end(),
@@ -220,7 +218,7 @@ void History::tell(Block& block) {
 
 // As the engine does it: in slices. When none is left, what was told is what is so.
 void History::tell_changed_needs() {
-  const bool all = lanes_->visit_changed_needs(between(1, 20), [&](BlockRef changed) {
+  const bool all = lanes_->visit_changed_needs(between(1, 20), [&](order::BlockRef changed) {
     for (Block& block : resident_)
       if (block.ref == changed) tell(block);
   });
@@ -236,8 +234,8 @@ void History::commit(Job& job, std::size_t grants) {
   std::vector<SampleId> ids;
   for (std::size_t i = 0; i < grants && error_.empty(); ++i) {
     const Grant& grant = job.uncommitted[i];
-    const KeyRoot root{options_.dataset_version, options_.seed};
-    const GenerationOrder order{Order::relaxed, root, grant.name.generation, grant.sizes};
+    const order::KeyRoot root{options_.dataset_version, options_.seed};
+    const order::GenerationOrder order{Order::relaxed, root, grant.name.generation, grant.sizes};
     expander_.expand(order.lineage(grant.name, DatasetId(0), PipelineId(0), 0), samples_, ids);
     const std::uint64_t epochs = job.reader->epochs();
     error_ = job.reader->read(grant.name, ids, sequence(grant.name.generation));
@@ -257,9 +255,9 @@ void History::leave_out_tail(Job& job) {
   job.committed.open.clear();
 }
 
-const Permutation& History::sequence(std::uint64_t epoch) {
-  const KeyRoot root{options_.dataset_version, options_.seed};
-  return sequences_.try_emplace(epoch, generation_key(root, epoch), samples_).first->second;
+const order::Permutation& History::sequence(std::uint64_t epoch) {
+  const order::KeyRoot root{options_.dataset_version, options_.seed};
+  return sequences_.try_emplace(epoch, order::generation_key(root, epoch), samples_).first->second;
 }
 
 // ------------------------------------------------------------------------------- what backends do
@@ -304,8 +302,6 @@ void History::forget_freed() {
   }
 }
 
-}  // namespace batchflow
-
 namespace {
 
 void run_histories(std::uint64_t first, std::uint64_t count) {
@@ -348,3 +344,5 @@ TEST_SUITE("long") {
     run_histories(1000, 30'000);
   }
 }
+
+}  // namespace batchflow::test

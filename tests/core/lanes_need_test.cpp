@@ -3,25 +3,25 @@
 
 #include <vector>
 
-#include "core/lanes.h"
+#include "core/order/lanes.h"
 
-using namespace batchflow;
-using Kind = Lanes::Need::Kind;
+namespace batchflow::test {
+using Kind = order::Lanes::Need::Kind;
 
 namespace {
 
 // One sample a block; `lanes` lanes of `lane_blocks` blocks.
-Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks) {
-  Lanes::Options options;
+order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks) {
+  order::Lanes::Options options;
   options.sizes = {std::uint64_t{lanes} * lane_blocks, 1, lane_blocks};
   return options;
 }
 
 // The member takes its next block, which is made where it is not here.
-BlockRef take_next(Lanes& lanes, MemberId member) {
-  std::vector<Lanes::Candidate> here;
+order::BlockRef take_next(order::Lanes& lanes, order::MemberId member) {
+  std::vector<order::Lanes::Candidate> here;
   for (lanes.candidates(member, here); here.empty(); lanes.candidates(member, here)) {
-    const Lanes::Need need = lanes.want(member);
+    const order::Lanes::Need need = lanes.want(member);
     if (need.kind == Kind::joined) continue;
     REQUIRE(need.kind == Kind::make);
     lanes.making(need.block);
@@ -31,17 +31,18 @@ BlockRef take_next(Lanes& lanes, MemberId member) {
   return here.front().block;
 }
 
-std::vector<BlockRef> take(Lanes& lanes, MemberId member, int blocks) {
-  std::vector<BlockRef> taken;
+std::vector<order::BlockRef> take(order::Lanes& lanes, order::MemberId member, int blocks) {
+  std::vector<order::BlockRef> taken;
   for (int i = 0; i < blocks; ++i) taken.push_back(take_next(lanes, member));
   return taken;
 }
 
 // A block's users to come.
 using Users = std::vector<std::uint32_t>;
-Users users(const Lanes& lanes, const std::vector<BlockRef>& blocks) {
+Users users(const order::Lanes& lanes, const std::vector<order::BlockRef>& blocks) {
   Users all;
-  for (const BlockRef block : blocks) all.push_back(lanes.needed(block) + lanes.may_join(block));
+  for (const order::BlockRef block : blocks)
+    all.push_back(lanes.needed(block) + lanes.may_join(block));
   return all;
 }
 
@@ -49,34 +50,34 @@ Users users(const Lanes& lanes, const std::vector<BlockRef>& blocks) {
 // after a change of it would each make every block.
 TEST_CASE(
     "a strict job that comes when lanes are cut otherwise has those of the epoch it comes to") {
-  Lanes lanes(options_of(4, 2));
-  const MemberId first = lanes.add_strict(0, 0, 0, 2);
-  const std::vector<BlockRef> blocks = take(lanes, first, 8);
+  order::Lanes lanes(options_of(4, 2));
+  const order::MemberId first = lanes.add_strict(0, 0, 0, 2);
+  const std::vector<order::BlockRef> blocks = take(lanes, first, 8);
   lanes.set_sizes({8, 1, 4});
-  const MemberId late = lanes.add_strict(1, 0, 3, 2);  // in the middle of lane 1
+  const order::MemberId late = lanes.add_strict(1, 0, 3, 2);  // in the middle of lane 1
   CHECK(lanes.sizes(late).lane_blocks == 2);
   CHECK(take(lanes, late, 5) == std::vector(blocks.begin() + 3, blocks.end()));
   // The next epoch is cut as lanes are now, by whoever comes first.
   lanes.begin_next_epoch(first);
   CHECK(lanes.sizes(first).lane_blocks == 4);
-  const std::vector<BlockRef> next = take(lanes, first, 8);
+  const std::vector<order::BlockRef> next = take(lanes, first, 8);
   lanes.set_sizes({8, 1, 2});
   lanes.begin_next_epoch(late);
   CHECK(take(lanes, late, 8) == next);
   // Once nobody is in it and none of its blocks is here, an epoch is cut anew.
   lanes.remove(first);
   lanes.remove(late);
-  for (const BlockRef block : next) lanes.dropped(block);
+  for (const order::BlockRef block : next) lanes.dropped(block);
   CHECK(lanes.sizes(lanes.add_strict(2, 1, 0, 2)).lane_blocks == 2);
 }
 
 }  // namespace
 
 TEST_CASE("a strict job that is behind needs all that lies before it, not its next lane alone") {
-  Lanes lanes(options_of(4, 2));
-  const MemberId fast = lanes.add_strict(0, 0, 0);
-  const MemberId slow = lanes.add_strict(1, 0, 0);
-  const std::vector<BlockRef> blocks = take(lanes, fast, 8);
+  order::Lanes lanes(options_of(4, 2));
+  const order::MemberId fast = lanes.add_strict(0, 0, 0);
+  const order::MemberId slow = lanes.add_strict(1, 0, 0);
+  const std::vector<order::BlockRef> blocks = take(lanes, fast, 8);
   CHECK(users(lanes, blocks) == Users(8, 1));
   for (std::uint32_t had = 1; had <= 8; ++had) {
     CHECK(take_next(lanes, slow) == blocks[had - 1]);
@@ -87,13 +88,13 @@ TEST_CASE("a strict job that is behind needs all that lies before it, not its ne
 }
 
 TEST_CASE("a strict job that comes late needs what lies before it, one that leaves nothing") {
-  Lanes lanes(options_of(4, 2));
-  const MemberId first = lanes.add_strict(0, 0, 0);
-  const std::vector<BlockRef> blocks = take(lanes, first, 8);
+  order::Lanes lanes(options_of(4, 2));
+  const order::MemberId first = lanes.add_strict(0, 0, 0);
+  const std::vector<order::BlockRef> blocks = take(lanes, first, 8);
   CHECK(users(lanes, blocks) == Users(8, 0));
-  const MemberId late = lanes.add_strict(1, 0, 3);  // in the middle of lane 1
+  const order::MemberId late = lanes.add_strict(1, 0, 3);  // in the middle of lane 1
   CHECK(users(lanes, blocks) == Users{0, 0, 0, 1, 1, 1, 1, 1});
-  const MemberId later = lanes.add_strict(2, 0, 5);
+  const order::MemberId later = lanes.add_strict(2, 0, 5);
   CHECK(users(lanes, blocks) == Users{0, 0, 0, 1, 1, 2, 2, 2});
   lanes.remove(late);
   CHECK(users(lanes, blocks) == Users{0, 0, 0, 0, 0, 1, 1, 1});
@@ -102,10 +103,10 @@ TEST_CASE("a strict job that comes late needs what lies before it, one that leav
 }
 
 TEST_CASE("a strict job comes to the epochs that follow its own, as far as it has any") {
-  Lanes lanes(options_of(2, 2));
-  const MemberId fast = lanes.add_strict(0, 0, 0, 3);
-  const MemberId slow = lanes.add_strict(1, 0, 0, 2);  // epochs 0 and 1
-  std::vector<std::vector<BlockRef>> epochs;
+  order::Lanes lanes(options_of(2, 2));
+  const order::MemberId fast = lanes.add_strict(0, 0, 0, 3);
+  const order::MemberId slow = lanes.add_strict(1, 0, 0, 2);  // epochs 0 and 1
+  std::vector<std::vector<order::BlockRef>> epochs;
   for (int epoch = 0; epoch < 3; ++epoch) {
     if (epoch > 0) lanes.begin_next_epoch(fast);
     epochs.push_back(take(lanes, fast, 4));
@@ -120,7 +121,7 @@ TEST_CASE("a strict job comes to the epochs that follow its own, as far as it ha
   CHECK(users(lanes, epochs[1]) == Users{0, 0, 0, 1});
   // It will come to lanes as they are cut there, whatever new generations have; to blocks of
   // another size it will not.
-  const MemberId third = lanes.add_strict(2, 0, 0, 3);
+  const order::MemberId third = lanes.add_strict(2, 0, 0, 3);
   CHECK(users(lanes, epochs[2]) == Users(4, 1));
   lanes.set_sizes({4, 1, 4});
   CHECK(users(lanes, epochs[2]) == Users(4, 1));
@@ -134,16 +135,16 @@ TEST_CASE("a strict job comes to the epochs that follow its own, as far as it ha
 }
 
 TEST_CASE("a relaxed job may come to a pass while another sits in it, and half of it is here") {
-  Lanes lanes(options_of(2, 4));
-  const MemberId fast = lanes.add_relaxed(0);
-  std::vector<BlockRef> first = take(lanes, fast, 3);
+  order::Lanes lanes(options_of(2, 4));
+  const order::MemberId fast = lanes.add_relaxed(0);
+  std::vector<order::BlockRef> first = take(lanes, fast, 3);
   CHECK(users(lanes, first) == Users(3, 0));
-  const MemberId late = lanes.add_relaxed(1);
+  const order::MemberId late = lanes.add_relaxed(1);
   CHECK(users(lanes, first) == Users(3, 1));
-  for (const BlockRef block : {first[0], first[1]}) lanes.dropped(block);
+  for (const order::BlockRef block : {first[0], first[1]}) lanes.dropped(block);
   CHECK(users(lanes, {first[2]}) == Users{1});
   lanes.dropped(first[2]);
-  const BlockRef last = lanes.want(fast).block;
+  const order::BlockRef last = lanes.want(fast).block;
   lanes.making(last);
   lanes.made(last);
   CHECK(users(lanes, {last}) == Users{1});  // only who made it: most of its pass is gone
@@ -156,10 +157,10 @@ TEST_CASE("a relaxed job may come to a pass while another sits in it, and half o
 }
 
 TEST_CASE("a relaxed job does not come to a pass again that it has had") {
-  Lanes lanes(options_of(2, 2));
-  const MemberId a = lanes.add_relaxed(0);
-  const MemberId b = lanes.add_relaxed(1);
-  std::vector<BlockRef> first = take(lanes, a, 1);
+  order::Lanes lanes(options_of(2, 2));
+  const order::MemberId a = lanes.add_relaxed(0);
+  const order::MemberId b = lanes.add_relaxed(1);
+  std::vector<order::BlockRef> first = take(lanes, a, 1);
   CHECK(take_next(lanes, b) == first[0]);  // and stays in the pass
   first.push_back(take_next(lanes, a));
   take(lanes, a, 2);
@@ -169,26 +170,26 @@ TEST_CASE("a relaxed job does not come to a pass again that it has had") {
 }
 
 TEST_CASE("whoever must tell of changed needs is called when there begin to be some") {
-  Lanes lanes(options_of(2, 2));
+  order::Lanes lanes(options_of(2, 2));
   int calls = 0;
   lanes.on_changed_needs([&] { ++calls; });
-  const MemberId job = lanes.add_strict(0, 0, 0);
+  const order::MemberId job = lanes.add_strict(0, 0, 0);
   CHECK(calls == 0);  // nothing is here
   take(lanes, job, 2);
-  lanes.visit_changed_needs(100, [](BlockRef) {});
+  lanes.visit_changed_needs(100, [](order::BlockRef) {});
   calls = 0;
   lanes.add_strict(1, 0, 0);
   CHECK(calls == 1);
-  std::vector<BlockRef> told;
-  CHECK(lanes.visit_changed_needs(100, [&](BlockRef block) { told.push_back(block); }));
+  std::vector<order::BlockRef> told;
+  CHECK(lanes.visit_changed_needs(100, [&](order::BlockRef block) { told.push_back(block); }));
   CHECK(told.size() == 2);
 }
 
 TEST_CASE("many strict jobs in epochs of their own: who comes to which is found some at a time") {
   constexpr std::uint32_t kJobs = 100;
-  Lanes lanes(options_of(4, 2));
-  std::vector<MemberId> members;
-  std::vector<std::vector<BlockRef>> blocks;
+  order::Lanes lanes(options_of(4, 2));
+  std::vector<order::MemberId> members;
+  std::vector<std::vector<order::BlockRef>> blocks;
   int told = 0;
   lanes.on_changed_needs([&] { ++told; });
   for (std::uint32_t epoch = kJobs; epoch-- > 0;) {
@@ -199,7 +200,7 @@ TEST_CASE("many strict jobs in epochs of their own: who comes to which is found 
   // The first block of epoch e is still to be had by the e jobs of earlier epochs.
   const auto visited = [&](std::size_t limit) {
     std::size_t count = 0;
-    const bool all = lanes.visit_changed_needs(limit, [&](BlockRef) { ++count; });
+    const bool all = lanes.visit_changed_needs(limit, [&](order::BlockRef) { ++count; });
     CHECK(count <= limit);
     return all;
   };
@@ -226,3 +227,5 @@ TEST_CASE("many strict jobs in epochs of their own: who comes to which is found 
   lanes.check_consistency();
   CHECK(users(lanes, blocks[kJobs - 3]) == Users{1});
 }
+
+}  // namespace batchflow::test

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <vector>
 
-#include "core/order.h"
+#include "core/order/order.h"
 #include "tests/core/order_simulation.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -32,23 +32,23 @@ OrderSimulation::Options options_of(std::uint64_t seed, std::uint64_t samples,
 
 class BlockIds {
  public:
-  explicit BlockIds(const Lanes::Options& options) : options_(options) {}
-  void append(const BlockName& name, Ids& ids) {
-    const KeyRoot root{options_.dataset_version, options_.seed};
-    const GenerationOrder order{Order::relaxed, root, name.generation, options_.sizes};
+  explicit BlockIds(const order::Lanes::Options& options) : options_(options) {}
+  void append(const order::BlockName& name, Ids& ids) {
+    const order::KeyRoot root{options_.dataset_version, options_.seed};
+    const order::GenerationOrder order{Order::relaxed, root, name.generation, options_.sizes};
     expander_.expand(order.lineage(name, DatasetId(0), PipelineId(0), 0), options_.sizes.samples,
                      block_);
     ids.insert(ids.end(), block_.begin(), block_.end());
   }
 
  private:
-  Lanes::Options options_;
-  Expander expander_;
+  order::Lanes::Options options_;
+  order::Expander expander_;
   Ids block_;
 };
 
 // The sequences of the next `epochs` whole epochs of `job`.
-std::vector<Ids> epochs_of(OrderSimulation& simulation, const Lanes::Options& options,
+std::vector<Ids> epochs_of(OrderSimulation& simulation, const order::Lanes::Options& options,
                            std::size_t job, std::size_t epochs) {
   BlockIds block_ids(options);
   std::vector<Ids> sequences(1);
@@ -145,11 +145,12 @@ double bias_of_most_cached_first(std::uint32_t ready_window, std::size_t epochs)
   OrderSimulation simulation(options);
   BlockIds block_ids(options.lanes);
   std::vector<std::uint32_t> known(options.lanes.sizes.blocks(), 0);  // of this epoch: cached + 1
-  simulation.chooser = [&](const Lanes& lanes, const std::vector<Lanes::Candidate>& candidates) {
+  simulation.chooser = [&](const order::Lanes& lanes,
+                           const std::vector<order::Lanes::Candidate>& candidates) {
     std::size_t best = 0;
     std::uint32_t most = 0;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const BlockName name = lanes.name(candidates[i].block);
+      const order::BlockName name = lanes.name(candidates[i].block);
       std::uint32_t& cached = known[name.lane * options.lanes.sizes.lane_blocks + name.block];
       if (cached == 0) {
         Ids ids;
@@ -158,7 +159,7 @@ double bias_of_most_cached_first(std::uint32_t ready_window, std::size_t epochs)
       }
       if (cached > most) most = cached, best = i;
     }
-    const BlockName name = lanes.name(candidates[best].block);
+    const order::BlockName name = lanes.name(candidates[best].block);
     known[name.lane * options.lanes.sizes.lane_blocks + name.block] = 0;
     return best;
   };
@@ -168,7 +169,7 @@ double bias_of_most_cached_first(std::uint32_t ready_window, std::size_t epochs)
 
 // Canary: lanes in the order of how much of them is cached, each from its beginning to its end.
 double bias_of_lanes_ranked_by_cache(std::size_t epochs) {
-  const Lanes::Options options = options_of(3, kImageNet, 256, 32, SIZE_MAX).lanes;
+  const order::Lanes::Options options = options_of(3, kImageNet, 256, 32, SIZE_MAX).lanes;
   BlockIds block_ids(options);
   std::vector<Ids> sequences;
   for (std::uint64_t generation = 0; generation < epochs; ++generation) {
@@ -329,3 +330,5 @@ TEST_SUITE("long") {
     CHECK(mix_of(sorted) > 90);
   }
 }
+
+}  // namespace batchflow::test

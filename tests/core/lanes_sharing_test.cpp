@@ -10,7 +10,7 @@
 
 #include "tests/core/order_simulation.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -106,3 +106,5 @@ TEST_CASE("canary: with plain `most wanted` slow jobs starve") {
   const Column& column = kColumns[2];
   CHECK(preparations_per_block({{0, 1}, {0, .6}}, column, UINT32_MAX) > 1.08);
 }
+
+}  // namespace batchflow::test

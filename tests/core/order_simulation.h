@@ -10,17 +10,17 @@
 #include <queue>
 #include <vector>
 
-#include "core/check.h"
-#include "core/lanes.h"
+#include "core/base/check.h"
+#include "core/order/lanes.h"
 
-namespace batchflow {
+namespace batchflow::test {
 
 class OrderSimulation {
  public:
   static constexpr std::uint64_t kTicksPerBlock = 1'000'000;  // of a job of speed 1
 
   struct Options {
-    Lanes::Options lanes;
+    order::Lanes::Options lanes;
     std::size_t window_blocks = SIZE_MAX;
     std::uint32_t look_ahead = 0;  // blocks kept here ahead of each job
     std::uint32_t not_counted_against_hunger = 0;
@@ -28,25 +28,26 @@ class OrderSimulation {
   struct Taken {
     std::uint64_t tick;
     std::size_t job;
-    BlockName name;
+    order::BlockName name;
     bool epoch_ended;
   };
   // The index of the candidate to take.
-  using Chooser = std::function<std::size_t(const Lanes&, const std::vector<Lanes::Candidate>&)>;
+  using Chooser =
+      std::function<std::size_t(const order::Lanes&, const std::vector<order::Lanes::Candidate>&)>;
 
   explicit OrderSimulation(const Options& options) : options_(options), lanes_(options.lanes) {}
 
   // The job's number: they count from 0.
   std::size_t join(std::uint64_t at_tick, double speed) {
     const double ticks = static_cast<double>(kTicksPerBlock) / speed;
-    jobs_.push_back({MemberId::none(), static_cast<std::uint64_t>(ticks)});
+    jobs_.push_back({order::MemberId::none(), static_cast<std::uint64_t>(ticks)});
     turns_.push({at_tick, jobs_.size() - 1});
     return jobs_.size() - 1;
   }
 
   // A job in the middle of an epoch of generation `generation`, which it never goes on with.
   void join_idle(std::uint64_t generation) {
-    LanePosition position;
+    order::LanePosition position;
     position.record({generation, 0, 0, 0}, options_.lanes.sizes);
     lanes_.add_relaxed(UINT32_MAX, position);
   }
@@ -65,14 +66,14 @@ class OrderSimulation {
     BF_CHECK(!candidates_.empty());
     check_list_to_first_ready(job.member);
     const std::size_t choice = chooser ? chooser(lanes_, candidates_) : 0;
-    const BlockRef block = candidates_.at(choice).block;
+    const order::BlockRef block = candidates_.at(choice).block;
     const Taken taken{turn.tick, turn.job, lanes_.name(block), lanes_.take(job.member, block)};
     turns_.push({turn.tick + job.period_ticks, turn.job});
     return taken;
   }
 
   // It is the whole list's beginning.
-  void check_list_to_first_ready(MemberId member) {
+  void check_list_to_first_ready(order::MemberId member) {
     lanes_.candidates(member, shown_, true);
     BF_CHECK(shown_.size() <= candidates_.size());
     for (std::size_t i = 0; i < shown_.size(); ++i) {
@@ -83,13 +84,13 @@ class OrderSimulation {
   }
 
   std::uint64_t prepared() const { return prepared_; }
-  const Lanes& lanes() const { return lanes_; }
+  const order::Lanes& lanes() const { return lanes_; }
 
   Chooser chooser;  // empty: the first
 
  private:
   struct Job {
-    MemberId member;
+    order::MemberId member;
     std::uint64_t period_ticks;
   };
   struct Turn {
@@ -100,18 +101,18 @@ class OrderSimulation {
     }
   };
 
-  void fill(MemberId member) {
+  void fill(order::MemberId member) {
     if (!lanes_.in_epoch(member)) lanes_.begin_next_epoch(member);
     while (lanes_.supply(member) < std::max(options_.look_ahead, 1u)) {
-      const Lanes::Need need = lanes_.want(member);
-      if (need.kind == Lanes::Need::Kind::make) prepare(need.block);
-      if (need.kind != Lanes::Need::Kind::nothing) continue;
+      const order::Lanes::Need need = lanes_.want(member);
+      if (need.kind == order::Lanes::Need::Kind::make) prepare(need.block);
+      if (need.kind != order::Lanes::Need::Kind::nothing) continue;
       if (!lanes_.may_begin_next_epoch(member)) return;
       lanes_.begin_next_epoch(member);
     }
   }
 
-  void prepare(BlockRef block) {
+  void prepare(order::BlockRef block) {
     lanes_.making(block);
     lanes_.made(block);
     ++prepared_;
@@ -122,13 +123,13 @@ class OrderSimulation {
   }
 
   Options options_;
-  Lanes lanes_;
+  order::Lanes lanes_;
   std::vector<Job> jobs_;
   std::priority_queue<Turn> turns_;
-  std::deque<BlockRef> window_;
-  std::vector<Lanes::Candidate> candidates_;
-  std::vector<Lanes::Candidate> shown_;
+  std::deque<order::BlockRef> window_;
+  std::vector<order::Lanes::Candidate> candidates_;
+  std::vector<order::Lanes::Candidate> shown_;
   std::uint64_t prepared_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -9,16 +9,16 @@
 #include <numeric>
 #include <vector>
 
-#include "core/order.h"
-#include "core/permutation.h"
+#include "core/order/order.h"
+#include "core/order/permutation.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
 constexpr double kGreatestZ = 4.75;
 constexpr double kGreatestChiSquare49 = 111.6;
-constexpr KeyRoot kRoot{0x5eed, 1};
+constexpr order::KeyRoot kRoot{0x5eed, 1};
 
 using Ids = std::vector<std::uint64_t>;
 // The order of an epoch, as a bug or the product makes it: thing by place.
@@ -26,7 +26,7 @@ using MakeOrder = std::function<Ids(std::uint64_t epoch, std::uint64_t n)>;
 
 Ids product(std::uint64_t epoch, std::uint64_t n) {
   Ids order(n);
-  Permutation(generation_key(kRoot, epoch), n).fill(0, order);
+  order::Permutation(order::generation_key(kRoot, epoch), n).fill(0, order);
   return order;
 }
 
@@ -41,7 +41,7 @@ Ids shuffled(std::uint64_t key, std::uint64_t n, Choose choose) {
 }
 
 std::uint64_t key_of(std::uint64_t epoch) {
-  return generation_key(kRoot, epoch);
+  return order::generation_key(kRoot, epoch);
 }
 
 Ids naive_swap(std::uint64_t epoch, std::uint64_t n) {
@@ -252,14 +252,14 @@ double neighbour_distance(const Ids& order) {
 }
 
 // Pass `pass` of every lane of generation 0, lanes in turn.
-Ids relaxed_epoch(std::uint32_t pass, const LaneSizes& sizes) {
-  Expander expander;
-  const GenerationOrder order{Order::relaxed, kRoot, 0, sizes};
+Ids relaxed_epoch(std::uint32_t pass, const order::LaneSizes& sizes) {
+  order::Expander expander;
+  const order::GenerationOrder order{Order::relaxed, kRoot, 0, sizes};
   Ids epoch;
   std::vector<SampleId> block;
   for (std::uint32_t lane = 0; lane < sizes.lanes(); ++lane) {
     for (std::uint32_t b = 0; b < sizes.blocks_of(lane); ++b) {
-      const BlockName name{0, lane, pass, b};
+      const order::BlockName name{0, lane, pass, b};
       expander.expand(order.lineage(name, DatasetId(0), PipelineId(0), 0), sizes.samples, block);
       for (const SampleId id : block) epoch.push_back(id.value);
     }
@@ -270,7 +270,7 @@ Ids relaxed_epoch(std::uint32_t pass, const LaneSizes& sizes) {
 // Blocks of a fixed cut, in a new order each epoch: what is not done.
 Ids blocks_kept_whole(std::uint64_t epoch, std::uint64_t n, std::uint64_t block) {
   const Ids cut = product(0, n);
-  const Permutation blocks(key_of(epoch), n / block);
+  const order::Permutation blocks(key_of(epoch), n / block);
   Ids order;
   for (std::uint64_t b = 0; b < n / block; ++b) {
     const std::uint64_t first = blocks(b) * block;
@@ -305,7 +305,7 @@ TEST_CASE("the network written again is the product's") {
   const std::uint64_t key = hash(1, 2, 3);
   for (const std::uint64_t n : {65'537u, 70'001u, 1'281'167u}) {
     const Network again(key, n, 8);
-    const Permutation permutation(key, n);
+    const order::Permutation permutation(key, n);
     for (std::uint64_t place = 0; place < n; place += 13) {
       REQUIRE(again(place) == permutation(place));
     }
@@ -313,7 +313,9 @@ TEST_CASE("the network written again is the product's") {
 }
 
 TEST_CASE("adjacent pairs; four rounds are caught") {
-  const auto of_product = [](std::uint64_t key, std::uint64_t n) { return Permutation(key, n); };
+  const auto of_product = [](std::uint64_t key, std::uint64_t n) {
+    return order::Permutation(key, n);
+  };
   const auto four_rounds = [](std::uint64_t key, std::uint64_t n) { return Network(key, n, 4); };
   CHECK(std::abs(adjacent_pairs_z(of_product, 300, 70'001)) < kGreatestZ);
   CHECK(adjacent_pairs_z(four_rounds, 150, 70'001) > kGreatestZ);
@@ -341,7 +343,7 @@ TEST_CASE("pairs, mixing and neighbours of strict epochs are as in random ones")
 }
 
 TEST_CASE("pairs: a generation not renewed shows as the number of its lanes; kept blocks more") {
-  constexpr LaneSizes kSizes{204'800, 100, 64};  // 32 lanes of 64 blocks
+  constexpr order::LaneSizes kSizes{204'800, 100, 64};  // 32 lanes of 64 blocks
   std::vector<Ids> passes;
   for (std::uint32_t pass = 0; pass < 3; ++pass) passes.push_back(relaxed_epoch(pass, kSizes));
   // Two of one lane, of its 6400 samples, meet again with chance 255/6399: 32 times as often.
@@ -366,7 +368,7 @@ TEST_SUITE("long") {
     constexpr double kMean = 724'387'501.0 / 1132;
     double sum = 0;
     for (std::uint64_t k = 0; k < 60; ++k) {
-      sum += equal_half_pairs(Permutation(hash(23, k), kPlaces), kPlaces, 1132);
+      sum += equal_half_pairs(order::Permutation(hash(23, k), kPlaces), kPlaces, 1132);
     }
     CHECK(std::abs(sum / 60 - kMean) < kGreatestZ * std::sqrt(kMean / 60));
   }
@@ -380,3 +382,5 @@ TEST_SUITE("long") {
     CHECK(neighbour_distance(epochs[0]) == doctest::Approx(1.0 / 3).epsilon(0.003));
   }
 }
+
+}  // namespace batchflow::test

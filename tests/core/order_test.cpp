@@ -1,30 +1,30 @@
-#include "core/order.h"
+#include "core/order/order.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "core/replacement.h"
+#include "core/order/replacement.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-constexpr KeyRoot kRoot{0x1234, 42};
+constexpr order::KeyRoot kRoot{0x1234, 42};
 
-GenerationOrder generation_of(Order order, std::uint64_t generation, std::uint64_t samples,
-                              std::uint32_t block_samples, std::uint32_t lane_blocks) {
+order::GenerationOrder generation_of(Order order, std::uint64_t generation, std::uint64_t samples,
+                                     std::uint32_t block_samples, std::uint32_t lane_blocks) {
   return {order, kRoot, generation, {samples, block_samples, lane_blocks}};
 }
 
-Lineage lineage_of(const GenerationOrder& order, std::uint32_t lane, std::uint32_t pass,
-                   std::uint32_t block) {
+order::Lineage lineage_of(const order::GenerationOrder& order, std::uint32_t lane,
+                          std::uint32_t pass, std::uint32_t block) {
   return order.lineage({order.generation, lane, pass, block}, DatasetId(0), PipelineId(0), 0);
 }
 
 // All blocks of one pass of each lane, end to end.
-std::vector<SampleId> whole_epoch(Expander& expander, const GenerationOrder& order,
+std::vector<SampleId> whole_epoch(order::Expander& expander, const order::GenerationOrder& order,
                                   std::uint32_t pass) {
   std::vector<SampleId> all;
   std::vector<SampleId> block;
@@ -38,7 +38,7 @@ std::vector<SampleId> whole_epoch(Expander& expander, const GenerationOrder& ord
 }
 
 std::vector<SampleId> strict_sequence(std::uint64_t epoch, std::uint64_t samples) {
-  const Permutation permutation(generation_key(kRoot, epoch), samples);
+  const order::Permutation permutation(order::generation_key(kRoot, epoch), samples);
   std::vector<SampleId> sequence;
   for (std::uint64_t q = 0; q < samples; ++q) sequence.emplace_back(permutation(q));
   return sequence;
@@ -53,15 +53,16 @@ bool is_each_once(std::vector<SampleId> ids) {
 }
 
 // Every place of the pass is found again, and single places agree with whole blocks.
-void check_inverse(Expander& expander, const GenerationOrder& order, std::uint32_t pass) {
+void check_inverse(order::Expander& expander, const order::GenerationOrder& order,
+                   std::uint32_t pass) {
   std::vector<SampleId> block;
   for (std::uint32_t lane = 0; lane < order.sizes.lanes(); ++lane) {
     for (std::uint32_t b = 0; b < order.sizes.blocks_of(lane); ++b) {
-      const Lineage lineage = lineage_of(order, lane, pass, b);
+      const order::Lineage lineage = lineage_of(order, lane, pass, b);
       expander.expand(lineage, order.sizes.samples, block);
       for (std::uint32_t place = 0; place < block.size(); ++place) {
         REQUIRE(expander.at(lineage, order.sizes.samples, place) == block[place]);
-        REQUIRE(expander.find(order, pass, block[place]) == Standing{lane, b, place});
+        REQUIRE(expander.find(order, pass, block[place]) == order::Standing{lane, b, place});
       }
     }
   }
@@ -72,19 +73,19 @@ void check_inverse(Expander& expander, const GenerationOrder& order, std::uint32
 TEST_CASE("strict: ids and draws, hence bytes, are the same for any block and lane size") {
   constexpr std::uint64_t kSamples = 10'007;
   const std::vector<SampleId> expected = strict_sequence(3, kSamples);
-  Expander expander;
+  order::Expander expander;
   for (const std::uint32_t block_samples : {16u, 100u, 256u}) {
     for (const std::uint32_t lane_blocks : {1u, 7u, 4096u}) {
       const auto order = generation_of(Order::strict, 3, kSamples, block_samples, lane_blocks);
       CHECK(whole_epoch(expander, order, 0) == expected);
       // A worker knows nothing but the lineage: what it draws from must lead to the same key.
       for (std::uint64_t k = 0; k < order.sizes.blocks(); k += 5) {
-        const BlockName name = strict_block(3, k, lane_blocks);
-        const Lineage lineage = order.lineage(name, DatasetId(1), PipelineId(2), 3);
+        const order::BlockName name = order::strict_block(3, k, lane_blocks);
+        const order::Lineage lineage = order.lineage(name, DatasetId(1), PipelineId(2), 3);
         const SampleId id = expander.at(lineage, kSamples, 0);
-        const KeyRoot root{lineage.dataset_version, lineage.seed};
+        const order::KeyRoot root{lineage.dataset_version, lineage.seed};
         REQUIRE(id == expected[k * block_samples]);
-        REQUIRE(draw_key(root, lineage.name.generation, lineage.name.pass, id) ==
+        REQUIRE(order::draw_key(root, lineage.name.generation, lineage.name.pass, id) ==
                 hash(3, 0x1234, 42, 3, 0, expected[k * block_samples].value));
       }
     }
@@ -92,7 +93,7 @@ TEST_CASE("strict: ids and draws, hence bytes, are the same for any block and la
 }
 
 TEST_CASE("relaxed: pass 0 is the strict epoch; later passes cut each lane anew") {
-  Expander expander;
+  order::Expander expander;
   const auto relaxed = generation_of(Order::relaxed, 5, 9999, 16, 40);
   const std::vector<SampleId> strict = strict_sequence(5, 9999);
   CHECK(whole_epoch(expander, relaxed, 0) == strict);
@@ -118,7 +119,7 @@ TEST_CASE("relaxed: pass 0 is the strict epoch; later passes cut each lane anew"
 }
 
 TEST_CASE("sequential is the identity, whatever the epoch") {
-  Expander expander;
+  order::Expander expander;
   const auto order = generation_of(Order::sequential, 9, 1000, 64, 3);
   const std::vector<SampleId> ids = whole_epoch(expander, order, 0);
   for (std::size_t i = 0; i < ids.size(); ++i) REQUIRE(ids[i] == SampleId(i));
@@ -127,7 +128,7 @@ TEST_CASE("sequential is the identity, whatever the epoch") {
 
 TEST_CASE(
     "where a sample stands is the inverse of what stands where, also in the last, short lane") {
-  Expander expander;
+  order::Expander expander;
   for (const std::uint64_t samples : {1u, 5u, 16u, 17u, 1000u, 1023u, 1024u, 1025u, 70'001u}) {
     for (const std::uint32_t block_samples : {1u, 16u, 100u}) {
       if (samples > 2000 && block_samples == 1) continue;
@@ -141,10 +142,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a part of a block is that part of the whole") {
-  Expander expander;
+  order::Expander expander;
   const auto order = generation_of(Order::relaxed, 2, 100'000, 256, 30);
   for (const std::uint32_t pass : {0u, 1u}) {
-    const Lineage lineage = lineage_of(order, 3, pass, 7);
+    const order::Lineage lineage = lineage_of(order, 3, pass, 7);
     std::vector<SampleId> whole;
     std::vector<SampleId> part;
     expander.expand(lineage, 100'000, whole);
@@ -154,62 +155,62 @@ TEST_CASE("a part of a block is that part of the whole") {
 }
 
 TEST_CASE("golden values of a relaxed block: a change here changes every relaxed order") {
-  Expander expander;
-  const GenerationOrder order{Order::relaxed, {1, 2}, 3, {1281167, 256, 40}};
+  order::Expander expander;
+  const order::GenerationOrder order{Order::relaxed, {1, 2}, 3, {1281167, 256, 40}};
   std::vector<SampleId> ids;
   expander.expand(lineage_of(order, 0, 0, 0), 1281167, 0, 1, ids);
-  const Permutation generation(hash(1, 1, 2, 3), 1281167);
+  const order::Permutation generation(hash(1, 1, 2, 3), 1281167);
   CHECK(ids[0] == SampleId(generation(0)));
   expander.expand(lineage_of(order, 125, 2, 4), 1281167, 5, 6, ids);
   // Lane 125 is the last: 5005 blocks, 5 of them in it, 1281167 - 125 * 40 * 256 = 1167 samples.
-  const Permutation recut(hash(2, 1, 2, 3, 125, 2), 1167);
+  const order::Permutation recut(hash(2, 1, 2, 3, 125, 2), 1167);
   CHECK(ids[0] == SampleId(generation(125 * 40 * 256 + recut(4 * 256 + 5))));
 }
 
 TEST_CASE("lineages of no block are refused") {
   const auto order = generation_of(Order::relaxed, 0, 1000, 16, 8);  // 63 blocks, 8 lanes
-  const Lineage last = lineage_of(order, 7, 0, 6);
+  const order::Lineage last = lineage_of(order, 7, 0, 6);
   CHECK(last.samples == 8);
-  CHECK(valid_lineage(last, 1000));
-  const auto refused = [](Lineage lineage, auto change) {
+  CHECK(order::valid_lineage(last, 1000));
+  const auto refused = [](order::Lineage lineage, auto change) {
     change(lineage);
-    return !valid_lineage(lineage, 1000);
+    return !order::valid_lineage(lineage, 1000);
   };
-  CHECK(refused(last, [](Lineage& l) { l.name.block = 7; }));
-  CHECK(refused(last, [](Lineage& l) { l.name.lane = 8; }));
-  CHECK(refused(last, [](Lineage& l) { l.name.lane = UINT32_MAX; }));
-  CHECK(refused(last, [](Lineage& l) { l.samples = 16; }));
-  CHECK(refused(last, [](Lineage& l) { l.block_samples = 0; }));
-  CHECK(refused(last, [](Lineage& l) { l.lane_blocks = 0; }));
-  CHECK(refused(last, [](Lineage& l) { l.order = Order::listed; }));
-  CHECK(refused(last, [](Lineage& l) {
+  CHECK(refused(last, [](order::Lineage& l) { l.name.block = 7; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.name.lane = 8; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.name.lane = UINT32_MAX; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.samples = 16; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.block_samples = 0; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.lane_blocks = 0; }));
+  CHECK(refused(last, [](order::Lineage& l) { l.order = Order::listed; }));
+  CHECK(refused(last, [](order::Lineage& l) {
     l.order = Order::strict;
     l.name.pass = 1;
   }));
-  CHECK(!valid_lineage(last, 0));
-  CHECK(!valid_lineage(last, UINT64_MAX));
+  CHECK(!order::valid_lineage(last, 0));
+  CHECK(!order::valid_lineage(last, UINT64_MAX));
 }
 
 TEST_CASE("strict blocks in the words of lanes") {
-  CHECK(strict_block(6, 83, 40) == BlockName{6, 2, 0, 3});
-  CHECK(strict_index(strict_block(6, 83, 40), 40) == 83);
+  CHECK(order::strict_block(6, 83, 40) == order::BlockName{6, 2, 0, 3});
+  CHECK(order::strict_index(order::strict_block(6, 83, 40), 40) == 83);
 }
 
 TEST_CASE("draws: fresh for each generation, pass, sample and step; nothing else matters") {
-  const std::uint64_t key = draw_key(kRoot, 1, 2, SampleId(3));
-  CHECK(key != draw_key(kRoot, 2, 2, SampleId(3)));
-  CHECK(key != draw_key(kRoot, 1, 3, SampleId(3)));
-  CHECK(key != draw_key(kRoot, 1, 2, SampleId(4)));
-  CHECK(step_draws(key, 0).draw() == Random(hash(key, 0)).draw());
+  const std::uint64_t key = order::draw_key(kRoot, 1, 2, SampleId(3));
+  CHECK(key != order::draw_key(kRoot, 2, 2, SampleId(3)));
+  CHECK(key != order::draw_key(kRoot, 1, 3, SampleId(3)));
+  CHECK(key != order::draw_key(kRoot, 1, 2, SampleId(4)));
+  CHECK(order::step_draws(key, 0).draw() == Random(hash(key, 0)).draw());
 }
 
 TEST_CASE("replacements: the first good candidate, the same for everyone; 64 bad ones end it") {
   const auto candidate = [](std::uint32_t k) {
-    return replacement_candidate(kRoot, 1, 0, SampleId(7), k, 1000);
+    return order::replacement_candidate(kRoot, 1, 0, SampleId(7), k, 1000);
   };
   CHECK(candidate(0) == SampleId(high_64_of_product(hash(5, 0x1234, 42, 1, 0, 7, 0), 1000)));
   const auto find = [](auto is_corrupt) {
-    return replacement(kRoot, 1, 0, SampleId(7), 1000, is_corrupt);
+    return order::replacement(kRoot, 1, 0, SampleId(7), 1000, is_corrupt);
   };
   CHECK(find([](SampleId) { return false; }) == candidate(0));
   CHECK(find([&](SampleId s) { return s == candidate(0); }) == candidate(1));
@@ -226,7 +227,7 @@ TEST_CASE("replacements: 1 % corrupt costs 1.01 tries, and no good sample is use
         ++tries;
         return id.value < 1000;
       };
-      const auto good = replacement(kRoot, epoch, 0, SampleId(s), 100'000, is_corrupt);
+      const auto good = order::replacement(kRoot, epoch, 0, SampleId(s), 100'000, is_corrupt);
       REQUIRE(good.has_value());
       ++used[good->value];
     }
@@ -236,37 +237,40 @@ TEST_CASE("replacements: 1 % corrupt costs 1.01 tries, and no good sample is use
 }
 
 TEST_CASE("the limit of corrupt samples") {
-  CHECK(corrupt_samples_most(0.001, 100) == 8);
-  CHECK(corrupt_samples_most(0.001, 1'281'167) == 1281);
-  CHECK(corrupt_samples_most(0.02, 10'000) == 200);
-  CHECK(corrupt_samples_most(0, kSamplesMost) == 8);
+  CHECK(order::corrupt_samples_most(0.001, 100) == 8);
+  CHECK(order::corrupt_samples_most(0.001, 1'281'167) == 1281);
+  CHECK(order::corrupt_samples_most(0.02, 10'000) == 200);
+  CHECK(order::corrupt_samples_most(0, order::kSamplesMost) == 8);
 }
 
 TEST_CASE("the cache of permutations forgets the one unused for longest and stays right") {
-  PermutationCache cache(1);  // less than one: the last two stay
-  const Permutation& first = cache.get(1, 100);
+  order::PermutationCache cache(1);  // less than one: the last two stay
+  const order::Permutation& first = cache.get(1, 100);
   cache.get(2, 100);
   CHECK(&cache.get(1, 100) == &first);
   cache.get(3, 100);  // takes the place of key 2
   CHECK(&cache.get(1, 100) == &first);
-  CHECK(cache.get(2, 100)(0) == Permutation(2, 100)(0));
+  CHECK(cache.get(2, 100)(0) == order::Permutation(2, 100)(0));
   CHECK(cache.get(2, 101).size() == 101);
 }
 
 TEST_CASE("the cache of permutations is bounded in bytes, whatever is asked of it") {
-  constexpr std::size_t kTable = 4 * Permutation::kTableMost;  // both directions, two bytes each
-  PermutationCache cache(3 * kTable);
+  constexpr std::size_t kTable =
+      4 * order::Permutation::kTableMost;  // both directions, two bytes each
+  order::PermutationCache cache(3 * kTable);
   for (std::uint64_t key = 0; key < 16; ++key) {
-    cache.get(key, Permutation::kTableMost);
+    cache.get(key, order::Permutation::kTableMost);
     CHECK(cache.bytes() <= 3 * kTable);
   }
   CHECK(cache.bytes() >= 2 * kTable);
-  CHECK(cache.places_made() == 16 * Permutation::kTableMost);
+  CHECK(cache.places_made() == 16 * order::Permutation::kTableMost);
   // Networks have no table, and small tables are many.
-  cache.get(1, Permutation::kTableMost + 1);
-  CHECK(cache.places_made() == 16 * Permutation::kTableMost);
+  cache.get(1, order::Permutation::kTableMost + 1);
+  CHECK(cache.places_made() == 16 * order::Permutation::kTableMost);
   for (std::uint64_t key = 0; key < 10'000; ++key) {
     cache.get(key, 100);
     CHECK(cache.bytes() <= 3 * kTable);
   }
 }
+
+}  // namespace batchflow::test

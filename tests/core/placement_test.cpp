@@ -1,4 +1,4 @@
-#include "core/placement.h"
+#include "core/engine/placement.h"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -25,9 +25,9 @@ std::vector<NodeId> nodes(std::uint32_t count) {
 
 TEST_CASE("the owner is the node of the highest hash, whatever order and epoch the list has") {
   auto list = nodes(9);
-  const Placement placement(1, list);
+  const engine::Placement placement(1, list);
   std::reverse(list.begin(), list.end());
-  const Placement reversed(2, list);
+  const engine::Placement reversed(2, list);
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const NodeId expected = *std::max_element(list.begin(), list.end(), [&](NodeId a, NodeId b) {
       return hash(kVersion, i, a.value) < hash(kVersion, i, b.value);
@@ -43,7 +43,7 @@ TEST_CASE("a join or a leave moves exactly what the node has, and nothing betwee
   for (std::size_t leaver = 0; leaver < all.size(); leaver += 3) {
     auto rest = all;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(leaver));
-    const Placement before(1, all), after(2, rest);
+    const engine::Placement before(1, all), after(2, rest);
     std::uint64_t owned = 0;
     std::uint64_t moved = 0;
     for (std::uint64_t i = 0; i < samples; ++i) {
@@ -62,7 +62,7 @@ TEST_CASE("a join or a leave moves exactly what the node has, and nothing betwee
 
 TEST_CASE("samples spread evenly: chi-square, false alarm 10^-6") {
   // df 49: 111.6, as in the order rules.
-  const Placement placement(1, nodes(50));
+  const engine::Placement placement(1, nodes(50));
   std::vector<std::uint64_t> counts(50, 0);
   constexpr std::uint64_t samples = 200'000;
   for (std::uint64_t i = 0; i < samples; ++i) {
@@ -79,7 +79,7 @@ TEST_CASE("samples spread evenly: chi-square, false alarm 10^-6") {
 
 TEST_CASE("the k owners are distinct, the first is the owner, the next its heir") {
   const auto all = nodes(6);
-  const Placement placement(1, all);
+  const engine::Placement placement(1, all);
   for (std::uint64_t i = 0; i < 2000; ++i) {
     std::vector<NodeId> best(8);
     REQUIRE(placement.owners(kVersion, SampleId(i), best) == 6);
@@ -87,15 +87,15 @@ TEST_CASE("the k owners are distinct, the first is the owner, the next its heir"
     REQUIRE(best[0] == placement.owner(kVersion, SampleId(i)));
     auto rest = all;
     std::erase(rest, best[0]);
-    REQUIRE(Placement(2, rest).owner(kVersion, SampleId(i)) == best[1]);
+    REQUIRE(engine::Placement(2, rest).owner(kVersion, SampleId(i)) == best[1]);
     std::sort(best.begin(), best.end());
     REQUIRE(best == all);
   }
-  CHECK(Placement(3, nodes(0)).owners(kVersion, SampleId(0), {}) == 0);
+  CHECK(engine::Placement(3, nodes(0)).owners(kVersion, SampleId(0), {}) == 0);
 }
 
 TEST_CASE("two dataset versions are placed independently") {
-  const Placement placement(1, nodes(10));
+  const engine::Placement placement(1, nodes(10));
   std::uint64_t same = 0;
   for (std::uint64_t i = 0; i < 10'000; ++i) {
     same += placement.owner(1, SampleId(i)) == placement.owner(2, SampleId(i));
@@ -111,16 +111,16 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t kSamples = 100'000;
 
 // Ten nodes of 2 to 512 GiB.
-std::vector<Placement::Weighed> unequal() {
-  std::vector<Placement::Weighed> list;
+std::vector<engine::Placement::Weighed> unequal() {
+  std::vector<engine::Placement::Weighed> list;
   for (const NodeId node : nodes(10)) {
     list.push_back({node, std::uint64_t{2} << (list.size() * 9 / 10) << 30});
   }
   return list;
 }
 
-std::vector<NodeId> owners_of(const std::vector<Placement::Weighed>& members) {
-  const Placement placement(1, members);
+std::vector<NodeId> owners_of(const std::vector<engine::Placement::Weighed>& members) {
+  const engine::Placement placement(1, members);
   std::vector<NodeId> owners;
   for (std::uint64_t i = 0; i < kSamples; ++i) {
     owners.push_back(placement.owner(kVersion, SampleId(i)));
@@ -153,10 +153,10 @@ TEST_CASE("each node has its weight's part of the samples") {
 
 TEST_CASE("the owner has the least -log(u) / weight") {
   const auto members = unequal();
-  const Placement placement(1, members);
+  const engine::Placement placement(1, members);
   std::uint64_t near = 0;
   for (std::uint64_t i = 0; i < kSamples; ++i) {
-    const auto bid = [&](const Placement::Weighed& one) {
+    const auto bid = [&](const engine::Placement::Weighed& one) {
       const auto u = static_cast<long double>(hash(kVersion, i, one.node.value)) / 0x1p64L;
       return -std::log2(u) / static_cast<long double>(one.weight);
     };
@@ -200,11 +200,11 @@ TEST_CASE("when a weight changes, what the node gains or loses moves, and nothin
 
 TEST_CASE("equal weights, whatever they are, place as no weights do") {
   const auto all = nodes(9);
-  const Placement placement(1, all);
+  const engine::Placement placement(1, all);
   for (const std::uint64_t weight : {std::uint64_t{0}, 5 * kGiB, UINT64_MAX}) {
-    std::vector<Placement::Weighed> members;
+    std::vector<engine::Placement::Weighed> members;
     for (const NodeId node : all) members.push_back({node, weight});
-    const Placement weighed(1, members);
+    const engine::Placement weighed(1, members);
     for (std::uint64_t i = 0; i < 2000; ++i) {
       REQUIRE(weighed.owner(kVersion, SampleId(i)) == placement.owner(kVersion, SampleId(i)));
     }
@@ -223,13 +223,13 @@ TEST_CASE("a node without weight owns nothing while there are others") {
 
 TEST_CASE("the k owners of unequal nodes: each is the heir of those before it") {
   const auto members = unequal();
-  const Placement placement(1, members);
+  const engine::Placement placement(1, members);
   for (std::uint64_t i = 0; i < 500; ++i) {
     std::vector<NodeId> best(10);
     REQUIRE(placement.owners(kVersion, SampleId(i), best) == 10);
     auto rest = members;
     for (const NodeId heir : best) {
-      REQUIRE(Placement(2, rest).owner(kVersion, SampleId(i)) == heir);
+      REQUIRE(engine::Placement(2, rest).owner(kVersion, SampleId(i)) == heir);
       std::erase_if(rest, [&](const auto& one) { return one.node == heir; });
     }
   }
@@ -240,3 +240,5 @@ TEST_CASE("golden: owners of unequal nodes are the same on every machine") {
   for (const NodeId owner : owners_of(unequal())) folded = mix(folded ^ owner.value);
   CHECK(folded == 10976884664606074088u);
 }
+
+}  // namespace batchflow::test

@@ -1,4 +1,4 @@
-#include "core/position.h"
+#include "core/order/position.h"
 
 #include <doctest/doctest.h>
 
@@ -6,41 +6,42 @@
 #include <string>
 #include <vector>
 
-#include "core/position_forms.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/order/position_forms.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-std::vector<std::byte> bytes_of_position(const Position& position) {
+std::vector<std::byte> bytes_of_position(const order::Position& position) {
   std::vector<std::byte> bytes;
-  encode(position, bytes);
+  order::encode(position, bytes);
   return bytes;
 }
 
 // Both forms give the position back, to the last bit.
-void check_round_trip(const Position& position) {
+void check_round_trip(const order::Position& position) {
   const std::vector<std::byte> bytes = bytes_of_position(position);
   std::string problem;
-  const auto from_bytes = decode_position(bytes, problem);
+  const auto from_bytes = order::decode_position(bytes, problem);
   REQUIRE_MESSAGE(from_bytes.has_value(), problem);
   REQUIRE(bytes_of_position(*from_bytes) == bytes);
-  const std::string json = to_json(position);
-  const auto from_json = position_from_json(json, problem);
+  const std::string json = order::to_json(position);
+  const auto from_json = order::position_from_json(json, problem);
   REQUIRE_MESSAGE(from_json.has_value(), problem << " in " << json);
   REQUIRE(bytes_of_position(*from_json) == bytes);
-  REQUIRE(to_json(*from_json) == json);
+  REQUIRE(order::to_json(*from_json) == json);
 }
 
-std::string apply(Position& position, const BlockName& name, std::uint32_t from, std::uint32_t to) {
-  const Slice slice{name, from, to};
+std::string apply(order::Position& position, const order::BlockName& name, std::uint32_t from,
+                  std::uint32_t to) {
+  const order::Slice slice{name, from, to};
   return position.apply({&slice, 1});
 }
 
-Position relaxed_position(std::uint64_t samples, std::uint32_t block_samples,
-                          std::uint32_t lane_blocks) {
-  Position position(Order::relaxed, 0xfedcba9876543210, samples, 42);
+order::Position relaxed_position(std::uint64_t samples, std::uint32_t block_samples,
+                                 std::uint32_t lane_blocks) {
+  order::Position position(Order::relaxed, 0xfedcba9876543210, samples, 42);
   position.begin_generation(0, block_samples, lane_blocks);
   return position;
 }
@@ -52,10 +53,10 @@ class RandomJob {
       : random_(hash(13, seed)),
         position_(relaxed_position(1 + random_.below(3000), size(60), size(12))) {}
 
-  const Position& position() const { return position_; }
+  const order::Position& position() const { return position_; }
 
   void begin_epoch() {
-    const LaneSizes& sizes = position_.lanes().sizes;
+    const order::LaneSizes& sizes = position_.lanes().sizes;
     if (position_.epoch() > 0 && random_.below(3) == 0) {
       const std::uint64_t next = position_.lanes().generation + 1 + random_.below(3);
       position_.begin_generation(next, size(60), size(12));
@@ -77,8 +78,8 @@ class RandomJob {
     const std::uint32_t whole = sizes.samples_of(block.name.lane, block.name.block);
     const auto count = static_cast<std::uint32_t>(1 + random_.below(whole - block.used));
     REQUIRE(position_.samples_had(block.name.lane, block.name.block) == block.used);
-    const Slice slices[2] = {{block.name, block.used, block.used + count, false},
-                             {block.name, 0, 1, true}};
+    const order::Slice slices[2] = {{block.name, block.used, block.used + count, false},
+                                    {block.name, 0, 1, true}};
     REQUIRE(position_.apply(slices) == "");
     used_ += count;
     REQUIRE(position_.consumed() == used_);
@@ -97,7 +98,7 @@ class RandomJob {
 
  private:
   struct Taken {
-    BlockName name;
+    order::BlockName name;
     std::uint32_t used;
   };
 
@@ -107,7 +108,7 @@ class RandomJob {
   void open_lane() {
     const std::uint32_t lane = lanes_.back();
     lanes_.pop_back();
-    const LanePosition& lanes = position_.lanes();
+    const order::LanePosition& lanes = position_.lanes();
     const auto pass = static_cast<std::uint32_t>(lanes.passes[lane] + random_.below(3));
     for (std::uint32_t b = 0; b < lanes.sizes.blocks_of(lane); ++b) {
       at_hand_.push_back({{lanes.generation, lane, pass, b}, 0});
@@ -124,7 +125,7 @@ class RandomJob {
   }
 
   Random random_;
-  Position position_;
+  order::Position position_;
   std::vector<std::uint32_t> lanes_;  // not begun
   std::vector<Taken> at_hand_;
   std::uint32_t open_ = 0;
@@ -132,7 +133,7 @@ class RandomJob {
 };
 
 // A position in the middle of an epoch, with open lanes and parts of blocks.
-Position busy_position(std::uint64_t seed) {
+order::Position busy_position(std::uint64_t seed) {
   RandomJob job(seed);
   job.begin_epoch();
   for (int i = 0; i < 40 && job.use_some(); ++i) {
@@ -152,11 +153,11 @@ void check_hostile(Decode decode, const Input& input) {
   }
 }
 
-void fuzz_bytes(const Position& position, std::uint64_t seed, int flips) {
+void fuzz_bytes(const order::Position& position, std::uint64_t seed, int flips) {
   const std::vector<std::byte> bytes = bytes_of_position(position);
   std::string problem;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    REQUIRE(!decode_position(std::span(bytes).first(size), problem));
+    REQUIRE(!order::decode_position(std::span(bytes).first(size), problem));
     REQUIRE(!problem.empty());
   }
   Random random(seed);
@@ -165,15 +166,15 @@ void fuzz_bytes(const Position& position, std::uint64_t seed, int flips) {
     for (std::uint64_t k = random.below(3) + 1; k > 0; --k) {
       changed[random.below(changed.size())] ^= static_cast<std::byte>(1u << random.below(8));
     }
-    check_hostile(decode_position, changed);
+    check_hostile(order::decode_position, changed);
   }
 }
 
-void fuzz_json(const Position& position, std::uint64_t seed, int flips) {
-  const std::string text = to_json(position);
+void fuzz_json(const order::Position& position, std::uint64_t seed, int flips) {
+  const std::string text = order::to_json(position);
   std::string problem;
   for (std::size_t size = 0; size < text.size(); ++size) {
-    REQUIRE(!position_from_json(text.substr(0, size), problem));
+    REQUIRE(!order::position_from_json(text.substr(0, size), problem));
     REQUIRE(!problem.empty());
   }
   Random random(seed);
@@ -183,25 +184,25 @@ void fuzz_json(const Position& position, std::uint64_t seed, int flips) {
       changed[random.below(changed.size())] = static_cast<char>(random.below(256));
     }
     if (random.below(4) == 0) changed.erase(random.below(changed.size()), random.below(9));
-    check_hostile(position_from_json, changed);
+    check_hostile(order::position_from_json, changed);
   }
 }
 
 bool refused(std::string_view json) {
   std::string problem;
-  return !position_from_json(json, problem) && !problem.empty();
+  return !order::position_from_json(json, problem) && !problem.empty();
 }
 
 }  // namespace
 
 TEST_CASE("strict: a state is small and counts samples") {
-  Position position(Order::strict, 0x0123456789abcdef, 1'281'167, 42, 90);
+  order::Position position(Order::strict, 0x0123456789abcdef, 1'281'167, 42, 90);
   CHECK(apply(position, {90, 3, 0, 4}, 10, 16) == "");
   CHECK(position.consumed() == 6);
-  CHECK(to_json(position) ==
+  CHECK(order::to_json(position) ==
         R"({"v":1,"order":"strict","dataset":"0123456789abcdef","samples":1281167,"seed":42,)"
         R"("epoch":90,"consumed":6})");
-  CHECK(to_json(position).size() <= 127);
+  CHECK(order::to_json(position).size() <= 127);
   CHECK(apply(position, {91, 0, 0, 0}, 0, 1) != "");
   check_round_trip(position);
   position.finish_epoch();
@@ -212,9 +213,9 @@ TEST_CASE("strict: a state is small and counts samples") {
 TEST_CASE("every order has a state, and the greatest numbers survive") {
   for (const Order order :
        {Order::strict, Order::sequential, Order::relaxed, Order::weighted, Order::listed}) {
-    check_round_trip(Position(order, UINT64_MAX, 1'000'000'000'000, UINT64_MAX, UINT32_MAX));
+    check_round_trip(order::Position(order, UINT64_MAX, 1'000'000'000'000, UINT64_MAX, UINT32_MAX));
   }
-  Position weighted(Order::weighted, 1, 1000, 2);
+  order::Position weighted(Order::weighted, 1, 1000, 2);
   CHECK(apply(weighted, {}, 0, 1) != "");  // no draws yet
   weighted.begin_draws(77, 500);
   CHECK(apply(weighted, {}, 0, 256) == "");
@@ -224,14 +225,14 @@ TEST_CASE("every order has a state, and the greatest numbers survive") {
 }
 
 TEST_CASE("relaxed: the state of ImageNet with three open lanes is below half a kilobyte") {
-  Position position = relaxed_position(1'281'167, 256, 40);
+  order::Position position = relaxed_position(1'281'167, 256, 40);
   for (const std::uint32_t lane : {7u, 19u, 101u}) {
     for (const std::uint32_t block : {0u, 3u, 9u}) {
       REQUIRE(apply(position, {0, lane, 0, block}, 0, 256) == "");
     }
   }
   REQUIRE(apply(position, {0, 7, 0, 1}, 0, 100) == "");
-  const std::string json = to_json(position);
+  const std::string json = order::to_json(position);
   CHECK(json.find(R"("open":[[7,0,"CQIAAAA="],[19,0,"CQIAAAA="],[101,0,"CQIAAAA="]])") !=
         json.npos);
   CHECK(json.find(R"("cursor":[[7,1,100]])") != json.npos);
@@ -241,10 +242,10 @@ TEST_CASE("relaxed: the state of ImageNet with three open lanes is below half a 
 }
 
 TEST_CASE("relaxed: what a job cannot have had is refused, and changes nothing") {
-  Position position = relaxed_position(1000, 16, 8);  // 63 blocks, 8 lanes, the last of 7
+  order::Position position = relaxed_position(1000, 16, 8);  // 63 blocks, 8 lanes, the last of 7
   REQUIRE(apply(position, {0, 2, 1, 3}, 0, 10) == "");
   const auto before = bytes_of_position(position);
-  const auto is_refused = [&](const BlockName& name, std::uint32_t from, std::uint32_t to) {
+  const auto is_refused = [&](const order::BlockName& name, std::uint32_t from, std::uint32_t to) {
     return apply(position, name, from, to) != "" && bytes_of_position(position) == before;
   };
   CHECK(is_refused({0, 2, 1, 3}, 9, 12));   // had already
@@ -262,7 +263,7 @@ TEST_CASE("relaxed: what a job cannot have had is refused, and changes nothing")
 }
 
 TEST_CASE("relaxed: a later epoch of a generation takes greater passes only") {
-  Position position = relaxed_position(64, 16, 2);
+  order::Position position = relaxed_position(64, 16, 2);
   const auto have_epoch = [&](std::uint32_t pass) {
     std::string problem;
     for (std::uint32_t lane = 0; lane < 2; ++lane) {
@@ -283,7 +284,7 @@ TEST_CASE("relaxed: a later epoch of a generation takes greater passes only") {
 }
 
 TEST_CASE("relaxed: an epoch whose tail was left out ends all the same") {
-  Position position = relaxed_position(100, 16, 2);
+  order::Position position = relaxed_position(100, 16, 2);
   REQUIRE(apply(position, {0, 1, 0, 1}, 0, 5) == "");
   position.finish_epoch();
   CHECK(position.lanes().open.empty());
@@ -294,13 +295,13 @@ TEST_CASE("relaxed: an epoch whose tail was left out ends all the same") {
 }
 
 TEST_CASE("relaxed: limits hold") {
-  Position lanes = relaxed_position(1000, 1, 10);
+  order::Position lanes = relaxed_position(1000, 1, 10);
   for (std::uint32_t lane = 0; lane < 64; ++lane) {
     REQUIRE(apply(lanes, {0, lane, 0, 0}, 0, 1) == "");
   }
   CHECK(apply(lanes, {0, 64, 0, 0}, 0, 1) != "");
   check_round_trip(lanes);
-  Position parts = relaxed_position(10'000, 2, 4096);
+  order::Position parts = relaxed_position(10'000, 2, 4096);
   for (std::uint32_t block = 0; block < 1024; ++block) {
     REQUIRE(apply(parts, {0, 0, 0, block}, 0, 1) == "");
   }
@@ -312,7 +313,7 @@ TEST_CASE("relaxed: limits hold") {
 
 TEST_CASE("relaxed: a position of more lanes than a generation is cut into is none") {
   const auto with_lanes = [](std::uint64_t lanes) {
-    Position::Fields fields;
+    order::Position::Fields fields;
     fields.order = Order::relaxed;
     fields.dataset_version = 7;
     fields.samples = lanes;
@@ -320,7 +321,7 @@ TEST_CASE("relaxed: a position of more lanes than a generation is cut into is no
     fields.lanes.passes.assign(lanes, 0);
     fields.lanes.had = Bitmap(lanes);
     std::string problem;
-    return Position::from(fields, problem).has_value();
+    return order::Position::from(fields, problem).has_value();
   };
   CHECK(with_lanes(4096));
   CHECK(!with_lanes(4097));
@@ -344,7 +345,7 @@ TEST_CASE("relaxed: random orders of use, both forms exact at each step") {
 }
 
 TEST_CASE("another dataset, number of samples or seed is refused with both values") {
-  const Position position(Order::strict, 0xabc, 1000, 5);
+  const order::Position position(Order::strict, 0xabc, 1000, 5);
   CHECK(position.mismatch(0xabc, 1000, 5) == "");
   CHECK(position.mismatch(0xabd, 1000, 5).find("0000000000000abd") != std::string::npos);
   CHECK(position.mismatch(0xabc, 1001, 5) == "the position is of 1000 samples, the job reads 1001");
@@ -353,13 +354,13 @@ TEST_CASE("another dataset, number of samples or seed is refused with both value
 
 TEST_CASE("JSON: spaces and any order of fields are taken, anything else is not") {
   std::string problem;
-  const auto position = position_from_json(
+  const auto position = order::position_from_json(
       " { \"consumed\" : 5,\n\"epoch\": 0, \"v\":1, \"seed\":7,\t\"samples\":10, "
       "\"order\":\"sequential\", \"dataset\":\"00000000000000ff\" } ",
       problem);
   REQUIRE_MESSAGE(position.has_value(), problem);
   CHECK(position->consumed() == 5);
-  const std::string good = to_json(*position);
+  const std::string good = order::to_json(*position);
   CHECK(!refused(good));
   const auto with = [&](std::string_view old_text, std::string_view new_text) {
     std::string changed = good;
@@ -391,10 +392,10 @@ TEST_CASE("JSON: spaces and any order of fields are taken, anything else is not"
 }
 
 TEST_CASE("JSON: a relaxed state that contradicts itself is refused") {
-  Position position = relaxed_position(1000, 16, 8);
+  order::Position position = relaxed_position(1000, 16, 8);
   REQUIRE(apply(position, {0, 2, 1, 3}, 0, 16) == "");
   REQUIRE(apply(position, {0, 2, 1, 5}, 0, 9) == "");
-  const std::string good = to_json(position);
+  const std::string good = order::to_json(position);
   REQUIRE(!refused(good));
   const auto with = [&](std::string_view old_text, std::string_view new_text) {
     std::string changed = good;
@@ -420,26 +421,26 @@ TEST_CASE("JSON: a relaxed state that contradicts itself is refused") {
 }
 
 TEST_CASE("base64 and back, one text for each sequence of bytes") {
-  CHECK(base64_of(std::vector<std::uint8_t>{}) == "");
-  CHECK(base64_of(std::vector<std::uint8_t>{'f', 'o', 'o', 'b'}) == "Zm9vYg==");
-  CHECK(base64_of(std::vector<std::uint8_t>{'f', 'o', 'o', 'b', 'a'}) == "Zm9vYmE=");
-  CHECK(bytes_of_base64("Zm9vYmE=") == std::vector<std::uint8_t>{'f', 'o', 'o', 'b', 'a'});
+  CHECK(order::base64_of(std::vector<std::uint8_t>{}) == "");
+  CHECK(order::base64_of(std::vector<std::uint8_t>{'f', 'o', 'o', 'b'}) == "Zm9vYg==");
+  CHECK(order::base64_of(std::vector<std::uint8_t>{'f', 'o', 'o', 'b', 'a'}) == "Zm9vYmE=");
+  CHECK(order::bytes_of_base64("Zm9vYmE=") == std::vector<std::uint8_t>{'f', 'o', 'o', 'b', 'a'});
   for (const char* bad :
        {"Zm9vYmF=", "Zm9vYmE", "Zm9v===", "====", "=AAA", "A===", "Zm9v YmE", "AB=="}) {
     INFO(bad);
-    CHECK(!bytes_of_base64(bad));
+    CHECK(!order::bytes_of_base64(bad));
   }
 }
 
 TEST_CASE("hostile bytes and texts: truncated everywhere, changed at random") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     INFO("seed = " << seed);
-    const Position position = busy_position(seed);
+    const order::Position position = busy_position(seed);
     fuzz_bytes(position, seed, 2000);
     fuzz_json(position, seed, 2000);
   }
-  fuzz_bytes(Position(Order::strict, 1, 2, 3), 1, 2000);
-  fuzz_json(Position(Order::strict, 1, 2, 3), 1, 2000);
+  fuzz_bytes(order::Position(Order::strict, 1, 2, 3), 1, 2000);
+  fuzz_json(order::Position(Order::strict, 1, 2, 3), 1, 2000);
 }
 
 TEST_SUITE("long") {
@@ -453,16 +454,16 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("a position counts what was rehearsed in its epoch, of whatever buffer") {
-  Position position(Order::strict, 0x0123456789abcdef, 100, 42);
+  order::Position position(Order::strict, 0x0123456789abcdef, 100, 42);
   CHECK(apply(position, {0, 0, 0, 0}, 0, 4) == "");
-  const Slice slice{{77, 0, 0, 0}, 0, 3, false, true};
+  const order::Slice slice{{77, 0, 0, 0}, 0, 3, false, true};
   CHECK(position.apply({&slice, 1}) == "a rehearsed slice, and no buffer");
   REQUIRE(position.rehearse(0xff));
   CHECK(position.apply({&slice, 1}) == "");
   CHECK(position.consumed() == 4);
   CHECK(position.fields().rehearsed == 3);
   check_round_trip(position);
-  CHECK(to_json(position) ==
+  CHECK(order::to_json(position) ==
         R"({"v":1,"order":"strict","dataset":"0123456789abcdef","samples":100,"seed":42,"epoch":0,)"
         R"("consumed":4,"buffer":"00000000000000ff","rehearsed":3})");
   REQUIRE(position.rehearse(0));
@@ -472,11 +473,11 @@ TEST_CASE("a position counts what was rehearsed in its epoch, of whatever buffer
   CHECK(position.fields().rehearsed == 6);
   position.finish_epoch();
   CHECK(position.fields().rehearsed == 0);
-  Position drawn(Order::weighted, 1, 100, 42);
+  order::Position drawn(Order::weighted, 1, 100, 42);
   CHECK_FALSE(drawn.rehearse(1));
   CHECK(drawn.rehearse(0));
   std::string problem;
-  CHECK_FALSE(position_from_json(
+  CHECK_FALSE(order::position_from_json(
       R"({"v":1,"order":"strict","dataset":"0123456789abcdef","samples":100,"seed":42,"epoch":0,)"
       R"("consumed":4,"rehearsed":3})",
       problem));
@@ -485,9 +486,9 @@ TEST_CASE("a position counts what was rehearsed in its epoch, of whatever buffer
 
 TEST_CASE("repeats are counted from draws: of the pass, the part and the epoch that was had") {
   // Blocks of 10, lanes of 2 blocks.
-  const LaneSizes sizes{100, 10, 2};
-  Position position = relaxed_position(100, 10, 2);
-  const auto repeats = [&](const BlockName& name, std::uint32_t from, std::uint32_t to) {
+  const order::LaneSizes sizes{100, 10, 2};
+  order::Position position = relaxed_position(100, 10, 2);
+  const auto repeats = [&](const order::BlockName& name, std::uint32_t from, std::uint32_t to) {
     return position.repeats({name, from, to}, sizes);
   };
   CHECK(repeats({0, 3, 0, 0}, 0, 10) == 0);
@@ -518,8 +519,8 @@ TEST_CASE("repeats are counted from draws: of the pass, the part and the epoch t
 }
 
 TEST_CASE("repeats of a strict order: places that were had, whatever cuts them into blocks") {
-  const LaneSizes sizes{100, 10, 2};
-  Position position(Order::strict, 1, 100, 2, 1);
+  const order::LaneSizes sizes{100, 10, 2};
+  order::Position position(Order::strict, 1, 100, 2, 1);
   CHECK(position.repeats({{0, 0, 0, 0}, 0, 10}, sizes) == 10);  // the epoch before
   CHECK(position.repeats({{1, 0, 0, 0}, 0, 10}, sizes) == 0);
   REQUIRE(apply(position, {1, 0, 0, 0}, 0, 10).empty());
@@ -530,3 +531,5 @@ TEST_CASE("repeats of a strict order: places that were had, whatever cuts them i
   CHECK(position.repeats({{1, 0, 0, 0}, 10, 20}, {100, 20, 1}) == 5);
   CHECK(position.repeats({{2, 0, 0, 0}, 0, 10}, sizes) == 0);
 }
+
+}  // namespace batchflow::test

@@ -1,15 +1,15 @@
-#include "core/promise_log.h"
+#include "core/log/promise_log.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 #include "tests/core/promised_join.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -17,36 +17,36 @@ namespace {
 constexpr Digest kVersion = 0xabcdef;
 constexpr std::uint64_t kSamples = 64;
 
-Promise joined(std::uint32_t job, const Position& position) {
+engine::Promise joined(std::uint32_t job, const order::Position& position) {
   return test::joined(job, position, {NodeId(0), NodeId(1)});
 }
-Promise committed(std::uint32_t job, std::uint64_t step, std::uint32_t epoch,
-                  std::vector<Slice> slices) {
-  Promise promise;
-  promise.kind = Promise::Kind::committed;
+engine::Promise committed(std::uint32_t job, std::uint64_t step, std::uint32_t epoch,
+                          std::vector<order::Slice> slices) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::committed;
   promise.job = JobId(job);
   promise.step = step;
   promise.epoch = epoch;
   promise.slices = std::move(slices);
   return promise;
 }
-Promise finished(std::uint32_t job, std::uint32_t epoch) {
-  Promise promise;
-  promise.kind = Promise::Kind::epoch_finished;
+engine::Promise finished(std::uint32_t job, std::uint32_t epoch) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::epoch_finished;
   promise.job = JobId(job);
   promise.epoch = epoch;
   return promise;
 }
-Promise left(std::uint32_t job) {
-  Promise promise;
-  promise.kind = Promise::Kind::left;
+engine::Promise left(std::uint32_t job) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::left;
   promise.job = JobId(job);
   return promise;
 }
 
-Promise resized(std::uint32_t job, std::uint32_t batch_samples, std::vector<NodeId> ranks) {
-  Promise promise;
-  promise.kind = Promise::Kind::resized;
+engine::Promise resized(std::uint32_t job, std::uint32_t batch_samples, std::vector<NodeId> ranks) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::resized;
   promise.job = JobId(job);
   promise.batch_samples = batch_samples;
   promise.ranks = std::move(ranks);
@@ -54,18 +54,18 @@ Promise resized(std::uint32_t job, std::uint32_t batch_samples, std::vector<Node
 }
 
 // Eight samples of a strict epoch.
-Slice strict_slice(std::uint64_t epoch, std::uint32_t from) {
+order::Slice strict_slice(std::uint64_t epoch, std::uint32_t from) {
   return {{epoch, 0, 0, 0}, from, from + 8, false};
 }
 // The first half of block 1 of lane 1, in a new generation.
-Promise relaxed_commit(std::uint32_t job) {
-  Promise promise = committed(job, 0, 0, {{{5, 1, 0, 1}, 0, 4, false}});
+engine::Promise relaxed_commit(std::uint32_t job) {
+  engine::Promise promise = committed(job, 0, 0, {{{5, 1, 0, 1}, 0, 4, false}});
   promise.sizes = {kSamples, 8, 4};
   return promise;
 }
 
-Promise weighted_commit(std::uint32_t job, std::uint64_t step, std::uint32_t from) {
-  Promise promise =
+engine::Promise weighted_commit(std::uint32_t job, std::uint64_t step, std::uint32_t from) {
+  engine::Promise promise =
       committed(job, step, 0, {{{77, 0, 0, from / 16}, from % 16, from % 16 + 8, false}});
   promise.weights = 0xdead;
   promise.draws = 40;
@@ -76,20 +76,20 @@ Promise weighted_commit(std::uint32_t job, std::uint64_t step, std::uint32_t fro
 // leaves.
 // `after` is called after each promise.
 template <class After>
-void small_history(PromiseLog& log, After&& after) {
-  const auto add = [&](const Promise& promise) {
+void small_history(log::PromiseLog& log, After&& after) {
+  const auto add = [&](const engine::Promise& promise) {
     log.add(promise);
     after();
   };
-  const Position strict(Order::strict, kVersion, kSamples, 7);
+  const order::Position strict(Order::strict, kVersion, kSamples, 7);
   add(joined(1, strict));
-  add(joined(2, Position(Order::relaxed, kVersion, kSamples, 7)));
+  add(joined(2, order::Position(Order::relaxed, kVersion, kSamples, 7)));
   add(relaxed_commit(2));
   add(joined(3, strict));
-  Promise listed = joined(4, Position());
+  engine::Promise listed = joined(4, order::Position());
   listed.join.join.order = Order::listed;
   add(listed);
-  add(joined(5, Position(Order::weighted, kVersion, kSamples, 7)));
+  add(joined(5, order::Position(Order::weighted, kVersion, kSamples, 7)));
   add(weighted_commit(5, 0, 0));
   add(weighted_commit(5, 1, 8));
   std::uint64_t step = 0;
@@ -104,13 +104,13 @@ void small_history(PromiseLog& log, After&& after) {
   add(committed(1, step, 2, {strict_slice(2, 0)}));
 }
 
-std::string summary(const Promises& promises) {
+std::string summary(const log::Promises& promises) {
   std::string text;
   for (const auto& [id, job] : promises.jobs()) {
-    const JobJoined join = job.rejoin();
+    const engine::JobJoined join = job.rejoin();
     text += std::to_string(id) + ":" + std::to_string(join.ranks.size()) + "x" +
             std::to_string(join.batch_samples) + " " +
-            (join.position ? to_json(*join.position) : "listed") + ";";
+            (join.position ? order::to_json(*join.position) : "listed") + ";";
   }
   return text;
 }
@@ -118,13 +118,13 @@ std::string summary(const Promises& promises) {
 }  // namespace
 
 TEST_CASE("recovery gives each job the position of its last committed step") {
-  PromiseLog log(1 << 20);
+  log::PromiseLog log(1 << 20);
   small_history(log, [] {});
-  const auto recovered = recover_promises(log.pending(), "p");
+  const auto recovered = log::recover_promises(log.pending(), "p");
   CHECK(summary(recovered.promises) == summary(log.promises()));
   const auto& jobs = recovered.promises.jobs();
   REQUIRE(jobs.size() == 4);
-  const JobJoined again = jobs.at(1).rejoin();
+  const engine::JobJoined again = jobs.at(1).rejoin();
   CHECK(again.position->epoch() == 2);
   CHECK(again.position->consumed() == 8);
   CHECK(again.ranks.size() == 3);  // as it was resized
@@ -139,21 +139,21 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
 }
 
 TEST_CASE("cut at every byte, recovery finds the state after the last whole promise") {
-  PromiseLog log(1 << 20);
+  log::PromiseLog log(1 << 20);
   std::vector<std::pair<std::size_t, std::string>> states = {{log.pending().size(), summary({})}};
   small_history(log, [&] { states.emplace_back(log.pending().size(), summary(log.promises())); });
   const auto bytes = log.pending();
   std::size_t state = 0;
   for (std::size_t size = 0; size <= bytes.size(); ++size) {
     while (state + 1 < states.size() && states[state + 1].first <= size) ++state;
-    const auto recovered = recover_promises(bytes.first(size), "p");
+    const auto recovered = log::recover_promises(bytes.first(size), "p");
     REQUIRE(summary(recovered.promises) == states[state].second);
     if (size >= states[0].first) REQUIRE(recovered.bytes_cut == size - states[state].first);
   }
 }
 
 TEST_CASE("a flip of any bit is refused or costs the last promise") {
-  PromiseLog log(1 << 20);
+  log::PromiseLog log(1 << 20);
   std::string before_last, last;
   small_history(log, [&] {
     before_last = last;
@@ -165,7 +165,7 @@ TEST_CASE("a flip of any bit is refused or costs the last promise") {
     flipped[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     std::string recovered = before_last;
     try {
-      recovered = summary(recover_promises(flipped, "p").promises);
+      recovered = summary(log::recover_promises(flipped, "p").promises);
     } catch (const ConfigError&) {
     }
     REQUIRE(recovered == before_last);
@@ -173,7 +173,7 @@ TEST_CASE("a flip of any bit is refused or costs the last promise") {
 }
 
 TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on behind it") {
-  PromiseLog log(200), plain(1 << 30);
+  log::PromiseLog log(200), plain(1 << 30);
   Bytes greatest = 0;
   int snapshots = 0;
   small_history(log, [&] {
@@ -182,7 +182,7 @@ TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on b
       ++snapshots;
     }
     greatest = std::max<Bytes>(greatest, log.pending().size());
-    REQUIRE(summary(recover_promises(log.pending(), "p").promises) == summary(log.promises()));
+    REQUIRE(summary(log::recover_promises(log.pending(), "p").promises) == summary(log.promises()));
   });
   small_history(plain, [] {});
   CHECK(snapshots > 0);
@@ -190,30 +190,31 @@ TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on b
   CHECK(summary(log.promises()) == summary(plain.promises()));
 
   // A service that starts again goes on from what it recovered.
-  PromiseLog next(200, recover_promises(log.pending(), "p").promises);
-  const std::vector<Slice> slices = {strict_slice(2, 8)};
+  log::PromiseLog next(200, log::recover_promises(log.pending(), "p").promises);
+  const std::vector<order::Slice> slices = {strict_slice(2, 8)};
   next.add(committed(1, 0, 2, slices));
-  CHECK(recover_promises(next.pending(), "p").promises.jobs().at(1).join.position.consumed() == 16);
+  CHECK(log::recover_promises(next.pending(), "p").promises.jobs().at(1).join.position.consumed() ==
+        16);
   next.add(left(1));
-  CHECK(recover_promises(next.pending(), "p").promises.jobs().size() == 3);
+  CHECK(log::recover_promises(next.pending(), "p").promises.jobs().size() == 3);
 }
 
 TEST_CASE("a history that cannot be is refused, with its reason") {
-  Promises promises;
+  log::Promises promises;
   CHECK(promises.apply(left(1)) == "job 1 has not joined");
-  CHECK(promises.apply(joined(1, Position(Order::strict, kVersion, kSamples, 7))) == "");
-  CHECK(promises.apply(joined(1, Position(Order::strict, kVersion, kSamples, 7))) ==
+  CHECK(promises.apply(joined(1, order::Position(Order::strict, kVersion, kSamples, 7))) == "");
+  CHECK(promises.apply(joined(1, order::Position(Order::strict, kVersion, kSamples, 7))) ==
         "job 1 joined twice");
   CHECK(promises.apply(committed(1, 4, 0, {})) == "");
   CHECK(promises.apply(committed(1, 4, 0, {})) ==
         "job 1 commits step 4 of epoch 0, after 5 steps in epoch 0");
   CHECK(promises.apply(committed(1, 5, 1, {})) != "");
   CHECK(promises.apply(finished(1, 3)) == "job 1 finishes epoch 3 in epoch 0");
-  CHECK(promises.apply(joined(2, Position(Order::relaxed, kVersion, kSamples, 7))) == "");
-  Promise other_sizes = relaxed_commit(2);
+  CHECK(promises.apply(joined(2, order::Position(Order::relaxed, kVersion, kSamples, 7))) == "");
+  engine::Promise other_sizes = relaxed_commit(2);
   other_sizes.sizes.samples = kSamples + 1;
   CHECK(promises.apply(other_sizes) == "job 2 cannot enter generation 5 here");
-  Promise right = relaxed_commit(2);
+  engine::Promise right = relaxed_commit(2);
   right.step = 1;
   CHECK(promises.apply(right) == "");
 }
@@ -221,17 +222,18 @@ TEST_CASE("a history that cannot be is refused, with its reason") {
 // Frames with right checksums around wrong contents: what a bug or an enemy might write.
 namespace {
 void wrong_contents(std::uint64_t seeds) {
-  PromiseLog log(1 << 20);
+  log::PromiseLog log(1 << 20);
   std::vector<std::vector<std::byte>> payloads;
   small_history(log, [] {});
-  FrameReader reader(log.pending(), "p", LogKind::promises, PromiseLog::kVersion);
+  log::FrameReader reader(log.pending(), "p", log::LogKind::promises, log::PromiseLog::kVersion);
   std::span<const std::byte> payload;
   while (reader.next(payload)) payloads.emplace_back(payload.begin(), payload.end());
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     INFO("replay: seed " << seed << " of this test");
     Random random(hash(seed));
     std::vector<std::byte> bytes;
-    FrameWriter writer(LogKind::promises, PromiseLog::kVersion, {}, FrameWriter::kNoBound, bytes);
+    log::FrameWriter writer(log::LogKind::promises, log::PromiseLog::kVersion, {},
+                            log::FrameWriter::kNoBound, bytes);
     for (auto changed : payloads) {
       if (random.below(8) == 0 && !changed.empty()) {
         changed[random.below(changed.size())] = static_cast<std::byte>(random.below(256));
@@ -240,7 +242,7 @@ void wrong_contents(std::uint64_t seeds) {
       if (random.below(30) != 0) writer.append(changed, {}, bytes);
     }
     try {
-      recover_promises(bytes, "p");
+      log::recover_promises(bytes, "p");
     } catch (const ConfigError&) {
     }
   }
@@ -256,3 +258,5 @@ TEST_SUITE("long") {
     wrong_contents(50'000);
   }
 }
+
+}  // namespace batchflow::test

@@ -4,15 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/promise.h"
+#include "core/engine/promise.h"
 
 namespace batchflow::test {
 
-inline Promise joined(std::uint32_t job, const Position& position, std::vector<NodeId> ranks) {
-  Promise promise;
-  promise.kind = Promise::Kind::joined;
+inline engine::Promise joined(std::uint32_t job, const order::Position& position,
+                              std::vector<NodeId> ranks) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::joined;
   promise.job = JobId(job);
-  JobJoined& join = promise.join.join;
+  engine::JobJoined& join = promise.join.join;
   join.job = JobId(job);
   join.dataset = DatasetId(1);
   join.pipeline = PipelineId(2);

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/event_fields.h"
-#include "core/position.h"
-#include "core/random.h"
+#include "core/base/arena.h"
+#include "core/base/random.h"
+#include "core/engine/event_fields.h"
+#include "core/order/position.h"
 
 namespace batchflow::test {
 
@@ -22,10 +22,10 @@ class RandomEvents {
   Variant make(std::size_t index) {
     return make_at<Variant>(index);
   }
-  std::vector<Event> events(std::size_t count) {
-    std::vector<Event> list;
+  std::vector<engine::Event> events(std::size_t count) {
+    std::vector<engine::Event> list;
     for (std::size_t i = 0; i < count; ++i) {
-      list.push_back(make<Event>(random_.below(std::variant_size_v<Event>)));
+      list.push_back(make<engine::Event>(random_.below(std::variant_size_v<engine::Event>)));
     }
     return list;
   }
@@ -75,7 +75,7 @@ class RandomEvents {
       auto text = arena_.make<char>(random_.below(30));
       for (char& c : text) c = static_cast<char>(random_.below(256));
       field = {text.data(), text.size()};
-    } else if constexpr (std::is_same_v<T, const Position*>) {
+    } else if constexpr (std::is_same_v<T, const order::Position*>) {
       field = random_.below(2)
                   ? &positions_.emplace_back(Order::strict, random_.draw(), 1 + random_.below(1000),
                                              number(), static_cast<std::uint32_t>(number()))
@@ -94,7 +94,7 @@ class RandomEvents {
 
   Random random_;
   Arena arena_;
-  std::deque<Position> positions_;
+  std::deque<order::Position> positions_;
 };
 
 // Whether two values have equal fields; lists by their entries, positions by their bytes.
@@ -115,8 +115,8 @@ struct SameFields {
       for (const auto& entry : field) append(entry, text);
     } else if constexpr (std::is_same_v<T, std::string_view>) {
       text += std::to_string(field.size()) + ":" + std::string(field);
-    } else if constexpr (std::is_same_v<T, const Position*>) {
-      text += field ? to_json(*field) : "none";
+    } else if constexpr (std::is_same_v<T, const order::Position*>) {
+      text += field ? order::to_json(*field) : "none";
     } else if constexpr (std::is_class_v<T> && !is_id<T> && !std::is_same_v<T, Duration> &&
                          !std::is_same_v<T, Instant>) {
       for_each_field(field, [&](std::string_view, const auto& inner) { append(inner, text); });

@@ -1,8 +1,8 @@
-#include "core/random.h"
+#include "core/base/random.h"
 
 #include <doctest/doctest.h>
 
-using namespace batchflow;
+namespace batchflow::test {
 
 TEST_CASE("golden values of mix and hash") {
   CHECK(mix(1) == 0x5692161d100b05e5);
@@ -19,3 +19,5 @@ TEST_CASE("below stays below, and reaches both ends") {
   }
   for (bool one : seen) CHECK(one);
 }
+
+}  // namespace batchflow::test

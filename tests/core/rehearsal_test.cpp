@@ -1,4 +1,4 @@
-#include "core/rehearsal.h"
+#include "core/order/rehearsal.h"
 
 #include <doctest/doctest.h>
 
@@ -7,14 +7,14 @@
 #include <set>
 #include <vector>
 
-#include "core/event.h"
+#include "core/engine/event.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-std::shared_ptr<const Exemplars> exemplars(std::vector<std::uint64_t> ids) {
-  ExemplarBuffer buffer;
+std::shared_ptr<const order::Exemplars> exemplars(std::vector<std::uint64_t> ids) {
+  order::ExemplarBuffer buffer;
   std::vector<SampleId> samples;
   for (const std::uint64_t id : ids) samples.emplace_back(id);
   REQUIRE(buffer.report(true, 0, samples, false));
@@ -27,12 +27,13 @@ std::vector<SampleId> ids(std::initializer_list<std::uint64_t> list) {
   return samples;
 }
 
-std::vector<SampleId> drawn(const Rehearsal& rehearsal, std::uint64_t first, std::size_t count) {
-  PermutationCache permutations;
-  std::vector<Draw> draws(count);
+std::vector<SampleId> drawn(const order::Rehearsal& rehearsal, std::uint64_t first,
+                            std::size_t count) {
+  order::PermutationCache permutations;
+  std::vector<order::Draw> draws(count);
   rehearsal.fill(first, draws, permutations);
   std::vector<SampleId> samples;
-  for (const Draw& draw : draws) samples.push_back(draw.sample);
+  for (const order::Draw& draw : draws) samples.push_back(draw.sample);
   return samples;
 }
 
@@ -40,8 +41,8 @@ std::vector<SampleId> drawn(const Rehearsal& rehearsal, std::uint64_t first, std
 
 TEST_CASE("rehearsal: exactly once for the plain part, equal exemplars for every rank") {
   // 1000 samples, 3 ranks of 32 with 8 rehearsed: ceil(1000 / (3 * 24)) = 14 steps.
-  const RehearsalPlan plan =
-      RehearsalPlan::split({.samples = 1000, .ranks = 3, .batch_samples = 32}, 8);
+  const order::RehearsalPlan plan =
+      order::RehearsalPlan::split({.samples = 1000, .ranks = 3, .batch_samples = 32}, 8);
   CHECK(plan.steps() == 14);
   std::uint64_t plain = 0;
   std::uint64_t rehearsed = 0;
@@ -57,16 +58,16 @@ TEST_CASE("rehearsal: exactly once for the plain part, equal exemplars for every
 }
 
 TEST_CASE("rehearsal: draws go on where they stood, whatever the size of a step") {
-  const RehearsalPlan plan =
-      RehearsalPlan::split({.samples = 100, .consumed = 40, .ranks = 2, .batch_samples = 8}, 3, 17);
+  const order::RehearsalPlan plan = order::RehearsalPlan::split(
+      {.samples = 100, .consumed = 40, .ranks = 2, .batch_samples = 8}, 3, 17);
   CHECK(plan.steps() == 6);
-  CHECK(plan.buffer_draws(0) == Places{17, 23});
-  CHECK(plan.buffer_draws(5, 1) == Places{17 + 33, 17 + 36});
+  CHECK(plan.buffer_draws(0) == order::Places{17, 23});
+  CHECK(plan.buffer_draws(5, 1) == order::Places{17 + 33, 17 + 36});
 }
 
 TEST_CASE("each round of as many draws as there are exemplars has each once") {
   const auto buffer = exemplars({3, 14, 15, 92, 65, 35, 89});
-  const Rehearsal rehearsal(buffer, {2, 3}, 4);
+  const order::Rehearsal rehearsal(buffer, {2, 3}, 4);
   const std::vector<SampleId> sorted = ids({3, 14, 15, 35, 65, 89, 92});
   std::set<std::vector<SampleId>> orders;
   for (std::uint64_t round = 0; round < 200; ++round) {
@@ -80,26 +81,26 @@ TEST_CASE("each round of as many draws as there are exemplars has each once") {
 
 TEST_CASE("draws are those of the rule, place by place") {
   const auto buffer = exemplars({10, 11, 12, 13, 14});
-  const Rehearsal rehearsal(buffer, {2, 3}, 4);
+  const order::Rehearsal rehearsal(buffer, {2, 3}, 4);
   for (std::uint64_t q = 0; q < 40; ++q) {
-    const Permutation order(hash(7, 2, 3, 4, buffer->digest, q / 5), 5);
+    const order::Permutation order(hash(7, 2, 3, 4, buffer->digest, q / 5), 5);
     CHECK(drawn(rehearsal, q, 1).front() == SampleId(10 + order(q % 5)));
   }
   CHECK(rehearsal.generation() == hash(buffer->digest, 4));
   // Other buffers, epochs, seeds and data sets have other draws.
   const auto mine = drawn(rehearsal, 0, 40);
-  CHECK(drawn(Rehearsal(buffer, {2, 3}, 5), 0, 40) != mine);
-  CHECK(drawn(Rehearsal(buffer, {2, 4}, 4), 0, 40) != mine);
-  CHECK(drawn(Rehearsal(buffer, {1, 3}, 4), 0, 40) != mine);
-  CHECK(drawn(Rehearsal(exemplars({10, 11, 12, 14, 13}), {2, 3}, 4), 0, 40) != mine);
+  CHECK(drawn(order::Rehearsal(buffer, {2, 3}, 5), 0, 40) != mine);
+  CHECK(drawn(order::Rehearsal(buffer, {2, 4}, 4), 0, 40) != mine);
+  CHECK(drawn(order::Rehearsal(buffer, {1, 3}, 4), 0, 40) != mine);
+  CHECK(drawn(order::Rehearsal(exemplars({10, 11, 12, 14, 13}), {2, 3}, 4), 0, 40) != mine);
 }
 
 TEST_CASE("a block of draws is named by its place, up to the last that can be") {
-  const Rehearsal rehearsal(exemplars({1}), {2, 3}, 4);
-  for (const std::uint64_t draw : {std::uint64_t{0}, std::uint64_t{9}, kSamplesMost}) {
+  const order::Rehearsal rehearsal(exemplars({1}), {2, 3}, 4);
+  for (const std::uint64_t draw : {std::uint64_t{0}, std::uint64_t{9}, order::kSamplesMost}) {
     for (const std::uint32_t block : {1u, 8u, 4096u}) {
-      const LaneSizes sizes = Rehearsal::sizes(block);
-      const BlockName name = rehearsal.block_of(draw, block);
+      const order::LaneSizes sizes = order::Rehearsal::sizes(block);
+      const order::BlockName name = rehearsal.block_of(draw, block);
       CHECK((sizes.first_block_of(name.lane) + name.block) * block + draw % block == draw);
       CHECK(sizes.samples_of(name.lane, name.block) == block);
     }
@@ -120,7 +121,7 @@ TEST_CASE("small buffers have names of their own, whatever is in them how often"
 }
 
 TEST_CASE("a buffer is replaced as a whole, in part, or in several events that count together") {
-  ExemplarBuffer buffer;
+  order::ExemplarBuffer buffer;
   CHECK(buffer.whole() == nullptr);
   CHECK(buffer.report(false, 0, ids({1, 2, 3}), false));
   const auto first = buffer.whole();
@@ -148,13 +149,15 @@ TEST_CASE("a buffer is replaced as a whole, in part, or in several events that c
 }
 
 TEST_CASE("a buffer is bounded") {
-  ExemplarBuffer buffer;
-  const std::vector<SampleId> slice(kExemplarsAtOnce);
-  for (std::size_t first = 0; first < kExemplarsMost; first += slice.size()) {
+  order::ExemplarBuffer buffer;
+  const std::vector<SampleId> slice(engine::kExemplarsAtOnce);
+  for (std::size_t first = 0; first < order::kExemplarsMost; first += slice.size()) {
     CHECK(buffer.report(false, static_cast<std::uint32_t>(first), slice, false));
   }
-  CHECK(buffer.whole()->samples.size() == kExemplarsMost);
-  CHECK_FALSE(buffer.report(false, kExemplarsMost, slice, false));
-  CHECK_FALSE(buffer.report(false, kExemplarsMost - 1, slice, false));
+  CHECK(buffer.whole()->samples.size() == order::kExemplarsMost);
+  CHECK_FALSE(buffer.report(false, order::kExemplarsMost, slice, false));
+  CHECK_FALSE(buffer.report(false, order::kExemplarsMost - 1, slice, false));
   CHECK_FALSE(buffer.report(false, UINT32_MAX, slice, false));
 }
+
+}  // namespace batchflow::test

@@ -1,4 +1,4 @@
-#include "core/share.h"
+#include "core/engine/share.h"
 
 #include <doctest/doctest.h>
 
@@ -6,25 +6,25 @@
 #include <fstream>
 #include <functional>
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
 // A FIFO that can be told to answer anything.
-class Canary final : public EvictionPolicy {
+class Canary final : public engine::EvictionPolicy {
  public:
   using Answer = std::function<ItemId()>;
 
-  void hit(const Access&) override { ++hits; }
-  Admission missed(const Access&) override { return admission; }
-  void inserted(const Access& access) override { queue.push_back(access.item); }
-  ItemId victim(const Access& newcomer) override {
+  void hit(const engine::Access&) override { ++hits; }
+  engine::Admission missed(const engine::Access&) override { return admission; }
+  void inserted(const engine::Access& access) override { queue.push_back(access.item); }
+  ItemId victim(const engine::Access& newcomer) override {
     ++asked;
     asked_for_nobody = newcomer.item.is_none();
     if (lie) return lie();
     return queue.empty() ? ItemId::none() : queue.front();
   }
-  void removed(ItemId item, Removal) override { std::erase(queue, item); }
+  void removed(ItemId item, engine::Removal) override { std::erase(queue, item); }
   void pinned(ItemId item) override {
     std::erase(queue, item);
     aside.push_back(item);
@@ -37,7 +37,7 @@ class Canary final : public EvictionPolicy {
   void grow(std::size_t items) override { grown_to = items; }
   void forget(ItemId) override { ++forgotten; }
 
-  Admission admission = Admission::insert;
+  engine::Admission admission = engine::Admission::insert;
   Answer lie;
   std::deque<ItemId> queue;
   std::vector<ItemId> aside;
@@ -50,9 +50,9 @@ struct Fixture {
   explicit Fixture(Slots capacity = 3, std::size_t items = 10) {
     auto policy = std::make_unique<Canary>();
     canary = policy.get();
-    share = std::make_unique<Share>(items, capacity, std::move(policy));
+    share = std::make_unique<engine::Share>(items, capacity, std::move(policy));
   }
-  Share::Result access(std::uint32_t item, Slots slots = 1) {
+  engine::Share::Result access(std::uint32_t item, Slots slots = 1) {
     evicted.clear();
     return share->access({ItemId(item), slots}, evicted);
   }
@@ -61,11 +61,11 @@ struct Fixture {
     for (std::uint32_t item = 0; share->used() < share->capacity(); ++item) access(item);
   }
   Canary* canary;
-  std::unique_ptr<Share> share;
+  std::unique_ptr<engine::Share> share;
   std::vector<ItemId> evicted;
 };
 
-using Result = Share::Result;
+using Result = engine::Share::Result;
 
 }  // namespace
 
@@ -79,7 +79,7 @@ TEST_CASE("a share counts hits, misses, slots and evictions") {
   CHECK(f.evicted == std::vector{ItemId(1), ItemId(2)});
   CHECK(f.access(4, 5) == Result::bypassed);  // larger than the share
   CHECK(f.evicted.empty());
-  const ShareCounters& counters = f.share->counters();
+  const engine::ShareCounters& counters = f.share->counters();
   CHECK(counters.hits == 1);
   CHECK(counters.misses == 4);
   CHECK(counters.slots_requested == 2 + 9 + 2 + 3 + 5);
@@ -93,15 +93,15 @@ TEST_CASE("a share counts hits, misses, slots and evictions") {
 
 TEST_CASE("a wrong proposal is refused, counted, and changes nothing") {
   struct Lie {
-    Refused reason;
+    engine::Refused reason;
     ItemId answer;
   };
-  const Lie lies[] = {{Refused::no_victim, ItemId::none()},
-                      {Refused::out_of_range, ItemId(10)},
-                      {Refused::not_resident, ItemId(7)},
-                      {Refused::pinned, ItemId(1)}};
+  const Lie lies[] = {{engine::Refused::no_victim, ItemId::none()},
+                      {engine::Refused::out_of_range, ItemId(10)},
+                      {engine::Refused::not_resident, ItemId(7)},
+                      {engine::Refused::pinned, ItemId(1)}};
   for (const Lie& lie : lies) {
-    CAPTURE(refused_name(lie.reason));
+    CAPTURE(engine::refused_name(lie.reason));
     Fixture f;
     f.fill();
     f.share->pin(ItemId(1));
@@ -168,7 +168,7 @@ TEST_CASE("pins are counted") {
   CHECK(f.evicted == std::vector{ItemId(0)});
   f.share->pin(ItemId(5));
   f.share->pin(ItemId(5));
-  f.share->remove(ItemId(5), Removal::invalidated);  // the pins go with it
+  f.share->remove(ItemId(5), engine::Removal::invalidated);  // the pins go with it
   CHECK(!f.share->pinned(ItemId(5)));
   CHECK(f.share->evictable() == f.share->used());
 }
@@ -176,16 +176,16 @@ TEST_CASE("pins are counted") {
 TEST_CASE("admission: bypass, making room for nothing, trimming") {
   Fixture f;
   f.fill();
-  f.canary->admission = Admission::bypass;
+  f.canary->admission = engine::Admission::bypass;
   CHECK(f.access(5) == Result::bypassed);
   CHECK(f.evicted.empty());
-  f.canary->admission = Admission::make_room;
+  f.canary->admission = engine::Admission::make_room;
   CHECK(f.access(5) == Result::bypassed);
   CHECK(f.evicted == std::vector{ItemId(0)});
   CHECK(f.access(5) == Result::bypassed);  // there is room now
   CHECK(f.evicted.empty());
   f.access(6);
-  f.canary->admission = Admission::trim_and_insert;
+  f.canary->admission = engine::Admission::trim_and_insert;
   f.canary->lie = [&] { return f.share->used() > 1 ? f.canary->queue.front() : ItemId::none(); };
   CHECK(f.access(7) == Result::inserted);
   CHECK(f.evicted == std::vector{ItemId(1)});
@@ -241,7 +241,7 @@ TEST_CASE("a share can learn of more items") {
   CHECK(f.access(199, 2) == Result::inserted);
   CHECK(f.share->slots(ItemId(199)) == 2);
   CHECK(f.share->residents() == 1);
-  f.share->remove(ItemId(199), Removal::invalidated);
+  f.share->remove(ItemId(199), engine::Removal::invalidated);
   f.share->forget(ItemId(199));
   CHECK(f.canary->forgotten == 1);
   f.share->grow(5000);
@@ -269,7 +269,7 @@ TEST_CASE("a policy hears of a pinned item once, when it names it, until the ite
   CHECK(f.canary->queue.front() == ItemId(1));
   f.share->unpin(ItemId(2));
   CHECK(f.canary->queue.front() == ItemId(2));
-  f.share->remove(ItemId(0), Removal::invalidated);
+  f.share->remove(ItemId(0), engine::Removal::invalidated);
   CHECK(f.canary->aside.empty());
   CHECK(f.share->counters().refused == 0);
 }
@@ -374,3 +374,5 @@ TEST_CASE("many pins: the table finds each after others have gone") {
     REQUIRE(f.share->evictable() == 3000 - pinned);
   }
 }
+
+}  // namespace batchflow::test

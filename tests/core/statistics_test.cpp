@@ -1,4 +1,4 @@
-#include "core/statistics.h"
+#include "core/engine/statistics.h"
 
 #include <doctest/doctest.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -108,7 +108,7 @@ TEST_CASE("small values are exact, and parts merge to the whole in any order") {
 }
 
 TEST_CASE("a rank stalls while it has asked and holds nothing; computing is not stalling") {
-  StallMeter meter;
+  engine::StallMeter meter;
   CHECK_FALSE(meter.stalling());
   meter.wanted(at(1s), 2);  // asked for two, has none
   CHECK(meter.stalling());
@@ -128,7 +128,7 @@ TEST_CASE("a rank stalls while it has asked and holds nothing; computing is not 
 }
 
 TEST_CASE("a batch consumed before its delivery is reported ends the stall once") {
-  StallMeter meter;
+  engine::StallMeter meter;
   meter.wanted(at(0s), 2);
   meter.consumed(at(3s), 1s);  // so it was delivered, at the latest now
   CHECK(meter.stall(at(3s)) == 3s);
@@ -138,3 +138,5 @@ TEST_CASE("a batch consumed before its delivery is reported ends the stall once"
   CHECK_FALSE(meter.stalling());
   CHECK(meter.stall(at(9s)) == 5s);
 }
+
+}  // namespace batchflow::test

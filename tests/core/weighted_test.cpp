@@ -1,4 +1,4 @@
-#include "core/weighted.h"
+#include "core/order/weighted.h"
 
 #include <doctest/doctest.h>
 
@@ -6,14 +6,14 @@
 #include <limits>
 #include <vector>
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
 using Wide = unsigned __int128;
-constexpr KeyRoot kRoot{11, 12};
+constexpr order::KeyRoot kRoot{11, 12};
 
-std::vector<std::uint64_t> counts_of(const WeightedEpoch& epoch, std::uint64_t samples) {
+std::vector<std::uint64_t> counts_of(const order::WeightedEpoch& epoch, std::uint64_t samples) {
   std::vector<std::uint64_t> counts(samples);
   for (std::uint64_t place = 0; place < epoch.draws(); ++place) {
     ++counts[epoch.at(place).sample.value];
@@ -41,15 +41,15 @@ void check_systematic_case(std::uint64_t seed) {
   Random random(hash(15, seed));
   const std::uint64_t samples = 1 + random.below(300);
   const std::uint64_t kind = random.below(4);
-  WeightTree weights(samples, 3);
+  order::WeightTree weights(samples, 3);
   for (std::uint64_t s = 0; s < samples; ++s) weights.set(SampleId(s), random_weight(random, kind));
   if (weights.total() == 0) weights.set(SampleId(0), 1);
   const std::uint64_t draws = 1 + random.below(1000);
-  const WeightedEpoch epoch(weights, {seed, 1}, seed, draws, Drawing::systematic);
+  const order::WeightedEpoch epoch(weights, {seed, 1}, seed, draws, order::Drawing::systematic);
 
   std::vector<std::vector<bool>> seen(samples);
   for (std::uint64_t place = 0; place < draws; ++place) {
-    const Draw draw = epoch.at(place);
+    const order::Draw draw = epoch.at(place);
     auto& of_sample = seen[draw.sample.value];
     if (of_sample.size() <= draw.occurrence) of_sample.resize(draw.occurrence + 1);
     REQUIRE(!of_sample[draw.occurrence]);
@@ -74,7 +74,7 @@ TEST_CASE("the tree finds the sample that covers a point, as adding up would") {
     INFO("seed = " << seed);
     Random random(hash(16, seed));
     const std::uint64_t samples = 1 + random.below(700);
-    WeightTree tree(samples, static_cast<std::uint32_t>(random.below(5)));
+    order::WeightTree tree(samples, static_cast<std::uint32_t>(random.below(5)));
     const std::uint64_t kind = random.below(4);
     for (std::uint64_t i = random.below(2 * samples); i > 0; --i) {
       tree.set(SampleId(random.below(samples)), random_weight(random, kind));
@@ -95,16 +95,16 @@ TEST_CASE("the tree finds the sample that covers a point, as adding up would") {
 
 TEST_CASE("sums beyond 32 bits and points beyond 64: 2^26 samples of the greatest weight") {
   constexpr std::uint64_t kSamples = std::uint64_t{1} << 26;
-  const WeightTree tree(kSamples, UINT32_MAX);
+  const order::WeightTree tree(kSamples, UINT32_MAX);
   CHECK(tree.total() == kSamples * UINT32_MAX);
   CHECK(tree.find(tree.total() - 1).sample == SampleId(kSamples - 1));
-  const WeightedEpoch epoch(tree, kRoot, 0, 1'000'000'000'000, Drawing::systematic);
+  const order::WeightedEpoch epoch(tree, kRoot, 0, 1'000'000'000'000, order::Drawing::systematic);
   CHECK(epoch.at(999'999'999'999).occurrence < 14'902);  // ceil(10^12 / 2^26)
 }
 
 TEST_CASE("the digest names the weights, not their history") {
-  WeightTree one(100, 5);
-  WeightTree two(100, 5);
+  order::WeightTree one(100, 5);
+  order::WeightTree two(100, 5);
   const Digest untouched = one.digest();
   one.set(SampleId(3), 9);
   two.set(SampleId(3), 1);
@@ -115,7 +115,7 @@ TEST_CASE("the digest names the weights, not their history") {
   CHECK(one.digest() == two.digest());
   one.set(SampleId(3), 5);
   CHECK(one.digest() == untouched);
-  CHECK(WeightTree(101, 5).digest() != untouched);
+  CHECK(order::WeightTree(101, 5).digest() != untouched);
 }
 
 TEST_CASE("systematic draws: floor or ceil of the expected count, in 3000 random cases") {
@@ -123,9 +123,9 @@ TEST_CASE("systematic draws: floor or ceil of the expected count, in 3000 random
 }
 
 TEST_CASE("systematic draws with equal weights and M = N are each sample once, in a new order") {
-  const WeightTree weights(1000, 4);
-  const WeightedEpoch first(weights, kRoot, 0, 1000, Drawing::systematic);
-  const WeightedEpoch second(weights, kRoot, 1, 1000, Drawing::systematic);
+  const order::WeightTree weights(1000, 4);
+  const order::WeightedEpoch first(weights, kRoot, 0, 1000, order::Drawing::systematic);
+  const order::WeightedEpoch second(weights, kRoot, 1, 1000, order::Drawing::systematic);
   std::uint64_t same = 0;
   for (const std::uint64_t count : counts_of(first, 1000)) REQUIRE(count == 1);
   for (std::uint64_t place = 0; place < 1000; ++place) {
@@ -137,11 +137,11 @@ TEST_CASE("systematic draws with equal weights and M = N are each sample once, i
 }
 
 TEST_CASE("a run of places equals single places, and the epoch is cut by no one's batch size") {
-  WeightTree weights(5000, 1);
+  order::WeightTree weights(5000, 1);
   for (std::uint64_t s = 0; s < 5000; s += 3) weights.set(SampleId(s), 10);
-  for (const Drawing drawing : {Drawing::systematic, Drawing::multinomial}) {
-    const WeightedEpoch epoch(weights, kRoot, 7, 80'000, drawing);
-    std::vector<Draw> run(300);
+  for (const order::Drawing drawing : {order::Drawing::systematic, order::Drawing::multinomial}) {
+    const order::WeightedEpoch epoch(weights, kRoot, 7, 80'000, drawing);
+    std::vector<order::Draw> run(300);
     epoch.fill(79'700, run);
     for (std::size_t i = 0; i < run.size(); ++i) REQUIRE(run[i] == epoch.at(79'700 + i));
   }
@@ -149,13 +149,13 @@ TEST_CASE("a run of places equals single places, and the epoch is cut by no one'
 
 TEST_CASE("multinomial draws: mean and variance are those of independent draws") {
   // Half of 200 samples weigh 1, half 3. Counts of one sample over 400 epochs of 400 draws.
-  WeightTree weights(200, 1);
+  order::WeightTree weights(200, 1);
   for (std::uint64_t s = 100; s < 200; ++s) weights.set(SampleId(s), 3);
   double sum = 0;
   double squares = 0;
   constexpr int kEpochs = 400;
   for (std::uint64_t e = 0; e < kEpochs; ++e) {
-    const WeightedEpoch epoch(weights, kRoot, e, 400, Drawing::multinomial);
+    const order::WeightedEpoch epoch(weights, kRoot, e, 400, order::Drawing::multinomial);
     const auto count = static_cast<double>(counts_of(epoch, 200)[150]);
     sum += count;
     squares += count * count;
@@ -172,7 +172,7 @@ TEST_CASE("weights are frozen for an epoch; reports count for the next, in slice
     INFO("seed = " << seed);
     Random random(hash(17, seed));
     const std::uint64_t samples = 1 + random.below(500);
-    Weights weights(samples, 2);
+    order::Weights weights(samples, 2);
     std::vector<std::uint32_t> newest(samples, 2);
     std::vector<std::uint32_t> frozen = newest;
     for (int epoch = 0; epoch < 12; ++epoch) {
@@ -198,7 +198,7 @@ TEST_CASE("weights are frozen for an epoch; reports count for the next, in slice
 
 TEST_CASE("a million reports settle in slices whose number is bounded") {
   constexpr std::uint64_t kSamples = 1'000'000;
-  Weights weights(kSamples, 1);
+  order::Weights weights(kSamples, 1);
   for (std::uint64_t s = 0; s < kSamples; ++s) {
     weights.report(SampleId(s), static_cast<std::uint32_t>(s % 100));
   }
@@ -212,10 +212,12 @@ TEST_CASE("a million reports settle in slices whose number is bounded") {
 }
 
 TEST_CASE("scores become weights: positive ones can be drawn, others never") {
-  CHECK(weight_of_score(1.0f) == 65536);
-  CHECK(weight_of_score(0.0f) == 0);
-  CHECK(weight_of_score(-3.0f) == 0);
-  CHECK(weight_of_score(std::numeric_limits<float>::quiet_NaN()) == 0);
-  CHECK(weight_of_score(1e-30f) == 1);
-  CHECK(weight_of_score(std::numeric_limits<float>::infinity()) == UINT32_MAX);
+  CHECK(order::weight_of_score(1.0f) == 65536);
+  CHECK(order::weight_of_score(0.0f) == 0);
+  CHECK(order::weight_of_score(-3.0f) == 0);
+  CHECK(order::weight_of_score(std::numeric_limits<float>::quiet_NaN()) == 0);
+  CHECK(order::weight_of_score(1e-30f) == 1);
+  CHECK(order::weight_of_score(std::numeric_limits<float>::infinity()) == UINT32_MAX);
 }
+
+}  // namespace batchflow::test

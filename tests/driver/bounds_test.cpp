@@ -36,7 +36,7 @@ Scenario jobs_alone(std::uint32_t jobs, std::uint32_t cores, std::uint32_t epoch
 }
 
 Duration time_of(const Scenario& scenario) {
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.jobs_done == scenario.jobs.size());
   CHECK(out.engine.remakes == 0);
   return out.end - Instant{};

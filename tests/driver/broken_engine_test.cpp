@@ -26,31 +26,31 @@ Scenario two_ranks(Order order) {
 }
 
 // Changes the commands of one step, once; what it puts there must live.
-using Spoil = std::function<bool(std::vector<Command>&)>;
+using Spoil = std::function<bool(std::vector<engine::Command>&)>;
 
 enum class Result { right, noticed, untouched };
 
 Result result_of(Order order, const Spoil& spoil) {
   bool spoilt = false;
   Hooks hooks;
-  hooks.spoil = [&](std::vector<Command>& commands) {
+  hooks.spoil = [&](std::vector<engine::Command>& commands) {
     if (!spoilt) spoilt = spoil(commands);
   };
   try {
-    Driver(two_ranks(order), policy_list(), hooks).run();
+    Driver(two_ranks(order), policies::policy_list(), hooks).run();
     return spoilt ? Result::right : Result::untouched;
   } catch (const Violation&) {
     return spoilt ? Result::noticed : Result::right;
   }
 }
 
-std::deque<std::vector<Slice>> slice_lists;  // NOLINT: what spoilt commands refer to
+std::deque<std::vector<order::Slice>> slice_lists;  // NOLINT: what spoilt commands refer to
 
 // Applies `change` to the delivery of a step to a rank.
-Spoil to_delivery(std::uint64_t step, Rank rank, std::function<void(Deliver&)> change) {
-  return [=](std::vector<Command>& commands) {
-    for (Command& command : commands) {
-      auto* order = std::get_if<Deliver>(&command);
+Spoil to_delivery(std::uint64_t step, Rank rank, std::function<void(engine::Deliver&)> change) {
+  return [=](std::vector<engine::Command>& commands) {
+    for (engine::Command& command : commands) {
+      auto* order = std::get_if<engine::Deliver>(&command);
       if (order == nullptr || order->step != step || order->rank != rank) continue;
       change(*order);
       return true;
@@ -58,9 +58,10 @@ Spoil to_delivery(std::uint64_t step, Rank rank, std::function<void(Deliver&)> c
     return false;
   };
 }
-Spoil to_slices(std::uint64_t step, Rank rank, std::function<void(std::vector<Slice>&)> change) {
-  return to_delivery(step, rank, [=](Deliver& order) {
-    std::vector<Slice> slices(order.slices.begin(), order.slices.end());
+Spoil to_slices(std::uint64_t step, Rank rank,
+                std::function<void(std::vector<order::Slice>&)> change) {
+  return to_delivery(step, rank, [=](engine::Deliver& order) {
+    std::vector<order::Slice> slices(order.slices.begin(), order.slices.end());
     change(slices);
     slice_lists.push_back(std::move(slices));
     order.slices = slice_lists.back();
@@ -69,7 +70,7 @@ Spoil to_slices(std::uint64_t step, Rank rank, std::function<void(std::vector<Sl
 // Removes or doubles the first command of its kind that `which` names.
 template <class Kind>
 Spoil times(std::size_t copies, std::function<bool(const Kind&)> which) {
-  return [=](std::vector<Command>& commands) {
+  return [=](std::vector<engine::Command>& commands) {
     for (auto at = commands.begin(); at != commands.end(); ++at) {
       const auto* order = std::get_if<Kind>(&*at);
       if (order == nullptr || !which(*order)) continue;
@@ -87,14 +88,14 @@ Spoil times(std::size_t copies, std::function<bool(const Kind&)> which) {
 // A batch of the first epoch that is handed over again in place of one of the second.
 Spoil repeat() {
   struct Seen {
-    Deliver order;
-    std::vector<Slice> slices;
+    engine::Deliver order;
+    std::vector<order::Slice> slices;
     std::vector<SampleId> samples;
   };
   auto seen = std::make_shared<std::optional<Seen>>();
-  return [seen](std::vector<Command>& commands) {
-    for (Command& command : commands) {
-      auto* order = std::get_if<Deliver>(&command);
+  return [seen](std::vector<engine::Command>& commands) {
+    for (engine::Command& command : commands) {
+      auto* order = std::get_if<engine::Deliver>(&command);
       if (order == nullptr || order->rank != 0) continue;
       if (order->step == 2 && !*seen) {
         *seen = Seen{*order,
@@ -102,7 +103,7 @@ Spoil repeat() {
                      {order->samples.begin(), order->samples.end()}};
       }
       if (order->epoch != 1 || !*seen) continue;
-      const Deliver now = *order;
+      const engine::Deliver now = *order;
       *order = (*seen)->order;
       order->slices = (*seen)->slices;
       order->samples = (*seen)->samples;
@@ -125,27 +126,29 @@ TEST_CASE("each promise broken in a delivery is noticed") {
     };
     CHECK(result_of(order, [](auto&) { return true; }) == Result::right);
     // twice, not at all, to another, in another step or epoch
-    CHECK(noticed(times<Deliver>(2, [](const Deliver& one) { return one.step == 2; })));
-    CHECK(noticed([](std::vector<Command>& commands) {
-      for (Command& command : commands) {
-        const auto* order_found = std::get_if<Deliver>(&command);
+    CHECK(noticed(
+        times<engine::Deliver>(2, [](const engine::Deliver& one) { return one.step == 2; })));
+    CHECK(noticed([](std::vector<engine::Command>& commands) {
+      for (engine::Command& command : commands) {
+        const auto* order_found = std::get_if<engine::Deliver>(&command);
         if (order_found == nullptr || order_found->step != 2) continue;
-        Deliver again = *order_found;  // as a batch of its own
+        engine::Deliver again = *order_found;  // as a batch of its own
         again.request.id = RequestId(again.request.id.value ^ std::uint64_t{1} << 40);
         commands.emplace_back(again);
         return true;
       }
       return false;
     }));
-    CHECK(noticed(times<Deliver>(0, [](const Deliver& one) { return one.step == 2; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.rank = 1; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.rank = 7; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.step = 3; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.epoch = 1; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.job = JobId(77); })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.repeats = 1; })));
-    CHECK(noticed(to_delivery(2, 0, [](Deliver& one) { one.last_of_epoch = true; })));
-    CHECK(noticed(to_delivery(6, 0, [](Deliver& one) { one.last_of_epoch = false; })));
+    CHECK(noticed(
+        times<engine::Deliver>(0, [](const engine::Deliver& one) { return one.step == 2; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.rank = 1; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.rank = 7; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.step = 3; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.epoch = 1; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.job = JobId(77); })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.repeats = 1; })));
+    CHECK(noticed(to_delivery(2, 0, [](engine::Deliver& one) { one.last_of_epoch = true; })));
+    CHECK(noticed(to_delivery(6, 0, [](engine::Deliver& one) { one.last_of_epoch = false; })));
     // unequal counts, other samples, other draws, fillers where there are none
     CHECK(noticed(to_slices(2, 1, [](auto& slices) { --slices.back().to; })));
     CHECK(noticed(to_slices(2, 1, [](auto& slices) { slices.pop_back(); })));
@@ -157,9 +160,9 @@ TEST_CASE("each promise broken in a delivery is noticed") {
     CHECK(noticed(to_slices(6, 1, [](auto& slices) { slices.back().filler ^= true; })));
     CHECK(noticed(repeat()));
     // what stands in for a corrupt sample
-    CHECK(noticed([](std::vector<Command>& commands) {
-      for (Command& command : commands) {
-        auto* one = std::get_if<Deliver>(&command);
+    CHECK(noticed([](std::vector<engine::Command>& commands) {
+      for (engine::Command& command : commands) {
+        auto* one = std::get_if<engine::Deliver>(&command);
         if (one == nullptr || one->replacements.empty()) continue;
         one->replacements = {};
         return true;
@@ -175,40 +178,43 @@ TEST_CASE("each promise broken beside deliveries is noticed") {
     const auto noticed = [&](const Spoil& spoil) {
       return result_of(order, spoil) == Result::noticed;
     };
-    CHECK(noticed(times<EpochEnded>(0, [](const EpochEnded&) { return true; })));
-    CHECK(noticed(times<EpochEnded>(2, [](const EpochEnded&) { return true; })));
-    CHECK(noticed(times<Admit>(0, [](const Admit&) { return true; })));
-    CHECK(noticed(times<Admit>(2, [](const Admit&) { return true; })));
-    CHECK(noticed(times<Prepare>(2, [](const Prepare&) { return true; })));
-    CHECK(noticed(times<Prepare>(0, [](const Prepare&) { return true; })));
-    CHECK(noticed(times<Read>(2, [](const Read&) { return true; })));
-    CHECK(noticed(times<Read>(0, [](const Read&) { return true; })));
-    CHECK(noticed(times<Transfer>(2, [](const Transfer&) { return true; })));
-    CHECK(noticed(times<Transfer>(0, [](const Transfer&) { return true; })));
-    CHECK(noticed(times<Release>(2, [](const Release&) { return true; })));
-    CHECK(noticed(times<Release>(0, [](const Release&) { return true; })));
-    CHECK(noticed(times<Drop>(2, [](const Drop&) { return true; })));
-    CHECK(noticed([](std::vector<Command>& commands) {  // more samples than were acknowledged
-      for (Command& command : commands) {
-        auto* one = std::get_if<EpochEnded>(&command);
-        if (one != nullptr) ++one->samples;
-        if (one != nullptr) return true;
-      }
-      return false;
-    }));
-    CHECK(noticed([](std::vector<Command>& commands) {  // a block that a rank is reading
-      for (const Command& command : commands) {
-        const auto* one = std::get_if<Deliver>(&command);
+    CHECK(noticed(times<engine::EpochEnded>(0, [](const engine::EpochEnded&) { return true; })));
+    CHECK(noticed(times<engine::EpochEnded>(2, [](const engine::EpochEnded&) { return true; })));
+    CHECK(noticed(times<engine::Admit>(0, [](const engine::Admit&) { return true; })));
+    CHECK(noticed(times<engine::Admit>(2, [](const engine::Admit&) { return true; })));
+    CHECK(noticed(times<engine::Prepare>(2, [](const engine::Prepare&) { return true; })));
+    CHECK(noticed(times<engine::Prepare>(0, [](const engine::Prepare&) { return true; })));
+    CHECK(noticed(times<engine::Read>(2, [](const engine::Read&) { return true; })));
+    CHECK(noticed(times<engine::Read>(0, [](const engine::Read&) { return true; })));
+    CHECK(noticed(times<engine::Transfer>(2, [](const engine::Transfer&) { return true; })));
+    CHECK(noticed(times<engine::Transfer>(0, [](const engine::Transfer&) { return true; })));
+    CHECK(noticed(times<engine::Release>(2, [](const engine::Release&) { return true; })));
+    CHECK(noticed(times<engine::Release>(0, [](const engine::Release&) { return true; })));
+    CHECK(noticed(times<engine::Drop>(2, [](const engine::Drop&) { return true; })));
+    CHECK(
+        noticed([](std::vector<engine::Command>& commands) {  // more samples than were acknowledged
+          for (engine::Command& command : commands) {
+            auto* one = std::get_if<engine::EpochEnded>(&command);
+            if (one != nullptr) ++one->samples;
+            if (one != nullptr) return true;
+          }
+          return false;
+        }));
+    CHECK(noticed([](std::vector<engine::Command>& commands) {  // a block that a rank is reading
+      for (const engine::Command& command : commands) {
+        const auto* one = std::get_if<engine::Deliver>(&command);
         if (one == nullptr) continue;
-        commands.emplace_back(Drop{one->share, one->place, Form::prepared, ItemId(0), one->slot});
+        commands.emplace_back(
+            engine::Drop{one->share, one->place, Form::prepared, ItemId(0), one->slot});
         return true;
       }
       return false;
     }));
-    CHECK(noticed([](std::vector<Command>& commands) {  // nobody asked for it, and there is room
-      commands.emplace_back(Refuse{JobId(1), Refusal::no_room, 1, 2});
-      return true;
-    }));
+    CHECK(noticed(
+        [](std::vector<engine::Command>& commands) {  // nobody asked for it, and there is room
+          commands.emplace_back(engine::Refuse{JobId(1), engine::Refusal::no_room, 1, 2});
+          return true;
+        }));
   }
 }
 

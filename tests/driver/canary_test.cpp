@@ -30,7 +30,7 @@ bool noticed(Order order, std::function<void(std::vector<Handed>&)> spoil) {
     if (rank == 1 && step == 6) spoil(samples);  // the last step of the first epoch: 4 samples
   };
   try {
-    Driver(two_ranks(order), policy_list(), hooks).run();
+    Driver(two_ranks(order), policies::policy_list(), hooks).run();
     return false;
   } catch (const Violation&) {
     return true;
@@ -39,49 +39,49 @@ bool noticed(Order order, std::function<void(std::vector<Handed>&)> spoil) {
 
 // ---- policies that break their rules
 
-class NeverDispatch final : public DispatchPolicy {
+class NeverDispatch final : public engine::DispatchPolicy {
  public:
-  explicit NeverDispatch(const PolicyContext&) {}
-  std::size_t next(const DispatchView&) override { return kNoChoice; }
+  explicit NeverDispatch(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView&) override { return engine::kNoChoice; }
 };
-class NeverSelect final : public SelectionPolicy {
+class NeverSelect final : public engine::SelectionPolicy {
  public:
-  explicit NeverSelect(const PolicyContext&) {}
-  std::size_t choose(const SelectionView&) override { return kNoChoice; }
+  explicit NeverSelect(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView&) override { return engine::kNoChoice; }
 };
-class WildDispatch final : public DispatchPolicy {
+class WildDispatch final : public engine::DispatchPolicy {
  public:
-  explicit WildDispatch(const PolicyContext& context) : random_(context.random) {}
-  std::size_t next(const DispatchView& view) override {
+  explicit WildDispatch(const engine::PolicyContext& context) : random_(context.random) {}
+  std::size_t next(const engine::DispatchView& view) override {
     return random_.below(2) == 0 ? view.candidates.size() + random_.below(1000) : 0;
   }
 
  private:
   Random random_;
 };
-class WildSelection final : public SelectionPolicy {
+class WildSelection final : public engine::SelectionPolicy {
  public:
-  explicit WildSelection(const PolicyContext& context) : random_(context.random) {}
+  explicit WildSelection(const engine::PolicyContext& context) : random_(context.random) {}
   // Out of range, not ready, or good.
-  std::size_t choose(const SelectionView& view) override {
+  std::size_t choose(const engine::SelectionView& view) override {
     return random_.below(view.candidates.size() + 2);
   }
 
  private:
   Random random_;
 };
-class GreedyAllocation final : public AllocationPolicy {
+class GreedyAllocation final : public engine::AllocationPolicy {
  public:
-  explicit GreedyAllocation(const PolicyContext&) {}
-  void allocate(const PlaceView&, std::span<Slots> slots) override {
+  explicit GreedyAllocation(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView&, std::span<Slots> slots) override {
     for (Slots& one : slots) one = Slots{1} << 60;
   }
 };
-class WildScaling final : public ScalingPolicy {
+class WildScaling final : public engine::ScalingPolicy {
  public:
-  explicit WildScaling(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView&) override { return UINT32_MAX; }
-  std::uint32_t depth(const JobView&) override { return UINT32_MAX; }
+  explicit WildScaling(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView&) override { return UINT32_MAX; }
+  std::uint32_t depth(const engine::JobView&) override { return UINT32_MAX; }
 };
 
 // When a policy that answers rightly otherwise breaks its rule: each third time it is asked, or
@@ -105,13 +105,13 @@ class Liar {
 enum class Rule { pinned, not_resident, out_of_range, nobody };
 
 template <Rule rule, When when>
-class BreaksRule final : public EvictionPolicy {
+class BreaksRule final : public engine::EvictionPolicy {
  public:
-  explicit BreaksRule(const EvictionContext& context) : items_(context.items) {}
-  void hit(const Access&) override {}
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { residents_.push_back(access.item); }
-  ItemId victim(const Access&) override {
+  explicit BreaksRule(const engine::EvictionContext& context) : items_(context.items) {}
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override { residents_.push_back(access.item); }
+  ItemId victim(const engine::Access&) override {
     if (liar_.may_lie() && !liar_.over()) {
       const ItemId wrong = broken();
       if (!wrong.is_none() || rule == Rule::nobody) {
@@ -121,7 +121,7 @@ class BreaksRule final : public EvictionPolicy {
     }
     return residents_.empty() ? ItemId::none() : residents_.front();
   }
-  void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  void removed(ItemId item, engine::Removal) override { std::erase(residents_, item); }
   void pinned(ItemId item) override {
     std::erase(residents_, item);
     pinned_.push_back(item);
@@ -154,20 +154,20 @@ class BreaksRule final : public EvictionPolicy {
 };
 
 // ---- selection and dispatch: the first, but for answers that break one rule
-std::size_t first_with(const SelectionView& view, bool ready) {
+std::size_t first_with(const engine::SelectionView& view, bool ready) {
   for (std::size_t i = 0; i < view.candidates.size(); ++i) {
     if (view.candidates[i].ready == ready) return i;
   }
-  return kNoChoice;
+  return engine::kNoChoice;
 }
 
 template <When when>
-class SelectsUnready final : public SelectionPolicy {
+class SelectsUnready final : public engine::SelectionPolicy {
  public:
-  explicit SelectsUnready(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override {
+  explicit SelectsUnready(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override {
     const std::size_t unready = first_with(view, false);
-    const bool lies = liar_.may_lie() && !liar_.over() && unready != kNoChoice;
+    const bool lies = liar_.may_lie() && !liar_.over() && unready != engine::kNoChoice;
     if (lies) liar_.lied();
     return lies ? unready : first_with(view, true);
   }
@@ -176,10 +176,10 @@ class SelectsUnready final : public SelectionPolicy {
   Liar<when> liar_;
 };
 template <When when>
-class SelectsNobody final : public SelectionPolicy {
+class SelectsNobody final : public engine::SelectionPolicy {
  public:
-  explicit SelectsNobody(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override {
+  explicit SelectsNobody(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override {
     const bool lies = liar_.may_lie() && !liar_.over();
     if (lies) liar_.lied();
     return lies ? view.candidates.size() : first_with(view, true);
@@ -189,10 +189,10 @@ class SelectsNobody final : public SelectionPolicy {
   Liar<when> liar_;
 };
 template <When when>
-class DispatchesNobody final : public DispatchPolicy {
+class DispatchesNobody final : public engine::DispatchPolicy {
  public:
-  explicit DispatchesNobody(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override {
+  explicit DispatchesNobody(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView& view) override {
     const bool lies = liar_.may_lie() && !liar_.over();
     if (lies) liar_.lied();
     return lies ? view.candidates.size() : 0;
@@ -202,10 +202,10 @@ class DispatchesNobody final : public DispatchPolicy {
   Liar<when> liar_;
 };
 // ---- allocation and scaling: what is right, but once all that can be written
-class AllocatesTooMuchOnce final : public AllocationPolicy {
+class AllocatesTooMuchOnce final : public engine::AllocationPolicy {
  public:
-  explicit AllocatesTooMuchOnce(const PolicyContext&) {}
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  explicit AllocatesTooMuchOnce(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     const bool lies = ++asked_ == 3;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const Slots part = place.capacity_bytes / slots.size() / place.shares[i].slot_bytes;
@@ -216,26 +216,34 @@ class AllocatesTooMuchOnce final : public AllocationPolicy {
  private:
   std::uint64_t asked_ = 0;
 };
-class ScalesTooMuchOnce final : public ScalingPolicy {
+class ScalesTooMuchOnce final : public engine::ScalingPolicy {
  public:
-  explicit ScalesTooMuchOnce(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView& view) override {
+  explicit ScalesTooMuchOnce(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView& view) override {
     return ++asked_ == 4 ? UINT32_MAX : view.workers_most;
   }
-  std::uint32_t depth(const JobView&) override { return 1; }
+  std::uint32_t depth(const engine::JobView&) override { return 1; }
 
  private:
   std::uint64_t asked_ = 0;
 };
 
-const PolicyEntry kNeverDispatch{"never", "", &make_canary<DispatchPolicy, NeverDispatch>};
-const PolicyEntry kNeverSelect{"never", "", &make_canary<SelectionPolicy, NeverSelect>};
-const PolicyEntry kWildDispatch{"wild", "", &make_canary<DispatchPolicy, WildDispatch>};
-const PolicyEntry kWildSelection{"wild", "", &make_canary<SelectionPolicy, WildSelection>};
-const PolicyEntry kGreedyAllocation{"greedy", "", &make_canary<AllocationPolicy, GreedyAllocation>};
-const PolicyEntry kWildScaling{"wild", "", &make_canary<ScalingPolicy, WildScaling>};
-const PolicyEntry kAllocatesOnce{"once", "", &make_canary<AllocationPolicy, AllocatesTooMuchOnce>};
-const PolicyEntry kScalesOnce{"once", "", &make_canary<ScalingPolicy, ScalesTooMuchOnce>};
+const engine::PolicyEntry kNeverDispatch{"never", "",
+                                         &make_canary<engine::DispatchPolicy, NeverDispatch>};
+const engine::PolicyEntry kNeverSelect{"never", "",
+                                       &make_canary<engine::SelectionPolicy, NeverSelect>};
+const engine::PolicyEntry kWildDispatch{"wild", "",
+                                        &make_canary<engine::DispatchPolicy, WildDispatch>};
+const engine::PolicyEntry kWildSelection{"wild", "",
+                                         &make_canary<engine::SelectionPolicy, WildSelection>};
+const engine::PolicyEntry kGreedyAllocation{
+    "greedy", "", &make_canary<engine::AllocationPolicy, GreedyAllocation>};
+const engine::PolicyEntry kWildScaling{"wild", "",
+                                       &make_canary<engine::ScalingPolicy, WildScaling>};
+const engine::PolicyEntry kAllocatesOnce{
+    "once", "", &make_canary<engine::AllocationPolicy, AllocatesTooMuchOnce>};
+const engine::PolicyEntry kScalesOnce{"once", "",
+                                      &make_canary<engine::ScalingPolicy, ScalesTooMuchOnce>};
 
 // Those that break one rule, often and once.
 template <When when>
@@ -244,13 +252,13 @@ struct Liars {
     return when == When::once ? std::string("once-") + name : name;
   }
   template <Rule rule>
-  static constexpr MakeEviction kEvicts = &make_eviction_canary<BreaksRule<rule, when>>;
+  static constexpr engine::MakeEviction kEvicts = &make_eviction_canary<BreaksRule<rule, when>>;
   std::string names[7] = {named("unready"), named("nobody"), named("nobody"), named("pinned"),
                           named("absent"),  named("beyond"), named("nobody")};
-  PolicyEntry entries[7] = {
-      {names[0].c_str(), "", &make_canary<SelectionPolicy, SelectsUnready<when>>},
-      {names[1].c_str(), "", &make_canary<SelectionPolicy, SelectsNobody<when>>},
-      {names[2].c_str(), "", &make_canary<DispatchPolicy, DispatchesNobody<when>>},
+  engine::PolicyEntry entries[7] = {
+      {names[0].c_str(), "", &make_canary<engine::SelectionPolicy, SelectsUnready<when>>},
+      {names[1].c_str(), "", &make_canary<engine::SelectionPolicy, SelectsNobody<when>>},
+      {names[2].c_str(), "", &make_canary<engine::DispatchPolicy, DispatchesNobody<when>>},
       {names[3].c_str(), "", kEvicts<Rule::pinned>},
       {names[4].c_str(), "", kEvicts<Rule::not_resident>},
       {names[5].c_str(), "", kEvicts<Rule::out_of_range>},
@@ -288,7 +296,7 @@ TEST_CASE("the checker notices what a broken engine would deliver") {
 }
 
 TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") {
-  const PolicyList list = canaries().list();
+  const engine::PolicyList list = canaries().list();
   Scenario scenario = two_ranks(Order::relaxed);
   scenario.config.policies.dispatch = "never";
   Outcomes out = Driver(scenario, list).run_for(10'000);
@@ -303,7 +311,7 @@ TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") 
 }
 
 TEST_CASE("policies that break their rules are counted and harm nothing") {
-  const PolicyList list = canaries().list();
+  const engine::PolicyList list = canaries().list();
   for (const char* what : {"dispatch", "selection", "allocation", "scaling"}) {
     Scenario scenario = two_ranks(Order::relaxed);
     const std::string kind = what;
@@ -336,7 +344,7 @@ Scenario four_jobs() {
 }
 
 // Proposals that were refused; the jobs have what they would have had.
-std::uint64_t refused(std::string PolicyTexts::*kind, const std::string& name) {
+std::uint64_t refused(std::string engine::PolicyTexts::*kind, const std::string& name) {
   Scenario spoilt = four_jobs();
   if (kind == nullptr) {
     spoilt.config.policies.eviction.fill(name);
@@ -354,9 +362,9 @@ std::uint64_t refused(std::string PolicyTexts::*kind, const std::string& name) {
 }  // namespace
 
 TEST_CASE("each rule broken now and then is refused each time, and nothing else changes") {
-  CHECK(refused(&PolicyTexts::selection, "unready") > 1);
-  CHECK(refused(&PolicyTexts::selection, "nobody") > 1);
-  CHECK(refused(&PolicyTexts::dispatch, "nobody") > 1);
+  CHECK(refused(&engine::PolicyTexts::selection, "unready") > 1);
+  CHECK(refused(&engine::PolicyTexts::selection, "nobody") > 1);
+  CHECK(refused(&engine::PolicyTexts::dispatch, "nobody") > 1);
   for (const char* rule : {"pinned", "absent", "beyond", "nobody"}) {
     CHECK(refused(nullptr, rule) > 1);
   }
@@ -364,11 +372,11 @@ TEST_CASE("each rule broken now and then is refused each time, and nothing else 
 }
 
 TEST_CASE("each rule broken once is refused once") {
-  CHECK(refused(&PolicyTexts::selection, "once-unready") == 1);
-  CHECK(refused(&PolicyTexts::selection, "once-nobody") == 1);
-  CHECK(refused(&PolicyTexts::dispatch, "once-nobody") == 1);
-  CHECK(refused(&PolicyTexts::allocation, "once") == 1);
-  CHECK(refused(&PolicyTexts::scaling, "once") == 1);
+  CHECK(refused(&engine::PolicyTexts::selection, "once-unready") == 1);
+  CHECK(refused(&engine::PolicyTexts::selection, "once-nobody") == 1);
+  CHECK(refused(&engine::PolicyTexts::dispatch, "once-nobody") == 1);
+  CHECK(refused(&engine::PolicyTexts::allocation, "once") == 1);
+  CHECK(refused(&engine::PolicyTexts::scaling, "once") == 1);
   // Each share has a policy of its own: the samples as stored, decoded, and the blocks.
   for (const char* rule : {"once-pinned", "once-absent", "once-beyond", "once-nobody"}) {
     const std::uint64_t times = refused(nullptr, rule);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/keys.h"
-#include "core/replacement.h"
+#include "core/order/keys.h"
+#include "core/order/replacement.h"
 #include "tests/driver/machine.h"
 
 namespace batchflow::test {
@@ -181,11 +181,12 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
 
 // Whatever the order: no sample comes twice with the key that its random steps are drawn with.
 void Checker::count_draw(const Handed& sample) {
-  const KeyRoot root{dataset_.version, seed_};
+  const order::KeyRoot root{dataset_.version, seed_};
   const bool numbered = weighted_ != nullptr || sample.rehearsed;
   const std::uint64_t key =
-      numbered ? occurrence_draw_key(root, sample.generation, sample.visited, sample.occurrence)
-               : draw_key(root, sample.generation, sample.pass, sample.visited);
+      numbered
+          ? order::occurrence_draw_key(root, sample.generation, sample.visited, sample.occurrence)
+          : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
     violated(fmt::format("sample {} repeats its draws", sample.visited.value));
   }
@@ -202,10 +203,11 @@ void Checker::count_sample(const Handed& sample) {
   if (seen_[id]) violated(fmt::format("sample {} twice in epoch {}", id, epoch_));
   seen_[id] = true;
   const bool sequential = plan_.order == Order::sequential;
-  const KeyRoot root{dataset_.version, seed_};
+  const order::KeyRoot root{dataset_.version, seed_};
   if (plan_.order == Order::strict || sequential) {
     if (!sequential && sequence_epoch_ != epoch_) {
-      sequence_ = std::make_unique<Permutation>(generation_key(root, epoch_), dataset_.samples);
+      sequence_ = std::make_unique<order::Permutation>(order::generation_key(root, epoch_),
+                                                       dataset_.samples);
       sequence_epoch_ = epoch_;
     }
     const std::uint64_t expected = sequential ? in_epoch_ : (*sequence_)(in_epoch_);
@@ -223,7 +225,7 @@ void Checker::count_sample(const Handed& sample) {
 }
 
 void Checker::check_replacement(const Handed& sample) {
-  const KeyRoot root{dataset_.version, seed_};
+  const order::KeyRoot root{dataset_.version, seed_};
   const auto corrupt = [&](SampleId one) {
     return std::find(dataset_.corrupt.begin(), dataset_.corrupt.end(), one) !=
            dataset_.corrupt.end();
@@ -234,8 +236,8 @@ void Checker::check_replacement(const Handed& sample) {
     return;
   }
   ++counts_.replaced;
-  const auto used =
-      replacement(root, sample.generation, sample.pass, sample.visited, dataset_.samples, corrupt);
+  const auto used = order::replacement(root, sample.generation, sample.pass, sample.visited,
+                                       dataset_.samples, corrupt);
   if (!used || *used != sample.used) violated("a replacement that the rule does not name");
 }
 

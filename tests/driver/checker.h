@@ -17,7 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/permutation.h"
+#include "core/order/permutation.h"
 #include "tests/driver/locality_check.h"
 #include "tests/driver/rehearsal_check.h"
 #include "tests/driver/scenario.h"
@@ -119,7 +119,7 @@ class Checker {
   RehearsalCheck rehearsal_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;
-  std::unique_ptr<Permutation> sequence_;
+  std::unique_ptr<order::Permutation> sequence_;
   std::uint32_t sequence_epoch_ = UINT32_MAX;
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/keys.h"
+#include "core/order/keys.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
@@ -55,7 +55,7 @@ void Driver::join(std::size_t index) {
   client_of_[client.id.value] = index;
   client.state = Client::State::joining;
   ++client.incarnation;
-  JobJoined event;
+  engine::JobJoined event;
   event.job = client.id;
   event.user = client.plan.user;
   event.dataset = client.plan.dataset;
@@ -86,7 +86,7 @@ void Driver::join(std::size_t index) {
   client.exemplars = client.plan.exemplars;
   client.checker->rehearsal().joined();
   if (!client.exemplars.empty()) {
-    report(ExemplarsReported{client.id, true, 0, keep(client.exemplars), false});
+    report(engine::ExemplarsReported{client.id, true, 0, keep(client.exemplars), false});
     client.checker->rehearsal().reported(client.exemplars);
   }
   if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
@@ -95,7 +95,7 @@ void Driver::join(std::size_t index) {
 void Driver::begin_at_start(Client& client) {
   const std::uint64_t seed = seed_of(client.plan, client.id);
   const DatasetPlan& dataset = dataset_of(client);
-  client.position = Position(client.plan.order, dataset.version, dataset.samples, seed);
+  client.position = order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
 }
 
@@ -108,7 +108,7 @@ void Driver::rejoin_later(Client& client, Duration delay) {
 }
 
 void Driver::leave(Client& client) {
-  report(JobLeft{client.id});
+  report(engine::JobLeft{client.id});
   room_.leaves(client.id);
   let_all_go(client, true);
   client.state = Client::State::away;
@@ -130,7 +130,7 @@ void Driver::let_all_go(Client& client, bool at_once) {
   }
 }
 
-void Driver::on(const Admit& order) {
+void Driver::on(const engine::Admit& order) {
   Client* client = client_of(order.job);
   if (client == nullptr) return;  // it has left meanwhile
   if (client->state != Client::State::joining) violated("a job is admitted that did not ask");
@@ -148,13 +148,13 @@ void Driver::on(const Admit& order) {
     if (client->plan.order == Order::listed) {
       for (std::uint32_t i = 0; i < order.credits; ++i) ask_listed(*client, rank);
     } else {
-      report(BatchWanted{client->id, rank, order.credits});
+      report(engine::BatchWanted{client->id, rank, order.credits});
     }
   }
   if (!facts_.empty()) after(us(1), [] {});
 }
 
-void Driver::on(const Refuse& order) {
+void Driver::on(const engine::Refuse& order) {
   Client* client = client_of(order.job);
   if (client == nullptr) return;
   ++refusals_;
@@ -162,11 +162,11 @@ void Driver::on(const Refuse& order) {
   client->listed_sent = client->listed_consumed;     // what is not consumed is asked for again
   if (client->state == Client::State::done) return;  // it was about to leave
   switch (order.why) {
-    case Refusal::no_room:
+    case engine::Refusal::no_room:
       if (order.needed <= order.available) violated("a refusal for want of room there is");
       room_.check_refusal(client->id, leftovers(), preparing(), config_.helper_nodes);
       break;
-    case Refusal::bad_request:
+    case engine::Refusal::bad_request:
       if (!can_be_asked_for(*client)) {
         client->batch_samples = client->plan.batch_samples;
         client->nodes = client->plan.ranks;
@@ -176,12 +176,12 @@ void Driver::on(const Refuse& order) {
       }
       if (nodes_up(client->nodes)) violated("a join is called a bad request");
       break;
-    case Refusal::nothing_to_draw:
+    case engine::Refusal::nothing_to_draw:
       if (!client->checker->may_have_nothing_to_draw()) violated("a job that could draw may not");
       break;
-    case Refusal::unknown_dataset:
-    case Refusal::unknown_pipeline:
-    case Refusal::bad_position:
+    case engine::Refusal::unknown_dataset:
+    case engine::Refusal::unknown_pipeline:
+    case engine::Refusal::bad_position:
       violated(fmt::format("a join is refused for reason {}", static_cast<int>(order.why)));
     default:
       break;
@@ -190,21 +190,21 @@ void Driver::on(const Refuse& order) {
 }
 
 // What others have in their hands becomes free; what there is not enough of without them does not.
-void Driver::rejoin_or_give_up(Client& client, Refusal why) {
+void Driver::rejoin_or_give_up(Client& client, engine::Refusal why) {
   const bool alone = std::none_of(clients_.begin(), clients_.end(), [&](const Client& other) {
     return other.index != client.index &&
            (other.state == Client::State::joining || other.state == Client::State::running ||
             other.state == Client::State::degraded);
   });
-  client.attempts += alone || why != Refusal::no_room ? 1 : 0;
+  client.attempts += alone || why != engine::Refusal::no_room ? 1 : 0;
   const bool enough = client.attempts >= 10;
-  if (enough && why == Refusal::no_room && room_.fits_alone(client.id, may_prepare())) {
+  if (enough && why == engine::Refusal::no_room && room_.fits_alone(client.id, may_prepare())) {
     violated(fmt::format("job {} is never let in, though it would fit", client.id.value));
   }
   room_.leaves(client.id);
   rejoin_later(client, ms(20));
   if (!enough) return;
-  ++(why == Refusal::no_room ? without_room_ : given_up_);
+  ++(why == engine::Refusal::no_room ? without_room_ : given_up_);
   client.state = Client::State::done;
 }
 
@@ -222,7 +222,7 @@ bool Driver::can_be_asked_for(const Client& client) const {
 
 void Driver::lose_rank(Client& client, Rank rank, bool resized_later) {
   if (client.state != Client::State::running || !client.ranks[rank].alive) return;
-  report(RankLost{client.id, rank});
+  report(engine::RankLost{client.id, rank});
   client.state = Client::State::degraded;
   client.ranks[rank].alive = false;
   client.consumed.clear();
@@ -272,7 +272,7 @@ void Driver::resize(Client& client, std::uint32_t batch_samples, std::vector<Nod
   client.state = Client::State::joining;
   ask_for_room(client, std::max(client.credits, config_.credits));
   node_lists_.push_back(client.nodes);
-  report(JobResized{client.id, batch_samples, node_lists_.back()});
+  report(engine::JobResized{client.id, batch_samples, node_lists_.back()});
 }
 
 // A node is gone, and the ranks on it.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/keys.h"
+#include "core/order/keys.h"
 
 namespace batchflow::test {
 
@@ -14,7 +14,7 @@ constexpr std::uint64_t kStepsMost = 2'000'000;
 
 }  // namespace
 
-Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks)
+Driver::Driver(const Scenario& scenario, const engine::PolicyList& policies, Hooks hooks)
     : scenario_(scenario),
       policies_(policies),
       hooks_(std::move(hooks)),
@@ -48,12 +48,13 @@ Driver::Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks
 Driver::~Driver() = default;
 
 void Driver::start_engine() {
-  engine_ = std::make_unique<Engine>(config_, policies_, catalogues_);
+  engine_ = std::make_unique<engine::Engine>(config_, policies_, catalogues_);
   ++engine_incarnation_;
   engine_down_ = false;
-  for (const DatasetPlan& plan : scenario_.datasets) report(CatalogueKnown{plan.id, plan.version});
+  for (const DatasetPlan& plan : scenario_.datasets)
+    report(engine::CatalogueKnown{plan.id, plan.version});
   for (const PipelinePlan& plan : scenario_.pipelines) {
-    report(PipelineKnown{plan.id, plan.info.hash});
+    report(engine::PipelineKnown{plan.id, plan.info.hash});
   }
 }
 
@@ -90,7 +91,7 @@ bool Driver::step_once() {
   }
   std::stable_sort(completions_.begin(), completions_.end(),
                    [](const Completion& a, const Completion& b) { return a.id < b.id; });
-  std::vector<Event> events = std::move(facts_);
+  std::vector<engine::Event> events = std::move(facts_);
   for (const Completion& completion : completions_) events.push_back(completion.event);
   events.insert(events.end(), last_facts_.begin(), last_facts_.end());
   facts_.clear();
@@ -109,7 +110,7 @@ bool Driver::step_once() {
   digest_.add(commands);
   if (hooks_.stepped) hooks_.stepped(commands);
   if (hooks_.spoil) {
-    std::vector<Command> spoilt(commands.begin(), commands.end());
+    std::vector<engine::Command> spoilt(commands.begin(), commands.end());
     hooks_.spoil(spoilt);
     carry_out(spoilt);
   } else {
@@ -249,8 +250,8 @@ std::string Driver::who_waits() const {
 // ------------------------------------------------------------------------------------ commands
 // ----
 
-void Driver::carry_out(std::span<const Command> commands) {
-  for (const Command& command : commands) {
+void Driver::carry_out(std::span<const engine::Command> commands) {
+  for (const engine::Command& command : commands) {
     if (hooks_.ordered) hooks_.ordered(command);
     std::visit([&](const auto& order) { on(order); }, command);
   }
@@ -260,7 +261,8 @@ void Driver::carry_out(std::span<const Command> commands) {
   for_gone_.clear();
 }
 
-void Driver::start(Kind kind, const Request& request, Duration takes, std::function<void()> over) {
+void Driver::start(Kind kind, const engine::Request& request, Duration takes,
+                   std::function<void()> over) {
   Running& mine = running_[request.id.value];
   mine.kind = kind;
   mine.attempt = request.attempt;
@@ -279,9 +281,9 @@ std::span<const SampleId> Driver::keep(std::vector<SampleId> samples) {
   return lists_.back();
 }
 
-void Driver::on(const Read& order) {
+void Driver::on(const engine::Read& order) {
   machine_.read(order);
-  const Request request = order.request;
+  const engine::Request request = order.request;
   start(Kind::read, request, drawn(scenario_.timings.read), [this, request] {
     const bool well = !fails(scenario_.failures.read);
     // Some of a read that fails are there, or none.
@@ -295,15 +297,18 @@ void Driver::on(const Read& order) {
     }
     const bool some = missing.size() < machine_.reads(request.id).size();
     machine_.read_over(request.id, well, some ? missing : std::vector<SampleId>());
-    complete(request.id, ReadDone{request, well ? Outcome::done : Outcome::failed, keep(missing)});
+    complete(request.id,
+             engine::ReadDone{request, well ? engine::Outcome::done : engine::Outcome::failed,
+                              keep(missing)});
     if (fails(scenario_.failures.stale_reports)) {
-      complete(request.id, ReadDone{{request.id, request.attempt + 7}, Outcome::done, {}});
-      complete(request.id, ReadDone{request, Outcome::done, {}});
+      complete(request.id,
+               engine::ReadDone{{request.id, request.attempt + 7}, engine::Outcome::done, {}});
+      complete(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
     }
   });
 }
 
-void Driver::on(const Prepare& order) {
+void Driver::on(const engine::Prepare& order) {
   const auto worker = workers_.find(order.worker.value);
   if (worker == workers_.end()) violated("an order for no worker");
   // It was given before the engine heard, in the same step, that the worker has gone.
@@ -321,15 +326,15 @@ void Driver::on(const Prepare& order) {
   }
   std::vector<SampleId> used;
   if (order.ingredients.empty()) {
-    for (const Draw& draw : machine_.contents(order.lineage)) used.push_back(draw.sample);
+    for (const order::Draw& draw : machine_.contents(order.lineage)) used.push_back(draw.sample);
   }
-  for (const Ingredient& ingredient : order.ingredients) used.push_back(ingredient.sample);
+  for (const engine::Ingredient& ingredient : order.ingredients) used.push_back(ingredient.sample);
   for (const SampleId sample : used) {
     const auto& corrupt = dataset->corrupt;
     const bool is_bad = std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
     if (is_bad && std::find(bad.begin(), bad.end(), sample) == bad.end()) bad.push_back(sample);
   }
-  const Request request = order.request;
+  const engine::Request request = order.request;
   // A part takes its part of the time.
   const auto takes = scenario_.timings.prepare * static_cast<std::int64_t>(used.size()) /
                      static_cast<std::int64_t>(order.lineage.samples);
@@ -338,13 +343,13 @@ void Driver::on(const Prepare& order) {
     machine_.prepare_over(request.id, well, bad);
     Worker& mine = workers_.at(id);
     mine.order = RequestId::none();
-    const Outcome outcome = !well         ? Outcome::failed
-                            : bad.empty() ? Outcome::done
-                                          : Outcome::corrupt;
+    const engine::Outcome outcome = !well         ? engine::Outcome::failed
+                                    : bad.empty() ? engine::Outcome::done
+                                                  : engine::Outcome::corrupt;
     const auto failed = well ? keep(bad) : std::span<const SampleId>();
-    complete(request.id, PreparationDone{request, outcome, failed});
+    complete(request.id, engine::PreparationDone{request, outcome, failed});
     if (fails(scenario_.failures.stale_reports)) {
-      complete(request.id, PreparationDone{request, Outcome::done, {}});
+      complete(request.id, engine::PreparationDone{request, engine::Outcome::done, {}});
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].plan.id == mine.node) match_workers(i);
@@ -353,20 +358,21 @@ void Driver::on(const Prepare& order) {
   running_.at(request.id.value).worker = order.worker.value;
 }
 
-void Driver::on(const Transfer& order) {
+void Driver::on(const engine::Transfer& order) {
   machine_.transfer(order);
-  const Request request = order.request;
+  const engine::Request request = order.request;
   start(Kind::transfer, request, drawn(scenario_.timings.transfer), [this, request] {
     const bool well = !fails(scenario_.failures.transfer);
     machine_.transfer_over(request.id, well);
-    complete(request.id, TransferDone{request, well ? Outcome::done : Outcome::failed});
+    complete(request.id,
+             engine::TransferDone{request, well ? engine::Outcome::done : engine::Outcome::failed});
     if (fails(scenario_.failures.stale_reports)) {
-      complete(request.id, TransferDone{request, Outcome::done});
+      complete(request.id, engine::TransferDone{request, engine::Outcome::done});
     }
   });
 }
 
-void Driver::on(const Cancel& order) {
+void Driver::on(const engine::Cancel& order) {
   const auto found = running_.find(order.request.id.value);
   if (found == running_.end()) {
     // Nothing is under way; but a batch that could not be handed over may still be held for it.
@@ -404,18 +410,18 @@ void Driver::on(const Cancel& order) {
   }
 }
 
-void Driver::on(const Release& order) {
+void Driver::on(const engine::Release& order) {
   machine_.release(order);
 }
 
-void Driver::on(const SetTimer& order) {
+void Driver::on(const engine::SetTimer& order) {
   const std::uint64_t incarnation = engine_incarnation_;
   after(std::max(order.at, now_) - now_, [this, incarnation, id = order.timer] {
-    if (incarnation == engine_incarnation_) report(TimerFired{id});
+    if (incarnation == engine_incarnation_) report(engine::TimerFired{id});
   });
 }
 
-void Driver::on(const SetWorkers& order) {
+void Driver::on(const engine::SetWorkers& order) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].plan.id != order.node || !nodes_[i].up) continue;
     if (order.workers > nodes_[i].plan.cores) violated("more workers than cores");
@@ -444,7 +450,7 @@ void Driver::bring_up(std::size_t index) {
   node.rests = false;
   node.workers_wanted = 0;
   ++node.incarnation;
-  report(NodeJoined{node.plan.id, node.plan.cores});
+  report(engine::NodeJoined{node.plan.id, node.plan.cores});
   const Place dram{node.plan.id, Tier::dram, 0};
   set_capacity(dram, node.plan.dram);
   if (node.plan.nvme == 0) return;
@@ -463,7 +469,7 @@ void Driver::lose_node(std::size_t index, Duration back_after) {
   }
   machine_.lose_node(node.plan.id);
   room_.lose_node(node.plan.id);
-  report(NodeLost{node.plan.id});
+  report(engine::NodeLost{node.plan.id});
   check_rank_nodes(index);
   after(back_after, [this, index] { bring_up(index); });
 }
@@ -489,18 +495,18 @@ void Driver::retire(std::uint32_t id) {
   worker.alive = false;
   worker.quiet = true;
   worker.left_in = steps_ + 1;
-  last_facts_.push_back(WorkerQuiesced{WorkerId(id)});
+  last_facts_.push_back(engine::WorkerQuiesced{WorkerId(id)});
 }
 
 void Driver::add_worker(std::size_t index) {
   workers_[next_worker_] = {nodes_[index].plan.id, true, false, RequestId::none(), now_};
-  report(WorkerJoined{WorkerId(next_worker_++), nodes_[index].plan.id});
+  report(engine::WorkerJoined{WorkerId(next_worker_++), nodes_[index].plan.id});
 }
 
 void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
   Worker& worker = workers_.at(id);
   worker.alive = false;
-  report(WorkerLost{WorkerId(id)});
+  report(engine::WorkerLost{WorkerId(id)});
   const RequestId order = worker.order;
   if (const auto running = running_.find(order.value); running != running_.end()) {
     running->second.serial = 0;  // it will not report
@@ -509,7 +515,7 @@ void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
     if (incarnation != engine_incarnation_) return;
     workers_.at(id).quiet = true;
     machine_.quiet(order);
-    report(WorkerQuiesced{WorkerId(id)});
+    report(engine::WorkerQuiesced{WorkerId(id)});
   });
   const NodeId node = worker.node;
   after(quiet_after + drawn(ms(5)), [this, node] {

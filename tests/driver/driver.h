@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "core/command_digest.h"
-#include "core/engine.h"
-#include "core/promise_log.h"
+#include "core/engine/engine.h"
+#include "core/log/command_digest.h"
+#include "core/log/promise_log.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"
 #include "tests/driver/room_check.h"
@@ -29,7 +29,7 @@
 namespace batchflow::test {
 
 struct Outcomes : Counts {
-  EngineCounters engine;
+  engine::EngineCounters engine;
   std::uint64_t digest = 0;  // over all commands
   std::uint64_t steps = 0;   // of the engine
   std::uint64_t samples_read_from_store = 0;
@@ -44,18 +44,18 @@ struct Outcomes : Counts {
 
 // What a test may do between engine and clients: to prove that the checker would notice.
 struct Hooks {
-  std::function<void(const Command&)> ordered;
+  std::function<void(const engine::Command&)> ordered;
   // Changes what the engine ordered before it is carried out: a broken engine.
-  std::function<void(std::vector<Command>&)> spoil;
+  std::function<void(std::vector<engine::Command>&)> spoil;
   std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
-  std::function<void(Instant, std::span<const Event>)> before_step;
-  std::function<void(std::span<const Command>)> stepped;
-  std::function<void(const Engine&)> after_step;
+  std::function<void(Instant, std::span<const engine::Event>)> before_step;
+  std::function<void(std::span<const engine::Command>)> stepped;
+  std::function<void(const engine::Engine&)> after_step;
 };
 
 class Driver {
  public:
-  explicit Driver(const Scenario& scenario, const PolicyList& policies, Hooks hooks = {});
+  explicit Driver(const Scenario& scenario, const engine::PolicyList& policies, Hooks hooks = {});
   ~Driver();
   // Until all jobs are done. Throws Violation.
   Outcomes run();
@@ -91,7 +91,7 @@ class Driver {
     bool releasing = false;
     std::uint32_t failures = 0;
     bool last_of_epoch = false;
-    std::vector<Slice> slices;
+    std::vector<order::Slice> slices;
     std::uint32_t block_samples = 0;
     std::uint32_t lane_blocks = 0;
     Digest drawn_from = 0;
@@ -121,7 +121,7 @@ class Driver {
     RoomCheck::Asked asked;
     std::vector<RankState> ranks;
     std::vector<Held> held;
-    Position position;
+    order::Position position;
     std::unique_ptr<Checker> checker;
     Instant stopped_until{};
     Instant last_progress{};
@@ -133,7 +133,7 @@ class Driver {
     std::map<std::uint64_t, Consumed> consumed;
   };
   struct Completion {
-    Event event;
+    engine::Event event;
     RequestId id;
   };
   enum class Kind : std::uint8_t { read, prepare, transfer, deliver };
@@ -150,25 +150,25 @@ class Driver {
   bool fails(std::uint32_t chance_in_1000);
   bool chance_in_100(std::uint32_t chance) { return chance > 0 && random_.below(100) < chance; }
   bool step_once();
-  void report(const Event& event) { facts_.push_back(event); }
-  void complete(RequestId id, const Event& event) { completions_.push_back({event, id}); }
+  void report(const engine::Event& event) { facts_.push_back(event); }
+  void complete(RequestId id, const engine::Event& event) { completions_.push_back({event, id}); }
 
   // ---- commands
-  void carry_out(std::span<const Command> commands);
-  void on(const Admit& order);
-  void on(const Refuse& order);
-  void rejoin_or_give_up(Client& client, Refusal why);
-  void on(const Read& order);
-  void on(const Prepare& order);
-  void on(const Transfer& order);
-  void on(const Deliver& order);
-  void on(const Drop& order) { machine_.drop(order); }
-  void on(const Cancel& order);
-  void on(const Release& order);
-  void on(const EpochEnded& order);
-  void on(const SetWorkers& order);
-  void on(const SetTimer& order);
-  void start(Kind kind, const Request& request, Duration takes, std::function<void()> over);
+  void carry_out(std::span<const engine::Command> commands);
+  void on(const engine::Admit& order);
+  void on(const engine::Refuse& order);
+  void rejoin_or_give_up(Client& client, engine::Refusal why);
+  void on(const engine::Read& order);
+  void on(const engine::Prepare& order);
+  void on(const engine::Transfer& order);
+  void on(const engine::Deliver& order);
+  void on(const engine::Drop& order) { machine_.drop(order); }
+  void on(const engine::Cancel& order);
+  void on(const engine::Release& order);
+  void on(const engine::EpochEnded& order);
+  void on(const engine::SetWorkers& order);
+  void on(const engine::SetTimer& order);
+  void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 
   // ---- nodes and workers
@@ -189,7 +189,7 @@ class Driver {
   void train(std::size_t client);
   void trained(std::size_t client, Rank rank, std::uint64_t incarnation, Duration compute);
   void release(std::size_t client, RequestId request);
-  void deliver_listed(Client& client, const Deliver& order);
+  void deliver_listed(Client& client, const engine::Deliver& order);
   void over_to(std::size_t client, RequestId request, bool well);
   void commit(Client& client, std::uint64_t step);
   void enter_draws(Client& client, const Held& first);
@@ -208,8 +208,9 @@ class Driver {
   const DatasetPlan& dataset_of(const Client& client) const;
   std::uint64_t seed_of(const JobPlan& plan, JobId begins) const;
   void begin_at_start(Client& client);
-  Lineage lineage_of(const Client& client, const Deliver& order, const Slice& slice) const;
-  std::vector<Handed> expand(Client& client, const Deliver& order,
+  order::Lineage lineage_of(const Client& client, const engine::Deliver& order,
+                            const order::Slice& slice) const;
+  std::vector<Handed> expand(Client& client, const engine::Deliver& order,
                              std::vector<std::uint64_t>& tokens);
 
   // ---- room
@@ -240,16 +241,16 @@ class Driver {
   Outcomes outcomes();
 
   const Scenario scenario_;
-  const PolicyList& policies_;
+  const engine::PolicyList& policies_;
   Hooks hooks_;
-  Catalogues catalogues_;
+  engine::Catalogues catalogues_;
   Machine machine_;
   RoomCheck room_;
   std::vector<RoomCheck::Leftover> let_go_;  // in this step
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<engine::Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
-  EngineConfig config_;  // of the engine there is
+  engine::EngineConfig config_;  // of the engine there is
   Random random_;
 
   struct Happening {
@@ -265,14 +266,14 @@ class Driver {
   Instant now_{};
   Duration longest_wait_{0};
   Instant end_{};  // when all jobs were done
-  std::vector<Event> facts_;
+  std::vector<engine::Event> facts_;
   std::vector<Completion> completions_;
-  std::vector<Event> last_facts_;    // of workers that go: what they have done comes before
+  std::vector<engine::Event> last_facts_;  // of workers that go: what they have done comes before
   std::vector<RequestId> for_gone_;  // orders of this step for workers that it hears are quiet
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
-  std::deque<std::vector<Score>> score_lists_;
+  std::deque<std::vector<engine::Score>> score_lists_;
   std::deque<std::vector<NodeId>> node_lists_;
-  std::deque<Position> positions_;
+  std::deque<order::Position> positions_;
   std::deque<std::string> texts_;
 
   std::vector<Node> nodes_;
@@ -284,15 +285,15 @@ class Driver {
   std::map<std::uint32_t, std::size_t> client_of_;
   std::map<std::uint64_t, std::size_t> delivery_of_;  // request to client
 
-  std::map<std::uint32_t, Position> promised_;  // what the engine's promises add up to
-  PromiseLog promise_log_{8192};                // the same, as it is written to a disk
+  std::map<std::uint32_t, order::Position> promised_;  // what the engine's promises add up to
+  log::PromiseLog promise_log_{8192};                  // the same, as it is written to a disk
   std::vector<std::byte> promise_bytes_;
-  CommandDigest digest_;
+  log::CommandDigest digest_;
   std::uint64_t steps_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t without_room_ = 0;
   std::uint64_t given_up_ = 0;
-  EngineCounters lost_counters_;
+  engine::EngineCounters lost_counters_;
 };
 
 }  // namespace batchflow::test

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/keys.h"
+#include "core/order/keys.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
@@ -36,8 +36,8 @@ void Driver::strike(const Fault& fault) {
       return abandon_rank(*client, static_cast<Rank>(fault.number % client->ranks.size()));
     case Fault::Kind::configuration:
       texts_.push_back(fault.text);
-      change_setting(config_, fault.text);
-      return report(ConfigurationChanged{texts_.back()});
+      engine::change_setting(config_, fault.text);
+      return report(engine::ConfigurationChanged{texts_.back()});
     case Fault::Kind::rank_lost: {
       if (client->state != Client::State::running) return;
       const std::uint64_t incarnation = client->incarnation;
@@ -68,18 +68,18 @@ void Driver::strike(const Fault& fault) {
       return lose_coordinator(fault.later);
     case Fault::Kind::policy:
       texts_.push_back(fault.text);
-      return report(PolicyChanged{texts_.back()});
+      return report(engine::PolicyChanged{texts_.back()});
     case Fault::Kind::kept: {
       const auto& datasets = scenario_.datasets;
-      return report(DatasetKept{datasets[fault.number % datasets.size()].id,
-                                static_cast<Keep>(fault.number % 3)});
+      return report(engine::DatasetKept{datasets[fault.number % datasets.size()].id,
+                                        static_cast<engine::Keep>(fault.number % 3)});
     }
     case Fault::Kind::measured: {
       const auto shares = machine_.decoded_shares();
       if (shares.empty()) return;
       const auto& [dataset, share] = shares[fault.number % shares.size()];
       machine_.measure_decoded(share, fault.bytes);
-      return report(DecodedMeasured{dataset, share, fault.bytes});
+      return report(engine::DecodedMeasured{dataset, share, fault.bytes});
     }
     case Fault::Kind::rank_stops:
       client->stopped_until = std::max(client->stopped_until, now_ + fault.later);
@@ -95,7 +95,7 @@ void Driver::strike_node(const Fault& fault) {
   if (fault.kind == Fault::Kind::node_lost) return lose_node(index, fault.later);
   if (!node.up) return;
   if (fault.kind == Fault::Kind::node_quiesced) {
-    report(NodeQuiesced{node.plan.id});
+    report(engine::NodeQuiesced{node.plan.id});
     node.rests = true;
     if (fault.later.count() == 0) return;
     return after(fault.later, [this, index, incarnation = node.incarnation] {
@@ -132,49 +132,50 @@ void Driver::talk_nonsense(std::uint64_t which) {
   Client& client = clients_[which % clients_.size()];
   const JobId job = client.state == Client::State::running ? client.id : JobId(1 << 30);
   const JobId nobody(1 << 30);
-  const Request request{RequestId(random.draw()), static_cast<std::uint32_t>(random.below(3))};
-  report(ReadDone{request, Outcome::done, {}});
-  report(PreparationDone{request, Outcome::corrupt, {}});
-  report(TransferDone{request, Outcome::done});
-  report(DeliveryDone{request, Outcome::failed});
-  report(JobLeft{nobody});
-  report(RankLost{nobody, 0});
-  report(RankLost{job, 1000});
-  report(BatchWanted{job, 0, 1'000'000'000});
-  report(BatchWanted{job, 0, UINT32_MAX});
-  report(BatchWanted{job, 999, 1});
-  report(BatchWanted{job, 0, 0});
-  report(BatchConsumed{job, 0, UINT64_MAX, Duration(-5)});
-  report(BatchConsumed{job, UINT32_MAX, 0, Duration(1)});
-  report(SlotReleased{job, 0, UINT64_MAX});
-  report(SlotReleased{nobody, 3, 0});
-  report(SamplesWanted{job, 0, keep({SampleId(UINT64_MAX)}), {}, {}});
-  report(ExemplarsReported{nobody, true, 0, {}, false});
-  report(ExemplarsReported{job, false, 0, keep({SampleId(UINT64_MAX)}), false});
-  report(ExemplarsReported{job, false, UINT32_MAX, keep({SampleId(0)}), false});
-  report(WorkerJoined{WorkerId(UINT32_MAX), NodeId(4'000'000'000)});
-  report(WorkerLost{WorkerId(4'000'000'000)});
-  report(WorkerQuiesced{WorkerId(4'000'000'000)});
-  report(NodeLost{NodeId(4'000'000'000)});
-  report(NodeQuiesced{NodeId(4'000'000'000)});
-  report(CapacityChanged{{NodeId(4'000'000'000), Tier::dram, 0}, 5});
-  report(CatalogueKnown{DatasetId(4'000'000'000), 77});
-  report(PipelineKnown{PipelineId(4'000'000'000), 77});
-  report(TimerFired{TimerId(UINT64_MAX)});
-  report(PolicyChanged{"dispatch=no-such-policy"});
-  report(PolicyChanged{"fashion=lru"});
-  report(PolicyChanged{""});
-  report(ConfigurationChanged{"credits=-1"});
-  if (!nodes_.empty() && nodes_.front().up) report(NodeJoined{nodes_.front().plan.id, 3});
+  const engine::Request request{RequestId(random.draw()),
+                                static_cast<std::uint32_t>(random.below(3))};
+  report(engine::ReadDone{request, engine::Outcome::done, {}});
+  report(engine::PreparationDone{request, engine::Outcome::corrupt, {}});
+  report(engine::TransferDone{request, engine::Outcome::done});
+  report(engine::DeliveryDone{request, engine::Outcome::failed});
+  report(engine::JobLeft{nobody});
+  report(engine::RankLost{nobody, 0});
+  report(engine::RankLost{job, 1000});
+  report(engine::BatchWanted{job, 0, 1'000'000'000});
+  report(engine::BatchWanted{job, 0, UINT32_MAX});
+  report(engine::BatchWanted{job, 999, 1});
+  report(engine::BatchWanted{job, 0, 0});
+  report(engine::BatchConsumed{job, 0, UINT64_MAX, Duration(-5)});
+  report(engine::BatchConsumed{job, UINT32_MAX, 0, Duration(1)});
+  report(engine::SlotReleased{job, 0, UINT64_MAX});
+  report(engine::SlotReleased{nobody, 3, 0});
+  report(engine::SamplesWanted{job, 0, keep({SampleId(UINT64_MAX)}), {}, {}});
+  report(engine::ExemplarsReported{nobody, true, 0, {}, false});
+  report(engine::ExemplarsReported{job, false, 0, keep({SampleId(UINT64_MAX)}), false});
+  report(engine::ExemplarsReported{job, false, UINT32_MAX, keep({SampleId(0)}), false});
+  report(engine::WorkerJoined{WorkerId(UINT32_MAX), NodeId(4'000'000'000)});
+  report(engine::WorkerLost{WorkerId(4'000'000'000)});
+  report(engine::WorkerQuiesced{WorkerId(4'000'000'000)});
+  report(engine::NodeLost{NodeId(4'000'000'000)});
+  report(engine::NodeQuiesced{NodeId(4'000'000'000)});
+  report(engine::CapacityChanged{{NodeId(4'000'000'000), Tier::dram, 0}, 5});
+  report(engine::CatalogueKnown{DatasetId(4'000'000'000), 77});
+  report(engine::PipelineKnown{PipelineId(4'000'000'000), 77});
+  report(engine::TimerFired{TimerId(UINT64_MAX)});
+  report(engine::PolicyChanged{"dispatch=no-such-policy"});
+  report(engine::PolicyChanged{"fashion=lru"});
+  report(engine::PolicyChanged{""});
+  report(engine::ConfigurationChanged{"credits=-1"});
+  if (!nodes_.empty() && nodes_.front().up) report(engine::NodeJoined{nodes_.front().plan.id, 3});
 }
 
 // The engine is gone with all that agents kept for it; jobs know where they are.
 void Driver::lose_coordinator(Duration back_after) {
   // What recovery reads is what was written, cut off in the middle of a record.
-  RecoveredPromises recovered;
+  log::RecoveredPromises recovered;
   if (!promise_bytes_.empty()) {
     promise_bytes_.resize(promise_bytes_.size() + 3, std::byte{1});
-    recovered = recover_promises(promise_bytes_, "promises");
+    recovered = log::recover_promises(promise_bytes_, "promises");
   }
   engine_down_ = true;
   ++engine_incarnation_;
@@ -196,11 +197,12 @@ void Driver::lose_coordinator(Duration back_after) {
       client.position = promised_.at(client.id.value);
       const auto& jobs = recovered.promises.jobs();
       const auto found = jobs.find(client.id.value);
-      if (found == jobs.end() || to_json(found->second.join.position) != to_json(client.position)) {
-        violated(
-            fmt::format("the promise log has job {} at {}, which was promised {}", client.id.value,
-                        found == jobs.end() ? "no place" : to_json(found->second.join.position),
-                        to_json(client.position)));
+      if (found == jobs.end() ||
+          order::to_json(found->second.join.position) != order::to_json(client.position)) {
+        violated(fmt::format(
+            "the promise log has job {} at {}, which was promised {}", client.id.value,
+            found == jobs.end() ? "no place" : order::to_json(found->second.join.position),
+            order::to_json(client.position)));
       }
       if (found->second.join.ranks != client.nodes ||
           found->second.join.join.batch_samples != client.batch_samples) {
@@ -211,7 +213,7 @@ void Driver::lose_coordinator(Duration back_after) {
     rejoin_later(client, back_after + drawn(ms(5)));
   }
   promised_.clear();
-  promise_log_ = PromiseLog(8192);
+  promise_log_ = log::PromiseLog(8192);
   promise_bytes_.clear();
   after(back_after, [this] {
     start_engine();
@@ -220,7 +222,7 @@ void Driver::lose_coordinator(Duration back_after) {
 }
 
 void Driver::write_promises() {
-  for (const Promise& promise : engine_->promises()) promise_log_.add(promise);
+  for (const engine::Promise& promise : engine_->promises()) promise_log_.add(promise);
   if (promise_log_.snapshot_due()) {
     promise_log_.begin_anew();
     promise_bytes_.clear();
@@ -233,21 +235,21 @@ void Driver::write_promises() {
 // The engine's promises add up to where the job says it is, once it has heard what epochs ended.
 void Driver::note_promises() {
   std::vector<JobId> changed;
-  for (const Promise& promise : engine_->promises()) {
+  for (const engine::Promise& promise : engine_->promises()) {
     switch (promise.kind) {
-      case Promise::Kind::joined:
+      case engine::Promise::Kind::joined:
         promised_[promise.job.value] = promise.join.position;
         continue;
-      case Promise::Kind::left:
+      case engine::Promise::Kind::left:
         promised_.erase(promise.job.value);
         continue;
-      case Promise::Kind::resized:
+      case engine::Promise::Kind::resized:
         continue;
-      case Promise::Kind::epoch_finished:
+      case engine::Promise::Kind::epoch_finished:
         promised_.at(promise.job.value).finish_epoch();
         break;
-      case Promise::Kind::committed: {
-        Position& position = promised_.at(promise.job.value);
+      case engine::Promise::Kind::committed: {
+        order::Position& position = promised_.at(promise.job.value);
         const std::uint64_t generation = promise.slices.front().name.generation;
         if (position.order() == Order::relaxed &&
             (!position.has_generation() || position.lanes().generation != generation)) {
@@ -268,9 +270,9 @@ void Driver::note_promises() {
     const auto found = promised_.find(job.value);
     if (client == nullptr || client->state != Client::State::running) continue;
     if (found == promised_.end()) continue;
-    if (to_json(found->second) != to_json(client->position)) {
-      violated(fmt::format("job {} is promised {} and is at {}", job.value, to_json(found->second),
-                           to_json(client->position)));
+    if (order::to_json(found->second) != order::to_json(client->position)) {
+      violated(fmt::format("job {} is promised {} and is at {}", job.value,
+                           order::to_json(found->second), order::to_json(client->position)));
     }
   }
 }

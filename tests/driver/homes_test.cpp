@@ -37,13 +37,13 @@ std::uint64_t read_again(const Scenario& scenario) {
   std::uint64_t in_epoch = 0;
   std::uint32_t ended = 0;
   Hooks hooks;
-  hooks.ordered = [&](const Command& command) {
-    if (std::holds_alternative<EpochEnded>(command)) ++ended;
-    const auto* read = std::get_if<Read>(&command);
+  hooks.ordered = [&](const engine::Command& command) {
+    if (std::holds_alternative<engine::EpochEnded>(command)) ++ended;
+    const auto* read = std::get_if<engine::Read>(&command);
     if (read == nullptr || read->from.tier != Tier::store || ended + 1 != kEpochs) return;
     in_epoch += read->samples.empty() ? read->lineage.samples : read->samples.size();
   };
-  Driver(scenario, policy_list(), hooks).run();
+  Driver(scenario, policies::policy_list(), hooks).run();
   REQUIRE(ended == kEpochs);
   return in_epoch;
 }
@@ -78,8 +78,8 @@ TEST_CASE("a drive that is announced after the first join is used") {
   CHECK(read_again(scenario) > kSamples / 2);
   Hooks hooks;
   std::uint64_t to_drive = 0;
-  hooks.ordered = [&](const Command& command) {
-    const auto* read = std::get_if<Read>(&command);
+  hooks.ordered = [&](const engine::Command& command) {
+    const auto* read = std::get_if<engine::Read>(&command);
     if (read != nullptr && !read->keep.is_none() && read->keep_at.tier == Tier::nvme) ++to_drive;
   };
   Fault comes{};
@@ -87,7 +87,7 @@ TEST_CASE("a drive that is announced after the first join is used") {
   comes.when = ms(50);
   comes.bytes = 2 * kSamples * kSlot;
   scenario.faults = {comes};
-  Driver(scenario, policy_list(), hooks).run();
+  Driver(scenario, policies::policy_list(), hooks).run();
   CHECK(to_drive > 0);
   CHECK(read_again(scenario) == 0);
 }

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
 namespace batchflow::test {
 

@@ -32,7 +32,7 @@ const DatasetPlan& Machine::dataset(DatasetId id) const {
   violated("an order about a dataset that nobody told the engine of");
 }
 
-const PipelineInfo& Machine::pipeline(PipelineId id) const {
+const engine::PipelineInfo& Machine::pipeline(PipelineId id) const {
   for (const PipelinePlan& plan : scenario_.pipelines) {
     if (plan.id == id) return plan.info;
   }
@@ -155,7 +155,7 @@ void Machine::hold(Staging& staging, Bytes bytes) {
   add(staging.at, bytes);
 }
 
-void Machine::read(const Read& order) {
+void Machine::read(const engine::Read& order) {
   Staging& staging = stagings_[order.request.id.value];
   if (staging.running) violated("a read is ordered again while it runs");
   const bool again = order.request.attempt > 0;
@@ -171,7 +171,8 @@ void Machine::read(const Read& order) {
   } else {
     staging.samples.assign(order.samples.begin(), order.samples.end());
     if (staging.samples.empty()) {
-      for (const Draw& draw : contents(order.lineage)) staging.samples.push_back(draw.sample);
+      for (const order::Draw& draw : contents(order.lineage))
+        staging.samples.push_back(draw.sample);
     }
   }
   const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
@@ -254,7 +255,7 @@ void Machine::check_unused(std::uint64_t read, const std::vector<SampleId>& samp
   }
 }
 
-void Machine::release(const Release& order) {
+void Machine::release(const engine::Release& order) {
   const std::uint64_t id = order.request.id.value;
   const auto found = stagings_.find(id);
   if (found == stagings_.end()) violated("the release of a read that has no staging memory");

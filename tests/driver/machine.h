@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "core/event.h"
-#include "core/order.h"
-#include "core/weighted.h"
+#include "core/engine/event.h"
+#include "core/order/order.h"
+#include "core/order/weighted.h"
 #include "tests/driver/scenario.h"
 
 namespace batchflow::test {
@@ -27,7 +27,7 @@ struct Violation : std::runtime_error {
 };
 [[noreturn]] void violated(const std::string& what);
 
-std::uint64_t token(const Lineage& lineage, const Draw& visited, SampleId used);
+std::uint64_t token(const order::Lineage& lineage, const order::Draw& visited, SampleId used);
 
 class Machine {
  public:
@@ -40,34 +40,34 @@ class Machine {
   void lose_node(NodeId node);
   void clear();  // everything, on all nodes
 
-  void read(const Read& order);
+  void read(const engine::Read& order);
   // `failed`: of a read that failed in part.
   void read_over(RequestId request, bool well, std::vector<SampleId> failed = {});
   // What a read under way brings.
   const std::vector<SampleId>& reads(RequestId request) const;
-  void release(const Release& order);
+  void release(const engine::Release& order);
 
-  void prepare(const Prepare& order);
+  void prepare(const engine::Prepare& order);
   // `corrupt`: those of the order whose bytes were bad are left out.
   void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
   // The worker may go on writing to what the order named, until it is quiet.
   void prepare_cancelled(RequestId request, bool still_writing);
   void quiet(RequestId request);
 
-  void transfer(const Transfer& order);
+  void transfer(const engine::Transfer& order);
   void transfer_over(RequestId request, bool well);
 
   // The batch's memory is read from here on until `let_go`. The tokens it holds must be `expected`.
-  void deliver(const Deliver& order, const std::vector<std::uint64_t>& expected);
+  void deliver(const engine::Deliver& order, const std::vector<std::uint64_t>& expected);
   void let_go(RequestId delivery);
   // The same for a batch of samples as they are stored.
-  void deliver_stored(const Deliver& order, DatasetId dataset);
+  void deliver_stored(const engine::Deliver& order, DatasetId dataset);
 
-  void drop(const Drop& order);
+  void drop(const engine::Drop& order);
 
   // The samples of a block, and for a weighted one which visit of each it is. What a weighted block
   // holds is learnt from the first order that made it; every other must agree.
-  const std::vector<Draw>& contents(const Lineage& lineage);
+  const std::vector<order::Draw>& contents(const order::Lineage& lineage);
 
   // Nobody uses anything any more: no staging memory may be left, no slot be held.
   void check_idle() const;
@@ -86,7 +86,7 @@ class Machine {
     bool block = false;
     bool whole = false;
     std::uint64_t prepare = UINT64_MAX;  // the request that fills a block
-    Lineage lineage;
+    order::Lineage lineage;
     std::vector<std::uint64_t> tokens;  // 0: not written
     std::vector<bool> pending;          // a transfer is writing it
     std::uint32_t readers = 0;
@@ -135,14 +135,14 @@ class Machine {
   };
 
   const DatasetPlan& dataset(DatasetId id) const;
-  const PipelineInfo& pipeline(PipelineId id) const;
+  const engine::PipelineInfo& pipeline(PipelineId id) const;
   void add(Place place, Bytes bytes);
   void remove(Place place, Bytes bytes);
   Slot& slot(SlotKey key, const char* what);
   void enter_item(ItemKey key, const Item& item);
   void erase_item(ItemKey key);
   Slot& claim(SlotKey key, Place place, Bytes bytes);
-  void learn(const Prepare& order);
+  void learn(const engine::Prepare& order);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
   void hold(Staging& staging, Bytes bytes);
@@ -151,7 +151,7 @@ class Machine {
   void end_preparation(Preparation& preparation);
 
   const Scenario& scenario_;
-  Expander expander_;
+  order::Expander expander_;
   std::map<Place, Bytes> capacity_;
   struct Limit {
     Bytes bytes = 0;
@@ -174,10 +174,10 @@ class Machine {
   std::map<ShareName, std::uint32_t> shares_;
   std::map<std::uint32_t, Bytes> decoded_bytes_;  // as measured, by share
   using BlockKey = std::array<std::uint64_t, 10>;
-  static BlockKey key_of(const Lineage& lineage);
-  std::map<BlockKey, std::vector<Draw>> weighted_;
-  std::vector<Draw> contents_;  // scratch
-  std::vector<SampleId> ids_;   // scratch
+  static BlockKey key_of(const order::Lineage& lineage);
+  std::map<BlockKey, std::vector<order::Draw>> weighted_;
+  std::vector<order::Draw> contents_;  // scratch
+  std::vector<SampleId> ids_;          // scratch
   std::map<std::uint64_t, Staging> stagings_;
   std::map<std::uint64_t, Preparation> preparations_;
   std::map<std::uint64_t, Copy> copies_;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/keys.h"
+#include "core/order/keys.h"
 #include "tests/driver/machine.h"
 
 namespace batchflow::test {
@@ -14,11 +14,11 @@ std::string name(std::pair<std::uint32_t, std::uint32_t> key) {
   return fmt::format("share {} slot {}", key.first, key.second);
 }
 
-std::string name(const BlockName& block) {
+std::string name(const order::BlockName& block) {
   return fmt::format("(g{} v{} r{} b{})", block.generation, block.lane, block.pass, block.block);
 }
 
-bool same_block(const Lineage& a, const Lineage& b) {
+bool same_block(const order::Lineage& a, const order::Lineage& b) {
   return a.dataset == b.dataset && a.dataset_version == b.dataset_version &&
          a.pipeline_hash == b.pipeline_hash && a.order == b.order && a.seed == b.seed &&
          a.block_samples == b.block_samples && a.lane_blocks == b.lane_blocks && a.name == b.name &&
@@ -27,13 +27,13 @@ bool same_block(const Lineage& a, const Lineage& b) {
 
 }  // namespace
 
-std::uint64_t token(const Lineage& lineage, const Draw& visited, SampleId used) {
-  const KeyRoot root{lineage.dataset_version, lineage.seed};
+std::uint64_t token(const order::Lineage& lineage, const order::Draw& visited, SampleId used) {
+  const order::KeyRoot root{lineage.dataset_version, lineage.seed};
   const std::uint64_t generation = lineage.name.generation;
   const std::uint64_t key =
       lineage.order == Order::weighted
-          ? occurrence_draw_key(root, generation, visited.sample, visited.occurrence)
-          : draw_key(root, generation, lineage.name.pass, visited.sample);
+          ? order::occurrence_draw_key(root, generation, visited.sample, visited.occurrence)
+          : order::draw_key(root, generation, lineage.name.pass, visited.sample);
   return hash(lineage.pipeline_hash, used.value, key);
 }
 
@@ -53,8 +53,8 @@ Machine::Slot& Machine::claim(SlotKey key, Place place, Bytes bytes) {
   return at->second;
 }
 
-Machine::BlockKey Machine::key_of(const Lineage& lineage) {
-  const BlockName& name = lineage.name;
+Machine::BlockKey Machine::key_of(const order::Lineage& lineage) {
+  const order::BlockName& name = lineage.name;
   return {lineage.dataset_version,
           lineage.pipeline_hash,
           lineage.seed,
@@ -67,14 +67,14 @@ Machine::BlockKey Machine::key_of(const Lineage& lineage) {
           lineage.samples};
 }
 
-const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
+const std::vector<order::Draw>& Machine::contents(const order::Lineage& lineage) {
   if (lineage.order == Order::weighted) {
     const auto found = weighted_.find(key_of(lineage));
     if (found == weighted_.end()) violated(name(lineage.name) + " is used, but was never made");
     return found->second;
   }
   const std::uint64_t samples = dataset(lineage.dataset).samples;
-  if (!valid_lineage(lineage, samples)) violated("a block that does not exist");
+  if (!order::valid_lineage(lineage, samples)) violated("a block that does not exist");
   expander_.expand(lineage, samples, ids_);
   contents_.clear();
   for (const SampleId id : ids_) contents_.push_back({id, 0});
@@ -82,17 +82,17 @@ const std::vector<Draw>& Machine::contents(const Lineage& lineage) {
 }
 
 // Of a block that is made part by part, what each part tells.
-void Machine::learn(const Prepare& order) {
+void Machine::learn(const engine::Prepare& order) {
   if (order.lineage.order != Order::weighted) return;
   constexpr SampleId kUnknown(UINT64_MAX);
-  std::vector<Draw>& known = weighted_[key_of(order.lineage)];
+  std::vector<order::Draw>& known = weighted_[key_of(order.lineage)];
   known.resize(order.lineage.samples, {kUnknown, 0});
-  for (const Ingredient& one : order.ingredients) {
-    Draw draw{one.sample, one.occurrence};
-    for (const Replacement& instead : order.replacements) {
+  for (const engine::Ingredient& one : order.ingredients) {
+    order::Draw draw{one.sample, one.occurrence};
+    for (const order::Replacement& instead : order.replacements) {
       if (instead.place == one.place) draw.sample = instead.corrupt;
     }
-    Draw& here = known.at(one.place);
+    order::Draw& here = known.at(one.place);
     if (here.sample != kUnknown && here != draw) {
       violated(name(order.lineage.name) + " is made otherwise");
     }
@@ -103,10 +103,10 @@ void Machine::learn(const Prepare& order) {
 // ----------------------------------------------------------------------------------- preparation
 // ----
 
-void Machine::prepare(const Prepare& order) {
+void Machine::prepare(const engine::Prepare& order) {
   const std::uint64_t id = order.request.id.value;
   const SlotKey key{order.share.value, order.slot.value};
-  const PipelineInfo& info = pipeline(order.lineage.pipeline);
+  const engine::PipelineInfo& info = pipeline(order.lineage.pipeline);
   const Place dram{order.node, Tier::dram, 0};
   const bool again = order.request.attempt > 0;
   if (!again) {
@@ -132,11 +132,11 @@ void Machine::prepare(const Prepare& order) {
   mine.node = order.node;
   mine.running = true;
   learn(order);
-  const std::vector<Draw> draws = contents(order.lineage);
+  const std::vector<order::Draw> draws = contents(order.lineage);
   if (draws.size() != order.lineage.samples) violated("a lineage that does not know its size");
   const auto take = [&](std::uint32_t place, SampleId used) {
     SampleId expected = draws.at(place).sample;
-    for (const Replacement& replacement : order.replacements) {
+    for (const order::Replacement& replacement : order.replacements) {
       if (replacement.place != place) continue;
       if (replacement.corrupt != expected) violated("a replacement of what is not there");
       expected = replacement.used;
@@ -154,7 +154,7 @@ void Machine::prepare(const Prepare& order) {
       take(place, draws[place].sample);
     }
   }
-  for (const Ingredient& ingredient : order.ingredients) {
+  for (const engine::Ingredient& ingredient : order.ingredients) {
     const DatasetId of = order.lineage.dataset;
     if (ingredient.form == Form::decoded && info.prefix_hash == 0) violated("no decoded form");
     if (!ingredient.staging.is_none()) {
@@ -248,7 +248,7 @@ void Machine::quiet(RequestId request) {
 
 // -------------------------------------------------------------------------- batches and slots ----
 
-void Machine::transfer(const Transfer& order) {
+void Machine::transfer(const engine::Transfer& order) {
   const SlotKey from{order.from_share.value, order.from_slot.value};
   const SlotKey to{order.to_share.value, order.to_slot.value};
   Slot& source = slot(from, "a copy from");
@@ -269,7 +269,7 @@ void Machine::transfer(const Transfer& order) {
     target.tokens.resize(order.offset_samples + count, 0);
     target.pending.resize(order.offset_samples + count, false);
     // At least what is written of it: how large the slot is, no order says.
-    const PipelineInfo& info = pipeline(slot(from, "a copy from").lineage.pipeline);
+    const engine::PipelineInfo& info = pipeline(slot(from, "a copy from").lineage.pipeline);
     const Bytes bytes = target.tokens.size() * std::max<Bytes>(1, info.prepared_bytes);
     add(target.place, bytes - target.bytes);
     target.bytes = bytes;
@@ -301,7 +301,7 @@ void Machine::transfer_over(RequestId request, bool well) {
   }
 }
 
-void Machine::deliver(const Deliver& order, const std::vector<std::uint64_t>& expected) {
+void Machine::deliver(const engine::Deliver& order, const std::vector<std::uint64_t>& expected) {
   const std::uint64_t id = order.request.id.value;
   if (deliveries_.count(id) != 0) {
     if (order.request.attempt == 0) violated("a request id is used twice");
@@ -323,11 +323,11 @@ void Machine::deliver(const Deliver& order, const std::vector<std::uint64_t>& ex
   deliveries_[id] = key;
 }
 
-void Machine::deliver_stored(const Deliver& order, DatasetId dataset) {
+void Machine::deliver_stored(const engine::Deliver& order, DatasetId dataset) {
   const std::uint64_t id = order.request.id.value;
   if (listed_.count(id) != 0) return;
   std::vector<ItemKey>& items = listed_[id];
-  for (const Ingredient& ingredient : order.ingredients) {
+  for (const engine::Ingredient& ingredient : order.ingredients) {
     if (!ingredient.staging.is_none()) {
       if (!in_staging(ingredient.staging, order.place.node, ingredient.sample, Form::encoded)) {
         violated("a stored sample is delivered from where it is not");
@@ -357,7 +357,7 @@ void Machine::let_go(RequestId delivery) {
   deliveries_.erase(found);
 }
 
-void Machine::drop(const Drop& order) {
+void Machine::drop(const engine::Drop& order) {
   if (order.slot.is_none()) {
     const ItemKey key{order.share.value, order.item.value};
     const auto found = items_.find(key);

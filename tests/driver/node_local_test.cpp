@@ -34,12 +34,12 @@ struct Run {
 Run run(const Scenario& scenario) {
   Run result;
   Hooks hooks;
-  hooks.ordered = [&](const Command& command) {
-    const auto* copy = std::get_if<Transfer>(&command);
+  hooks.ordered = [&](const engine::Command& command) {
+    const auto* copy = std::get_if<engine::Transfer>(&command);
     if (copy == nullptr || copy->from.node == copy->to.node) return;
     result.across += copy->slice.to - copy->slice.from;
   };
-  result.outcomes = Driver(scenario, policy_list(), hooks).run();
+  result.outcomes = Driver(scenario, policies::policy_list(), hooks).run();
   CHECK(result.outcomes.jobs_done == scenario.jobs.size());
   return result;
 }
@@ -163,13 +163,13 @@ TEST_CASE("an order that leaves no choice cannot give blocks to nodes") {
   for (const Order order : {Order::strict, Order::sequential, Order::weighted, Order::listed}) {
     Scenario scenario = two_nodes(64, kEven);
     scenario.jobs[0].order = order;
-    std::optional<Refusal> refused;
+    std::optional<engine::Refusal> refused;
     Hooks hooks;
-    hooks.ordered = [&](const Command& command) {
-      if (const auto* one = std::get_if<Refuse>(&command)) refused = one->why;
+    hooks.ordered = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::Refuse>(&command)) refused = one->why;
     };
-    Driver(scenario, policy_list(), hooks).run();
-    CHECK(refused == Refusal::wrong_order);
+    Driver(scenario, policies::policy_list(), hooks).run();
+    CHECK(refused == engine::Refusal::wrong_order);
   }
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("the checker notices batches of another node's blocks") {
       if (step < 3) return;
       for (Handed& sample : samples) sample.block ^= rank < 2 ? 0 : 1;
     };
-    Driver(two_nodes(512, kEven, node_local), policy_list(), hooks).run();
+    Driver(two_nodes(512, kEven, node_local), policies::policy_list(), hooks).run();
   };
   CHECK_THROWS_AS(run_with(true), Violation);
   CHECK_NOTHROW(run_with(false));

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "policies/registry.h"
 
 namespace batchflow::test {
@@ -20,23 +20,23 @@ class Obedient {
   static constexpr std::uint64_t kSamples = 64;
   static constexpr Bytes kSampleBytes = 64;
 
-  explicit Obedient(Digest pipeline_hash = 9, EngineConfig config = small_blocks())
-      : catalogues_(known(pipeline_hash)), engine_(config, policy_list(), catalogues_) {
-    send(CatalogueKnown{kDataset, 7});
-    send(PipelineKnown{kPipeline, pipeline_hash});
-    send(NodeJoined{kNode, 2});
-    send(CapacityChanged{{kNode, Tier::dram, 0}, 1 << 20});
-    send(WorkerJoined{WorkerId(1), kNode});
+  explicit Obedient(Digest pipeline_hash = 9, engine::EngineConfig config = small_blocks())
+      : catalogues_(known(pipeline_hash)), engine_(config, policies::policy_list(), catalogues_) {
+    send(engine::CatalogueKnown{kDataset, 7});
+    send(engine::PipelineKnown{kPipeline, pipeline_hash});
+    send(engine::NodeJoined{kNode, 2});
+    send(engine::CapacityChanged{{kNode, Tier::dram, 0}, 1 << 20});
+    send(engine::WorkerJoined{WorkerId(1), kNode});
     step();
   }
   // Blocks of 8.
-  static EngineConfig small_blocks() {
-    EngineConfig config;
+  static engine::EngineConfig small_blocks() {
+    engine::EngineConfig config;
     config.block_bytes = 8 * kSampleBytes;
     return config;
   }
-  static JobJoined job(std::uint32_t id, Order order, std::span<const NodeId> ranks) {
-    JobJoined join;
+  static engine::JobJoined job(std::uint32_t id, Order order, std::span<const NodeId> ranks) {
+    engine::JobJoined join;
     join.job = JobId(id);
     join.dataset = kDataset;
     join.pipeline = kPipeline;
@@ -46,17 +46,17 @@ class Obedient {
     return join;
   }
 
-  void send(const Event& event) { next_.push_back(event); }
+  void send(const engine::Event& event) { next_.push_back(event); }
   // One step; false when there was nothing to tell and no timer to wait for.
   bool step() {
     if (next_.empty() && timer_ == kNever) return false;
     now_ = next_.empty() ? std::max(now_, timer_) : now_ + Duration(1000);
     if (timer_ <= now_) timer_ = kNever;
-    std::vector<Event> events;
+    std::vector<engine::Event> events;
     events.swap(next_);
     const auto commands = engine_.step(now_, events);
-    for (const Promise& promise : engine_.promises()) promises_.push_back(promise);
-    for (const Command& command : commands) {
+    for (const engine::Promise& promise : engine_.promises()) promises_.push_back(promise);
+    for (const engine::Command& command : commands) {
       std::visit([&](const auto& order) { on(order); }, command);
     }
     engine_.check_consistency();
@@ -68,15 +68,15 @@ class Obedient {
   }
 
   std::map<std::uint32_t, std::uint64_t> delivered;  // batches, by job
-  std::map<std::uint32_t, Refuse> refused;           // by job
-  const std::vector<Promise>& promises() const { return promises_; }
-  Engine& engine() { return engine_; }
+  std::map<std::uint32_t, engine::Refuse> refused;   // by job
+  const std::vector<engine::Promise>& promises() const { return promises_; }
+  engine::Engine& engine() { return engine_; }
 
  private:
-  static Catalogues known(Digest pipeline_hash) {
-    Catalogues catalogues;
-    catalogues.add(kDataset, Catalogue::uniform("d", 7, kSamples, kSampleBytes));
-    PipelineInfo pipeline;
+  static engine::Catalogues known(Digest pipeline_hash) {
+    engine::Catalogues catalogues;
+    catalogues.add(kDataset, engine::Catalogue::uniform("d", 7, kSamples, kSampleBytes));
+    engine::PipelineInfo pipeline;
     pipeline.hash = pipeline_hash;
     pipeline.has_random = true;
     pipeline.prepared_bytes = kSampleBytes;
@@ -86,39 +86,40 @@ class Obedient {
 
   template <class Order>
   void on(const Order&) {}
-  void on(const Admit& order) {
+  void on(const engine::Admit& order) {
     const std::uint32_t ranks = ranks_of(order.job);
-    for (Rank rank = 0; rank < ranks; ++rank) send(BatchWanted{order.job, rank, order.credits});
+    for (Rank rank = 0; rank < ranks; ++rank)
+      send(engine::BatchWanted{order.job, rank, order.credits});
   }
-  void on(const Refuse& order) { refused.emplace(order.job.value, order); }
-  void on(const Read& order) { send(ReadDone{order.request, {}, {}}); }
-  void on(const Prepare& order) { send(PreparationDone{order.request, {}, {}}); }
-  void on(const Transfer& order) { send(TransferDone{order.request, {}}); }
-  void on(const SetTimer& order) { timer_ = std::min(timer_, order.at); }
-  void on(const Deliver& order) {
+  void on(const engine::Refuse& order) { refused.emplace(order.job.value, order); }
+  void on(const engine::Read& order) { send(engine::ReadDone{order.request, {}, {}}); }
+  void on(const engine::Prepare& order) { send(engine::PreparationDone{order.request, {}, {}}); }
+  void on(const engine::Transfer& order) { send(engine::TransferDone{order.request, {}}); }
+  void on(const engine::SetTimer& order) { timer_ = std::min(timer_, order.at); }
+  void on(const engine::Deliver& order) {
     ++delivered[order.job.value];
-    send(DeliveryDone{order.request, {}});
-    send(BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
-    send(SlotReleased{order.job, order.rank, order.step});
-    send(BatchWanted{order.job, order.rank, 1});
+    send(engine::DeliveryDone{order.request, {}});
+    send(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
+    send(engine::SlotReleased{order.job, order.rank, order.step});
+    send(engine::BatchWanted{order.job, order.rank, 1});
   }
   // As the engine has promised last.
   std::uint32_t ranks_of(JobId job) const {
     std::size_t ranks = 0;
-    for (const Promise& promise : promises_) {
+    for (const engine::Promise& promise : promises_) {
       if (promise.job != job) continue;
-      if (promise.kind == Promise::Kind::joined) ranks = promise.join.ranks.size();
-      if (promise.kind == Promise::Kind::resized) ranks = promise.ranks.size();
+      if (promise.kind == engine::Promise::Kind::joined) ranks = promise.join.ranks.size();
+      if (promise.kind == engine::Promise::Kind::resized) ranks = promise.ranks.size();
     }
     return static_cast<std::uint32_t>(ranks);
   }
 
-  Catalogues catalogues_;
-  Engine engine_;
+  engine::Catalogues catalogues_;
+  engine::Engine engine_;
   Instant now_{};
   Instant timer_ = kNever;
-  std::vector<Event> next_;
-  std::vector<Promise> promises_;
+  std::vector<engine::Event> next_;
+  std::vector<engine::Promise> promises_;
 };
 
 }  // namespace batchflow::test

@@ -67,7 +67,7 @@ TEST_CASE("a rank, an agent or the coordinator killed at each of fifty steps cos
         CAPTURE(static_cast<int>(order));
         CAPTURE(static_cast<int>(kind));
         CAPTURE(step);
-        const Outcomes out = Driver(scenario, policy_list()).run();
+        const Outcomes out = Driver(scenario, policies::policy_list()).run();
         CHECK(out.jobs_done == 2);
         const bool begins_again = order == Order::weighted && kind == Fault::Kind::coordinator_lost;
         if (!begins_again) CHECK(out.counted_steps == 7 * 8 + 4 * 16);
@@ -101,7 +101,7 @@ TEST_CASE("one in a hundred corrupt: strict is the same for any batch, number of
         CAPTURE(block);
         CAPTURE(batch);
         CAPTURE(ranks);
-        const Outcomes out = Driver(scenario, policy_list(), hooks).run();
+        const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
         CHECK(out.engine.corrupt_samples == 4);
         CHECK(out.replaced == 8);
         const auto samples = in_order(sequence);
@@ -136,7 +136,7 @@ TEST_CASE(
         scenario.faults = {lost, resized};
         CAPTURE(static_cast<int>(order));
         CAPTURE(step);
-        CHECK(Driver(scenario, policy_list()).run().jobs_done == 1);
+        CHECK(Driver(scenario, policies::policy_list()).run().jobs_done == 1);
       }
     }
   }
@@ -153,10 +153,11 @@ TEST_CASE("where nothing is shared each job has an order of its own, and keeps i
     scenario.faults = std::move(faults);
     std::set<std::uint64_t> found;
     Hooks hooks;
-    hooks.ordered = [&](const Command& command) {
-      if (const auto* order = std::get_if<Prepare>(&command)) found.insert(order->lineage.seed);
+    hooks.ordered = [&](const engine::Command& command) {
+      if (const auto* order = std::get_if<engine::Prepare>(&command))
+        found.insert(order->lineage.seed);
     };
-    CHECK(Driver(scenario, policy_list(), hooks).run().jobs_done == 2);
+    CHECK(Driver(scenario, policies::policy_list(), hooks).run().jobs_done == 2);
     return found.size();
   };
   CHECK(seeds(true, false, {}) == 1);

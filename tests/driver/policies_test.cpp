@@ -23,20 +23,22 @@ JobPlan one_rank(Order order, std::uint32_t epochs) {
 }
 
 // ---- scaling
-class NoWorkers final : public ScalingPolicy {
+class NoWorkers final : public engine::ScalingPolicy {
  public:
-  explicit NoWorkers(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView&) override { return 0; }
-  std::uint32_t depth(const JobView&) override { return 2; }
+  explicit NoWorkers(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView&) override { return 0; }
+  std::uint32_t depth(const engine::JobView&) override { return 2; }
 };
-const PolicyEntry kNoWorkers{"no-workers", "", &make_canary<ScalingPolicy, NoWorkers>};
+const engine::PolicyEntry kNoWorkers{"no-workers", "",
+                                     &make_canary<engine::ScalingPolicy, NoWorkers>};
 
 // ---- dispatch
-class WaitsForTime final : public DispatchPolicy {  // each start ten milliseconds after the last
+class WaitsForTime final
+    : public engine::DispatchPolicy {  // each start ten milliseconds after the last
  public:
-  explicit WaitsForTime(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override {
-    if (view.now < again_) return kNoChoice;
+  explicit WaitsForTime(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView& view) override {
+    if (view.now < again_) return engine::kNoChoice;
     again_ = view.now + ms(10);
     return 0;
   }
@@ -45,15 +47,17 @@ class WaitsForTime final : public DispatchPolicy {  // each start ten millisecon
  private:
   Instant again_{};
 };
-const PolicyEntry kWaitsForTime{"waits", "", &make_canary<DispatchPolicy, WaitsForTime>};
+const engine::PolicyEntry kWaitsForTime{"waits", "",
+                                        &make_canary<engine::DispatchPolicy, WaitsForTime>};
 
-class AsksAtOnce final : public DispatchPolicy {
+class AsksAtOnce final : public engine::DispatchPolicy {
  public:
-  explicit AsksAtOnce(const PolicyContext&) {}
-  std::size_t next(const DispatchView&) override { return kNoChoice; }
+  explicit AsksAtOnce(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView&) override { return engine::kNoChoice; }
   Instant ask_again() override { return Instant{}; }
 };
-const PolicyEntry kAsksAtOnce{"asks-at-once", "", &make_canary<DispatchPolicy, AsksAtOnce>};
+const engine::PolicyEntry kAsksAtOnce{"asks-at-once", "",
+                                      &make_canary<engine::DispatchPolicy, AsksAtOnce>};
 
 // What policies were shown. A test runs in one thread.
 struct Shown {
@@ -65,11 +69,11 @@ struct Shown {
 };
 Shown shown;  // NOLINT
 
-class NotesCandidates final : public DispatchPolicy {
+class NotesCandidates final : public engine::DispatchPolicy {
  public:
-  explicit NotesCandidates(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override {
-    for (const WorkCandidate& one : view.candidates) {
+  explicit NotesCandidates(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView& view) override {
+    for (const engine::WorkCandidate& one : view.candidates) {
       shown.cached_least = std::min(shown.cached_least, one.cached);
       shown.cached_most = std::max(shown.cached_most, one.cached);
       shown.stall_most = std::max(shown.stall_most, one.stall_fraction);
@@ -77,25 +81,26 @@ class NotesCandidates final : public DispatchPolicy {
     return 0;
   }
 };
-const PolicyEntry kNotesCandidates{"notes", "", &make_canary<DispatchPolicy, NotesCandidates>};
+const engine::PolicyEntry kNotesCandidates{"notes", "",
+                                           &make_canary<engine::DispatchPolicy, NotesCandidates>};
 
-class NotesNodes final : public ScalingPolicy {
+class NotesNodes final : public engine::ScalingPolicy {
  public:
-  explicit NotesNodes(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView& view) override {
+  explicit NotesNodes(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView& view) override {
     shown.node_stall_most = std::max(shown.node_stall_most, view.stall_fraction);
     return view.workers_most;
   }
-  std::uint32_t depth(const JobView&) override { return 1; }
+  std::uint32_t depth(const engine::JobView&) override { return 1; }
 };
-const PolicyEntry kNotesNodes{"notes", "", &make_canary<ScalingPolicy, NotesNodes>};
+const engine::PolicyEntry kNotesNodes{"notes", "", &make_canary<engine::ScalingPolicy, NotesNodes>};
 
-class NotesShares final : public AllocationPolicy {
+class NotesShares final : public engine::AllocationPolicy {
  public:
-  explicit NotesShares(const PolicyContext&) {}
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  explicit NotesShares(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       slots[i] = place.capacity_bytes / place.shares.size() / share.slot_bytes;
       if (share.form == Form::encoded) {
         shown.requests_per_s_most = std::max(shown.requests_per_s_most, share.requests_per_s);
@@ -103,26 +108,27 @@ class NotesShares final : public AllocationPolicy {
     }
   }
 };
-const PolicyEntry kNotesShares{"notes", "", &make_canary<AllocationPolicy, NotesShares>};
+const engine::PolicyEntry kNotesShares{"notes", "",
+                                       &make_canary<engine::AllocationPolicy, NotesShares>};
 
 // ---- eviction: reads its parameter whenever it is asked
-class ReadsParameters final : public EvictionPolicy {
+class ReadsParameters final : public engine::EvictionPolicy {
  public:
   static inline std::uint64_t changed = 0;
 
-  explicit ReadsParameters(const EvictionContext& context)
+  explicit ReadsParameters(const engine::EvictionContext& context)
       : parameters_(context.parameters), value_(parameters_.integer("value")) {}
-  void hit(const Access&) override { look(); }
-  Admission missed(const Access&) override {
+  void hit(const engine::Access&) override { look(); }
+  engine::Admission missed(const engine::Access&) override {
     look();
-    return Admission::insert;
+    return engine::Admission::insert;
   }
-  void inserted(const Access& access) override { residents_.push_back(access.item); }
-  ItemId victim(const Access&) override {
+  void inserted(const engine::Access& access) override { residents_.push_back(access.item); }
+  ItemId victim(const engine::Access&) override {
     look();
     return residents_.empty() ? ItemId::none() : residents_.front();
   }
-  void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  void removed(ItemId item, engine::Removal) override { std::erase(residents_, item); }
   void pinned(ItemId item) override { std::erase(residents_, item); }
   void unpinned(ItemId item) override { residents_.insert(residents_.begin(), item); }
   void resized(Slots) override { look(); }
@@ -137,14 +143,14 @@ class ReadsParameters final : public EvictionPolicy {
   std::vector<ItemId> residents_;
 };
 constexpr Parameter kValue[] = {{"value", Parameter::Type::integer, "1", "", 0, 1000}};
-const PolicyEntry kReadsParameters{"reads-parameters", "", &make_eviction_canary<ReadsParameters>,
-                                   kValue};
+const engine::PolicyEntry kReadsParameters{"reads-parameters", "",
+                                           &make_eviction_canary<ReadsParameters>, kValue};
 
 }  // namespace
 
 TEST_CASE("a scaling policy that gives no workers is refused, and jobs go on with one") {
   const Canaries canaries{&kNoWorkers};
-  const PolicyList list = canaries.list();
+  const engine::PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.nodes[0].cores = 4;
   scenario.config.policies.scaling = "no-workers";
@@ -157,7 +163,7 @@ TEST_CASE("a scaling policy that gives no workers is refused, and jobs go on wit
 
 TEST_CASE("a dispatch policy that waits for time alone is asked when it is over") {
   const Canaries canaries{&kWaitsForTime};
-  const PolicyList list = canaries.list();
+  const engine::PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.config.policies.dispatch = "waits";
   scenario.nodes[0].dram = 8 * 3200;  // two cores read two blocks each within an eighth of it
@@ -172,7 +178,7 @@ TEST_CASE("a dispatch policy that waits for time alone is asked when it is over"
 
 TEST_CASE("a dispatch policy that asks to be asked at once cannot keep the engine busy") {
   const Canaries canaries{&kAsksAtOnce};
-  const PolicyList list = canaries.list();
+  const engine::PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.config.policies.dispatch = "asks-at-once";
   scenario.jobs = {one_rank(Order::strict, 1)};
@@ -183,7 +189,7 @@ TEST_CASE("a dispatch policy that asks to be asked at once cannot keep the engin
 
 TEST_CASE("what policies are told of caches, stalls and rates is what the names say") {
   const Canaries canaries{&kNotesCandidates, &kNotesNodes, &kNotesShares};
-  const PolicyList list = canaries.list();
+  const engine::PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.nodes[0].dram = 1 << 20;
   scenario.timings.jitter = false;
@@ -209,7 +215,7 @@ TEST_CASE("what policies are told of caches, stalls and rates is what the names 
 
 TEST_CASE("a policy's parameters are its own while another is taking over") {
   const Canaries canaries{&kReadsParameters};
-  const PolicyList list = canaries.list();
+  const engine::PolicyList list = canaries.list();
   Scenario scenario = small_scenario();
   scenario.nodes[0].dram = 1 << 20;
   scenario.timings.jitter = false;
@@ -241,7 +247,7 @@ TEST_CASE("who joins late holds back nobody for what they had before") {
     late.joins = ms(100);
     scenario.jobs = {early, late};
     CAPTURE(policy);
-    const Outcomes out = Driver(scenario, policy_list()).run();
+    const Outcomes out = Driver(scenario, policies::policy_list()).run();
     CHECK(out.counted_steps == 14 * 16);
     // 160 steps of 1 ms one after the other. Held back until the other has its 64, it would end
     // after 100 + 64 + 60.
@@ -268,12 +274,12 @@ TEST_CASE("jobs take turns, whatever one of them had before another came") {
     slow.compute = ms(40);
     CAPTURE(policy);
     scenario.jobs = {early, late};
-    Outcomes out = Driver(scenario, policy_list()).run();
+    Outcomes out = Driver(scenario, policies::policy_list()).run();
     CHECK(out.counted_steps == 2 * 30 * 16);
     // Blocks take 2 ms. Taking turns, each waits for two of the other's, not for 18 epochs of them.
     CHECK(out.longest_wait <= ms(20));
     scenario.jobs = {early, late, slow};
-    out = Driver(scenario, policy_list()).run();
+    out = Driver(scenario, policies::policy_list()).run();
     CHECK(out.counted_steps == (2 * 30 + 1) * 16);
     CHECK(out.longest_wait <= slow.compute + ms(20));
   }
@@ -285,19 +291,19 @@ TEST_CASE("jobs whose only preparing node rests for ever get their answer") {
   scenario.nodes.push_back({NodeId(2), 2, 100, 0, {}});  // no room for a block
   scenario.jobs = {one_rank(Order::relaxed, 50), one_rank(Order::strict, 50)};
   scenario.faults = {{Fault::Kind::node_quiesced, ms(30), 0, {}, 0, {}, 0, {}}};
-  std::map<Refusal, int> refusals;
+  std::map<engine::Refusal, int> refusals;
   Instant now{};
   Instant first_refused{};
   Hooks hooks;
-  hooks.before_step = [&](Instant at, std::span<const Event>) { now = at; };
-  hooks.ordered = [&](const Command& command) {
-    const auto* refuse = std::get_if<Refuse>(&command);
+  hooks.before_step = [&](Instant at, std::span<const engine::Event>) { now = at; };
+  hooks.ordered = [&](const engine::Command& command) {
+    const auto* refuse = std::get_if<engine::Refuse>(&command);
     if (refuse == nullptr) return;
     if (refusals.empty()) first_refused = now;
     ++refusals[refuse->why];
   };
-  const Outcomes out = Driver(scenario, policy_list(), hooks).run();
-  CHECK(refusals[Refusal::no_workers] == 2);
+  const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
+  CHECK(refusals[engine::Refusal::no_workers] == 2);
   CHECK(first_refused == at(ms(80)));
   CHECK(out.jobs_without_room == 2);  // they ask again, and are told how much there is
 }
@@ -307,7 +313,7 @@ TEST_CASE("a stream moves to another node when its own rests") {
   scenario.nodes.push_back({NodeId(2), 1, 4 * 512, 0, {}});
   scenario.jobs = {one_rank(Order::relaxed, 5), one_rank(Order::strict, 5)};
   scenario.faults = {{Fault::Kind::node_quiesced, ms(30), 0, {}, 0, {}, 0, {}}};
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.jobs_done == 2);
   CHECK(out.refusals == 0);
 }
@@ -321,15 +327,15 @@ TEST_CASE("workers that go finish what they have, and nothing they made is lost"
   scenario.jobs = {one_rank(Order::strict, 10), one_rank(Order::relaxed, 10)};
   scenario.jobs[0].compute = scenario.jobs[1].compute = us(10);
   std::uint64_t gone = 0;
-  std::set<std::pair<std::uint64_t, BlockName>> made;
+  std::set<std::pair<std::uint64_t, order::BlockName>> made;
   Hooks hooks;
-  hooks.before_step = [&](Instant, std::span<const Event> events) {
-    for (const Event& event : events) {
-      gone += std::holds_alternative<WorkerQuiesced>(event) ? 1 : 0;
+  hooks.before_step = [&](Instant, std::span<const engine::Event> events) {
+    for (const engine::Event& event : events) {
+      gone += std::holds_alternative<engine::WorkerQuiesced>(event) ? 1 : 0;
     }
   };
-  hooks.ordered = [&](const Command& command) {
-    const auto* prepare = std::get_if<Prepare>(&command);
+  hooks.ordered = [&](const engine::Command& command) {
+    const auto* prepare = std::get_if<engine::Prepare>(&command);
     if (prepare != nullptr) made.insert({prepare->lineage.seed, prepare->lineage.name});
   };
   const Outcomes out = Driver(scenario, policies.list(), hooks).run();

@@ -1,8 +1,8 @@
 // A scenario from a seed: anything that users, machines and bad luck may bring together.
 #include <algorithm>
 
-#include "core/policy_list.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/engine/policy_list.h"
 #include "policies/registry.h"
 #include "tests/driver/scenario.h"
 
@@ -42,19 +42,20 @@ class Maker {
     return list[random_.below(list.size())];
   }
 
-  std::string policy(PolicyKind kind) {
-    const auto entries = policy_list().of_kind(kind);
+  std::string policy(engine::PolicyKind kind) {
+    const auto entries = policies::policy_list().of_kind(kind);
     return std::string(entries[random_.below(entries.size())]->name);
   }
 
   void config() {
-    EngineConfig& config = made_.config;
-    if (chance(15)) apply_preset(config, "independent");
+    engine::EngineConfig& config = made_.config;
+    if (chance(15)) engine::apply_preset(config, "independent");
     if (chance(70)) {
-      config.policies.allocation = policy(PolicyKind::allocation);
-      for (std::string& text : config.policies.eviction) text = policy(PolicyKind::eviction);
-      config.policies.selection = policy(PolicyKind::selection);
-      config.policies.dispatch = policy(PolicyKind::dispatch);
+      config.policies.allocation = policy(engine::PolicyKind::allocation);
+      for (std::string& text : config.policies.eviction)
+        text = policy(engine::PolicyKind::eviction);
+      config.policies.selection = policy(engine::PolicyKind::selection);
+      config.policies.dispatch = policy(engine::PolicyKind::dispatch);
     }
     if (chance(40)) config.policies.scaling = "static:depth=" + std::to_string(from(0, 9));
     config.seed = random_.draw();
@@ -103,7 +104,7 @@ class Maker {
 
   // Some data sets are large, in blocks that are not too many.
   void widen() {
-    EngineConfig& config = made_.config;
+    engine::EngineConfig& config = made_.config;
     if (chance(50)) config.helper_nodes = small(0, 10);
     std::uint64_t most = 0;
     for (DatasetPlan& plan : made_.datasets) {
@@ -259,12 +260,14 @@ class Maker {
       constexpr const char* kKinds[] = {"allocation",        "eviction.encoded", "eviction.decoded",
                                         "eviction.prepared", "selection",        "dispatch",
                                         "eviction",          "scaling"};
-      constexpr PolicyKind kOf[] = {
-          PolicyKind::allocation, PolicyKind::eviction, PolicyKind::eviction, PolicyKind::eviction,
-          PolicyKind::selection,  PolicyKind::dispatch, PolicyKind::eviction, PolicyKind::scaling};
+      constexpr engine::PolicyKind kOf[] = {
+          engine::PolicyKind::allocation, engine::PolicyKind::eviction,
+          engine::PolicyKind::eviction,   engine::PolicyKind::eviction,
+          engine::PolicyKind::selection,  engine::PolicyKind::dispatch,
+          engine::PolicyKind::eviction,   engine::PolicyKind::scaling};
       const std::size_t k = random_.below(8);
       fault.text = std::string(kKinds[k]) + "=" + policy(kOf[k]);
-      if (kOf[k] == PolicyKind::scaling && chance(50)) {
+      if (kOf[k] == engine::PolicyKind::scaling && chance(50)) {
         fault.text += ":depth=" + std::to_string(from(0, 9));
       }
     }

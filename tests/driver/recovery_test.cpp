@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "core/promise_log.h"
+#include "core/log/promise_log.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/obedient.h"
 
@@ -15,27 +15,27 @@ const std::vector<NodeId> kOneRank = {Obedient::kNode};
 const std::vector<NodeId> kThreeRanks = {Obedient::kNode, Obedient::kNode, Obedient::kNode};
 
 // A job of two ranks that loses one after a while and goes on with three, as its log has it.
-Promises resized_and_lost(Order order) {
+log::Promises resized_and_lost(Order order) {
   const std::vector<NodeId> two = {Obedient::kNode, Obedient::kNode};
   Obedient world;
   world.send(Obedient::job(5, order, two));
   world.run(40);
-  world.send(RankLost{JobId(5), 1});
+  world.send(engine::RankLost{JobId(5), 1});
   world.step();
-  world.send(JobResized{JobId(5), 2, kThreeRanks});
+  world.send(engine::JobResized{JobId(5), 2, kThreeRanks});
   world.run(40);
-  PromiseLog log(1 << 20);
-  for (const Promise& promise : world.promises()) log.add(promise);
-  return recover_promises(log.pending(), "promises").promises;
+  log::PromiseLog log(1 << 20);
+  for (const engine::Promise& promise : world.promises()) log.add(promise);
+  return log::recover_promises(log.pending(), "promises").promises;
 }
 
 }  // namespace
 
 TEST_CASE("a job is recovered at the size it had last, with the pipeline it had") {
   for (const Order order : {Order::strict, Order::relaxed, Order::weighted}) {
-    const Promises promises = resized_and_lost(order);
+    const log::Promises promises = resized_and_lost(order);
     REQUIRE(promises.jobs().size() == 1);
-    const JobJoined again = promises.jobs().at(5).rejoin();
+    const engine::JobJoined again = promises.jobs().at(5).rejoin();
     CHECK(again.ranks.size() == 3);
     CHECK(again.batch_samples == 2);
     CHECK((again.position->consumed() > 0 || again.position->epoch() > 0));
@@ -51,7 +51,7 @@ TEST_CASE("a job is recovered at the size it had last, with the pipeline it had"
     other.send(again);
     other.run(100);
     REQUIRE(other.refused.count(5) == 1);
-    CHECK(other.refused.at(5).why == Refusal::unknown_pipeline);
+    CHECK(other.refused.at(5).why == engine::Refusal::unknown_pipeline);
     CHECK(other.refused.at(5).needed == 9);
     CHECK(other.refused.at(5).available == 10);
     CHECK(other.delivered[5] == 0);
@@ -64,19 +64,19 @@ TEST_CASE("an epoch that is consumed and was never called finished is over") {
     Obedient first;
     first.send(Obedient::job(5, order, kOneRank));
     first.run(400);
-    PromiseLog log(1 << 20);
-    for (const Promise& promise : first.promises()) {
-      if (promise.kind == Promise::Kind::epoch_finished) break;
+    log::PromiseLog log(1 << 20);
+    for (const engine::Promise& promise : first.promises()) {
+      if (promise.kind == engine::Promise::Kind::epoch_finished) break;
       log.add(promise);
     }
-    const JobJoined again = log.promises().jobs().at(5).rejoin();
+    const engine::JobJoined again = log.promises().jobs().at(5).rejoin();
     REQUIRE(again.position->consumed() == Obedient::kSamples);
     Obedient second;
     second.send(again);
     second.run(400);
     CHECK(second.refused.empty());
     CHECK(second.delivered[5] > 32);  // two epochs and more
-    CHECK(second.promises().at(1).kind == Promise::Kind::epoch_finished);
+    CHECK(second.promises().at(1).kind == engine::Promise::Kind::epoch_finished);
   }
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a service with another block size has room for the blocks of position
       for (fault.after_steps = 1; fault.after_steps <= 16; ++fault.after_steps) {
         scenario.faults = {fault};
         CAPTURE(fault.after_steps);
-        const Outcomes out = Driver(scenario, policy_list()).run();
+        const Outcomes out = Driver(scenario, policies::policy_list()).run();
         CHECK(out.jobs_done == 2);
         CHECK(out.jobs_without_room == 0);
       }
@@ -109,10 +109,10 @@ TEST_CASE("a service with another block size has room for the blocks of position
 namespace {
 
 // Anything that passes for a position of this dataset and job.
-Position any_position(Random& random, Order order, std::uint64_t seed) {
+order::Position any_position(Random& random, Order order, std::uint64_t seed) {
   const auto small = [&](std::uint64_t most) { return random.below(most + 1); };
   for (;;) {
-    Position::Fields fields;
+    order::Position::Fields fields;
     fields.order = order;
     fields.dataset_version = 7;
     fields.samples = Obedient::kSamples;
@@ -121,18 +121,19 @@ Position any_position(Random& random, Order order, std::uint64_t seed) {
     fields.epoch = kEpochs[small(5)];
     fields.consumed = small(Obedient::kSamples);
     if (order == Order::weighted) {
-      fields.weights = small(1) == 0 ? 77 : Weights(64, weight_of_score(1)).frozen().digest();
+      fields.weights =
+          small(1) == 0 ? 77 : order::Weights(64, order::weight_of_score(1)).frozen().digest();
       fields.draws = small(1) == 0 ? 64 : 1 + small(200);
     }
     if (order != Order::weighted && small(2) == 0) {
       fields.buffer = small(1) == 0 ? 0 : random.draw();
-      fields.rehearsed = small(3) == 0 ? kSamplesMost - small(20) : small(1000);
+      fields.rehearsed = small(3) == 0 ? order::kSamplesMost - small(20) : small(1000);
     }
     if (order == Order::relaxed && small(9) != 0) {
-      LanePosition& lanes = fields.lanes;
-      constexpr std::uint64_t kGenerations[] = {0, 3, LanePosition::kGenerationMost / 2,
-                                                LanePosition::kGenerationMost - 1,
-                                                LanePosition::kGenerationMost};
+      order::LanePosition& lanes = fields.lanes;
+      constexpr std::uint64_t kGenerations[] = {0, 3, order::LanePosition::kGenerationMost / 2,
+                                                order::LanePosition::kGenerationMost - 1,
+                                                order::LanePosition::kGenerationMost};
       lanes.generation = kGenerations[small(4)];
       lanes.sizes = {Obedient::kSamples, static_cast<std::uint32_t>(1 + small(70)),
                      static_cast<std::uint32_t>(1 + small(9))};
@@ -152,7 +153,7 @@ Position any_position(Random& random, Order order, std::uint64_t seed) {
           continue;
         }
         if (small(1) == 0 || lanes.open.size() == 64) continue;
-        LanePosition::OpenLane open{lane, lanes.passes[lane] - 1u, Bitmap(blocks)};
+        order::LanePosition::OpenLane open{lane, lanes.passes[lane] - 1u, Bitmap(blocks)};
         bool begun = false;
         for (std::uint32_t b = 0; b < blocks; ++b) {
           const std::uint32_t samples = lanes.sizes.samples_of(lane, b);
@@ -172,7 +173,7 @@ Position any_position(Random& random, Order order, std::uint64_t seed) {
       }
     }
     std::string problem;
-    if (auto position = Position::from(fields, problem)) return *position;
+    if (auto position = order::Position::from(fields, problem)) return *position;
   }
 }
 
@@ -186,15 +187,15 @@ void from_anywhere(std::uint64_t first, std::uint64_t count) {
     constexpr Order kOrders[] = {Order::strict, Order::sequential, Order::relaxed, Order::relaxed,
                                  Order::weighted};
     Obedient world;
-    std::vector<Position> positions;
+    std::vector<order::Position> positions;
     for (std::uint32_t job = 1; job <= 3; ++job) {
       const Order order = kOrders[random.below(5)];
       const bool fixed = order == Order::strict || order == Order::sequential;
       positions.push_back(any_position(random, order, fixed ? 0 : hash(2, 0)));
     }
     for (std::uint32_t job = 1; job <= 3; ++job) {
-      const Position& position = positions[job - 1];
-      JobJoined join = Obedient::job(job, position.order(), kThreeRanks);
+      const order::Position& position = positions[job - 1];
+      engine::JobJoined join = Obedient::job(job, position.order(), kThreeRanks);
       join.batch_samples = 1 + static_cast<std::uint32_t>(random.below(12));
       join.drop_last = random.below(2) == 0;
       join.draws = position.fields().draws;
@@ -205,18 +206,20 @@ void from_anywhere(std::uint64_t first, std::uint64_t count) {
       join.position = &position;
       world.send(join);
       if (random.below(3) != 0) {
-        world.send(ExemplarsReported{join.job, false, 0, kExemplars, random.below(5) == 0});
+        world.send(engine::ExemplarsReported{join.job, false, 0, kExemplars, random.below(5) == 0});
       }
       world.run(static_cast<int>(random.below(30)));
     }
-    world.send(JobResized{JobId(1 + static_cast<std::uint32_t>(random.below(3))), 3, kOneRank});
+    world.send(
+        engine::JobResized{JobId(1 + static_cast<std::uint32_t>(random.below(3))), 3, kOneRank});
     world.run(150);
-    world.send(JobResized{JobId(1 + static_cast<std::uint32_t>(random.below(3))), 5, kThreeRanks});
+    world.send(
+        engine::JobResized{JobId(1 + static_cast<std::uint32_t>(random.below(3))), 5, kThreeRanks});
     world.run(100);
     for (const auto& [job, batches] : world.delivered) served += batches;
     for (const auto& [job, refusal] : world.refused) {
-      const bool expected =
-          refusal.why == Refusal::bad_position || refusal.why == Refusal::bad_request;
+      const bool expected = refusal.why == engine::Refusal::bad_position ||
+                            refusal.why == engine::Refusal::bad_request;
       if (!expected) FAIL_CHECK(fmt::format("refused for {}", static_cast<int>(refusal.why)));
     }
   }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
 namespace batchflow::test {
 

@@ -27,7 +27,7 @@ Scenario rehearsing(Order order, std::uint32_t epochs = 2) {
 }
 
 Outcomes run(const Scenario& scenario) {
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.jobs_done == scenario.jobs.size());
   return out;
 }
@@ -40,7 +40,7 @@ bool noticed(const std::function<void(std::vector<Handed>&, Rank, std::uint64_t)
     Hooks hooks;
     hooks.handed = spoil;
     try {
-      Driver(rehearsing(order), policy_list(), hooks).run();
+      Driver(rehearsing(order), policies::policy_list(), hooks).run();
       return false;
     } catch (const Violation&) {
     }
@@ -108,18 +108,18 @@ TEST_CASE("rehearsal goes on at any size, after any loss") {
 
 TEST_CASE("draws and lists have no rehearsal, and something is new in each batch") {
   for (const auto& [order, rehearsed, why] :
-       {std::tuple{Order::weighted, 2u, Refusal::wrong_order},
-        std::tuple{Order::listed, 2u, Refusal::wrong_order},
-        std::tuple{Order::strict, 5u, Refusal::bad_request},
-        std::tuple{Order::relaxed, 6u, Refusal::bad_request}}) {
+       {std::tuple{Order::weighted, 2u, engine::Refusal::wrong_order},
+        std::tuple{Order::listed, 2u, engine::Refusal::wrong_order},
+        std::tuple{Order::strict, 5u, engine::Refusal::bad_request},
+        std::tuple{Order::relaxed, 6u, engine::Refusal::bad_request}}) {
     Scenario scenario = rehearsing(order);
     scenario.jobs[0].rehearsed = rehearsed;
-    std::optional<Refusal> refused;
+    std::optional<engine::Refusal> refused;
     Hooks hooks;
-    hooks.ordered = [&](const Command& command) {
-      if (const auto* one = std::get_if<Refuse>(&command)) refused = one->why;
+    hooks.ordered = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::Refuse>(&command)) refused = one->why;
     };
-    Driver(scenario, policy_list(), hooks).run();
+    Driver(scenario, policies::policy_list(), hooks).run();
     CHECK(refused == why);
   }
 }

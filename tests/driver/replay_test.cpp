@@ -10,9 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/engine_config_text.h"
-#include "core/journal.h"
+#include "core/log/journal.h"
 #include "policies/registry.h"
+#include "programs/config/engine_config_text.h"
+#include "programs/config/replay.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
 
@@ -24,13 +25,13 @@ namespace {
 std::vector<std::string> commands_of(std::uint64_t seed) {
   std::vector<std::string> lines;
   Hooks hooks;
-  hooks.ordered = [&](const Command& command) { lines.push_back(text(command)); };
-  Driver(random_scenario(seed), policy_list(), hooks).run();
+  hooks.ordered = [&](const engine::Command& command) { lines.push_back(text(command)); };
+  Driver(random_scenario(seed), policies::policy_list(), hooks).run();
   return lines;
 }
 
 std::uint64_t digest_of_run(std::uint64_t seed) {
-  return Driver(random_scenario(seed), policy_list()).run().digest;
+  return Driver(random_scenario(seed), policies::policy_list()).run().digest;
 }
 
 std::string output_of(const std::string& command) {
@@ -87,25 +88,26 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Scenario scenario = random_scenario(seed);
     if (loses_its_engine(scenario)) continue;
-    Catalogues catalogues;
+    engine::Catalogues catalogues;
     for (const DatasetPlan& plan : scenario.datasets) {
       catalogues.add(plan.id, plan.catalogue());
     }
     for (const PipelinePlan& plan : scenario.pipelines) catalogues.add(plan.id, plan.info);
-    Journal journal({seed, text_of(scenario.config), "test"}, catalogues, Bytes{1} << 30);
+    log::Journal journal({seed, config::text_of(scenario.config), "test"}, catalogues,
+                         Bytes{1} << 30);
     std::vector<std::byte> bytes;
     Hooks hooks;
-    hooks.before_step = [&](Instant now, std::span<const Event> events) {
+    hooks.before_step = [&](Instant now, std::span<const engine::Event> events) {
       journal.record(now, events);
     };
-    hooks.stepped = [&](std::span<const Command> commands) { journal.ordered(commands); };
-    const Outcomes out = Driver(scenario, policy_list(), hooks).run();
+    hooks.stepped = [&](std::span<const engine::Command> commands) { journal.ordered(commands); };
+    const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
     journal.close();
     bytes.assign(journal.pending().begin(), journal.pending().end());
     CHECK(journal.digest() == out.digest);
 
-    JournalReader reader(bytes, "journal");
-    const ReplayResult result = replay(reader, policy_list());
+    log::JournalReader reader(bytes, "journal");
+    const log::ReplayResult result = config::replay(reader, policies::policy_list());
     CHECK_MESSAGE(result.same(), fmt::format("seed {}: {}", seed, result.report));
     CHECK(result.digest == out.digest);
     CHECK(result.steps == out.steps);

@@ -1,7 +1,7 @@
 // What a run tells the check of room: what jobs ask for, what ranks still read, who can prepare.
 #include <algorithm>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
@@ -9,7 +9,7 @@ namespace batchflow::test {
 namespace {
 
 // What the largest sample takes where it is read: all sectors that it may touch.
-Bytes largest_staged(const EngineConfig& config, const DatasetPlan& dataset) {
+Bytes largest_staged(const engine::EngineConfig& config, const DatasetPlan& dataset) {
   const Bytes largest = std::max(dataset.bytes, dataset.bytes_most);
   const Bytes sector = config.staging_sector_bytes;
   return sector == 1 ? largest : (largest + 2 * sector - 1) / sector * sector;
@@ -21,12 +21,12 @@ Bytes largest_staged(const EngineConfig& config, const DatasetPlan& dataset) {
 RoomCheck::Asked Driver::asked_of(const Client& client) const {
   const JobPlan& plan = client.plan;
   const DatasetPlan& dataset = dataset_of(client);
-  const PipelineInfo& pipeline = scenario_.pipelines[plan.pipeline.value - 1].info;
+  const engine::PipelineInfo& pipeline = scenario_.pipelines[plan.pipeline.value - 1].info;
   const Bytes sample =
       std::max<Bytes>(1, pipeline.prepared_bytes ? pipeline.prepared_bytes : dataset.bytes);
   std::uint32_t block = block_samples_of(config_, sample, dataset.samples);
   // Within a generation of larger blocks its slots hold those.
-  const LanePosition& lanes = client.position.lanes();
+  const order::LanePosition& lanes = client.position.lanes();
   if (client.position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);
   }
@@ -56,7 +56,7 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
 void Driver::ask_for_room(Client& client, std::uint32_t credits) {
   client.asked.ranks = client.nodes;
   client.asked.batch = client.asked.sample * client.batch_samples;
-  client.asked.credits = std::min(credits, kCreditsMost);
+  client.asked.credits = std::min(credits, engine::kCreditsMost);
   room_.asks(client.asked);
 }
 
@@ -101,7 +101,7 @@ std::vector<NodeId> Driver::may_prepare() const {
 void Driver::set_capacity(Place place, Bytes bytes) {
   machine_.set_capacity(place, bytes);
   if (place.tier == Tier::dram) room_.set_capacity(place.node, bytes);
-  report(CapacityChanged{place, bytes});
+  report(engine::CapacityChanged{place, bytes});
 }
 
 }  // namespace batchflow::test

@@ -35,7 +35,8 @@ bool has(const std::vector<NodeId>& nodes, NodeId node) {
 
 }  // namespace
 
-std::uint32_t block_samples_of(const EngineConfig& config, Bytes sample, std::uint64_t samples) {
+std::uint32_t block_samples_of(const engine::EngineConfig& config, Bytes sample,
+                               std::uint64_t samples) {
   const Bytes bytes = std::max<Bytes>(1, sample);
   std::uint64_t block = 1;
   // Of `block` and twice that, the nearer one; the greater if both are as near.

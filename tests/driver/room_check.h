@@ -14,13 +14,14 @@
 #include <map>
 #include <vector>
 
-#include "core/engine_config.h"
+#include "core/engine/engine_config.h"
 #include "tests/driver/scenario.h"
 
 namespace batchflow::test {
 
 // B of the order rules, Sizes: the power of two nearest to block / sample, from 1 to 4096.
-std::uint32_t block_samples_of(const EngineConfig& config, Bytes sample, std::uint64_t samples);
+std::uint32_t block_samples_of(const engine::EngineConfig& config, Bytes sample,
+                               std::uint64_t samples);
 
 class RoomCheck {
  public:

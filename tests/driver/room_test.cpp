@@ -28,23 +28,23 @@ Scenario two_nodes(Bytes second) {
 }
 
 Outcomes run(const Scenario& scenario) {
-  return Driver(scenario, policy_list()).run();
+  return Driver(scenario, policies::policy_list()).run();
 }
 
 // Whether it is noticed that the first answer to a join is another one.
-bool noticed(const Scenario& scenario, const Command& answer) {
+bool noticed(const Scenario& scenario, const engine::Command& answer) {
   Hooks hooks;
   bool spoilt = false;
-  hooks.spoil = [&](std::vector<Command>& commands) {
-    for (Command& command : commands) {
-      const bool is_answer =
-          std::holds_alternative<Admit>(command) || std::holds_alternative<Refuse>(command);
+  hooks.spoil = [&](std::vector<engine::Command>& commands) {
+    for (engine::Command& command : commands) {
+      const bool is_answer = std::holds_alternative<engine::Admit>(command) ||
+                             std::holds_alternative<engine::Refuse>(command);
       if (!spoilt && is_answer) command = answer;
       spoilt = spoilt || is_answer;
     }
   };
   try {
-    Driver(scenario, policy_list(), hooks).run_for(100);
+    Driver(scenario, policies::policy_list(), hooks).run_for(100);
   } catch (const Violation& violation) {
     CAPTURE(violation.what());
     return spoilt;
@@ -107,18 +107,18 @@ TEST_CASE("an answer that memory does not bear out is noticed") {
   Scenario scenario = small_scenario();
   scenario.nodes[0].dram = 2 * kBlock + kStored;
   scenario.jobs = {one_rank(Order::relaxed, NodeId(1), ms(5))};
-  CHECK(!noticed(scenario, Admit{JobId(1), StreamId(0), 1, 8, 0}));
-  CHECK(noticed(scenario, Admit{JobId(1), StreamId(0), 2, 8, 0}));
-  CHECK(noticed(scenario, Refuse{JobId(1), Refusal::no_room, 10'000, 0}));
+  CHECK(!noticed(scenario, engine::Admit{JobId(1), StreamId(0), 1, 8, 0}));
+  CHECK(noticed(scenario, engine::Admit{JobId(1), StreamId(0), 2, 8, 0}));
+  CHECK(noticed(scenario, engine::Refuse{JobId(1), engine::Refusal::no_room, 10'000, 0}));
   scenario.nodes[0].dram -= 1;
-  CHECK(!noticed(scenario, Refuse{JobId(1), Refusal::no_room, 1024, 1023}));
-  CHECK(noticed(scenario, Admit{JobId(1), StreamId(0), 1, 8, 0}));
+  CHECK(!noticed(scenario, engine::Refuse{JobId(1), engine::Refusal::no_room, 1024, 1023}));
+  CHECK(noticed(scenario, engine::Admit{JobId(1), StreamId(0), 1, 8, 0}));
   scenario.jobs[0].order = Order::listed;
-  CHECK(noticed(scenario, Refuse{JobId(1), Refusal::no_room, 10'000, 0}));
+  CHECK(noticed(scenario, engine::Refuse{JobId(1), engine::Refusal::no_room, 10'000, 0}));
 }
 
 TEST_CASE("blocks are as large as the order rules say") {
-  EngineConfig config;
+  engine::EngineConfig config;
   config.block_bytes = 1000;
   CHECK(block_samples_of(config, 1000, 1 << 20) == 1);
   CHECK(block_samples_of(config, 667, 1 << 20) == 1);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 namespace batchflow::test {
 
@@ -14,7 +14,7 @@ Scenario small_scenario() {
   scenario.config.policies.allocation = "proportional";
   scenario.nodes = {{NodeId(1), 2, 8 * 512, 0, {}}};
   scenario.datasets = {{DatasetId(1), 101, 64, 100, {}}};
-  PipelineInfo pipeline;
+  engine::PipelineInfo pipeline;
   pipeline.hash = 201;
   pipeline.has_random = true;
   pipeline.prepared_bytes = 64;
@@ -27,15 +27,15 @@ Bytes DatasetPlan::bytes_of(SampleId sample) const {
   return bytes + hash(11, version, sample.value) % (bytes_most - bytes + 1);
 }
 
-Catalogue DatasetPlan::catalogue() const {
-  if (bytes_most <= bytes) return Catalogue::uniform("d", version, samples, bytes);
-  Catalogue::Parts parts;
+engine::Catalogue DatasetPlan::catalogue() const {
+  if (bytes_most <= bytes) return engine::Catalogue::uniform("d", version, samples, bytes);
+  engine::Catalogue::Parts parts;
   parts.name = "d";
   parts.version = version;
   parts.samples = samples;
   for (std::uint64_t i = 0; i < samples; ++i) parts.bytes.push_back(bytes_of(SampleId(i)));
   std::string problem;
-  return Catalogue::from(std::move(parts), problem).value();
+  return engine::Catalogue::from(std::move(parts), problem).value();
 }
 
 std::string Scenario::text() const {

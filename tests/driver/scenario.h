@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/catalogue.h"
-#include "core/engine_config.h"
-#include "core/event.h"
-#include "core/types.h"
+#include "core/base/types.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/event.h"
 
 namespace batchflow::test {
 
@@ -42,12 +42,12 @@ struct DatasetPlan {
   Bytes bytes_most = 0;  // sizes from `bytes` to that; 0: all alike
 
   Bytes bytes_of(SampleId sample) const;
-  Catalogue catalogue() const;
+  engine::Catalogue catalogue() const;
 };
 
 struct PipelinePlan {
   PipelineId id;
-  PipelineInfo info;
+  engine::PipelineInfo info;
 };
 
 struct JobPlan {
@@ -76,7 +76,7 @@ struct JobPlan {
   std::vector<SampleId> exemplars = {};  // what it reports whenever it joins
   std::uint32_t scores_in_100 = 0;       // after how many of its steps a rank reports scores
   // Told before the last of its ranks asks for its first batch, whenever the job is let in.
-  std::vector<Score> scores_first;
+  std::vector<engine::Score> scores_first;
   std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 
@@ -131,7 +131,7 @@ struct Fault {
 
 struct Scenario {
   std::uint64_t seed = 0;
-  EngineConfig config;
+  engine::EngineConfig config;
   std::vector<NodePlan> nodes;
   std::vector<DatasetPlan> datasets;
   std::vector<PipelinePlan> pipelines;

@@ -19,20 +19,21 @@ namespace batchflow::test {
 namespace {
 
 void trace(Hooks& hooks) {
-  hooks.before_step = [](Instant now, std::span<const Event> events) {
+  hooks.before_step = [](Instant now, std::span<const engine::Event> events) {
     fmt::print("{} ns\n", now.time_since_epoch().count());
-    for (const Event& event : events) fmt::print("  > {}\n", text(event));
+    for (const engine::Event& event : events) fmt::print("  > {}\n", text(event));
   };
-  hooks.ordered = [](const Command& command) { fmt::print("  < {}\n", text(command)); };
+  hooks.ordered = [](const engine::Command& command) { fmt::print("  < {}\n", text(command)); };
 }
 
 // Empty, or what went wrong.
-std::string problem_with(const Scenario& scenario, const PolicyList& policies = policy_list(),
+std::string problem_with(const Scenario& scenario,
+                         const engine::PolicyList& policies = policies::policy_list(),
                          std::uint64_t check_each = 1) {
   try {
     Hooks hooks;
     std::uint64_t steps = 0;
-    hooks.after_step = [&](const Engine& engine) {
+    hooks.after_step = [&](const engine::Engine& engine) {
       if (++steps % check_each == 0) engine.check_consistency();
     };
     if (std::getenv("BATCHFLOW_TRACE")) trace(hooks);
@@ -50,7 +51,7 @@ void run_seeds(std::uint64_t first, std::uint64_t count) {
 
 // All that is kept is looked at after some of the steps: it is much.
 std::string problem_with_wide(std::uint64_t seed) {
-  return problem_with(wide_scenario(seed), policy_list(), 16);
+  return problem_with(wide_scenario(seed), policies::policy_list(), 16);
 }
 
 // Workers go while they are at work, and others come.

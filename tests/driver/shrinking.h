@@ -8,19 +8,20 @@
 
 namespace batchflow::test {
 
-class Shrinks final : public ScalingPolicy {
+class Shrinks final : public engine::ScalingPolicy {
  public:
-  explicit Shrinks(const PolicyContext& context) : random_(context.random) {}
-  std::uint32_t workers(const NodeView& view) override {
+  explicit Shrinks(const engine::PolicyContext& context) : random_(context.random) {}
+  std::uint32_t workers(const engine::NodeView& view) override {
     const std::uint32_t most = std::max(1u, view.workers_most);
     return random_.below(3) == 0 ? most : 1 + static_cast<std::uint32_t>(random_.below(most));
   }
-  std::uint32_t depth(const JobView& view) override { return std::min(view.window, 4u); }
+  std::uint32_t depth(const engine::JobView& view) override { return std::min(view.window, 4u); }
 
  private:
   Random random_;
 };
 
-inline const PolicyEntry kShrinks{"shrinks", "", &make_canary<ScalingPolicy, Shrinks>};
+inline const engine::PolicyEntry kShrinks{"shrinks", "",
+                                          &make_canary<engine::ScalingPolicy, Shrinks>};
 
 }  // namespace batchflow::test

@@ -18,7 +18,7 @@ JobPlan one_rank(Order order) {
 }
 
 Outcomes run(const Scenario& scenario) {
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.engine.protocol_errors == 0);
   CHECK(out.engine.refused_proposals == 0);
   CHECK(out.engine.stale_completions == 0);
@@ -158,7 +158,7 @@ TEST_CASE("too many corrupt samples end the job") {
   Scenario scenario = small_scenario();
   for (std::uint64_t id = 0; id < 9; ++id) scenario.datasets[0].corrupt.emplace_back(id * 7);
   scenario.jobs = {one_rank(Order::strict)};
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.refusals > 0);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("a job without workers waits, and nothing happens") {
   Scenario scenario = small_scenario();
   scenario.nodes[0].cores = 0;
   scenario.jobs = {one_rank(Order::relaxed)};
-  const Outcomes out = Driver(scenario, policy_list()).run_for(1000);
+  const Outcomes out = Driver(scenario, policies::policy_list()).run_for(1000);
   CHECK(out.engine.preparations == 0);
   CHECK(out.engine.batches == 0);
 }

@@ -44,7 +44,7 @@ TEST_CASE("jobs of several seeds share a place of any size that admits them") {
         CAPTURE(jobs);
         CAPTURE(cores);
         CAPTURE(more);
-        const Outcomes out = Driver(scenario, policy_list()).run();
+        const Outcomes out = Driver(scenario, policies::policy_list()).run();
         CHECK(out.jobs_done == jobs);
         CHECK(out.refusals == 0);
         CHECK(out.counted_steps == jobs * 2 * 50);
@@ -58,13 +58,13 @@ TEST_CASE("jobs of several seeds share a place of any size that admits them") {
 // Two blocks of 800 bytes a worker may be read at a time, within an eighth of the place.
 TEST_CASE(
     "reads take what workers can use and no more, and in the least memory a sample at a time") {
-  const Outcomes least = Driver(seeds(1, 1, 3 * 512 + 100), policy_list()).run();
+  const Outcomes least = Driver(seeds(1, 1, 3 * 512 + 100), policies::policy_list()).run();
   CHECK(least.staged_most == 100);
   CHECK(least.engine.reads == 2 * 400);
-  const Outcomes some = Driver(seeds(1, 1, 8 * 800), policy_list()).run();
+  const Outcomes some = Driver(seeds(1, 1, 8 * 800), policies::policy_list()).run();
   CHECK(some.staged_most <= 800);
   CHECK(some.staged_most > 300);
-  const Outcomes plenty = Driver(seeds(1, 1, 8 * 1600), policy_list()).run();
+  const Outcomes plenty = Driver(seeds(1, 1, 8 * 1600), policies::policy_list()).run();
   CHECK(plenty.staged_most == 1600);
   CHECK(plenty.engine.reads <= 2 * 2 * 50);  // a block's: for the cache, and for itself alone
 }
@@ -72,20 +72,20 @@ TEST_CASE(
 TEST_CASE("a join for whose samples there is no staging memory is refused, a byte short of it") {
   Scenario scenario = seeds(1, 1, 2 * 512 + 99);
   scenario.jobs[0].credits = 1;
-  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+  CHECK(Driver(scenario, policies::policy_list()).run().jobs_without_room == 1);
   // What is set apart for reads serves nothing else.
   scenario.config.staging_bytes = 1000;
   scenario.nodes[0].dram = 2 * 512 + 1000;
-  CHECK(Driver(scenario, policy_list()).run().refusals == 0);
+  CHECK(Driver(scenario, policies::policy_list()).run().refusals == 0);
   scenario.nodes[0].dram -= 1;
-  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+  CHECK(Driver(scenario, policies::policy_list()).run().jobs_without_room == 1);
   // Whole sectors count: 100 bytes may lie in three of 64.
   scenario.config.staging_bytes = 0;
   scenario.config.staging_sector_bytes = 64;
   scenario.nodes[0].dram = 2 * 512 + 192;
-  CHECK(Driver(scenario, policy_list()).run().refusals == 0);
+  CHECK(Driver(scenario, policies::policy_list()).run().refusals == 0);
   scenario.nodes[0].dram -= 1;
-  CHECK(Driver(scenario, policy_list()).run().jobs_without_room == 1);
+  CHECK(Driver(scenario, policies::policy_list()).run().jobs_without_room == 1);
 }
 
 TEST_CASE("batches of listed orders have staging memory of their own") {
@@ -97,7 +97,7 @@ TEST_CASE("batches of listed orders have staging memory of their own") {
   scenario.jobs[1].listed_batches = 40;
   // Beside the other's slots and sample, two batches of 8 samples.
   scenario.nodes[0].dram = 3 * 512 + 100 + 2 * 8 * 100;
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.jobs_done == 2);
   CHECK(out.refusals == 0);
 }

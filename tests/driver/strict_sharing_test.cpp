@@ -34,13 +34,13 @@ TEST_CASE("a strict job that comes under other memory shares every block, in the
 
     std::set<std::uint32_t> lanes;  // sizes of them
     Hooks hooks;
-    hooks.ordered = [&](const Command& command) {
-      if (const auto* prepare = std::get_if<Prepare>(&command)) {
+    hooks.ordered = [&](const engine::Command& command) {
+      if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
         lanes.insert(prepare->lineage.lane_blocks);
       }
     };
     // The checker sees that each job has the sequence of its epoch and no other.
-    const Outcomes out = Driver(scenario, policy_list(), hooks).run();
+    const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
     CAPTURE(blocks_then);
     CHECK(out.jobs_done == 2);
     CHECK(lanes.size() == 2);  // of the epoch that had begun, and of the next

@@ -14,21 +14,21 @@ namespace batchflow::test {
 void Driver::report_scores(Client& client, const Held& batch) {
   if (!chance_in_100(client.plan.scores_in_100)) return;
   constexpr float kScores[] = {0, 0.25F, 1, 1, 2, 3, 50, -1, 1e-9F, 1e30F, INFINITY, NAN};
-  std::vector<Score> scores;
+  std::vector<engine::Score> scores;
   for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
     const SampleId sample(random_.below(dataset_of(client).samples));
     scores.push_back({sample, kScores[random_.below(std::size(kScores))]});
   }
   if (random_.below(20) == 0) scores.push_back({SampleId(UINT64_MAX - random_.below(3)), 1});
-  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
+  for (const engine::Score& score : scores) client.checker->scored(score.sample, score.value);
   score_lists_.push_back(std::move(scores));
-  report(ScoresReported{batch.job, score_lists_.back()});
+  report(engine::ScoresReported{batch.job, score_lists_.back()});
 }
 
 void Driver::tell_first_scores(Client& client) {
-  const std::vector<Score>& scores = client.plan.scores_first;
-  for (const Score& score : scores) client.checker->scored(score.sample, score.value);
-  if (!scores.empty()) report(ScoresReported{client.id, scores});
+  const std::vector<engine::Score>& scores = client.plan.scores_first;
+  for (const engine::Score& score : scores) client.checker->scored(score.sample, score.value);
+  if (!scores.empty()) report(engine::ScoresReported{client.id, scores});
 }
 
 // The buffer is replaced, changed in part or emptied, in one event or in two that count together.
@@ -47,10 +47,10 @@ void Driver::report_exemplars(Client& client) {
   const auto half = static_cast<std::uint32_t>(random_.below(told.size() + 1));
   const auto all = keep(std::move(told));
   if (random_.below(2) == 0) {
-    report(ExemplarsReported{client.id, anew, first, all, false});
+    report(engine::ExemplarsReported{client.id, anew, first, all, false});
   } else {
-    report(ExemplarsReported{client.id, anew, first, all.first(half), true});
-    report(ExemplarsReported{client.id, false, first + half, all.subspan(half), false});
+    report(engine::ExemplarsReported{client.id, anew, first, all.first(half), true});
+    report(engine::ExemplarsReported{client.id, false, first + half, all.subspan(half), false});
   }
   client.checker->rehearsal().reported(buffer);
 }
@@ -66,10 +66,10 @@ void Driver::ask_listed(Client& client, Rank rank) {
     samples.emplace_back(random_.below(dataset_of(client).samples));
   }
   client.ranks[rank].asked.push_back(samples);
-  report(SamplesWanted{client.id, rank, keep(std::move(samples)), {}, {}});
+  report(engine::SamplesWanted{client.id, rank, keep(std::move(samples)), {}, {}});
 }
 
-void Driver::deliver_listed(Client& client, const Deliver& order) {
+void Driver::deliver_listed(Client& client, const engine::Deliver& order) {
   machine_.deliver_stored(order, client.plan.dataset);
   RankState& rank = client.ranks[order.rank];
   const std::size_t at = order.step - rank.next;
@@ -77,10 +77,10 @@ void Driver::deliver_listed(Client& client, const Deliver& order) {
   const auto& asked = rank.asked;
   bool found = false;
   for (const auto& samples : asked) {
-    found = found || std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
-                                order.ingredients.end(), [](SampleId id, const Ingredient& one) {
-                                  return one.sample == id;
-                                });
+    found = found ||
+            std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
+                       order.ingredients.end(),
+                       [](SampleId id, const engine::Ingredient& one) { return one.sample == id; });
   }
   if (!found) violated("a listed batch that is not what was asked for");
 }

@@ -7,10 +7,10 @@ namespace batchflow::test {
 
 namespace {
 
-std::string name(const Request& request) {
+std::string name(const engine::Request& request) {
   return fmt::format("#{:x}.{}", request.id.value, request.attempt);
 }
-std::string name(const Lineage& lineage) {
+std::string name(const order::Lineage& lineage) {
   return fmt::format("(g{} v{} r{} b{})", lineage.name.generation, lineage.name.lane,
                      lineage.name.pass, lineage.name.block);
 }
@@ -19,137 +19,149 @@ std::string name(const Place& place) {
 }
 
 struct Words {
-  std::string operator()(const CatalogueKnown&) { return "catalogue known"; }
-  std::string operator()(const PipelineKnown&) { return "pipeline known"; }
-  std::string operator()(const JobJoined& e) {
+  std::string operator()(const engine::CatalogueKnown&) { return "catalogue known"; }
+  std::string operator()(const engine::PipelineKnown&) { return "pipeline known"; }
+  std::string operator()(const engine::JobJoined& e) {
     return fmt::format("job {} joined, {} ranks, b {}", e.job.value, e.ranks.size(),
                        e.batch_samples);
   }
-  std::string operator()(const JobLeft& e) { return fmt::format("job {} left", e.job.value); }
-  std::string operator()(const RankLost& e) {
+  std::string operator()(const engine::JobLeft& e) {
+    return fmt::format("job {} left", e.job.value);
+  }
+  std::string operator()(const engine::RankLost& e) {
     return fmt::format("job {} rank {} lost", e.job.value, e.rank);
   }
-  std::string operator()(const JobResized& e) {
+  std::string operator()(const engine::JobResized& e) {
     return fmt::format("job {} resized, {} ranks, b {}", e.job.value, e.ranks.size(),
                        e.batch_samples);
   }
-  std::string operator()(const BatchWanted& e) {
+  std::string operator()(const engine::BatchWanted& e) {
     return fmt::format("job {} rank {} wants {}", e.job.value, e.rank, e.credits);
   }
-  std::string operator()(const SamplesWanted& e) {
+  std::string operator()(const engine::SamplesWanted& e) {
     return fmt::format("job {} rank {} wants {} samples", e.job.value, e.rank, e.samples.size());
   }
-  std::string operator()(const BatchConsumed& e) {
+  std::string operator()(const engine::BatchConsumed& e) {
     return fmt::format("job {} rank {} consumed {}", e.job.value, e.rank, e.step);
   }
-  std::string operator()(const SlotReleased& e) {
+  std::string operator()(const engine::SlotReleased& e) {
     return fmt::format("job {} rank {} released {}", e.job.value, e.rank, e.step);
   }
-  std::string operator()(const ScoresReported& e) {
+  std::string operator()(const engine::ScoresReported& e) {
     return fmt::format("job {} scores", e.job.value);
   }
-  std::string operator()(const ExemplarsReported& e) {
+  std::string operator()(const engine::ExemplarsReported& e) {
     std::string text = fmt::format("job {} exemplars{} from {}{}:", e.job.value,
                                    e.anew ? " anew" : "", e.first, e.more ? ", more to come" : "");
     for (const SampleId sample : e.samples) text += fmt::format(" {}", sample.value);
     return text;
   }
-  std::string over(const char* what, const Request& request, Outcome outcome) {
+  std::string over(const char* what, const engine::Request& request, engine::Outcome outcome) {
     return fmt::format("{} {} over: {}", what, name(request), static_cast<int>(outcome));
   }
-  std::string operator()(const ReadDone& e) { return over("read", e.request, e.outcome); }
-  std::string operator()(const PreparationDone& e) {
+  std::string operator()(const engine::ReadDone& e) { return over("read", e.request, e.outcome); }
+  std::string operator()(const engine::PreparationDone& e) {
     return over("preparation", e.request, e.outcome);
   }
-  std::string operator()(const TransferDone& e) { return over("transfer", e.request, e.outcome); }
-  std::string operator()(const DeliveryDone& e) { return over("delivery", e.request, e.outcome); }
-  std::string operator()(const NodeJoined& e) {
+  std::string operator()(const engine::TransferDone& e) {
+    return over("transfer", e.request, e.outcome);
+  }
+  std::string operator()(const engine::DeliveryDone& e) {
+    return over("delivery", e.request, e.outcome);
+  }
+  std::string operator()(const engine::NodeJoined& e) {
     return fmt::format("node {} joined", e.node.value);
   }
-  std::string operator()(const NodeQuiesced& e) {
+  std::string operator()(const engine::NodeQuiesced& e) {
     return fmt::format("node {} quiesced", e.node.value);
   }
-  std::string operator()(const NodeLost& e) { return fmt::format("node {} lost", e.node.value); }
-  std::string operator()(const WorkerJoined& e) {
+  std::string operator()(const engine::NodeLost& e) {
+    return fmt::format("node {} lost", e.node.value);
+  }
+  std::string operator()(const engine::WorkerJoined& e) {
     return fmt::format("worker {} joined on {}", e.worker.value, e.node.value);
   }
-  std::string operator()(const WorkerQuiesced& e) {
+  std::string operator()(const engine::WorkerQuiesced& e) {
     return fmt::format("worker {} quiesced", e.worker.value);
   }
-  std::string operator()(const WorkerLost& e) {
+  std::string operator()(const engine::WorkerLost& e) {
     return fmt::format("worker {} lost", e.worker.value);
   }
-  std::string operator()(const CapacityChanged& e) {
+  std::string operator()(const engine::CapacityChanged& e) {
     return fmt::format("{} has {} bytes", name(e.place), e.bytes);
   }
-  std::string operator()(const DecodedMeasured& e) {
+  std::string operator()(const engine::DecodedMeasured& e) {
     return fmt::format("decoded samples of dataset {} in share {} take {} bytes", e.dataset.value,
                        e.share.value, e.bytes);
   }
-  std::string operator()(const DatasetKept& e) {
+  std::string operator()(const engine::DatasetKept& e) {
     return fmt::format("dataset {} kept {}", e.dataset.value, static_cast<int>(e.keep));
   }
-  std::string operator()(const PolicyChanged& e) { return fmt::format("policy {}", e.text); }
-  std::string operator()(const ConfigurationChanged& e) { return fmt::format("set {}", e.text); }
-  std::string operator()(const TimerFired&) { return "timer"; }
+  std::string operator()(const engine::PolicyChanged& e) {
+    return fmt::format("policy {}", e.text);
+  }
+  std::string operator()(const engine::ConfigurationChanged& e) {
+    return fmt::format("set {}", e.text);
+  }
+  std::string operator()(const engine::TimerFired&) { return "timer"; }
 
-  std::string operator()(const Admit& c) {
+  std::string operator()(const engine::Admit& c) {
     return fmt::format("admit job {} to stream {}, {} credits, from step {}", c.job.value,
                        c.stream.value, c.credits, c.first_step);
   }
-  std::string operator()(const Refuse& c) {
+  std::string operator()(const engine::Refuse& c) {
     return fmt::format("refuse job {}: {} ({} of {})", c.job.value, static_cast<int>(c.why),
                        c.needed, c.available);
   }
-  std::string operator()(const Read& c) {
+  std::string operator()(const engine::Read& c) {
     std::string text = fmt::format("read {} from {} to {} form {} keep {} for {}:", name(c.request),
                                    name(c.from), name(c.to), static_cast<int>(c.form),
                                    static_cast<int>(c.keep.value), name(c.lineage));
     for (const SampleId sample : c.samples) text += fmt::format(" {}", sample.value);
     return text;
   }
-  std::string operator()(const Prepare& c) {
+  std::string operator()(const engine::Prepare& c) {
     std::string text = fmt::format("prepare {} {} by {} into share {} slot {}:", name(c.request),
                                    name(c.lineage), c.worker.value, c.share.value, c.slot.value);
-    for (const Ingredient& one : c.ingredients) {
+    for (const engine::Ingredient& one : c.ingredients) {
       text += fmt::format(" {}{}{}", one.sample.value, one.form == Form::decoded ? "d" : "",
                           one.keep_decoded ? "+" : "");
     }
     return text;
   }
-  std::string operator()(const Transfer& c) {
+  std::string operator()(const engine::Transfer& c) {
     return fmt::format("transfer {} share {} slot {} [{},{}) to share {} slot {} at {}",
                        name(c.request), c.from_share.value, c.from_slot.value, c.slice.from,
                        c.slice.to, c.to_share.value, c.to_slot.value, c.offset_samples);
   }
-  std::string operator()(const Deliver& c) {
+  std::string operator()(const engine::Deliver& c) {
     return fmt::format("deliver {} to job {} rank {} step {} epoch {} share {} slot {}{}{}",
                        name(c.request), c.job.value, c.rank, c.step, c.epoch, c.share.value,
                        c.slot.value, c.in_place ? " in place" : "", c.last_of_epoch ? " last" : "");
   }
-  std::string operator()(const Drop& c) {
+  std::string operator()(const engine::Drop& c) {
     return fmt::format("drop share {} item {} slot {} at {}", c.share.value, c.item.value,
                        static_cast<int>(c.slot.value), name(c.place));
   }
-  std::string operator()(const Cancel& c) { return "cancel " + name(c.request); }
-  std::string operator()(const Release& c) { return "release " + name(c.request); }
-  std::string operator()(const EpochEnded& c) {
+  std::string operator()(const engine::Cancel& c) { return "cancel " + name(c.request); }
+  std::string operator()(const engine::Release& c) { return "release " + name(c.request); }
+  std::string operator()(const engine::EpochEnded& c) {
     return fmt::format("job {} epoch {} ended with {}", c.job.value, c.epoch, c.samples);
   }
-  std::string operator()(const SetWorkers& c) {
+  std::string operator()(const engine::SetWorkers& c) {
     return fmt::format("node {} should have {} workers", c.node.value, c.workers);
   }
-  std::string operator()(const SetTimer& c) {
+  std::string operator()(const engine::SetTimer& c) {
     return fmt::format("timer at {}", c.at.time_since_epoch().count());
   }
 };
 
 }  // namespace
 
-std::string text(const Event& event) {
+std::string text(const engine::Event& event) {
   return std::visit(Words{}, event);
 }
-std::string text(const Command& command) {
+std::string text(const engine::Command& command) {
   return std::visit(Words{}, command);
 }
 

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "core/event.h"
+#include "core/engine/event.h"
 
 namespace batchflow::test {
 
-std::string text(const Event& event);
-std::string text(const Command& command);
+std::string text(const engine::Event& event);
+std::string text(const engine::Command& command);
 
 }  // namespace batchflow::test

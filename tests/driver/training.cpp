@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/rehearsal.h"
+#include "core/order/rehearsal.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
 
-Lineage Driver::lineage_of(const Client& client, const Deliver& order, const Slice& slice) const {
+order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& order,
+                                  const order::Slice& slice) const {
   const DatasetPlan& dataset = dataset_of(client);
   const Order of = client.plan.order;
-  Lineage lineage;
+  order::Lineage lineage;
   lineage.dataset = dataset.id;
   lineage.dataset_version = dataset.version;
   lineage.pipeline = client.plan.pipeline;
@@ -23,9 +24,9 @@ Lineage Driver::lineage_of(const Client& client, const Deliver& order, const Sli
   lineage.seed = client.position.fields().seed;
   const std::uint64_t samples =
       of == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
-  const LaneSizes sizes = slice.rehearsed
-                              ? Rehearsal::sizes(order.rehearsed_block_samples)
-                              : LaneSizes{samples, order.block_samples, order.lane_blocks};
+  const order::LaneSizes sizes =
+      slice.rehearsed ? order::Rehearsal::sizes(order.rehearsed_block_samples)
+                      : order::LaneSizes{samples, order.block_samples, order.lane_blocks};
   lineage.block_samples = sizes.block_samples;
   lineage.lane_blocks = sizes.lane_blocks;
   lineage.name = slice.name;
@@ -38,16 +39,16 @@ Lineage Driver::lineage_of(const Client& client, const Deliver& order, const Sli
   return lineage;
 }
 
-std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
+std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& order,
                                    std::vector<std::uint64_t>& tokens) {
   std::vector<Handed> handed;
   std::size_t drawn = 0;  // of the ids that come with draws
   if (order.slices.empty()) violated("a batch of nothing");
-  for (const Slice& slice : order.slices) {
-    const Lineage lineage = lineage_of(client, order, slice);
-    const std::vector<Draw>& contents = machine_.contents(lineage);
+  for (const order::Slice& slice : order.slices) {
+    const order::Lineage lineage = lineage_of(client, order, slice);
+    const std::vector<order::Draw>& contents = machine_.contents(lineage);
     for (std::uint32_t place = slice.from; place < slice.to; ++place) {
-      const Draw& draw = contents.at(place);
+      const order::Draw& draw = contents.at(place);
       const SampleId id = draw.sample;
       Handed sample{id, id, slice.name.generation, slice.name.pass, draw.occurrence, slice.filler};
       sample.rehearsed = slice.rehearsed;
@@ -56,7 +57,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
       sample.block_samples = lineage.samples;
       if (client.plan.node_local && !slice.rehearsed) {
         const std::uint64_t samples = dataset_of(client).samples;
-        const LaneSizes sizes{samples, lineage.block_samples, lineage.lane_blocks};
+        const order::LaneSizes sizes{samples, lineage.block_samples, lineage.lane_blocks};
         sample.lane_samples = sizes.samples_of(slice.name.lane);
       }
       sample.place = place;
@@ -65,7 +66,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
           violated("the ids that come with a batch are not those of its blocks");
         }
       }
-      for (const Replacement& replacement : order.replacements) {
+      for (const order::Replacement& replacement : order.replacements) {
         if (replacement.place != handed.size()) continue;
         if (replacement.corrupt != id || sample.replaced) violated("a replacement out of place");
         sample.used = replacement.used;
@@ -79,7 +80,7 @@ std::vector<Handed> Driver::expand(Client& client, const Deliver& order,
   return handed;
 }
 
-void Driver::on(const Deliver& order) {
+void Driver::on(const engine::Deliver& order) {
   Client* client = client_of(order.job);
   if (client == nullptr) violated("a delivery to a job that is not there");
   if (client->state != Client::State::running) return;  // it lost a rank in this very instant
@@ -119,7 +120,7 @@ void Driver::on(const Deliver& order) {
     mine.lane_blocks = order.lane_blocks;
     mine.drawn_from = order.drawn_from;
     mine.rehearses = std::any_of(order.slices.begin(), order.slices.end(),
-                                 [](const Slice& slice) { return slice.rehearsed; });
+                                 [](const order::Slice& slice) { return slice.rehearsed; });
     client->held.push_back(std::move(mine));
     std::uint32_t outstanding = 0;
     for (const Held& one : client->held) {
@@ -128,11 +129,12 @@ void Driver::on(const Deliver& order) {
     if (outstanding > client->credits) violated("more batches than the rank has credits");
   }
   delivery_of_[order.request.id.value] = client->index;
-  const Request request = order.request;
+  const engine::Request request = order.request;
   start(Kind::deliver, request, drawn(scenario_.timings.deliver),
         [this, request, index = client->index] {
           const bool well = !fails(scenario_.failures.deliver);
-          complete(request.id, DeliveryDone{request, well ? Outcome::done : Outcome::failed});
+          complete(request.id, engine::DeliveryDone{request, well ? engine::Outcome::done
+                                                                  : engine::Outcome::failed});
           over_to(index, request.id, well);
         });
 }
@@ -194,7 +196,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   if (!state.alive) return;
   state.training = false;
   const std::uint64_t step = state.next++;
-  report(BatchConsumed{client.id, rank, step, compute});
+  report(engine::BatchConsumed{client.id, rank, step, compute});
   client.last_progress = now_;
   client.attempts = 0;
   const auto found = std::find_if(client.held.begin(), client.held.end(), [&](const Held& one) {
@@ -228,11 +230,11 @@ std::uint64_t Driver::draws_of(const JobPlan& plan, const DatasetPlan& dataset) 
 // The first step of a weighted epoch; or of the same one again, in a service that does not have the
 // scores it was drawn from.
 void Driver::enter_draws(Client& client, const Held& first) {
-  Position& at = client.position;
+  order::Position& at = client.position;
   if (at.consumed() != 0 && at.fields().weights == first.drawn_from) return;
-  const Position::Fields& was = at.fields();
+  const order::Position::Fields& was = at.fields();
   if (at.consumed() != 0) {
-    at = Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
+    at = order::Position(Order::weighted, was.dataset_version, was.samples, was.seed, was.epoch);
   }
   at.begin_draws(first.drawn_from, draws_of(client.plan, dataset_of(client)));
 }
@@ -241,9 +243,9 @@ void Driver::enter_draws(Client& client, const Held& first) {
 void Driver::commit(Client& client, std::uint64_t step) {
   const Consumed done = std::move(client.consumed.at(step));
   client.consumed.erase(step);
-  Position& position = client.position;
+  order::Position& position = client.position;
   while (done.batches.front().epoch > position.epoch()) position.finish_epoch();
-  std::vector<Slice> slices;
+  std::vector<order::Slice> slices;
   for (const Held& one : done.batches) {
     slices.insert(slices.end(), one.slices.begin(), one.slices.end());
   }
@@ -276,7 +278,7 @@ void Driver::finish(Client& client) {
   });
 }
 
-void Driver::on(const EpochEnded& order) {
+void Driver::on(const engine::EpochEnded& order) {
   Client* client = client_of(order.job);
   if (client == nullptr) return;
   client->checker->epoch_ended(order.epoch, order.samples);
@@ -293,10 +295,10 @@ void Driver::release(std::size_t index, RequestId request) {
   const Held gone = *mine;
   let_go(gone);
   std::erase_if(client.held, [&](const Held& one) { return one.request == request; });
-  report(SlotReleased{gone.job, gone.rank, gone.step});
+  report(engine::SlotReleased{gone.job, gone.rank, gone.step});
   if (gone.incarnation != client.incarnation || client.state != Client::State::running) return;
   if (client.plan.order == Order::listed) return ask_listed(client, gone.rank);
-  report(BatchWanted{client.id, gone.rank, 1});
+  report(engine::BatchWanted{client.id, gone.rank, 1});
 }
 
 }  // namespace batchflow::test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/weights.h"
+#include "core/order/weights.h"
 #include "tests/driver/machine.h"
 
 namespace batchflow::test {
@@ -13,18 +13,18 @@ namespace batchflow::test {
 WeightedCheck::WeightedCheck(std::uint64_t samples, std::uint64_t draws, bool multinomial)
     : draws_(draws),
       multinomial_(multinomial),
-      weights_(samples, weight_of_score(1)),
+      weights_(samples, order::weight_of_score(1)),
       counts_(samples, 0) {}
 
 void WeightedCheck::joined_anew() {
-  weights_.assign(weights_.size(), weight_of_score(1));
+  weights_.assign(weights_.size(), order::weight_of_score(1));
   candidates_ = {weights_};
   begun_ = false;
 }
 
 void WeightedCheck::scored(SampleId sample, float score) {
   if (sample.value >= weights_.size()) return;
-  weights_[sample.value] = weight_of_score(score);
+  weights_[sample.value] = order::weight_of_score(score);
   if (!begun_) frozen_at_any(weights_);
 }
 

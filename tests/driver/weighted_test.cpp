@@ -25,7 +25,7 @@ Scenario scenario_of(std::vector<JobPlan> jobs) {
 }
 
 Outcomes run(const Scenario& scenario) {
-  const Outcomes out = Driver(scenario, policy_list()).run();
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.engine.refused_proposals == 0);
   CHECK(out.refusals == 0);
   CHECK(out.jobs_done == scenario.jobs.size());
@@ -74,7 +74,7 @@ TEST_CASE("what ranks tell before all of them ask is what the first epoch is dra
   for (int at = 3; at < 15; ++at) {
     Scenario leaves = scenario_of({job});
     leaves.faults = {{Fault::Kind::job_leaves, ms(at), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
-    const Outcomes later = Driver(leaves, policy_list()).run();
+    const Outcomes later = Driver(leaves, policies::policy_list()).run();
     CHECK(later.jobs_done == 1);
     CHECK(later.samples_read_from_store == 2);
     voided += later.voided_samples;
@@ -94,7 +94,7 @@ TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again afte
       // In the middle of the second epoch: 16 steps of 1 ms and what comes before them.
       scenario.faults = {{kind, ms(28), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
       CAPTURE(static_cast<int>(kind));
-      const Outcomes out = Driver(scenario, policy_list()).run();
+      const Outcomes out = Driver(scenario, policies::policy_list()).run();
       CHECK(out.jobs_done == 1);
       // It joins again, and the service it joins knows nothing of its scores.
       const bool anew = kind == Fault::Kind::job_leaves || kind == Fault::Kind::coordinator_lost;

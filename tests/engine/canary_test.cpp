@@ -9,44 +9,43 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // ---- allocation
-class Overcommits final : public AllocationPolicy {
+class Overcommits final : public engine::AllocationPolicy {
  public:
-  explicit Overcommits(const PolicyContext&) {}
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  explicit Overcommits(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       slots[i] = place.capacity_bytes / place.shares[i].slot_bytes + 1;
     }
   }
 };
-class AsksForEverything final : public AllocationPolicy {
+class AsksForEverything final : public engine::AllocationPolicy {
  public:
-  explicit AsksForEverything(const PolicyContext&) {}
-  void allocate(const PlaceView&, std::span<Slots> slots) override {
+  explicit AsksForEverything(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView&, std::span<Slots> slots) override {
     std::fill(slots.begin(), slots.end(), UINT64_MAX);
   }
 };
-class GivesNothing final : public AllocationPolicy {  // which it may
+class GivesNothing final : public engine::AllocationPolicy {  // which it may
  public:
-  explicit GivesNothing(const PolicyContext&) {}
-  void allocate(const PlaceView&, std::span<Slots> slots) override {
+  explicit GivesNothing(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView&, std::span<Slots> slots) override {
     std::fill(slots.begin(), slots.end(), 0);
   }
 };
 
 // ---- eviction
-class WrongVictim : public EvictionPolicy {
+class WrongVictim : public engine::EvictionPolicy {
  public:
-  explicit WrongVictim(const EvictionContext& context) : resident_(context.items, false) {}
-  void hit(const Access&) override {}
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { resident_[access.item.value] = true; }
-  void removed(ItemId item, Removal) override { resident_[item.value] = false; }
+  explicit WrongVictim(const engine::EvictionContext& context) : resident_(context.items, false) {}
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override { resident_[access.item.value] = true; }
+  void removed(ItemId item, engine::Removal) override { resident_[item.value] = false; }
   void pinned(ItemId item) override { pinned_.push_back(item); }
   void unpinned(ItemId item) override { std::erase(pinned_, item); }
   void resized(Slots) override {}
@@ -69,86 +68,88 @@ class WrongVictim : public EvictionPolicy {
 class NamesPinned final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     return pinned_.empty() ? first([](ItemId, bool here) { return here; }) : pinned_.front();
   }
 };
 class NamesStrangers final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     return first([](ItemId, bool here) { return !here; });
   }
 };
 class NamesOutOfRange final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&) override { return ItemId(UINT32_MAX - 1); }
+  ItemId victim(const engine::Access&) override { return ItemId(UINT32_MAX - 1); }
 };
 class NamesNobody final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
-  ItemId victim(const Access&) override { return ItemId::none(); }
+  ItemId victim(const engine::Access&) override { return ItemId::none(); }
 };
 
 // ---- selection
-class TakesUnready final : public SelectionPolicy {
+class TakesUnready final : public engine::SelectionPolicy {
  public:
-  explicit TakesUnready(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override {
+  explicit TakesUnready(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override {
     for (std::size_t i = 0; i < view.candidates.size(); ++i) {
       if (!view.candidates[i].ready) return i;
     }
     return 0;
   }
 };
-class TakesBeyond final : public SelectionPolicy {
+class TakesBeyond final : public engine::SelectionPolicy {
  public:
-  explicit TakesBeyond(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override { return view.candidates.size(); }
+  explicit TakesBeyond(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override { return view.candidates.size(); }
 };
-class NeverTakes final : public SelectionPolicy {
+class NeverTakes final : public engine::SelectionPolicy {
  public:
-  explicit NeverTakes(const PolicyContext&) {}
-  std::size_t choose(const SelectionView&) override { return kNoChoice; }
+  explicit NeverTakes(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView&) override { return engine::kNoChoice; }
 };
 
 // ---- dispatch
-class StartsBeyond final : public DispatchPolicy {
+class StartsBeyond final : public engine::DispatchPolicy {
  public:
-  explicit StartsBeyond(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override { return view.candidates.size(); }
+  explicit StartsBeyond(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView& view) override { return view.candidates.size(); }
 };
-class NeverStarts final : public DispatchPolicy {
+class NeverStarts final : public engine::DispatchPolicy {
  public:
-  explicit NeverStarts(const PolicyContext&) {}
-  std::size_t next(const DispatchView&) override { return kNoChoice; }
+  explicit NeverStarts(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView&) override { return engine::kNoChoice; }
 };
 
 // ---- scaling
-class WantsFourBillion final : public ScalingPolicy {
+class WantsFourBillion final : public engine::ScalingPolicy {
  public:
-  explicit WantsFourBillion(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView&) override { return UINT32_MAX; }
-  std::uint32_t depth(const JobView&) override { return UINT32_MAX; }
+  explicit WantsFourBillion(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView&) override { return UINT32_MAX; }
+  std::uint32_t depth(const engine::JobView&) override { return UINT32_MAX; }
 };
-class WantsNothing final : public ScalingPolicy {  // which it may
+class WantsNothing final : public engine::ScalingPolicy {  // which it may
  public:
-  explicit WantsNothing(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView&) override { return 0; }
-  std::uint32_t depth(const JobView&) override { return 0; }
+  explicit WantsNothing(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView&) override { return 0; }
+  std::uint32_t depth(const engine::JobView&) override { return 0; }
 };
 
 template <class Policy>
-constexpr MakeAllocation kAllocation = &make_policy<AllocationPolicy, Policy>;
+constexpr engine::MakeAllocation kAllocation =
+    &policies::make_policy<engine::AllocationPolicy, Policy>;
 template <class Policy>
-constexpr MakeSelection kSelection = &make_policy<SelectionPolicy, Policy>;
+constexpr engine::MakeSelection kSelection =
+    &policies::make_policy<engine::SelectionPolicy, Policy>;
 template <class Policy>
-constexpr MakeDispatch kDispatch = &make_policy<DispatchPolicy, Policy>;
+constexpr engine::MakeDispatch kDispatch = &policies::make_policy<engine::DispatchPolicy, Policy>;
 template <class Policy>
-constexpr MakeScaling kScaling = &make_policy<ScalingPolicy, Policy>;
+constexpr engine::MakeScaling kScaling = &policies::make_policy<engine::ScalingPolicy, Policy>;
 template <class Policy>
-std::unique_ptr<EvictionPolicy> make_wrong(const EvictionContext& context) {
+std::unique_ptr<engine::EvictionPolicy> make_wrong(const engine::EvictionContext& context) {
   return std::make_unique<Policy>(context);
 }
 
@@ -158,7 +159,7 @@ enum class Ending {
   idle,     // nothing is refused, and nothing is delivered to relaxed jobs at least
 };
 struct Canary {
-  PolicyEntry entry;
+  engine::PolicyEntry entry;
   Ending ending;
 };
 
@@ -183,14 +184,14 @@ const std::vector<Canary>& canaries() {
 }
 
 // The canaries beside what is registered.
-const PolicyList& list_with_canaries() {
-  static const std::vector<const PolicyEntry*> entries = [] {
+const engine::PolicyList& list_with_canaries() {
+  static const std::vector<const engine::PolicyEntry*> entries = [] {
     const auto registered = tested_policies().entries();
-    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
+    std::vector<const engine::PolicyEntry*> all(registered.begin(), registered.end());
     for (const Canary& canary : canaries()) all.push_back(&canary.entry);
     return all;
   }();
-  static const PolicyList list(entries);
+  static const engine::PolicyList list(entries);
   return list;
 }
 
@@ -224,7 +225,7 @@ TEST_CASE("a policy that breaks a rule is refused and breaks nothing") {
 
 TEST_CASE("an engine whose dispatch never dispatches moves no byte") {
   WorldPlan plan;
-  plan.config = with_policy(PolicyKind::dispatch, "never-starts");
+  plan.config = with_policy(engine::PolicyKind::dispatch, "never-starts");
   SmallWorld world(plan, list_with_canaries());
   CHECK(!world.run());
   CHECK(world.moves() == 0);
@@ -234,15 +235,15 @@ TEST_CASE("an engine whose dispatch never dispatches moves no byte") {
 }
 
 TEST_CASE("a canary of every kind that is replaced in mid-run leaves no trace") {
-  const EngineConfig fallback;
+  const engine::EngineConfig fallback;
   for_seeds("test_engine", "a canary of every kind*", 4, [&](std::uint64_t seed) {
     for (const Canary& canary : canaries()) {
       CAPTURE(canary.entry.name);
-      const std::string kind(policy_kind_name(canary.entry.kind()));
+      const std::string kind(engine::policy_kind_name(canary.entry.kind()));
       SmallWorld world(plan_of(seed), list_with_canaries());
       for (int i = 0; i < 30; ++i) world.step();
       world.change_policy(kind + "=" + std::string(canary.entry.name));
-      if (canary.entry.kind() == PolicyKind::eviction) {
+      if (canary.entry.kind() == engine::PolicyKind::eviction) {
         world.change_policy("eviction.prepared=" + std::string(canary.entry.name));
       }
       for (int i = 0; i < 40; ++i) world.step();
@@ -254,3 +255,5 @@ TEST_CASE("a canary of every kind that is replaced in mid-run leaves no trace") 
     }
   });
 }
+
+}  // namespace batchflow::test

@@ -6,20 +6,19 @@
 #include "tests/engine/hostile_events.h"
 #include "tests/policies/random_seeds.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // What ends a step in disorder ends the test with it. Events that are all refused at the door would
 // find nothing, so it is counted what they brought about.
 void run_hostile(std::string_view test_case, std::uint64_t seeds) {
-  EngineCounters sum;
+  engine::EngineCounters sum;
   std::uint64_t admitted = 0;
   for_seeds("test_engine", test_case, seeds, [&](std::uint64_t seed) {
     HostileEvents events(seed);
     events.run(200);
-    const EngineCounters counters = events.engine().counters();
+    const engine::EngineCounters counters = events.engine().counters();
     sum.batches += counters.batches;
     sum.preparations += counters.preparations;
     sum.remakes += counters.remakes;
@@ -44,7 +43,7 @@ void run_hostile(std::string_view test_case, std::uint64_t seeds) {
 }  // namespace
 
 TEST_CASE("any events in any order: no check fails, no step throws") {
-  run_hostile("any events in any order: no*", 300);
+  run_hostile("any events in any order: no*", sanitized_share(300));
 }
 
 TEST_SUITE("long") {
@@ -52,3 +51,5 @@ TEST_SUITE("long") {
     run_hostile("many seeds of any events*", 50'000);
   }
 }
+
+}  // namespace batchflow::test

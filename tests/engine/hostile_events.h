@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/config_error.h"
-#include "core/describe.h"
-#include "core/engine.h"
-#include "core/promise_log.h"
-#include "core/random.h"
+#include "core/base/arena.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
+#include "core/engine/engine.h"
+#include "core/log/describe.h"
+#include "core/log/promise_log.h"
 #include "tests/engine/hostile_values.h"
 #include "tests/policies/tested_policies.h"
 
@@ -31,13 +31,16 @@ class HostileEvents : private HostileValues {
  public:
   explicit HostileEvents(std::uint64_t seed)
       : HostileValues(seed), engine_(config(), tested_policies(), fill()), log_(1 << 16) {
-    for (std::uint32_t i = 0; i < kDatasets; ++i) send(CatalogueKnown{DatasetId(i), 100 + i});
-    for (std::uint32_t i = 0; i < kPipelines; ++i) send(PipelineKnown{PipelineId(i), 200 + i});
+    for (std::uint32_t i = 0; i < kDatasets; ++i)
+      send(engine::CatalogueKnown{DatasetId(i), 100 + i});
+    for (std::uint32_t i = 0; i < kPipelines; ++i)
+      send(engine::PipelineKnown{PipelineId(i), 200 + i});
     for (std::uint32_t i = 0; i < kNodes - 1; ++i) {
-      send(NodeJoined{NodeId(i), 4});
-      send(CapacityChanged{{NodeId(i), Tier::dram, 0}, some_memory()});
-      if (one_in(2)) send(CapacityChanged{{NodeId(i), Tier::nvme, 0}, some_memory()});
-      for (std::uint32_t w = 0; w < 2; ++w) send(WorkerJoined{WorkerId(2 * i + w), NodeId(i)});
+      send(engine::NodeJoined{NodeId(i), 4});
+      send(engine::CapacityChanged{{NodeId(i), Tier::dram, 0}, some_memory()});
+      if (one_in(2)) send(engine::CapacityChanged{{NodeId(i), Tier::nvme, 0}, some_memory()});
+      for (std::uint32_t w = 0; w < 2; ++w)
+        send(engine::WorkerJoined{WorkerId(2 * i + w), NodeId(i)});
     }
     step();
   }
@@ -47,11 +50,11 @@ class HostileEvents : private HostileValues {
       for (std::uint64_t events = random_.below(8); events > 0; --events) add_event();
       step();
     }
-    for (const Event& event : events_) (void)describe(event);
+    for (const engine::Event& event : events_) (void)log::describe(event);
     (void)engine_.describe();
   }
 
-  const Engine& engine() const { return engine_; }
+  const engine::Engine& engine() const { return engine_; }
   std::uint64_t admitted() const { return admitted_; }
 
  private:
@@ -64,13 +67,13 @@ class HostileEvents : private HostileValues {
     bool consumed = false;
   };
   struct Ordered {
-    Request request;
+    engine::Request request;
     enum class Kind { read, prepare, transfer, deliver } kind;
     std::vector<SampleId> samples;
   };
 
   // A position that a job once had, or one whose numbers only fit together.
-  const Position* position(const JobJoined& join) {
+  const order::Position* position(const engine::JobJoined& join) {
     const auto& jobs = log_.promises().jobs();
     if (!jobs.empty() && !one_in(3)) {
       auto at = jobs.begin();
@@ -78,10 +81,10 @@ class HostileEvents : private HostileValues {
       return &positions_.emplace_back(at->second.join.position);
     }
     if (!left_.empty() && !one_in(3)) return &left_[random_.below(left_.size())];
-    Position::Fields fields;
+    order::Position::Fields fields;
     fields.order = join.order;
     fields.dataset_version = 100 + join.dataset.value;
-    const Catalogue* catalogue = catalogues_.find(join.dataset, fields.dataset_version);
+    const engine::Catalogue* catalogue = catalogues_.find(join.dataset, fields.dataset_version);
     fields.samples = catalogue ? catalogue->samples() : number() >> 20;
     fields.seed = join.has_shuffle_seed ? join.shuffle_seed : number();
     fields.epoch = small(4);
@@ -97,64 +100,64 @@ class HostileEvents : private HostileValues {
       fields.rehearsed = number() >> 24;
     }
     std::string problem;
-    auto made = Position::from(std::move(fields), problem);
+    auto made = order::Position::from(std::move(fields), problem);
     return made ? &positions_.emplace_back(*made) : nullptr;
   }
 
   // ------------------------------------------------------------------------------------ events
   // ----
 
-  void send(const Event& event) { events_.push_back(event); }
+  void send(const engine::Event& event) { events_.push_back(event); }
 
   void add_event() {
     if (!one_in(astray_)) return carry_on();
     switch (random_.below(24)) {
       case 0:
-        return send(CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
+        return send(engine::CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
       case 1:
-        return send(PipelineKnown{id<PipelineId>(kPipelines), 200 + below(kPipelines)});
+        return send(engine::PipelineKnown{id<PipelineId>(kPipelines), 200 + below(kPipelines)});
       case 2:
       case 3:
       case 4:
         return join();
       case 5:
-        return send(JobLeft{id<JobId>(kJobs)});
+        return send(engine::JobLeft{id<JobId>(kJobs)});
       case 6:
-        return send(RankLost{id<JobId>(kJobs), small(3)});
+        return send(engine::RankLost{id<JobId>(kJobs), small(3)});
       case 7:
-        return send(JobResized{id<JobId>(kJobs), small(30), ranks()});
+        return send(engine::JobResized{id<JobId>(kJobs), small(30), ranks()});
       case 8:
       case 9:
-        return send(BatchWanted{id<JobId>(kJobs), small(3), small(3)});
+        return send(engine::BatchWanted{id<JobId>(kJobs), small(3), small(3)});
       case 10:
         return want_listed();
       case 11:
-        return send(BatchConsumed{id<JobId>(kJobs), small(3), below(10), duration()});
+        return send(engine::BatchConsumed{id<JobId>(kJobs), small(3), below(10), duration()});
       case 12:
-        return send(SlotReleased{id<JobId>(kJobs), small(3), below(10)});
+        return send(engine::SlotReleased{id<JobId>(kJobs), small(3), below(10)});
       case 13:
-        return send(ScoresReported{id<JobId>(kJobs), scores()});
+        return send(engine::ScoresReported{id<JobId>(kJobs), scores()});
       case 14:
-        return send(
-            ExemplarsReported{id<JobId>(kJobs), one_in(2), small(5), samples(20), one_in(4)});
+        return send(engine::ExemplarsReported{id<JobId>(kJobs), one_in(2), small(5), samples(20),
+                                              one_in(4)});
       case 15:
-        return complete(Request{id<RequestId>(1 << 25), small(3)}, random_.below(4), {});
+        return complete(engine::Request{id<RequestId>(1 << 25), small(3)}, random_.below(4), {});
       case 16:
         return node_event();
       case 17:
       case 18:
         return worker_event();
       case 19:
-        return send(CapacityChanged{place(), some_memory()});
+        return send(engine::CapacityChanged{place(), some_memory()});
       case 20:
-        return send(DecodedMeasured{id<DatasetId>(kDatasets), id<ShareId>(20),
-                                    one_in(3) ? number() : 1 + random_.below(5000)});
+        return send(engine::DecodedMeasured{id<DatasetId>(kDatasets), id<ShareId>(20),
+                                            one_in(3) ? number() : 1 + random_.below(5000)});
       case 21:
-        return send(DatasetKept{id<DatasetId>(kDatasets), Keep(random_.below(3))});
+        return send(engine::DatasetKept{id<DatasetId>(kDatasets), engine::Keep(random_.below(3))});
       case 22:
-        return send(PolicyChanged{policy_text()});
+        return send(engine::PolicyChanged{policy_text()});
       default:
-        return send(ConfigurationChanged{
+        return send(engine::ConfigurationChanged{
             text({"rank_timeout=1s", "rank_timeout=300s", "credits=1", "credits=1024",
                   "read_attempts=1", "retry_wait=1ms", "corrupt_ratio_max=1", "=", "", "seed=1"})});
     }
@@ -165,16 +168,17 @@ class HostileEvents : private HostileValues {
   }
   std::string_view policy_text() {
     if (noise()) return text({"", "=", "eviction", "eviction=", "dispatch=nothing", "x=lru"});
-    const auto kind = static_cast<PolicyKind>(random_.below(5));
-    std::string name(policy_kind_name(kind));
-    if (kind == PolicyKind::eviction && one_in(2)) name += ".prepared";
+    const auto kind = static_cast<engine::PolicyKind>(random_.below(5));
+    std::string name(engine::policy_kind_name(kind));
+    if (kind == engine::PolicyKind::eviction && one_in(2)) name += ".prepared";
     return texts_.emplace_back(name + "=" + policy(kind));
   }
 
-  std::span<const Score> scores() {
+  std::span<const engine::Score> scores() {
     const bool zero = one_in(2);
-    const std::size_t count = noise() ? kScoresMost + 1 : random_.below(kScoresMost + 1);
-    const auto values = arena_.make<Score>(count);
+    const std::size_t count =
+        noise() ? engine::kScoresMost + 1 : random_.below(engine::kScoresMost + 1);
+    const auto values = arena_.make<engine::Score>(count);
     for (std::size_t i = 0; i < count; ++i) {
       values[i].sample = zero ? SampleId(i) : sample();
       values[i].value = zero || one_in(3) ? 0 : static_cast<float>(number()) * (one_in(9) ? -1 : 1);
@@ -184,7 +188,7 @@ class HostileEvents : private HostileValues {
   }
 
   void join() {
-    JobJoined join;
+    engine::JobJoined join;
     join.job = id<JobId>(kJobs);
     join.user = below(2);
     join.dataset = id<DatasetId>(one_in(3) ? kDatasets : 2);
@@ -206,7 +210,7 @@ class HostileEvents : private HostileValues {
     join.ranks = ranks();
     if (one_in(3)) join.position = position(join);
     if (join.position && !noise()) {
-      const Position::Fields& fields = join.position->fields();
+      const order::Position::Fields& fields = join.position->fields();
       join.order = fields.order;
       join.has_shuffle_seed = true;
       join.shuffle_seed = fields.seed;
@@ -216,16 +220,17 @@ class HostileEvents : private HostileValues {
     send(join);
     // All zeros at once, and every rank asks: what was seen to end a service.
     if (join.order == Order::weighted && one_in(2)) {
-      const auto zeros = arena_.make<Score>(100);
+      const auto zeros = arena_.make<engine::Score>(100);
       for (std::size_t i = 0; i < zeros.size(); ++i) zeros[i] = {SampleId(i), 0};
-      send(ScoresReported{join.job, zeros});
+      send(engine::ScoresReported{join.job, zeros});
     }
     for (Rank rank = 0; rank < join.ranks.size() && rank < 4; ++rank)
-      for (std::uint64_t i = random_.below(3); i > 0; --i) send(BatchWanted{join.job, rank, 1});
+      for (std::uint64_t i = random_.below(3); i > 0; --i)
+        send(engine::BatchWanted{join.job, rank, 1});
   }
 
   void want_listed() {
-    SamplesWanted wanted{id<JobId>(kJobs), small(2), samples(6), {}, {}};
+    engine::SamplesWanted wanted{id<JobId>(kJobs), small(2), samples(6), {}, {}};
     const std::size_t count = wanted.samples.size();
     const auto as_many = [&](auto make) {
       const auto values = arena_.make<std::uint64_t>(noise() ? random_.below(9) : count);
@@ -242,24 +247,24 @@ class HostileEvents : private HostileValues {
     const auto node = id<NodeId>(kNodes);
     switch (random_.below(6)) {
       case 0:
-        return send(NodeQuiesced{node});
+        return send(engine::NodeQuiesced{node});
       case 1:
-        return send(NodeLost{node});
+        return send(engine::NodeLost{node});
       default:
-        send(NodeJoined{node, small(5)});
-        send(CapacityChanged{{node, Tier::dram, 0}, some_memory()});
-        return send(WorkerJoined{id<WorkerId>(12), node});
+        send(engine::NodeJoined{node, small(5)});
+        send(engine::CapacityChanged{{node, Tier::dram, 0}, some_memory()});
+        return send(engine::WorkerJoined{id<WorkerId>(12), node});
     }
   }
   void worker_event() {
     const auto worker = id<WorkerId>(12);
     switch (random_.below(4)) {
       case 0:
-        return send(WorkerLost{worker});
+        return send(engine::WorkerLost{worker});
       case 1:
-        return send(WorkerQuiesced{worker});
+        return send(engine::WorkerQuiesced{worker});
       default:
-        return send(WorkerJoined{worker, id<NodeId>(kNodes)});
+        return send(engine::WorkerJoined{worker, id<NodeId>(kNodes)});
     }
   }
 
@@ -271,35 +276,35 @@ class HostileEvents : private HostileValues {
       if (!noise()) ordered_.erase(ordered_.begin() + static_cast<std::ptrdiff_t>(at));
       return complete(done.request, static_cast<std::uint64_t>(done.kind), done.samples);
     }
-    if (handed_.empty()) return one_in(2) ? join() : send(TimerFired{TimerId(below(5))});
+    if (handed_.empty()) return one_in(2) ? join() : send(engine::TimerFired{TimerId(below(5))});
     const std::size_t at = random_.below(handed_.size());
     Handed& batch = handed_[at];
     if (!batch.consumed) {
       batch.consumed = true;
-      return send(BatchConsumed{batch.job, batch.rank, batch.step, duration()});
+      return send(engine::BatchConsumed{batch.job, batch.rank, batch.step, duration()});
     }
-    send(SlotReleased{batch.job, batch.rank, batch.step});
-    send(BatchWanted{batch.job, batch.rank, 1});
+    send(engine::SlotReleased{batch.job, batch.rank, batch.step});
+    send(engine::BatchWanted{batch.job, batch.rank, 1});
     if (!noise()) handed_.erase(handed_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  void complete(Request request, std::uint64_t kind, const std::vector<SampleId>& of) {
+  void complete(engine::Request request, std::uint64_t kind, const std::vector<SampleId>& of) {
     if (noise()) request.attempt += static_cast<std::uint32_t>(number());
-    const Outcome how = outcome();
+    const engine::Outcome how = outcome();
     std::span<const SampleId> failed;
-    if (how != Outcome::done && !one_in(4)) {
+    if (how != engine::Outcome::done && !one_in(4)) {
       failed = list<SampleId>(
           4, [&] { return of.empty() || noise() ? sample() : of[random_.below(of.size())]; });
     }
     switch (kind) {
       case 0:
-        return send(ReadDone{request, how, failed});
+        return send(engine::ReadDone{request, how, failed});
       case 1:
-        return send(PreparationDone{request, how, failed});
+        return send(engine::PreparationDone{request, how, failed});
       case 2:
-        return send(TransferDone{request, how});
+        return send(engine::TransferDone{request, how});
       default:
-        return send(DeliveryDone{request, how});
+        return send(engine::DeliveryDone{request, how});
     }
   }
 
@@ -312,10 +317,10 @@ class HostileEvents : private HostileValues {
     Instant told = now_;
     if (noise()) told = Instant(Duration(static_cast<std::int64_t>(number())));
     const auto commands = engine_.step(told, events_);
-    for (const Command& command : commands)
+    for (const engine::Command& command : commands)
       std::visit([&](const auto& order) { note(order); }, command);
-    for (const Promise& promise : engine_.promises()) {
-      if (promise.kind == Promise::Kind::left && left_.size() < 100)
+    for (const engine::Promise& promise : engine_.promises()) {
+      if (promise.kind == engine::Promise::Kind::left && left_.size() < 100)
         left_.push_back(log_.promises().jobs().at(promise.job.value).join.position);
       log_.add(promise);
     }
@@ -330,38 +335,39 @@ class HostileEvents : private HostileValues {
 
   template <class Order>
   void note(const Order&) {}
-  void note(const Admit& order) {
+  void note(const engine::Admit& order) {
     ++admitted_;
-    for (Rank rank = 0; rank < 4; ++rank) send_next_.push_back(BatchWanted{order.job, rank, 1});
+    for (Rank rank = 0; rank < 4; ++rank)
+      send_next_.push_back(engine::BatchWanted{order.job, rank, 1});
   }
-  void note(const Read& order) {
+  void note(const engine::Read& order) {
     ordered_.push_back(
         {order.request, Ordered::Kind::read, {order.samples.begin(), order.samples.end()}});
   }
-  void note(const Prepare& order) {
+  void note(const engine::Prepare& order) {
     std::vector<SampleId> samples;
-    for (const Ingredient& one : order.ingredients) samples.push_back(one.sample);
+    for (const engine::Ingredient& one : order.ingredients) samples.push_back(one.sample);
     ordered_.push_back({order.request, Ordered::Kind::prepare, samples});
   }
-  void note(const Transfer& order) {
+  void note(const engine::Transfer& order) {
     ordered_.push_back({order.request, Ordered::Kind::transfer, {}});
   }
-  void note(const Deliver& order) {
+  void note(const engine::Deliver& order) {
     ordered_.push_back({order.request, Ordered::Kind::deliver, {}});
     handed_.push_back({order.job, order.rank, order.step});
     if (handed_.size() > 60) handed_.pop_front();
   }
 
-  std::deque<Position> positions_;
+  std::deque<order::Position> positions_;
   std::deque<std::string> texts_;
-  Engine engine_;
-  PromiseLog log_;
+  engine::Engine engine_;
+  log::PromiseLog log_;
   Instant now_{};
-  std::vector<Event> events_;
+  std::vector<engine::Event> events_;
   std::deque<Ordered> ordered_;
   std::deque<Handed> handed_;
-  std::vector<Position> left_;
-  std::vector<Event> send_next_;
+  std::vector<order::Position> left_;
+  std::vector<engine::Event> send_next_;
   std::uint64_t admitted_ = 0;
 };
 

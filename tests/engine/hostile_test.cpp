@@ -4,8 +4,7 @@
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -16,15 +15,16 @@ constexpr NodeId kNode{1};
 struct Bare {
   explicit Bare(std::uint64_t samples, Bytes stored = 1000, Bytes prepared = 1000,
                 Bytes dram = Bytes{1} << 30)
-      : engine(EngineConfig(), policy_list(), fill(samples, stored, prepared)) {
-    const std::vector<Event> events{
-        CatalogueKnown{kDataset, 7}, PipelineKnown{kPipeline, 9}, NodeJoined{kNode, 4},
-        CapacityChanged{{kNode, Tier::dram, 0}, dram}, WorkerJoined{WorkerId(1), kNode}};
+      : engine(engine::EngineConfig(), policies::policy_list(), fill(samples, stored, prepared)) {
+    const std::vector<engine::Event> events{
+        engine::CatalogueKnown{kDataset, 7}, engine::PipelineKnown{kPipeline, 9},
+        engine::NodeJoined{kNode, 4}, engine::CapacityChanged{{kNode, Tier::dram, 0}, dram},
+        engine::WorkerJoined{WorkerId(1), kNode}};
     engine.step(now, events);
   }
-  const Catalogues& fill(std::uint64_t samples, Bytes stored, Bytes prepared) {
-    catalogues.add(kDataset, Catalogue::uniform("hostile", 7, samples, stored));
-    PipelineInfo pipeline;
+  const engine::Catalogues& fill(std::uint64_t samples, Bytes stored, Bytes prepared) {
+    catalogues.add(kDataset, engine::Catalogue::uniform("hostile", 7, samples, stored));
+    engine::PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.prefix_hash = 5;
     pipeline.has_random = true;
@@ -33,14 +33,14 @@ struct Bare {
     catalogues.add(kPipeline, pipeline);
     return catalogues;
   }
-  std::vector<Command> step(const Event& event) {
+  std::vector<engine::Command> step(const engine::Event& event) {
     now += Duration(1'000'000'000);
     const auto commands = engine.step(now, {&event, 1});
     return {commands.begin(), commands.end()};
   }
-  std::vector<Command> join(std::uint32_t credits, std::size_t ranks_of_it = 2,
-                            std::uint32_t batch = 5) {
-    JobJoined event;
+  std::vector<engine::Command> join(std::uint32_t credits, std::size_t ranks_of_it = 2,
+                                    std::uint32_t batch = 5) {
+    engine::JobJoined event;
     event.job = JobId(++jobs);
     event.dataset = kDataset;
     event.pipeline = kPipeline;
@@ -51,15 +51,15 @@ struct Bare {
     return step(event);
   }
   template <class Wanted>
-  static const Wanted* first(const std::vector<Command>& commands) {
-    for (const Command& command : commands) {
+  static const Wanted* first(const std::vector<engine::Command>& commands) {
+    for (const engine::Command& command : commands) {
       if (const auto* found = std::get_if<Wanted>(&command)) return found;
     }
     return nullptr;
   }
 
-  Catalogues catalogues;
-  Engine engine;
+  engine::Catalogues catalogues;
+  engine::Engine engine;
   Instant now{};
   std::uint32_t jobs = 0;
 };
@@ -69,9 +69,9 @@ struct Bare {
 TEST_CASE("who asks for four billion credits gets as many as there can be") {
   Bare bare(1000);
   const auto commands = bare.join(UINT32_MAX);
-  const auto* admit = Bare::first<Admit>(commands);
+  const auto* admit = Bare::first<engine::Admit>(commands);
   REQUIRE(admit);
-  CHECK(admit->credits <= kCreditsMost);
+  CHECK(admit->credits <= engine::kCreditsMost);
 }
 
 TEST_CASE("a job without room is told what it needs, and what others leave") {
@@ -80,25 +80,25 @@ TEST_CASE("a job without room is told what it needs, and what others leave") {
   Bare bare(1000);
   // Alone, it takes a slot a rank, one that is being prepared, and a sample that is read.
   const auto alone = bare.join(1, kMany);
-  const auto* refused = Bare::first<Refuse>(alone);
+  const auto* refused = Bare::first<engine::Refuse>(alone);
   REQUIRE(refused);
-  CHECK(refused->why == Refusal::no_room);
+  CHECK(refused->why == engine::Refusal::no_room);
   const Bytes slot = refused->needed / (kMany + 1);
   const Bytes sample = refused->needed - slot * (kMany + 1);
   CHECK(sample == 1000);
   CHECK(refused->available == kRoom);
   // Beside another of its stream, these are there.
-  REQUIRE(Bare::first<Admit>(bare.join(3)));
+  REQUIRE(Bare::first<engine::Admit>(bare.join(3)));
   const auto beside = bare.join(1, kMany);
-  refused = Bare::first<Refuse>(beside);
+  refused = Bare::first<engine::Refuse>(beside);
   REQUIRE(refused);
   CHECK(refused->needed == slot * kMany);
   CHECK(refused->available == kRoom - slot * (2 * 3 + 1) - sample);
   // With less memory the youngest goes, who is told of his own as well.
-  REQUIRE(Bare::first<Admit>(bare.join(2)));
-  const auto less =
-      bare.step(CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1) + sample});
-  refused = Bare::first<Refuse>(less);
+  REQUIRE(Bare::first<engine::Admit>(bare.join(2)));
+  const auto less = bare.step(
+      engine::CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1) + sample});
+  refused = Bare::first<engine::Refuse>(less);
   REQUIRE(refused);
   CHECK(refused->needed == slot * 4);
   CHECK(refused->available == slot * 3);
@@ -106,45 +106,45 @@ TEST_CASE("a job without room is told what it needs, and what others leave") {
 
 TEST_CASE("a data set of a trillion samples is served, and not cached sample by sample") {
   Bare bare(1'000'000'000'000);
-  CHECK(Bare::first<Admit>(bare.join(2)));
+  CHECK(Bare::first<engine::Admit>(bare.join(2)));
 }
 
 TEST_CASE("nodes that cannot be are not taken up") {
   Bare bare(1000);
-  CHECK(bare.step(NodeJoined{NodeId::none(), 1}).empty());
-  CHECK(bare.step(NodeJoined{NodeId(7), UINT32_MAX}).empty());
+  CHECK(bare.step(engine::NodeJoined{NodeId::none(), 1}).empty());
+  CHECK(bare.step(engine::NodeJoined{NodeId(7), UINT32_MAX}).empty());
   CHECK(bare.engine.counters().protocol_errors == 2);
 }
 
 TEST_CASE("a time-out that lasts longer than time is refused") {
   Bare bare(1000);
-  bare.step(ConfigurationChanged{"rank_timeout=9223372036s"});
-  bare.step(ConfigurationChanged{"rank_timeout=1ns"});
+  bare.step(engine::ConfigurationChanged{"rank_timeout=9223372036s"});
+  bare.step(engine::ConfigurationChanged{"rank_timeout=1ns"});
   CHECK(bare.engine.counters().protocol_errors == 2);
-  CHECK(Bare::first<Admit>(bare.join(2)));
-  bare.step(RankLost{JobId(1), 0});
-  CHECK(!Bare::first<Refuse>(bare.step(BatchWanted{JobId(1), 1, 1})));
+  CHECK(Bare::first<engine::Admit>(bare.join(2)));
+  bare.step(engine::RankLost{JobId(1), 0});
+  CHECK(!Bare::first<engine::Refuse>(bare.step(engine::BatchWanted{JobId(1), 1, 1})));
 }
 
 TEST_CASE("a worker that calls samples corrupt that it was not given has failed, no more") {
   Bare bare(1000);
-  std::vector<Command> commands = bare.join(2);
-  REQUIRE(Bare::first<Admit>(commands));
+  std::vector<engine::Command> commands = bare.join(2);
+  REQUIRE(Bare::first<engine::Admit>(commands));
   std::uint32_t wrong = 0;
   for (int turn = 0; turn < 200; ++turn) {
-    std::vector<Event> events;
-    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
-    for (const Command& command : commands) {
-      CHECK(!std::holds_alternative<Refuse>(command));
-      if (const auto* read = std::get_if<Read>(&command))
-        events.push_back(ReadDone{read->request, {}, {}});
-      if (const auto* prepare = std::get_if<Prepare>(&command)) {
+    std::vector<engine::Event> events;
+    if (turn == 0) events.push_back(engine::BatchWanted{JobId(1), 0, 1});
+    for (const engine::Command& command : commands) {
+      CHECK(!std::holds_alternative<engine::Refuse>(command));
+      if (const auto* read = std::get_if<engine::Read>(&command))
+        events.push_back(engine::ReadDone{read->request, {}, {}});
+      if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
         static const SampleId stranger(1u << 30);
         const std::span<const SampleId> failed(&stranger, wrong % 2);
         const bool lies = wrong < 2;
         wrong += lies ? 1 : 0;
-        events.push_back(
-            PreparationDone{prepare->request, lies ? Outcome::corrupt : Outcome::done, failed});
+        events.push_back(engine::PreparationDone{
+            prepare->request, lies ? engine::Outcome::corrupt : engine::Outcome::done, failed});
       }
     }
     bare.now += Duration(100'000'000);
@@ -159,28 +159,29 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
 
 TEST_CASE("a read that fails in part is ordered again for the rest, one that lies as a whole") {
   Bare bare(1000);
-  std::vector<Command> commands = bare.join(2);
+  std::vector<engine::Command> commands = bare.join(2);
   const SampleId stranger(1u << 30);
   SampleId some[2];
   std::uint64_t asked = 0;
   std::size_t attempts = 0;
   for (int turn = 0; turn < 200; ++turn) {
-    std::vector<Event> events;
-    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
-    for (const Command& command : commands) {
-      if (const auto* prepare = std::get_if<Prepare>(&command))
-        events.push_back(PreparationDone{prepare->request, {}, {}});
-      const auto* read = std::get_if<Read>(&command);
+    std::vector<engine::Event> events;
+    if (turn == 0) events.push_back(engine::BatchWanted{JobId(1), 0, 1});
+    for (const engine::Command& command : commands) {
+      if (const auto* prepare = std::get_if<engine::Prepare>(&command))
+        events.push_back(engine::PreparationDone{prepare->request, {}, {}});
+      const auto* read = std::get_if<engine::Read>(&command);
       if (!read) continue;
       const std::size_t samples =
           read->samples.empty() ? read->lineage.samples : read->samples.size();
       asked += samples;
       // The first read alone goes wrong.
       if (read->request.attempt != attempts) {
-        events.push_back(ReadDone{read->request, {}, {}});
+        events.push_back(engine::ReadDone{read->request, {}, {}});
         continue;
       }
-      ReadDone done{read->request, attempts < 3 ? Outcome::failed : Outcome::done, {}};
+      engine::ReadDone done{
+          read->request, attempts < 3 ? engine::Outcome::failed : engine::Outcome::done, {}};
       if (attempts == 0) {
         CHECK(samples > 2);
         done.failed = {&stranger, 1};
@@ -212,7 +213,7 @@ TEST_CASE("a read that fails in part is ordered again for the rest, one that lie
 TEST_CASE("what comes with a join that is refused is no contradiction, and later it is one") {
   Bare bare(1000);
   const NodeId stranger[] = {NodeId(77)};
-  JobJoined join;
+  engine::JobJoined join;
   join.job = JobId(5);
   join.dataset = kDataset;
   join.pipeline = kPipeline;
@@ -220,11 +221,11 @@ TEST_CASE("what comes with a join that is refused is no contradiction, and later
   join.rehearsed = 2;
   join.ranks = stranger;
   const SampleId exemplars[] = {SampleId(1), SampleId(2)};
-  const ExemplarsReported report{join.job, true, 0, exemplars, false};
-  const std::vector<Event> together{join, report};
+  const engine::ExemplarsReported report{join.job, true, 0, exemplars, false};
+  const std::vector<engine::Event> together{join, report};
   bare.now += Duration(1);
   const auto commands = bare.engine.step(bare.now, together);
-  CHECK(Bare::first<Refuse>({commands.begin(), commands.end()}));
+  CHECK(Bare::first<engine::Refuse>({commands.begin(), commands.end()}));
   CHECK(bare.engine.counters().protocol_errors == 0);
   CHECK(bare.engine.counters().stale_completions == 1);
   bare.step(report);
@@ -232,14 +233,14 @@ TEST_CASE("what comes with a join that is refused is no contradiction, and later
 }
 
 TEST_CASE("samples of more slots than a share counts are served, and not kept") {
-  const Bytes slot = EngineConfig().item_slot_bytes;
+  const Bytes slot = engine::EngineConfig().item_slot_bytes;
   for (const Bytes stored : {slot << 32, (slot << 32) - 1, (slot << 32) + 1}) {
     CAPTURE(stored);
     Bare bare(100, stored, 1000, Bytes{1} << 50);
-    std::vector<Command> commands = bare.join(2);
-    REQUIRE(Bare::first<Admit>(commands));
-    commands = bare.step(BatchWanted{JobId(1), 0, 1});
-    const auto* read = Bare::first<Read>(commands);
+    std::vector<engine::Command> commands = bare.join(2);
+    REQUIRE(Bare::first<engine::Admit>(commands));
+    commands = bare.step(engine::BatchWanted{JobId(1), 0, 1});
+    const auto* read = Bare::first<engine::Read>(commands);
     REQUIRE(read);
     CHECK(read->keep.is_none());
   }
@@ -257,9 +258,9 @@ TEST_CASE("batches whose bytes no number holds, or no memory, are refused with w
     CAPTURE(one.sample);
     Bare bare(1u << 26, 1000, one.sample);
     const auto commands = bare.join(1, 1, one.batch);
-    const auto* refused = Bare::first<Refuse>(commands);
+    const auto* refused = Bare::first<engine::Refuse>(commands);
     REQUIRE(refused);
-    CHECK(refused->why == Refusal::no_room);
+    CHECK(refused->why == engine::Refusal::no_room);
     const auto bytes = static_cast<unsigned __int128>(one.sample) * one.batch;
     CHECK(refused->needed >= std::min<unsigned __int128>(bytes, UINT64_MAX));
     CHECK(refused->available <= kRoom);
@@ -268,8 +269,11 @@ TEST_CASE("batches whose bytes no number holds, or no memory, are refused with w
 
 TEST_CASE("a rank that is lost near the end of time is waited for until then") {
   Bare bare(1000);
-  REQUIRE(Bare::first<Admit>(bare.join(2)));
-  bare.now = kNever - EngineConfig().rank_timeout / 2;
-  CHECK(!Bare::first<Refuse>(bare.step(RankLost{JobId(1), 0})));
-  for (int i = 0; i < 20; ++i) CHECK(!Bare::first<Refuse>(bare.step(TimerFired{TimerId(1)})));
+  REQUIRE(Bare::first<engine::Admit>(bare.join(2)));
+  bare.now = kNever - engine::EngineConfig().rank_timeout / 2;
+  CHECK(!Bare::first<engine::Refuse>(bare.step(engine::RankLost{JobId(1), 0})));
+  for (int i = 0; i < 20; ++i)
+    CHECK(!Bare::first<engine::Refuse>(bare.step(engine::TimerFired{TimerId(1)})));
 }
+
+}  // namespace batchflow::test

@@ -8,12 +8,12 @@
 #include <span>
 #include <string>
 
-#include "core/arena.h"
-#include "core/catalogue.h"
-#include "core/engine_config.h"
-#include "core/event.h"
-#include "core/position.h"
-#include "core/random.h"
+#include "core/base/arena.h"
+#include "core/base/random.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/event.h"
+#include "core/order/position.h"
 #include "tests/policies/tested_policies.h"
 
 namespace batchflow::test {
@@ -32,20 +32,20 @@ class HostileValues {
   // ------------------------------------------------------------------------------ what there is
   // ----
 
-  const Catalogues& fill() {
+  const engine::Catalogues& fill() {
     std::string problem;
-    catalogues_.add(DatasetId(0), Catalogue::uniform("uniform", 100, 100, 1000));
-    Catalogue::Parts mixed;
+    catalogues_.add(DatasetId(0), engine::Catalogue::uniform("uniform", 100, 100, 1000));
+    engine::Catalogue::Parts mixed;
     mixed.version = 101;
     mixed.samples = 37;
     for (std::uint64_t i = 0; i < mixed.samples; ++i) mixed.bytes.push_back(i * i * 10);
-    catalogues_.add(DatasetId(1), *Catalogue::from(mixed, problem));
-    catalogues_.add(DatasetId(2), Catalogue::uniform("one", 102, 1, 1));
-    catalogues_.add(DatasetId(3), Catalogue::uniform("many", 103, 10'000'000, 100));
-    catalogues_.add(DatasetId(4), Catalogue::uniform("huge", 104, 5, Bytes{1} << 60));
-    catalogues_.add(DatasetId(5), Catalogue::uniform("empty", 105, 64, 0));
+    catalogues_.add(DatasetId(1), *engine::Catalogue::from(mixed, problem));
+    catalogues_.add(DatasetId(2), engine::Catalogue::uniform("one", 102, 1, 1));
+    catalogues_.add(DatasetId(3), engine::Catalogue::uniform("many", 103, 10'000'000, 100));
+    catalogues_.add(DatasetId(4), engine::Catalogue::uniform("huge", 104, 5, Bytes{1} << 60));
+    catalogues_.add(DatasetId(5), engine::Catalogue::uniform("empty", 105, 64, 0));
     for (std::uint32_t i = 0; i < kPipelines; ++i) {
-      PipelineInfo pipeline;
+      engine::PipelineInfo pipeline;
       pipeline.hash = 200 + i;
       pipeline.prefix_hash = i < 2 ? 7 + i : 0;
       pipeline.has_random = i != 2;
@@ -57,13 +57,13 @@ class HostileValues {
     return catalogues_;
   }
 
-  std::string policy(PolicyKind kind) {
+  std::string policy(engine::PolicyKind kind) {
     const auto choices = variants_of(kind);
     return choices[random_.below(choices.size())].text();
   }
 
-  EngineConfig config() {
-    EngineConfig config;
+  engine::EngineConfig config() {
+    engine::EngineConfig config;
     config.seed = random_.draw();
     config.block_bytes = 100 << random_.below(9);
     config.item_slot_bytes = one_in(2) ? 1000 : 1;
@@ -79,11 +79,11 @@ class HostileValues {
     config.look_ahead_most = one_in(4) ? 0 : 1 << 20;
     config.late_after_p99 = static_cast<std::uint32_t>(random_.below(3));
     config.rank_timeout = std::chrono::seconds(1 + random_.below(3));
-    if (one_in(2)) config.policies.selection = policy(PolicyKind::selection);
-    if (one_in(2)) config.policies.dispatch = policy(PolicyKind::dispatch);
-    if (one_in(2)) config.policies.scaling = policy(PolicyKind::scaling);
-    if (one_in(2)) config.policies.allocation = policy(PolicyKind::allocation);
-    if (one_in(2)) config.policies.eviction.fill(policy(PolicyKind::eviction));
+    if (one_in(2)) config.policies.selection = policy(engine::PolicyKind::selection);
+    if (one_in(2)) config.policies.dispatch = policy(engine::PolicyKind::dispatch);
+    if (one_in(2)) config.policies.scaling = policy(engine::PolicyKind::scaling);
+    if (one_in(2)) config.policies.allocation = policy(engine::PolicyKind::allocation);
+    if (one_in(2)) config.policies.eviction.fill(policy(engine::PolicyKind::eviction));
     return config;
   }
 
@@ -131,10 +131,12 @@ class HostileValues {
     const Tier tier = noise() ? Tier(random_.below(4)) : one_in(3) ? Tier::nvme : Tier::dram;
     return {id<NodeId>(kNodes), tier, static_cast<std::uint16_t>(noise() ? number() : 0)};
   }
-  Outcome outcome() { return one_in(2 * astray_) ? Outcome(random_.below(3)) : Outcome::done; }
+  engine::Outcome outcome() {
+    return one_in(2 * astray_) ? engine::Outcome(random_.below(3)) : engine::Outcome::done;
+  }
 
-  void make_lanes(Position::Fields& fields) {
-    LanePosition& lanes = fields.lanes;
+  void make_lanes(order::Position::Fields& fields) {
+    order::LanePosition& lanes = fields.lanes;
     fields.consumed = 0;
     lanes.generation = one_in(4) ? number() : random_.below(4);
     lanes.sizes = {fields.samples, 1 + static_cast<std::uint32_t>(random_.below(20)),
@@ -145,7 +147,7 @@ class HostileValues {
       const auto pass = static_cast<std::uint32_t>(random_.below(one_in(4) ? 254 : 3));
       lanes.passes.push_back(static_cast<std::uint8_t>(pass));
       if (pass == 0 || one_in(2)) continue;
-      if (one_in(2) || lanes.open.size() == Position::kOpenLanesMost) {
+      if (one_in(2) || lanes.open.size() == order::Position::kOpenLanesMost) {
         lanes.had.set(lane);
         const std::uint64_t first = lanes.sizes.first_block_of(lane) * lanes.sizes.block_samples;
         fields.consumed +=
@@ -166,7 +168,7 @@ class HostileValues {
   std::uint32_t noise_;   // one field in so many is any number; 0: none
   std::uint32_t astray_;  // one event in so many is not what would come next
   Arena arena_;
-  Catalogues catalogues_;
+  engine::Catalogues catalogues_;
 };
 
 }  // namespace batchflow::test

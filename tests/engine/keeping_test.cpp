@@ -2,15 +2,14 @@
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // One job has run to its end and left; all of its 100 samples are kept, as they are stored or
 // decoded.
 struct Left {
-  explicit Left(const std::string& form = "encoded") : world(plan(form), policy_list()) {
+  explicit Left(const std::string& form = "encoded") : world(plan(form), policies::policy_list()) {
     run_by_the_rules(world);
     world.leave(0);
     settle();
@@ -26,7 +25,7 @@ struct Left {
   void settle() {
     for (int i = 0; i < 100; ++i) world.step();
   }
-  std::uint64_t dropped_after(Keep how) {
+  std::uint64_t dropped_after(engine::Keep how) {
     const std::uint64_t before = world.samples_dropped();
     world.keep(how);
     settle();
@@ -34,7 +33,7 @@ struct Left {
   }
   std::uint64_t dropped_by_room_of(Bytes bytes) {
     const std::uint64_t before = world.samples_dropped();
-    world.add(CapacityChanged{{NodeId(1), Tier::dram, 0}, bytes});
+    world.add(engine::CapacityChanged{{NodeId(1), Tier::dram, 0}, bytes});
     settle();
     return world.samples_dropped() - before;
   }
@@ -52,9 +51,9 @@ struct Left {
 TEST_CASE("samples stay when the last job leaves, and leave when they are dropped") {
   Left left;
   CHECK(left.world.samples_dropped() == 0);
-  CHECK(left.dropped_after(Keep::as_needed) == 0);
-  CHECK(left.dropped_after(Keep::dropped) == 100);
-  CHECK(left.dropped_after(Keep::dropped) == 0);
+  CHECK(left.dropped_after(engine::Keep::as_needed) == 0);
+  CHECK(left.dropped_after(engine::Keep::dropped) == 100);
+  CHECK(left.dropped_after(engine::Keep::dropped) == 0);
   CHECK(left.world.engine().counters().protocol_errors == 0);
 }
 
@@ -62,20 +61,20 @@ TEST_CASE("what no job reads takes the room that is left, and no more") {
   Left left;
   CHECK(left.dropped_by_room_of(70'000) == 30);
   CHECK(left.dropped_by_room_of(1'000'000) == 0);
-  CHECK(left.dropped_after(Keep::dropped) == 70);
+  CHECK(left.dropped_after(engine::Keep::dropped) == 70);
 }
 
 TEST_CASE("what is pinned is kept as if a job read it, until it is pinned no more") {
   Left left;
-  CHECK(left.dropped_after(Keep::always) == 0);
+  CHECK(left.dropped_after(engine::Keep::always) == 0);
   CHECK(left.dropped_by_room_of(70'000) == 30);
-  CHECK(left.dropped_after(Keep::as_needed) == 0);
-  CHECK(left.dropped_after(Keep::dropped) == 70);
+  CHECK(left.dropped_after(engine::Keep::as_needed) == 0);
+  CHECK(left.dropped_after(engine::Keep::dropped) == 70);
 }
 
 TEST_CASE("a dataset that nobody knows cannot be kept") {
   Left left;
-  left.world.add(DatasetKept{DatasetId(9), Keep::always});
+  left.world.add(engine::DatasetKept{DatasetId(9), engine::Keep::always});
   left.settle();
   CHECK(left.world.engine().counters().protocol_errors == 1);
 }
@@ -97,7 +96,7 @@ TEST_CASE("a size that cannot be, or of what is not kept there, changes nothing"
   CHECK(left.world.engine().counters().protocol_errors == 2);
   const std::uint64_t stale = left.world.engine().counters().stale_completions;
   left.world.measure_decoded(20'000, DatasetId(9));
-  left.world.add(DecodedMeasured{DatasetId(1), ShareId(1000), 20'000});
+  left.world.add(engine::DecodedMeasured{DatasetId(1), ShareId(1000), 20'000});
   left.settle();
   CHECK(left.world.samples_dropped() == 0);
   CHECK(left.world.engine().counters().stale_completions == stale + 2);
@@ -111,7 +110,9 @@ TEST_CASE("jobs have each sample once while the size of decoded ones changes aga
     plan.seed = seed;
     plan.resized_one_in = 3;
     plan.failed_one_in = 10;
-    SmallWorld world(plan, policy_list());
+    SmallWorld world(plan, policies::policy_list());
     run_by_the_rules(world);
   }
 }
+
+}  // namespace batchflow::test

@@ -10,8 +10,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -36,59 +35,60 @@ struct Lying {
 };
 Lying lying;  // NOLINT
 
-class LyingDispatch final : public DispatchPolicy {
+class LyingDispatch final : public engine::DispatchPolicy {
  public:
-  explicit LyingDispatch(const PolicyContext&) {}
-  std::size_t next(const DispatchView& view) override {
+  explicit LyingDispatch(const engine::PolicyContext&) {}
+  std::size_t next(const engine::DispatchView& view) override {
     return lying.now() ? view.candidates.size() + lying.answer : view.candidates.size() - 1;
   }
 };
 
-class LyingSelection final : public SelectionPolicy {
+class LyingSelection final : public engine::SelectionPolicy {
  public:
-  explicit LyingSelection(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override {
-    const auto ready = std::find_if(view.candidates.begin(), view.candidates.end(),
-                                    [](const SelectionCandidate& one) { return one.ready; });
-    if (ready == view.candidates.end()) return kNoChoice;
+  explicit LyingSelection(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override {
+    const auto ready =
+        std::find_if(view.candidates.begin(), view.candidates.end(),
+                     [](const engine::SelectionCandidate& one) { return one.ready; });
+    if (ready == view.candidates.end()) return engine::kNoChoice;
     if (!lying.now()) return static_cast<std::size_t>(ready - view.candidates.begin());
     return view.candidates.size() + lying.answer;
   }
 };
 
-class LyingAllocation final : public AllocationPolicy {
+class LyingAllocation final : public engine::AllocationPolicy {
  public:
-  explicit LyingAllocation(const PolicyContext&) {}
-  void allocate(const PlaceView& place, std::span<Slots> slots) override {
+  explicit LyingAllocation(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     const bool lie = lying.now();
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      const ShareView& share = place.shares[i];
+      const engine::ShareView& share = place.shares[i];
       slots[i] = lie ? UINT64_MAX : place.capacity_bytes / place.shares.size() / share.slot_bytes;
     }
   }
 };
 
-class LyingScaling final : public ScalingPolicy {
+class LyingScaling final : public engine::ScalingPolicy {
  public:
-  explicit LyingScaling(const PolicyContext&) {}
-  std::uint32_t workers(const NodeView& view) override {
+  explicit LyingScaling(const engine::PolicyContext&) {}
+  std::uint32_t workers(const engine::NodeView& view) override {
     return lying.now() ? UINT32_MAX : view.workers_most;
   }
-  std::uint32_t depth(const JobView& view) override {
+  std::uint32_t depth(const engine::JobView& view) override {
     return lying.now() ? UINT32_MAX : std::min(4u, view.window);
   }
 };
 
-class LyingEviction final : public EvictionPolicy {
+class LyingEviction final : public engine::EvictionPolicy {
  public:
-  explicit LyingEviction(const EvictionContext&) {}
-  void hit(const Access&) override {}
-  Admission missed(const Access&) override { return Admission::insert; }
-  void inserted(const Access& access) override { residents_.push_back(access.item); }
-  void removed(ItemId item, Removal) override { std::erase(residents_, item); }
+  explicit LyingEviction(const engine::EvictionContext&) {}
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::insert; }
+  void inserted(const engine::Access& access) override { residents_.push_back(access.item); }
+  void removed(ItemId item, engine::Removal) override { std::erase(residents_, item); }
   void pinned(ItemId item) override { std::erase(residents_, item); }
   void unpinned(ItemId item) override { residents_.insert(residents_.begin(), item); }
-  ItemId victim(const Access&) override {
+  ItemId victim(const engine::Access&) override {
     if (lying.now()) return ItemId(UINT32_MAX - 1);
     return residents_.empty() ? ItemId::none() : residents_.front();
   }
@@ -101,19 +101,19 @@ class LyingEviction final : public EvictionPolicy {
 };
 
 // Takes a block when it has been ready for five milliseconds, and says when that is.
-class TakesRipe final : public SelectionPolicy {
+class TakesRipe final : public engine::SelectionPolicy {
  public:
-  explicit TakesRipe(const PolicyContext&) {}
-  std::size_t choose(const SelectionView& view) override {
+  explicit TakesRipe(const engine::PolicyContext&) {}
+  std::size_t choose(const engine::SelectionView& view) override {
     again_ = kNever;
     for (std::size_t i = 0; i < view.candidates.size(); ++i) {
-      const SelectionCandidate& one = view.candidates[i];
+      const engine::SelectionCandidate& one = view.candidates[i];
       if (!one.ready) continue;
       if (one.ready_s >= .005) return i;
       const Duration left(static_cast<std::int64_t>((.005 - one.ready_s) * 1e9) + 1);
       again_ = std::min(again_, view.now + left);
     }
-    return kNoChoice;
+    return engine::kNoChoice;
   }
   Instant ask_again() override { return again_; }
 
@@ -121,33 +121,34 @@ class TakesRipe final : public SelectionPolicy {
   Instant again_ = kNever;
 };
 
-const std::vector<PolicyEntry>& liars() {
-  static const std::vector<PolicyEntry> all = {
-      {"lies", "", &make_policy<DispatchPolicy, LyingDispatch>},
-      {"lies", "", &make_policy<SelectionPolicy, LyingSelection>},
-      {"lies", "", &make_policy<AllocationPolicy, LyingAllocation>},
-      {"lies", "", &make_policy<ScalingPolicy, LyingScaling>},
+const std::vector<engine::PolicyEntry>& liars() {
+  static const std::vector<engine::PolicyEntry> all = {
+      {"lies", "", &policies::make_policy<engine::DispatchPolicy, LyingDispatch>},
+      {"lies", "", &policies::make_policy<engine::SelectionPolicy, LyingSelection>},
+      {"lies", "", &policies::make_policy<engine::AllocationPolicy, LyingAllocation>},
+      {"lies", "", &policies::make_policy<engine::ScalingPolicy, LyingScaling>},
       {"lies", "",
-       MakeEviction([](const EvictionContext& context) -> std::unique_ptr<EvictionPolicy> {
-         return std::make_unique<LyingEviction>(context);
-       })},
-      {"takes-ripe", "", &make_policy<SelectionPolicy, TakesRipe>},
+       engine::MakeEviction(
+           [](const engine::EvictionContext& context) -> std::unique_ptr<engine::EvictionPolicy> {
+             return std::make_unique<LyingEviction>(context);
+           })},
+      {"takes-ripe", "", &policies::make_policy<engine::SelectionPolicy, TakesRipe>},
   };
   return all;
 }
-const PolicyList& list_with_liars() {
-  static const std::vector<const PolicyEntry*> entries = [] {
+const engine::PolicyList& list_with_liars() {
+  static const std::vector<const engine::PolicyEntry*> entries = [] {
     const auto registered = tested_policies().entries();
-    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
-    for (const PolicyEntry& liar : liars()) all.push_back(&liar);
+    std::vector<const engine::PolicyEntry*> all(registered.begin(), registered.end());
+    for (const engine::PolicyEntry& liar : liars()) all.push_back(&liar);
     return all;
   }();
-  static const PolicyList list(entries);
+  static const engine::PolicyList list(entries);
   return list;
 }
 
 // The run ends, with each sample once an epoch and each lie counted. Returns how many there were.
-std::uint64_t run_with(PolicyKind kind, Lies lies, std::size_t answer, std::uint64_t seed) {
+std::uint64_t run_with(engine::PolicyKind kind, Lies lies, std::size_t answer, std::uint64_t seed) {
   WorldPlan plan;
   plan.seed = seed;
   plan.dram = seed % 2 == 0 ? 150'000 : 250'000;
@@ -159,7 +160,8 @@ std::uint64_t run_with(PolicyKind kind, Lies lies, std::size_t answer, std::uint
   const std::uint64_t refused = world.engine().counters().refused_proposals;
   CHECK(refused >= lying.lied);
   // Policies of blocks and of samples are one a share, and each answers for its own.
-  if (kind == PolicyKind::dispatch || kind == PolicyKind::selection) CHECK(refused == lying.lied);
+  if (kind == engine::PolicyKind::dispatch || kind == engine::PolicyKind::selection)
+    CHECK(refused == lying.lied);
   return lying.lied;
 }
 
@@ -168,16 +170,18 @@ std::uint64_t run_with(PolicyKind kind, Lies lies, std::size_t answer, std::uint
 TEST_CASE("a policy that lies once, every other time or always stops no job") {
   for_seeds("test_engine", "a policy that lies once*", 4, [](std::uint64_t seed) {
     for (int kind = 0; kind < 5; ++kind) {
-      CAPTURE(policy_kind_name(static_cast<PolicyKind>(kind)));
-      for (const std::size_t answer : {std::size_t{0}, kNoChoice / 2}) {
+      CAPTURE(engine::policy_kind_name(static_cast<engine::PolicyKind>(kind)));
+      for (const std::size_t answer : {std::size_t{0}, engine::kNoChoice / 2}) {
         // Memory is shared out few times.
-        const bool often = static_cast<PolicyKind>(kind) != PolicyKind::allocation;
+        const bool often = static_cast<engine::PolicyKind>(kind) != engine::PolicyKind::allocation;
         for (const std::uint64_t only : {1, 2, often ? 7 : 3}) {
           CAPTURE(only);
-          CHECK(run_with(static_cast<PolicyKind>(kind), {only, 0}, answer, seed) == 1);
+          CHECK(run_with(static_cast<engine::PolicyKind>(kind), {only, 0}, answer, seed) == 1);
         }
-        CHECK(run_with(static_cast<PolicyKind>(kind), {0, 2}, answer, seed) >= (often ? 6 : 1));
-        CHECK(run_with(static_cast<PolicyKind>(kind), {0, 1}, answer, seed) >= (often ? 11 : 3));
+        CHECK(run_with(static_cast<engine::PolicyKind>(kind), {0, 2}, answer, seed) >=
+              (often ? 6 : 1));
+        CHECK(run_with(static_cast<engine::PolicyKind>(kind), {0, 1}, answer, seed) >=
+              (often ? 11 : 3));
       }
     }
   });
@@ -188,8 +192,10 @@ TEST_CASE("a selection policy that waits for time alone is asked when it is over
     WorldPlan plan;
     plan.seed = seed;
     plan.jobs = 1;
-    plan.config = with_policy(PolicyKind::selection, "takes-ripe");
+    plan.config = with_policy(engine::PolicyKind::selection, "takes-ripe");
     SmallWorld world(plan, list_with_liars());
     run_by_the_rules(world);
   });
 }
+
+}  // namespace batchflow::test

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/engine.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/engine/engine.h"
 #include "policies/registry.h"
 #include "tools/bench/instant_backend.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -21,19 +21,19 @@ constexpr Place kMemory{kNode, Tier::dram, 0};
 struct World {
   World(std::uint64_t samples, std::uint32_t block_samples, Bytes dram,
         const char* allocation = "encoded-first")
-      : engine(config(block_samples, allocation), policy_list(), fill(samples)),
+      : engine(config(block_samples, allocation), policies::policy_list(), fill(samples)),
         backend(engine, kDataset, 7, kPipeline, 9) {
     backend.node(kNode, 4, dram);
   }
-  static EngineConfig config(std::uint32_t block_samples, const char* allocation) {
-    EngineConfig config;
+  static engine::EngineConfig config(std::uint32_t block_samples, const char* allocation) {
+    engine::EngineConfig config;
     config.policies.allocation = allocation;
     config.block_bytes = Bytes{block_samples} * 1000;
     return config;
   }
-  const Catalogues& fill(std::uint64_t samples) {
-    catalogues.add(kDataset, Catalogue::uniform("long steps", 7, samples, 1000));
-    PipelineInfo pipeline;
+  const engine::Catalogues& fill(std::uint64_t samples) {
+    catalogues.add(kDataset, engine::Catalogue::uniform("long steps", 7, samples, 1000));
+    engine::PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.has_random = true;
     pipeline.prepared_bytes = 1000;
@@ -53,9 +53,9 @@ struct World {
     return most;
   }
 
-  Catalogues catalogues;
-  Engine engine;
-  InstantBackend backend;
+  engine::Catalogues catalogues;
+  engine::Engine engine;
+  bench::InstantBackend backend;
 };
 
 }  // namespace
@@ -66,7 +66,7 @@ TEST_CASE("a window that nobody needs any more is dropped some blocks a step") {
   world.backend.join({JobId(1), Order::relaxed, 1}, kNode);
   while (world.backend.deliveries() < 2 * kWindow) world.backend.step();
   const std::uint64_t before = world.backend.drops();
-  world.backend.add(JobLeft{JobId(1)});
+  world.backend.add(engine::JobLeft{JobId(1)});
   // 1,024 of a stream that is gone, and 2,048 that leave a share that shrinks.
   CHECK(world.most_a_step(100, [&] { return world.backend.drops(); }) <= 3072);
   CHECK(world.backend.drops() - before > kWindow * 3 / 4);
@@ -84,7 +84,7 @@ TEST_CASE("with less memory jobs are refused some a step, the youngest first") {
     world.backend.step();
   }
   CHECK(world.backend.refusals() == 0);
-  world.backend.add(CapacityChanged{kMemory, 1'000'000});
+  world.backend.add(engine::CapacityChanged{kMemory, 1'000'000});
   CHECK(world.most_a_step(30, [&] { return world.backend.refusals(); }) == 8);
   // 125 slots of 8,000 bytes: two a job, and one more for each of the ten streams.
   CHECK(world.backend.refusals() == kJobs - 57);
@@ -123,11 +123,11 @@ TEST_CASE("nodes that come and go leave nothing behind") {
   world.backend.join({JobId(1), Order::relaxed, 8}, kNode);
   for (std::uint32_t i = 0; i < 300; ++i) {
     const NodeId node(100 + i);
-    world.backend.add(NodeJoined{node, 1});
-    world.backend.add(CapacityChanged{{node, Tier::dram, 0}, 1'000'000});
-    world.backend.add(WorkerJoined{WorkerId(100 + i), node});
+    world.backend.add(engine::NodeJoined{node, 1});
+    world.backend.add(engine::CapacityChanged{{node, Tier::dram, 0}, 1'000'000});
+    world.backend.add(engine::WorkerJoined{WorkerId(100 + i), node});
     for (int step = 0; step < 3; ++step) world.backend.step();
-    world.backend.add(NodeLost{node});
+    world.backend.add(engine::NodeLost{node});
     world.backend.step();
     world.engine.check_consistency();
   }
@@ -138,3 +138,5 @@ TEST_CASE("nodes that come and go leave nothing behind") {
   for (int i = 0; i < 100; ++i) world.backend.step();
   CHECK(world.backend.deliveries() > before);
 }
+
+}  // namespace batchflow::test

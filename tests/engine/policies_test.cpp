@@ -11,24 +11,24 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // Each policy alone beside the defaults of the other kinds, as name and configuration.
 template <class Check>
 void for_each_policy(Check check) {
-  for (const PolicyEntry* entry : tested_policies().entries()) {
-    for (const PolicyChoice& choice : variants(*entry)) {
-      const std::string name = fmt::format("{}={}", policy_kind_name(entry->kind()), choice.text());
+  for (const engine::PolicyEntry* entry : tested_policies().entries()) {
+    for (const engine::PolicyChoice& choice : variants(*entry)) {
+      const std::string name =
+          fmt::format("{}={}", engine::policy_kind_name(entry->kind()), choice.text());
       CAPTURE(name);
       check(name, with_policy(entry->kind(), choice.text()));
     }
   }
 }
 
-WorldPlan plan_of(const EngineConfig& config, std::uint64_t seed) {
+WorldPlan plan_of(const engine::EngineConfig& config, std::uint64_t seed) {
   WorldPlan plan;
   plan.config = config;
   plan.seed = seed;
@@ -36,7 +36,7 @@ WorldPlan plan_of(const EngineConfig& config, std::uint64_t seed) {
 }
 
 void deliver_all(std::uint64_t seed) {
-  for_each_policy([&](const std::string&, const EngineConfig& config) {
+  for_each_policy([&](const std::string&, const engine::EngineConfig& config) {
     WorldPlan plan = plan_of(config, seed);
     plan.dram = seed % 2 == 0 ? 150'000 : 400'000;
     SmallWorld world(plan, tested_policies());
@@ -61,7 +61,7 @@ TEST_SUITE("long") {
 TEST_SUITE("digests") {
   TEST_CASE("the same events get the same orders under every policy") {
     const bool print = std::getenv("BATCHFLOW_PRINT_DIGESTS") != nullptr;
-    for_each_policy([&](const std::string& name, const EngineConfig& config) {
+    for_each_policy([&](const std::string& name, const engine::EngineConfig& config) {
       SmallWorld one(plan_of(config, 5), tested_policies());
       SmallWorld other(plan_of(config, 5), tested_policies());
       CHECK(one.run());
@@ -71,3 +71,5 @@ TEST_SUITE("digests") {
     });
   }
 }
+
+}  // namespace batchflow::test

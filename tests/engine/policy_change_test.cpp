@@ -8,19 +8,18 @@
 #include "tests/policies/tested_policies.h"
 #include "tools/bench/instant_backend.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
-std::string text_of(const PolicyEntry& entry) {
-  return std::string(policy_kind_name(entry.kind())) + "=" + std::string(entry.name);
+std::string text_of(const engine::PolicyEntry& entry) {
+  return std::string(engine::policy_kind_name(entry.kind())) + "=" + std::string(entry.name);
 }
 
 // To any other policy of its kind: of the prepared form too, which `eviction=` leaves alone.
-void change(SmallWorld& world, const PolicyEntry& entry) {
+void change(SmallWorld& world, const engine::PolicyEntry& entry) {
   world.change_policy(text_of(entry));
-  if (entry.kind() == PolicyKind::eviction) {
+  if (entry.kind() == engine::PolicyKind::eviction) {
     world.change_policy("eviction.prepared=" + std::string(entry.name));
   }
 }
@@ -28,9 +27,9 @@ void change(SmallWorld& world, const PolicyEntry& entry) {
 // Each policy gives way to one drawn from its kind, at a step that is drawn too.
 void change_each(std::uint64_t seed) {
   Random random(hash(seed, 9));
-  for (const PolicyEntry* from : tested_policies().entries()) {
+  for (const engine::PolicyEntry* from : tested_policies().entries()) {
     const auto others = tested_policies().of_kind(from->kind());
-    const PolicyEntry* to = others[random.below(others.size())];
+    const engine::PolicyEntry* to = others[random.below(others.size())];
     CAPTURE(from->name);
     CAPTURE(to->name);
     WorldPlan plan;
@@ -90,10 +89,10 @@ TEST_CASE("a change that names nothing known changes nothing but the count of er
       left.step();
     }
     REQUIRE(changed.digest() == left.digest());
-    const Event event = PolicyChanged{text};
-    const EngineCounters before = changed.engine().counters();
+    const engine::Event event = engine::PolicyChanged{text};
+    const engine::EngineCounters before = changed.engine().counters();
     const auto commands = changed.engine().step(Instant{}, {&event, 1});
-    const EngineCounters after = changed.engine().counters();
+    const engine::EngineCounters after = changed.engine().counters();
     CHECK(after.protocol_errors == before.protocol_errors + 1);
     CHECK(commands.empty());
     CHECK(after.operations == before.operations);
@@ -115,27 +114,27 @@ struct Told {
 Told told_old, told_new;
 
 template <Told& kTold>
-class Probe final : public OneListEviction {
+class Probe final : public policies::OneListEviction {
  public:
-  using OneListEviction::OneListEviction;
-  void hit(const Access&) override { ++kTold.hits; }
-  void inserted(const Access& access) override {
+  using policies::OneListEviction::OneListEviction;
+  void hit(const engine::Access&) override { ++kTold.hits; }
+  void inserted(const engine::Access& access) override {
     ++kTold.inserted;
-    OneListEviction::inserted(access);
+    policies::OneListEviction::inserted(access);
   }
-  ItemId victim(const Access&) override { return list_.oldest(); }
+  ItemId victim(const engine::Access&) override { return list_.oldest(); }
 };
-const PolicyEntry kOld{"probe-old", "", &make_eviction<Probe<told_old>>};
-const PolicyEntry kNew{"probe-new", "", &make_eviction<Probe<told_new>>};
+const engine::PolicyEntry kOld{"probe-old", "", &policies::make_eviction<Probe<told_old>>};
+const engine::PolicyEntry kNew{"probe-new", "", &policies::make_eviction<Probe<told_new>>};
 
-const PolicyList& list_with_probes() {
-  static const std::vector<const PolicyEntry*> entries = [] {
-    const auto registered = policy_list().entries();
-    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
+const engine::PolicyList& list_with_probes() {
+  static const std::vector<const engine::PolicyEntry*> entries = [] {
+    const auto registered = policies::policy_list().entries();
+    std::vector<const engine::PolicyEntry*> all(registered.begin(), registered.end());
     all.insert(all.end(), {&kOld, &kNew});
     return all;
   }();
-  static const PolicyList list(entries);
+  static const engine::PolicyList list(entries);
   return list;
 }
 
@@ -146,26 +145,26 @@ constexpr std::uint64_t kSlice = 2048;  // of residents shown in one step
 
 TEST_CASE("a new eviction policy is shown a million residents in slices") {
   told_old = told_new = {};
-  Catalogues catalogues;
-  catalogues.add(DatasetId(1), Catalogue::uniform("many", 7, kMany, 1000));
-  PipelineInfo pipeline;
+  engine::Catalogues catalogues;
+  catalogues.add(DatasetId(1), engine::Catalogue::uniform("many", 7, kMany, 1000));
+  engine::PipelineInfo pipeline;
   pipeline.hash = 9;
   pipeline.has_random = true;
   pipeline.prepared_bytes = 1000;
   catalogues.add(PipelineId(1), pipeline);
-  EngineConfig config;
+  engine::EngineConfig config;
   config.block_bytes = 1'000'000;
   config.item_slot_bytes = 1000;
   config.policies.eviction = {"probe-old", "probe-old", "refcount"};
-  Engine engine(config, list_with_probes(), catalogues);
-  InstantBackend backend(engine, DatasetId(1), 7, PipelineId(1), 9);
+  engine::Engine engine(config, list_with_probes(), catalogues);
+  bench::InstantBackend backend(engine, DatasetId(1), 7, PipelineId(1), 9);
   backend.node(NodeId(1), 4, Bytes{10'000'000'000});
   backend.join({JobId(1), Order::strict, 1000}, NodeId(1));
   while (told_old.inserted < kMany) REQUIRE(backend.step());
   CHECK(told_old.inserted == kMany);
 
   const std::uint64_t operations = engine.counters().operations;
-  backend.add(PolicyChanged{"eviction.encoded=probe-new"});
+  backend.add(engine::PolicyChanged{"eviction.encoded=probe-new"});
   std::uint64_t steps = 0;
   for (std::uint64_t shown = 0; shown < kMany; shown = told_new.inserted) {
     REQUIRE(backend.step());
@@ -182,3 +181,5 @@ TEST_CASE("a new eviction policy is shown a million residents in slices") {
   CHECK(told_new.hits > 0);
   engine.check_consistency();
 }
+
+}  // namespace batchflow::test

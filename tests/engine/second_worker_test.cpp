@@ -7,8 +7,7 @@
 #include "tests/engine/small_world.h"
 #include "tests/policies/random_seeds.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -19,7 +18,7 @@ WorldPlan plan_of(std::uint64_t seed) {
   plan.epochs = 8;
   plan.dram = seed % 4 == 0 ? 500'000 : 3'000'000;
   // What goes into a cache of decoded samples is made by one worker alone.
-  plan.config = with_policy(PolicyKind::allocation, "proportional:forms=encoded+prepared");
+  plan.config = with_policy(engine::PolicyKind::allocation, "proportional:forms=encoded+prepared");
   plan.late_one_in = 150;  // a p99 is not moved by them
   return plan;
 }
@@ -30,7 +29,7 @@ void deliver_in_spite(std::uint64_t seed) {
   if (seed % 2 == 0) plan.failed_one_in = 20;
   if (seed % 3 == 0) plan.lost_one_in = 25;
   if (seed % 5 == 0) plan.config.policies.allocation = "proportional";
-  SmallWorld world(plan, policy_list());
+  SmallWorld world(plan, policies::policy_list());
   REQUIRE(world.run(200'000));
   CHECK(world.refusals() == 0);
   CHECK(world.repeats() == 0);
@@ -40,9 +39,9 @@ void deliver_in_spite(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("a late block is given to a second worker") {
-  SmallWorld world(plan_of(1), policy_list());
+  SmallWorld world(plan_of(1), policies::policy_list());
   REQUIRE(world.run());
-  const EngineCounters with = world.engine().counters();
+  const engine::EngineCounters with = world.engine().counters();
   CHECK(with.second_workers > 0);
   CHECK(with.protocol_errors == 0);
   // The losers' slots came back: what they wrote was dropped, and no report was left over.
@@ -52,7 +51,7 @@ TEST_CASE("a late block is given to a second worker") {
 
   WorldPlan never = plan_of(1);
   never.config.late_after_p99 = 0;
-  SmallWorld patient(never, policy_list());
+  SmallWorld patient(never, policies::policy_list());
   REQUIRE(patient.run());
   CHECK(patient.engine().counters().second_workers == 0);
 }
@@ -65,3 +64,5 @@ TEST_SUITE("long") {
     for_seeds("test_engine", "late and failed*", 3000, deliver_in_spite);
   }
 }
+
+}  // namespace batchflow::test

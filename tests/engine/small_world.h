@@ -18,16 +18,16 @@
 #include <tuple>
 #include <vector>
 
-#include "core/command_digest.h"
-#include "core/describe.h"
-#include "core/engine.h"
-#include "core/order.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "core/engine/engine.h"
+#include "core/log/command_digest.h"
+#include "core/log/describe.h"
+#include "core/order/order.h"
 
 namespace batchflow::test {
 
 struct WorldPlan {
-  EngineConfig config;
+  engine::EngineConfig config;
   std::uint64_t samples = 100;
   std::uint32_t epochs = 2;
   Bytes dram = 220'000;  // less than all forms of all samples
@@ -46,13 +46,13 @@ class SmallWorld {
   static constexpr Bytes kSampleBytes = 1000;
   static constexpr std::uint32_t kBlockSamples = 8;
 
-  SmallWorld(const WorldPlan& plan, const PolicyList& policies)
+  SmallWorld(const WorldPlan& plan, const engine::PolicyList& policies)
       : plan_(plan), random_(hash(plan.seed, 8)), engine_(config_of(plan), policies, fill()) {
-    add(CatalogueKnown{kDataset, 7});
-    add(PipelineKnown{kPipeline, 9});
-    add(NodeJoined{kNode, 4});
-    add(CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
-    for (std::uint32_t i = 0; i < 4; ++i) add(WorkerJoined{WorkerId(i), kNode});
+    add(engine::CatalogueKnown{kDataset, 7});
+    add(engine::PipelineKnown{kPipeline, 9});
+    add(engine::NodeJoined{kNode, 4});
+    add(engine::CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
+    for (std::uint32_t i = 0; i < 4; ++i) add(engine::WorkerJoined{WorkerId(i), kNode});
     for (std::uint32_t i = 0; i < plan.jobs; ++i) join(i);
   }
 
@@ -72,17 +72,17 @@ class SmallWorld {
     if (timer_ <= now_) timer_ = kNever;
     const std::uint64_t due = pending_.empty() ? 0 : pending_.begin()->first;
     clock_ = std::max(clock_ + 1, due);
-    std::vector<Event> events;
+    std::vector<engine::Event> events;
     while (!pending_.empty() && pending_.begin()->first <= clock_) {
       events.push_back(pending_.begin()->second);
       pending_.erase(pending_.begin());
     }
-    for (const Event& event : events) happen(event);
-    for (const Event& event : events) trace("", event);
+    for (const engine::Event& event : events) happen(event);
+    for (const engine::Event& event : events) trace("", event);
     const std::uint64_t operations = engine_.counters().operations;
     const auto commands = engine_.step(now_, events);
     digest_.add(commands);
-    for (const Command& command : commands) {
+    for (const engine::Command& command : commands) {
       trace("  > ", command);
       std::visit([&](const auto& order) { carry_out(order); }, command);
     }
@@ -94,19 +94,19 @@ class SmallWorld {
 
   void change_policy(const std::string& text) {
     texts_.push_back(text);
-    add(PolicyChanged{texts_.back()});
+    add(engine::PolicyChanged{texts_.back()});
   }
-  void leave(std::uint32_t job) { add(JobLeft{JobId(job)}); }
-  void keep(Keep how) { add(DatasetKept{kDataset, how}); }
+  void leave(std::uint32_t job) { add(engine::JobLeft{JobId(job)}); }
+  void keep(engine::Keep how) { add(engine::DatasetKept{kDataset, how}); }
   void measure_decoded(Bytes bytes, DatasetId dataset = kDataset) {
     REQUIRE_FALSE(decoded_in_.is_none());
-    add(DecodedMeasured{dataset, decoded_in_, bytes});
+    add(engine::DecodedMeasured{dataset, decoded_in_, bytes});
   }
-  void add(const Event& event, std::uint64_t delay = 0) {
+  void add(const engine::Event& event, std::uint64_t delay = 0) {
     pending_.emplace(clock_ + 1 + delay, event);
   }
 
-  Engine& engine() { return engine_; }
+  engine::Engine& engine() { return engine_; }
   std::uint64_t digest() const { return digest_.value(); }
   std::uint64_t steps() const { return steps_; }
   std::uint64_t deliveries() const { return deliveries_; }
@@ -130,7 +130,7 @@ class SmallWorld {
   };
   struct Copy {
     SlotKey from, to;
-    Slice slice;
+    order::Slice slice;
     std::uint32_t offset;
     std::uint64_t written;
   };
@@ -142,17 +142,17 @@ class SmallWorld {
 
   template <class What>
   void trace(const char* mark, const What& what) const {
-    if (trace_) std::cerr << clock_ << " " << mark << describe(what) << "\n";
+    if (trace_) std::cerr << clock_ << " " << mark << log::describe(what) << "\n";
   }
-  static EngineConfig config_of(const WorldPlan& plan) {
-    EngineConfig config = plan.config;
+  static engine::EngineConfig config_of(const WorldPlan& plan) {
+    engine::EngineConfig config = plan.config;
     config.block_bytes = kBlockSamples * kSampleBytes;
     config.item_slot_bytes = kSampleBytes;
     return config;
   }
-  const Catalogues& fill() {
-    catalogues_.add(kDataset, Catalogue::uniform("small", 7, plan_.samples, kSampleBytes));
-    PipelineInfo pipeline;
+  const engine::Catalogues& fill() {
+    catalogues_.add(kDataset, engine::Catalogue::uniform("small", 7, plan_.samples, kSampleBytes));
+    engine::PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.prefix_hash = 5;
     pipeline.has_random = true;
@@ -165,7 +165,7 @@ class SmallWorld {
   void join(std::uint32_t number) {
     static constexpr std::uint32_t kBatch[] = {5, 8, 12};
     ranks_.emplace_back(number == 1 ? 2 : 1, kNode);
-    JobJoined event;
+    engine::JobJoined event;
     event.job = JobId(number);
     event.dataset = kDataset;
     event.pipeline = kPipeline;
@@ -179,20 +179,22 @@ class SmallWorld {
 
   // ------------------------------------------------------------------ what has been ordered ----
 
-  void later(const Event& event, std::uint64_t least = 0) { add(event, least + random_.below(3)); }
+  void later(const engine::Event& event, std::uint64_t least = 0) {
+    add(event, least + random_.below(3));
+  }
   template <class Order>
   void carry_out(const Order&) {}
-  void carry_out(const Admit& order) {
+  void carry_out(const engine::Admit& order) {
     for (Rank rank = 0; rank < ranks_[order.job.value].size(); ++rank) {
-      later(BatchWanted{order.job, rank, order.credits});
+      later(engine::BatchWanted{order.job, rank, order.credits});
     }
   }
-  void carry_out(const Refuse&) { ++refusals_; }
-  void carry_out(const Read& order) {
+  void carry_out(const engine::Refuse&) { ++refusals_; }
+  void carry_out(const engine::Read& order) {
     ++moves_;
-    later(ReadDone{order.request, {}, {}});
+    later(engine::ReadDone{order.request, {}, {}});
   }
-  void carry_out(const Prepare& order) {
+  void carry_out(const engine::Prepare& order) {
     ++moves_;
     const SlotKey slot{order.share.value, order.slot.value};
     // Further attempts go on where the first was: what failed, or the next part of the block.
@@ -209,19 +211,22 @@ class SmallWorld {
     if (!order.decoded_share.is_none()) decoded_in_ = order.decoded_share;
     if (!decoded_in_.is_none() && one_in(plan_.resized_one_in))
       measure_decoded(1 + random_.below(5 * kSampleBytes));
-    later(PreparationDone{order.request, fails ? Outcome::failed : Outcome::done, {}}, late);
+    later(
+        engine::PreparationDone{
+            order.request, fails ? engine::Outcome::failed : engine::Outcome::done, {}},
+        late);
   }
   bool one_in(std::uint32_t count) { return count != 0 && random_.below(count) == 0; }
   // The worker does not answer, may yet write, is found to be quiet, and another takes its place.
-  void lose(const Prepare& order) {
+  void lose(const engine::Prepare& order) {
     making_.erase(order.request.id.value);
     const std::uint64_t noticed = 1 + random_.below(150);
     const std::uint64_t quiet = noticed + random_.below(50);
-    add(WorkerLost{order.worker}, noticed);
-    add(WorkerQuiesced{order.worker}, quiet);
-    add(WorkerJoined{WorkerId(workers_++), kNode}, quiet + 1);
+    add(engine::WorkerLost{order.worker}, noticed);
+    add(engine::WorkerQuiesced{order.worker}, quiet);
+    add(engine::WorkerJoined{WorkerId(workers_++), kNode}, quiet + 1);
   }
-  void carry_out(const Transfer& order) {
+  void carry_out(const engine::Transfer& order) {
     ++moves_;
     const SlotKey from{order.from_share.value, order.from_slot.value};
     copies_[order.request.id.value] = {from,
@@ -229,27 +234,27 @@ class SmallWorld {
                                        order.slice,
                                        order.offset_samples,
                                        content_.at(from).written};
-    later(TransferDone{order.request, {}});
+    later(engine::TransferDone{order.request, {}});
   }
-  void carry_out(const Drop& order) {
+  void carry_out(const engine::Drop& order) {
     if (order.form == Form::prepared) {
       content_.erase({order.share.value, order.slot.value});
     } else {
       ++samples_dropped_;
     }
   }
-  void carry_out(const SetTimer& order) { timer_ = std::min(timer_, order.at); }
-  void carry_out(const EpochEnded& order) {
+  void carry_out(const engine::SetTimer& order) { timer_ = std::min(timer_, order.at); }
+  void carry_out(const engine::EpochEnded& order) {
     CHECK(order.samples == plan_.samples);
     if (order.epoch + 1 == plan_.epochs) ++finished_;
   }
-  void carry_out(const Deliver& order) {
+  void carry_out(const engine::Deliver& order) {
     ++moves_;
     ++deliveries_;
     const SlotKey slot{order.share.value, order.slot.value};
     const Content& content = order.in_place ? content_.at(slot) : batches_.at(slot);
     std::uint32_t at = 0;
-    for (const Slice& slice : order.slices) {
+    for (const order::Slice& slice : order.slices) {
       if (order.in_place) at = slice.from;
       for (std::uint32_t i = slice.from; i < slice.to; ++i, ++at) {
         const SampleId sample = content.samples.at(at);
@@ -265,24 +270,25 @@ class SmallWorld {
     // A rank trains on its batches one after the other; it may let go of them in any order.
     std::uint64_t& trained = trained_[{order.job.value, order.rank}];
     trained = std::max(trained, clock_ + 3) + 1 + random_.below(3);
-    later(DeliveryDone{order.request, {}});
-    add(BatchConsumed{order.job, order.rank, order.step, Duration(1'000'000)}, trained - clock_);
+    later(engine::DeliveryDone{order.request, {}});
+    add(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1'000'000)},
+        trained - clock_);
     const std::uint64_t released = trained - clock_ + 1 + random_.below(5);
-    add(SlotReleased{order.job, order.rank, order.step}, released);
-    add(BatchWanted{order.job, order.rank, 1}, released + random_.below(2));
+    add(engine::SlotReleased{order.job, order.rank, order.step}, released);
+    add(engine::BatchWanted{order.job, order.rank, 1}, released + random_.below(2));
   }
 
   // ---------------------------------------------------------------------- what has happened ----
 
-  void happen(const Event& event) {
-    if (const auto* made = std::get_if<PreparationDone>(&event)) {
+  void happen(const engine::Event& event) {
+    if (const auto* made = std::get_if<engine::PreparationDone>(&event)) {
       const auto found = making_.find(made->request.id.value);
-      if (made->outcome != Outcome::done) return;
+      if (made->outcome != engine::Outcome::done) return;
       Content& content = content_.at(making_slot_.at(made->request.id.value));
       content = std::move(found->second);
       content.written = ++written_;
       making_.erase(found);
-    } else if (const auto* copied = std::get_if<TransferDone>(&event)) {
+    } else if (const auto* copied = std::get_if<engine::TransferDone>(&event)) {
       const Copy& copy = copies_.at(copied->request.id.value);
       const Content& from = content_.at(copy.from);
       CHECK_MESSAGE(from.written == copy.written, "a slot was given away while it was copied");
@@ -292,7 +298,7 @@ class SmallWorld {
       for (std::uint32_t i = 0; i < count; ++i) {
         to[copy.offset + i] = from.samples.at(copy.slice.from + i);
       }
-    } else if (const auto* released = std::get_if<SlotReleased>(&event)) {
+    } else if (const auto* released = std::get_if<engine::SlotReleased>(&event)) {
       const auto lent = lent_.find({released->job.value, released->rank, released->step});
       if (lent == lent_.end()) return;
       CHECK_MESSAGE(content_.at(lent->second.slot).written == lent->second.written,
@@ -317,14 +323,14 @@ class SmallWorld {
   const bool trace_ = std::getenv("BATCHFLOW_TRACE") != nullptr;
   WorldPlan plan_;
   Random random_;
-  Catalogues catalogues_;
-  Engine engine_;
-  Expander expander_;
-  CommandDigest digest_;
+  engine::Catalogues catalogues_;
+  engine::Engine engine_;
+  order::Expander expander_;
+  log::CommandDigest digest_;
   Instant now_{};
   Instant timer_ = kNever;
   std::uint64_t clock_ = 0;
-  std::multimap<std::uint64_t, Event> pending_;  // by the step in which they happen
+  std::multimap<std::uint64_t, engine::Event> pending_;  // by the step in which they happen
   std::deque<std::vector<NodeId>> ranks_;
   std::deque<std::string> texts_;
   std::map<SlotKey, Content> content_;  // of slots of blocks
@@ -335,7 +341,8 @@ class SmallWorld {
   std::map<BatchKey, Lent> lent_;
   std::map<std::pair<std::uint32_t, Rank>, std::uint64_t> trained_;  // until which step it trains
   std::vector<std::vector<std::vector<std::uint32_t>>> seen_;        // job, epoch, sample: times
-  std::set<std::tuple<std::uint32_t, BlockName, std::uint32_t>> draws_;  // job, block, place in it
+  std::set<std::tuple<std::uint32_t, order::BlockName, std::uint32_t>>
+      draws_;  // job, block, place in it
   std::uint64_t repeats_ = 0;
   ShareId decoded_in_ = ShareId::none();
   std::uint64_t written_ = 0;
@@ -350,22 +357,22 @@ class SmallWorld {
 };
 
 // The configuration with one policy changed, as PolicyChanged would.
-inline EngineConfig with_policy(PolicyKind kind, const std::string& text) {
-  EngineConfig config;
+inline engine::EngineConfig with_policy(engine::PolicyKind kind, const std::string& text) {
+  engine::EngineConfig config;
   switch (kind) {
-    case PolicyKind::allocation:
+    case engine::PolicyKind::allocation:
       config.policies.allocation = text;
       break;
-    case PolicyKind::eviction:
+    case engine::PolicyKind::eviction:
       config.policies.eviction.fill(text);
       break;
-    case PolicyKind::selection:
+    case engine::PolicyKind::selection:
       config.policies.selection = text;
       break;
-    case PolicyKind::dispatch:
+    case engine::PolicyKind::dispatch:
       config.policies.dispatch = text;
       break;
-    case PolicyKind::scaling:
+    case engine::PolicyKind::scaling:
       config.policies.scaling = text;
       break;
   }

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/source_dir.h"
 #include "tests/traces/damage.h"

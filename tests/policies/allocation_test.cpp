@@ -6,12 +6,11 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
-std::vector<Slots> allocate(AllocationPolicy& policy, const PlaceView& place) {
+std::vector<Slots> allocate(engine::AllocationPolicy& policy, const engine::PlaceView& place) {
   std::vector<Slots> slots(place.shares.size(), 0);
   policy.allocate(place, slots);
   REQUIRE(slots.size() == place.shares.size());
@@ -19,8 +18,8 @@ std::vector<Slots> allocate(AllocationPolicy& policy, const PlaceView& place) {
 }
 
 // A share of `all` slots of `slot_bytes` that `jobs` read from.
-ShareView share_of(Bytes slot_bytes, Slots all, std::uint32_t jobs) {
-  ShareView share{};
+engine::ShareView share_of(Bytes slot_bytes, Slots all, std::uint32_t jobs) {
+  engine::ShareView share{};
   share.slot_bytes = slot_bytes;
   share.slots_all = all;
   share.jobs = jobs;
@@ -28,29 +27,31 @@ ShareView share_of(Bytes slot_bytes, Slots all, std::uint32_t jobs) {
 }
 
 std::vector<Slots> answer(std::string_view policy, Bytes capacity,
-                          const std::vector<ShareView>& shares) {
-  const PolicyChoice choice = policy_list().choose(PolicyKind::allocation, policy);
-  return allocate(*make<MakeAllocation>(choice), {{NodeId(1), Tier::dram, 0}, capacity, shares});
+                          const std::vector<engine::ShareView>& shares) {
+  const engine::PolicyChoice choice =
+      policies::policy_list().choose(engine::PolicyKind::allocation, policy);
+  return allocate(*make<engine::MakeAllocation>(choice),
+                  {{NodeId(1), Tier::dram, 0}, capacity, shares});
 }
 
-void check_place(const PolicyChoice& choice, Random& random) {
+void check_place(const engine::PolicyChoice& choice, Random& random) {
   const auto shares = random_shares(random, random.below(21));
-  const PlaceView place = random_place(random, shares);
-  const auto policy = make<MakeAllocation>(choice);
+  const engine::PlaceView place = random_place(random, shares);
+  const auto policy = make<engine::MakeAllocation>(choice);
   const std::vector<Slots> slots = allocate(*policy, place);
   unsigned __int128 bytes = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     bytes += static_cast<unsigned __int128>(slots[i]) * shares[i].slot_bytes;
   }
   CHECK(bytes <= place.capacity_bytes);
-  CHECK(allocate(*make<MakeAllocation>(choice), place) == slots);
+  CHECK(allocate(*make<engine::MakeAllocation>(choice), place) == slots);
 }
 
 }  // namespace
 
 TEST_CASE("allocation never gives more than the place has") {
   for_seeds("test_policies", "allocation never gives*", 3000, [](std::uint64_t seed) {
-    for (const PolicyChoice& choice : variants_of(PolicyKind::allocation)) {
+    for (const engine::PolicyChoice& choice : variants_of(engine::PolicyKind::allocation)) {
       CAPTURE(choice.text());
       Random random(hash(seed, 1));
       check_place(choice, random);
@@ -95,15 +96,16 @@ TEST_CASE("proportional divides by what the shares could keep") {
 
 TEST_CASE("a form that is not kept gets its promise and what is made ahead, the rest is divided") {
   using List = std::vector<Slots>;
-  ShareView made = share_of(100, 50, 2);
+  engine::ShareView made = share_of(100, 50, 2);
   made.form = Form::prepared;
   made.slots_least = 2;
   made.slots_ahead = 3;
-  ShareView promised = share_of(100, 50, 1);  // the engine raises it to its promise by itself
+  engine::ShareView promised =
+      share_of(100, 50, 1);  // the engine raises it to its promise by itself
   promised.form = Form::prepared;
   promised.slots_least = 1;
-  const std::vector<ShareView> shares = {made, share_of(10, 300, 1), share_of(10, 100, 1),
-                                         promised};
+  const std::vector<engine::ShareView> shares = {made, share_of(10, 300, 1), share_of(10, 100, 1),
+                                                 promised};
   CHECK(answer("proportional:forms=encoded", 1000, shares) == List{5, 37, 12, 0});
   CHECK(answer("equal:forms=encoded", 1000, shares) == List{5, 25, 25, 0});
   CHECK(answer("equal", 1000, shares) == List{2, 25, 25, 2});
@@ -114,12 +116,12 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   using List = std::vector<Slots>;
   // Blocks of 20 bytes, 160 in an epoch; 1000 samples of 1 byte, decoded 5; promises are not
   // counted.
-  ShareView blocks = share_of(20, 160, 2);
+  engine::ShareView blocks = share_of(20, 160, 2);
   blocks.form = Form::prepared;
   blocks.slots_least = 3;
-  ShareView encoded = share_of(1, 1000, 2);
+  engine::ShareView encoded = share_of(1, 1000, 2);
   encoded.form = Form::encoded;
-  ShareView decoded = share_of(5, 1000, 2);
+  engine::ShareView decoded = share_of(5, 1000, 2);
   decoded.form = Form::decoded;
   const auto given = [&](Bytes capacity) {
     return answer("encoded-first", capacity, {blocks, encoded, decoded});
@@ -146,7 +148,7 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(given(60 + 500) == List{3, 500, 0});
   // Of two datasets the small one is kept whole, if its part lets it; others get the same for each
   // of their jobs.
-  ShareView larger = encoded;
+  engine::ShareView larger = encoded;
   larger.slots_all = 3000;
   CHECK(answer("encoded-first", 400, {encoded, larger}) == List{200, 200});
   CHECK(answer("encoded-first", 2500, {larger, encoded}) == List{1500, 1000});
@@ -162,3 +164,5 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(answer("encoded-first:forms=encoded", 60 + 50, {blocks, encoded}) == List{3 + 2, 10});
   CHECK(answer("encoded-first:forms=encoded", 60, {blocks, encoded}) == List{3, 0});
 }
+
+}  // namespace batchflow::test

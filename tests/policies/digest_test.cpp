@@ -7,36 +7,36 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "core/share.h"
+#include "core/engine/share.h"
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // Asks a policy again and again, and makes one number of its answers.
 class Questioner {
  public:
-  Questioner(const PolicyChoice& choice, std::uint64_t seed) : random_(hash(seed, 6)) {
+  Questioner(const engine::PolicyChoice& choice, std::uint64_t seed) : random_(hash(seed, 6)) {
     switch (choice.entry->kind()) {
-      case PolicyKind::allocation:
-        allocation_ = make<MakeAllocation>(choice, seed);
+      case engine::PolicyKind::allocation:
+        allocation_ = make<engine::MakeAllocation>(choice, seed);
         break;
-      case PolicyKind::eviction:
-        share_ = std::make_unique<Share>(kItems, kCapacity,
-                                         std::get<MakeEviction>(choice.entry->make)(
-                                             {kItems, kCapacity, Random(seed), choice.parameters}));
+      case engine::PolicyKind::eviction:
+        share_ = std::make_unique<engine::Share>(
+            kItems, kCapacity,
+            std::get<engine::MakeEviction>(choice.entry->make)(
+                {kItems, kCapacity, Random(seed), choice.parameters}));
         break;
-      case PolicyKind::selection:
-        selection_ = make<MakeSelection>(choice, seed);
+      case engine::PolicyKind::selection:
+        selection_ = make<engine::MakeSelection>(choice, seed);
         break;
-      case PolicyKind::dispatch:
-        dispatch_ = make<MakeDispatch>(choice, seed);
+      case engine::PolicyKind::dispatch:
+        dispatch_ = make<engine::MakeDispatch>(choice, seed);
         break;
-      case PolicyKind::scaling:
-        scaling_ = make<MakeScaling>(choice, seed);
+      case engine::PolicyKind::scaling:
+        scaling_ = make<engine::MakeScaling>(choice, seed);
         break;
     }
   }
@@ -68,7 +68,8 @@ class Questioner {
 
   void access() {
     const std::uint64_t item = std::min(random_.below(kItems), random_.below(kItems));
-    const std::uint64_t next = random_.below(3) == 0 ? kNeverUsed : ++asked_ + random_.below(300);
+    const std::uint64_t next =
+        random_.below(3) == 0 ? engine::kNeverUsed : ++asked_ + random_.below(300);
     evicted_.clear();
     note(static_cast<std::uint64_t>(
         share_->access({ItemId(static_cast<std::uint32_t>(item)), 1 + item % 3, next}, evicted_)));
@@ -77,11 +78,11 @@ class Questioner {
   void note(std::uint64_t value) { digest_ = hash(digest_, value); }
 
   Random random_;
-  std::unique_ptr<AllocationPolicy> allocation_;
-  std::unique_ptr<Share> share_;
-  std::unique_ptr<SelectionPolicy> selection_;
-  std::unique_ptr<DispatchPolicy> dispatch_;
-  std::unique_ptr<ScalingPolicy> scaling_;
+  std::unique_ptr<engine::AllocationPolicy> allocation_;
+  std::unique_ptr<engine::Share> share_;
+  std::unique_ptr<engine::SelectionPolicy> selection_;
+  std::unique_ptr<engine::DispatchPolicy> dispatch_;
+  std::unique_ptr<engine::ScalingPolicy> scaling_;
   std::vector<ItemId> evicted_;
   std::uint64_t asked_ = 0;
   std::uint64_t digest_ = 0;
@@ -92,10 +93,10 @@ class Questioner {
 TEST_SUITE("digests") {
   TEST_CASE("the same questions get the same answers") {
     const bool print = std::getenv("BATCHFLOW_PRINT_DIGESTS") != nullptr;
-    for (const PolicyEntry* entry : tested_policies().entries()) {
-      for (const PolicyChoice& choice : variants(*entry)) {
+    for (const engine::PolicyEntry* entry : tested_policies().entries()) {
+      for (const engine::PolicyChoice& choice : variants(*entry)) {
         const std::string name =
-            fmt::format("{}={}", policy_kind_name(entry->kind()), choice.text());
+            fmt::format("{}={}", engine::policy_kind_name(entry->kind()), choice.text());
         CAPTURE(name);
         Questioner one(choice, 11), other(choice, 11), third(choice, 12);
         for (int ask = 0; ask < 500; ++ask) one.ask();
@@ -109,3 +110,5 @@ TEST_SUITE("digests") {
     }
   }
 }
+
+}  // namespace batchflow::test

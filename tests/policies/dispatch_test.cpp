@@ -9,8 +9,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -21,7 +20,7 @@ class ClosedLoop {
   ClosedLoop(std::vector<Duration> periods)
       : periods_(std::move(periods)), blocks_(periods_.size()) {
     for (std::uint32_t i = 0; i < periods_.size(); ++i) {
-      WorkCandidate candidate{};
+      engine::WorkCandidate candidate{};
       candidate.job = JobId(i);
       candidate.asked = ++asked_;
       candidate.depth = 4;
@@ -31,11 +30,11 @@ class ClosedLoop {
   }
 
   // The job that was served, or kNoChoice.
-  std::size_t serve(DispatchPolicy& policy) {
+  std::size_t serve(engine::DispatchPolicy& policy) {
     const std::size_t choice = policy.next({Instant(Duration(++decisions_)), candidates_});
-    if (choice == kNoChoice) return choice;
+    if (choice == engine::kNoChoice) return choice;
     REQUIRE(choice < candidates_.size());
-    WorkCandidate& served = candidates_[choice];
+    engine::WorkCandidate& served = candidates_[choice];
     served.last_served = static_cast<std::uint64_t>(decisions_);
     served.asked = ++asked_;
     served.deadline += periods_[choice];
@@ -44,35 +43,36 @@ class ClosedLoop {
     for (std::size_t i = 0; i < blocks_.size(); ++i) candidates_[i].lead = blocks_[i] - slowest;
     return choice;
   }
-  std::vector<std::size_t> serve(DispatchPolicy& policy, int times) {
+  std::vector<std::size_t> serve(engine::DispatchPolicy& policy, int times) {
     std::vector<std::size_t> served;
     for (int i = 0; i < times; ++i) served.push_back(serve(policy));
     return served;
   }
-  const std::vector<WorkCandidate>& candidates() const { return candidates_; }
+  const std::vector<engine::WorkCandidate>& candidates() const { return candidates_; }
 
  private:
   std::vector<Duration> periods_;
   std::vector<std::uint32_t> blocks_;  // that each has had
-  std::vector<WorkCandidate> candidates_;
+  std::vector<engine::WorkCandidate> candidates_;
   std::uint64_t asked_ = 0;
   std::int64_t decisions_ = 0;
 };
 
 auto dispatch(std::string_view text) {
-  return make<MakeDispatch>(policy_list().choose(PolicyKind::dispatch, text));
+  return make<engine::MakeDispatch>(
+      policies::policy_list().choose(engine::PolicyKind::dispatch, text));
 }
 using Served = std::vector<std::size_t>;
 constexpr Duration kMs = std::chrono::milliseconds(1);
 
 // The most decisions between two in which the same job is served.
-std::size_t longest_wait(DispatchPolicy& policy, const std::vector<Duration>& periods) {
+std::size_t longest_wait(engine::DispatchPolicy& policy, const std::vector<Duration>& periods) {
   ClosedLoop loop(periods);
   std::vector<std::size_t> last(periods.size(), 0);
   std::size_t longest = 0;
   for (std::size_t decision = 1; decision <= 300 * periods.size(); ++decision) {
     const std::size_t served = loop.serve(policy);
-    REQUIRE_MESSAGE(served != kNoChoice, "the slowest job was held back too");
+    REQUIRE_MESSAGE(served != engine::kNoChoice, "the slowest job was held back too");
     last[served] = decision;
     for (const std::size_t at : last) longest = std::max(longest, decision - at);
   }
@@ -83,17 +83,17 @@ std::size_t longest_wait(DispatchPolicy& policy, const std::vector<Duration>& pe
 
 TEST_CASE("dispatch chooses a candidate that there is, or holds all back") {
   for_seeds("test_policies", "dispatch chooses*", 2000, [](std::uint64_t seed) {
-    for (const PolicyChoice& choice : variants_of(PolicyKind::dispatch)) {
+    for (const engine::PolicyChoice& choice : variants_of(engine::PolicyKind::dispatch)) {
       CAPTURE(choice.text());
       Random random(hash(seed, 3));
-      const auto policy = make<MakeDispatch>(choice, seed);
-      const auto again = make<MakeDispatch>(choice, seed);
+      const auto policy = make<engine::MakeDispatch>(choice, seed);
+      const auto again = make<engine::MakeDispatch>(choice, seed);
       for (int ask = 0; ask < 5; ++ask) {
         const auto candidates = random_work(random, 1 + random.below(40));
-        const DispatchView view{Instant(Duration(ask)), candidates};
+        const engine::DispatchView view{Instant(Duration(ask)), candidates};
         const std::size_t next = policy->next(view);
         CHECK(next == again->next(view));
-        CHECK((next == kNoChoice || next < candidates.size()));
+        CHECK((next == engine::kNoChoice || next < candidates.size()));
       }
     }
   });
@@ -107,9 +107,11 @@ TEST_CASE("dispatch lets no job wait for more than 10 n + 100 decisions") {
     Random random(hash(seed, 5));
     std::vector<Duration> periods(1 + random.below(16));
     for (Duration& period : periods) period = kMs * (1 + static_cast<int>(random.below(8)));
-    for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::dispatch)) {
+    for (const engine::PolicyEntry* entry :
+         tested_policies().of_kind(engine::PolicyKind::dispatch)) {
       CAPTURE(entry->name);
-      const auto policy = make<MakeDispatch>(PolicyChoice{entry, Parameters(entry->parameters)});
+      const auto policy =
+          make<engine::MakeDispatch>(engine::PolicyChoice{entry, Parameters(entry->parameters)});
       CHECK(longest_wait(*policy, periods) <= 10 * periods.size() + 100);
     }
     for (const char* by_deadline : {"earliest-deadline", "bounded-lag", "bounded-lag:blocks=1"}) {
@@ -124,16 +126,16 @@ TEST_CASE("dispatch lets no job wait for more than 10 n + 100 decisions") {
 TEST_CASE("fifo serves in the order in which needs arose") {
   ClosedLoop loop({kMs, kMs, kMs});
   CHECK(loop.serve(*dispatch("fifo"), 6) == Served{0, 1, 2, 0, 1, 2});
-  WorkCandidate late{}, early{};
+  engine::WorkCandidate late{}, early{};
   late.asked = 9;
   early.asked = 4;
-  const std::vector<WorkCandidate> both{late, early};
+  const std::vector<engine::WorkCandidate> both{late, early};
   CHECK(dispatch("fifo")->next({Instant{}, both}) == 1);
-  CHECK(dispatch("fifo")->next({Instant{}, {}}) == kNoChoice);
+  CHECK(dispatch("fifo")->next({Instant{}, {}}) == engine::kNoChoice);
 }
 
 TEST_CASE("round-robin serves the job with the oldest turn, the older need among new jobs") {
-  std::vector<WorkCandidate> jobs(3);
+  std::vector<engine::WorkCandidate> jobs(3);
   jobs[0].last_served = 7, jobs[0].asked = 1;
   jobs[1].last_served = 0, jobs[1].asked = 9;
   jobs[2].last_served = 0, jobs[2].asked = 5;
@@ -160,20 +162,22 @@ TEST_CASE("bounded-lag holds back a job that is ahead, at any deadline") {
   // As by deadline, but job 0 stops when it is 2 blocks ahead: 0 (1:0), 1 (1:1), 0 0 (3:1), now
   // 0 has to wait for 1, and so on.
   CHECK(loop.serve(*dispatch("bounded-lag:blocks=2"), 8) == Served{0, 1, 0, 0, 1, 0, 1, 0});
-  std::vector<WorkCandidate> ahead(2);
+  std::vector<engine::WorkCandidate> ahead(2);
   ahead[0].lead = ahead[1].lead = 2;
-  CHECK(dispatch("bounded-lag:blocks=2")->next({Instant{}, ahead}) == kNoChoice);
+  CHECK(dispatch("bounded-lag:blocks=2")->next({Instant{}, ahead}) == engine::kNoChoice);
   CHECK(dispatch("bounded-lag:blocks=3")->next({Instant{}, ahead}) == 0);
 }
 
 TEST_CASE("coordinated jobs take turns and wait at the end of the staging area") {
   ClosedLoop loop({kMs, 8 * kMs, 2 * kMs});
   CHECK(loop.serve(*dispatch("coordinated"), 6) == Served{0, 1, 2, 0, 1, 2});
-  std::vector<WorkCandidate> jobs(2);
+  std::vector<engine::WorkCandidate> jobs(2);
   jobs[0].last_served = 1, jobs[0].lead = 4;
   jobs[1].last_served = 5, jobs[1].lead = 0;
   CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == 1);
   CHECK(dispatch("coordinated:staging=5")->next({Instant{}, jobs}) == 0);
   jobs[1].lead = 4;
-  CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == kNoChoice);
+  CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == engine::kNoChoice);
 }
+
+}  // namespace batchflow::test

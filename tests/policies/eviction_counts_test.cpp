@@ -15,8 +15,7 @@
 #include "tests/source_dir.h"
 #include "traces/generator.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -62,12 +61,12 @@ bool near_is_right(const std::string& policy) {
   return policy == "lirs" || policy == "wtinylfu";
 }
 
-void check_row(const Row& row, const AccessTrace& trace) {
+void check_row(const Row& row, const traces::AccessTrace& trace) {
   if (!row.exact && !near_is_right(row.policy)) return;  // a policy that this build does not have
   CAPTURE(row.trace);
   CAPTURE(row.policy);
   CAPTURE(row.size);
-  const ShareCounters counted = replay(trace, row.policy, row.size);
+  const engine::ShareCounters counted = replay(trace, row.policy, row.size);
   CHECK(counted.refused == 0);
   if (row.exact) {
     CHECK(counted.misses == row.misses);
@@ -83,7 +82,7 @@ void check_row(const Row& row, const AccessTrace& trace) {
 void check_rows(const std::string& trace_name) {
   const std::vector<Row> rows = expected_rows();
   if (rows.empty()) return skipped("expected.csv is not here (set BATCHFLOW_SHARED)");
-  const AccessTrace trace = measured_trace(trace_name);
+  const traces::AccessTrace trace = measured_trace(trace_name);
   for (const Row& row : rows) {
     if (row.trace == trace_name) check_row(row, trace);
   }
@@ -105,13 +104,14 @@ TEST_SUITE("long") {
 
 TEST_CASE("on permuted epochs of one job no policy beats minio, which equals belady") {
   constexpr std::uint64_t kItems = 2000, kEpochs = 4;
-  const AccessTrace trace = generate_access_trace("gen:perm,n=2000,epochs=4");
+  const traces::AccessTrace trace = traces::generate_access_trace("gen:perm,n=2000,epochs=4");
   for (Slots capacity : {20, 200, 1000, 1900}) {
     const std::uint64_t least = kItems * kEpochs - (kEpochs - 1) * capacity;
     CAPTURE(capacity);
     CHECK(replay(trace, "minio", capacity).misses == least);
     CHECK(replay(trace, "belady", capacity).misses == least);
-    for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+    for (const engine::PolicyEntry* entry :
+         policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
       CAPTURE(entry->name);
       CHECK(replay(trace, std::string(entry->name), capacity).misses >= least);
     }
@@ -119,7 +119,7 @@ TEST_CASE("on permuted epochs of one job no policy beats minio, which equals bel
 }
 
 TEST_CASE("minio on four jobs of known length: a kept item is asked for twenty times") {
-  const AccessTrace trace = measured_trace("b_jobs4");
+  const traces::AccessTrace trace = measured_trace("b_jobs4");
   for (Slots capacity : {500, 25000}) {
     CHECK(replay(trace, "minio", capacity).misses == 1000000 - 19 * capacity);
   }
@@ -127,7 +127,7 @@ TEST_CASE("minio on four jobs of known length: a kept item is asked for twenty t
 
 TEST_CASE("minio on several jobs: all requests of what it kept but the first are hits") {
   constexpr std::size_t kItems = 600;
-  const AccessTrace trace = generate_access_trace("gen:perm,n=600,epochs=6,jobs=4");
+  const traces::AccessTrace trace = traces::generate_access_trace("gen:perm,n=600,epochs=6,jobs=4");
   for (std::size_t capacity : {6u, 60u, 300u}) {
     std::vector<bool> kept(kItems);
     std::size_t residents = 0;
@@ -147,8 +147,9 @@ TEST_CASE("minio on several jobs: all requests of what it kept but the first are
 TEST_CASE("every policy misses each item once at least, and only once when all fits") {
   for (const char* spec : {"gen:zipf,n=300,requests=5000,size=3,size_most=200",
                            "gen:weighted,n=500,epochs=3", "gen:perm,n=200,epochs=3,jobs=3"}) {
-    const AccessTrace trace = generate_access_trace(spec);
-    for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+    const traces::AccessTrace trace = traces::generate_access_trace(spec);
+    for (const engine::PolicyEntry* entry :
+         policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
       CAPTURE(spec);
       CAPTURE(entry->name);
       const std::string name(entry->name);
@@ -167,7 +168,7 @@ TEST_CASE("counts equal those of plain reference implementations") {
         "gen:zipf,n=250,requests=3000,size=4,size_most=300,seed=9",
         "gen:zipf,n=120,requests=2500,size=1,size_most=9,seed=4",
         "gen:zipf,n=200,requests=3000,seed=5"}) {
-    const AccessTrace trace = generate_access_trace(spec);
+    const traces::AccessTrace trace = traces::generate_access_trace(spec);
     const std::vector<Request> requests = requests_of(trace);
     for (std::uint64_t percent : {1, 4, 10, 33, 50, 75, 95}) {
       const Slots capacity = std::max<Slots>(1, trace.working_set_bytes * percent / 100);
@@ -175,7 +176,7 @@ TEST_CASE("counts equal those of plain reference implementations") {
         CAPTURE(spec);
         CAPTURE(capacity);
         CAPTURE(policy);
-        const ShareCounters counted = replay(trace, policy, capacity);
+        const engine::ShareCounters counted = replay(trace, policy, capacity);
         const Missed right = reference_misses(policy, requests, capacity);
         CHECK(counted.misses == right.requests);
         CHECK(counted.slots_missed == right.bytes);
@@ -203,14 +204,17 @@ TEST_CASE("golden counts at 30 % of the working set") {
       {"minio", 9063, 4490, 27241},         {"belady", 5317, 2464, 13179},
       {"belady-bypass", 5312, 2451, 13149}, {"refcount", 9612, 5653, 30075},
   };
-  const AccessTrace perm = generate_access_trace("gen:perm,n=1000,epochs=5,jobs=4");
-  const AccessTrace zipf =
-      generate_access_trace("gen:zipf,n=1000,requests=20000,size=2,size_most=40");
+  const traces::AccessTrace perm = traces::generate_access_trace("gen:perm,n=1000,epochs=5,jobs=4");
+  const traces::AccessTrace zipf =
+      traces::generate_access_trace("gen:zipf,n=1000,requests=20000,size=2,size_most=40");
   for (const Golden& golden : kGolden) {
     CAPTURE(golden.policy);
     CHECK(replay(perm, golden.policy, 300).misses == golden.perm_misses);
-    const ShareCounters counted = replay(zipf, golden.policy, zipf.working_set_bytes * 30 / 100);
+    const engine::ShareCounters counted =
+        replay(zipf, golden.policy, zipf.working_set_bytes * 30 / 100);
     CHECK(counted.misses == golden.zipf_misses);
     CHECK(counted.slots_missed == golden.zipf_bytes_missed);
   }
 }
+
+}  // namespace batchflow::test

@@ -11,14 +11,13 @@
 #include "tests/policies/eviction_replay.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 class Fuzz {
  public:
-  Fuzz(const PolicyEntry& entry, std::uint64_t seed)
+  Fuzz(const engine::PolicyEntry& entry, std::uint64_t seed)
       : random_(hash(seed, 71)),
         choice_{&entry, Parameters(entry.parameters)},
         items_(1 + random_.below(120)),
@@ -70,26 +69,26 @@ class Fuzz {
     }
   }
 
-  Access draw_access() {
+  engine::Access draw_access() {
     const std::uint32_t item = static_cast<std::uint32_t>(
         std::min(random_.below(items_), random_.below(items_)));  // some more often than others
-    const std::uint64_t next = random_.below(4) == 0   ? kUnknownUse
-                               : random_.below(3) == 0 ? kNeverUsed
+    const std::uint64_t next = random_.below(4) == 0   ? engine::kUnknownUse
+                               : random_.below(3) == 0 ? engine::kNeverUsed
                                                        : now_ + random_.below(500);
     ++now_;
     return {ItemId(item), 1 + random_.below(most_slots_), next};
   }
   void access() {
-    const Access access = draw_access();
+    const engine::Access access = draw_access();
     const bool was_here = model_.contains(access.item.value);
-    const Share::Result result = share_.access(access, evicted_);
-    CHECK((result == Share::Result::hit) == was_here);
+    const engine::Share::Result result = share_.access(access, evicted_);
+    CHECK((result == engine::Share::Result::hit) == was_here);
     apply_evicted();
-    if (result == Share::Result::inserted) model_[access.item.value] = {access.slots};
+    if (result == engine::Share::Result::inserted) model_[access.item.value] = {access.slots};
     note(static_cast<std::uint64_t>(result));
   }
   void force() {
-    const Access access = draw_access();
+    const engine::Access access = draw_access();
     if (model_.contains(access.item.value)) return;
     Slots pinned = 0;
     for (const auto& [item, resident] : model_) pinned += resident.pins > 0 ? resident.slots : 0;
@@ -114,7 +113,7 @@ class Fuzz {
   void remove() {
     if (model_.empty()) return;
     const auto resident = any_resident();
-    share_.remove(ItemId(resident->first), Removal::invalidated);
+    share_.remove(ItemId(resident->first), engine::Removal::invalidated);
     model_.erase(resident);
   }
   void forget() {
@@ -184,23 +183,23 @@ class Fuzz {
     REQUIRE(share_.used() == used);
     REQUIRE(share_.evictable() == used - pinned);
     REQUIRE(share_.capacity() == capacity_);
-    CAPTURE(refused_name(share_.counters().last_refused));
+    CAPTURE(engine::refused_name(share_.counters().last_refused));
     REQUIRE(share_.counters().refused == 0);
   }
 
   Random random_;
-  PolicyChoice choice_;
+  engine::PolicyChoice choice_;
   std::size_t items_;
   std::uint64_t most_slots_;
   Slots capacity_;
-  Share share_;
+  engine::Share share_;
   std::map<std::uint32_t, Resident> model_;
   std::vector<ItemId> evicted_;
   std::uint64_t now_ = 0;
   std::uint64_t digest_ = 0;
 };
 
-std::uint64_t fuzz_one(const PolicyEntry& entry, std::uint64_t seed, int steps) {
+std::uint64_t fuzz_one(const engine::PolicyEntry& entry, std::uint64_t seed, int steps) {
   INFO(fmt::format("replay: BATCHFLOW_SEED={} test_policies -tc='*under random*'  ({})", seed,
                    entry.name));
   Fuzz fuzz(entry, seed);
@@ -212,7 +211,7 @@ void fuzz_all(std::uint64_t seeds, int steps) {
   const char* one_seed = std::getenv("BATCHFLOW_SEED");
   const std::uint64_t first = one_seed != nullptr ? std::strtoull(one_seed, nullptr, 10) : 0;
   const std::uint64_t end = one_seed != nullptr ? first + 1 : seeds;
-  for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::eviction)) {
+  for (const engine::PolicyEntry* entry : tested_policies().of_kind(engine::PolicyKind::eviction)) {
     for (std::uint64_t seed = first; seed < end; ++seed) fuzz_one(*entry, seed, steps);
   }
 }
@@ -229,7 +228,7 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("the same seed gives the same evictions") {
-  for (const PolicyEntry* entry : tested_policies().of_kind(PolicyKind::eviction)) {
+  for (const engine::PolicyEntry* entry : tested_policies().of_kind(engine::PolicyKind::eviction)) {
     CAPTURE(entry->name);
     for (std::uint64_t seed = 1000; seed < 1005; ++seed) {
       CHECK(fuzz_one(*entry, seed, 500) == fuzz_one(*entry, seed, 500));
@@ -238,7 +237,7 @@ TEST_CASE("the same seed gives the same evictions") {
 }
 
 TEST_CASE("all policies have a name, help and parameters with valid defaults") {
-  for (const PolicyEntry* entry : tested_policies().entries()) {
+  for (const engine::PolicyEntry* entry : tested_policies().entries()) {
     CAPTURE(entry->name);
     CHECK(!entry->name.empty());
     CHECK(entry->name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") ==
@@ -249,8 +248,10 @@ TEST_CASE("all policies have a name, help and parameters with valid defaults") {
       CHECK(!parameter.help.empty());
       CHECK_NOTHROW(parameters.set(parameter.name, parameter.default_value));
     }
-    for (const PolicyEntry* other : tested_policies().of_kind(entry->kind())) {
+    for (const engine::PolicyEntry* other : tested_policies().of_kind(entry->kind())) {
       CHECK((other == entry || other->name != entry->name));
     }
   }
 }
+
+}  // namespace batchflow::test

@@ -4,23 +4,26 @@
 #include <string>
 #include <vector>
 
-#include "core/share.h"
+#include "core/engine/share.h"
 #include "policies/registry.h"
 #include "tests/policies/reference_caches.h"
 #include "traces/access_trace.h"
 
 namespace batchflow::test {
 
-inline std::unique_ptr<EvictionPolicy> make_policy(const PolicyChoice& choice, std::size_t items,
-                                                   Slots capacity, std::uint64_t seed = 1) {
-  return std::get<MakeEviction>(choice.entry->make)(
+inline std::unique_ptr<engine::EvictionPolicy> make_policy(const engine::PolicyChoice& choice,
+                                                           std::size_t items, Slots capacity,
+                                                           std::uint64_t seed = 1) {
+  return std::get<engine::MakeEviction>(choice.entry->make)(
       {items, capacity, Random(seed), choice.parameters});
 }
 
-inline ShareCounters replay(const AccessTrace& trace, const std::string& policy, Slots capacity) {
-  const PolicyChoice choice = policy_list().choose(PolicyKind::eviction, policy);
-  Share share(trace.distinct_items(), capacity,
-              make_policy(choice, trace.distinct_items(), capacity));
+inline engine::ShareCounters replay(const traces::AccessTrace& trace, const std::string& policy,
+                                    Slots capacity) {
+  const engine::PolicyChoice choice =
+      policies::policy_list().choose(engine::PolicyKind::eviction, policy);
+  engine::Share share(trace.distinct_items(), capacity,
+                      make_policy(choice, trace.distinct_items(), capacity));
   std::vector<ItemId> evicted;
   for (std::size_t i = 0; i < trace.requests(); ++i) {
     evicted.clear();
@@ -29,7 +32,7 @@ inline ShareCounters replay(const AccessTrace& trace, const std::string& policy,
   return share.counters();
 }
 
-inline std::vector<Request> requests_of(const AccessTrace& trace) {
+inline std::vector<Request> requests_of(const traces::AccessTrace& trace) {
   std::vector<Request> requests;
   for (std::size_t i = 0; i < trace.requests(); ++i) {
     requests.push_back({trace.items[i], trace.size_of(i), trace.next_use(i)});

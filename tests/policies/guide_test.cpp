@@ -6,10 +6,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "tests/source_dir.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -34,14 +34,16 @@ TEST_CASE("the guide's examples are those that are tested") {
     CHECK(guide.find("```cpp\n" + text_of(entry.path()) + "```\n") != std::string::npos);
     CHECK(guide.find("POLICY(" + entry.path().stem().string() + ")") != std::string::npos);
   }
-  CHECK(examples == kPolicyKinds);  // one of each kind
+  CHECK(examples == engine::kPolicyKinds);  // one of each kind
 }
 
 TEST_CASE("the guide speaks of every kind") {
   const std::string guide = text_of(source_dir() / "docs" / "policy-guide.md");
-  for (std::size_t kind = 0; kind < kPolicyKinds; ++kind) {
-    const std::string name(policy_kind_name(static_cast<PolicyKind>(kind)));
+  for (std::size_t kind = 0; kind < engine::kPolicyKinds; ++kind) {
+    const std::string name(engine::policy_kind_name(static_cast<engine::PolicyKind>(kind)));
     CAPTURE(name);
     CHECK(guide.find("### " + name) != std::string::npos);
   }
 }
+
+}  // namespace batchflow::test

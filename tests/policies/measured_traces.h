@@ -9,6 +9,6 @@
 namespace batchflow::test {
 
 // a_perm, b_jobs4, c_imp, d_zipf, d_zipf1 or e_tiny.
-AccessTrace measured_trace(const std::string& name);
+traces::AccessTrace measured_trace(const std::string& name);
 
 }  // namespace batchflow::test

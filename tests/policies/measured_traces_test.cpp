@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 namespace batchflow::test {
 namespace {
@@ -39,7 +39,7 @@ std::size_t place(const std::vector<double>& prefix, double x) {
   return std::min(static_cast<std::size_t>(at), prefix.size() - 1);
 }
 
-void permuted(AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_t seed) {
+void permuted(traces::AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_t seed) {
   Draws draws(seed);
   std::vector<std::uint32_t> ids = first_ids(n);
   for (int epoch = 0; epoch < epochs; ++epoch) {
@@ -49,7 +49,8 @@ void permuted(AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_
 }
 
 // Job j asks every period[j] ticks, in its own permuted epochs.
-void four_jobs(AccessTraceBuilder& out, std::uint32_t n, std::uint64_t ticks, std::uint64_t seed) {
+void four_jobs(traces::AccessTraceBuilder& out, std::uint32_t n, std::uint64_t ticks,
+               std::uint64_t seed) {
   constexpr std::uint64_t kPeriods[] = {3, 4, 6, 12};
   std::vector<Draws> draws;
   std::vector<std::vector<std::uint32_t>> orders(4, first_ids(n));
@@ -65,7 +66,7 @@ void four_jobs(AccessTraceBuilder& out, std::uint32_t n, std::uint64_t ticks, st
   }
 }
 
-void weighted(AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_t seed) {
+void weighted(traces::AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_t seed) {
   Draws draws(seed);
   std::vector<double> weights(n), prefix(n);
   for (double& weight : weights) weight = 1.0 / draws.pareto();
@@ -79,8 +80,8 @@ void weighted(AccessTraceBuilder& out, std::uint32_t n, int epochs, std::uint64_
   }
 }
 
-void zipf(AccessTraceBuilder& out, std::uint32_t n, std::uint32_t requests, std::uint32_t least,
-          std::uint32_t most, std::uint64_t seed, bool one_size) {
+void zipf(traces::AccessTraceBuilder& out, std::uint32_t n, std::uint32_t requests,
+          std::uint32_t least, std::uint32_t most, std::uint64_t seed, bool one_size) {
   Draws draws(seed);
   std::vector<std::uint32_t> ids = first_ids(n), sizes(n);
   std::vector<double> prefix(n);
@@ -99,8 +100,8 @@ void zipf(AccessTraceBuilder& out, std::uint32_t n, std::uint32_t requests, std:
 
 }  // namespace
 
-AccessTrace measured_trace(const std::string& name) {
-  AccessTraceBuilder out(name);
+traces::AccessTrace measured_trace(const std::string& name) {
+  traces::AccessTraceBuilder out(name);
   if (name == "a_perm") {
     permuted(out, 100000, 5, 101);
   } else if (name == "b_jobs4") {
@@ -132,7 +133,7 @@ TEST_CASE("the measured traces are those that were measured") {
   };
   for (const Expected& expected : kExpected) {
     CAPTURE(expected.name);
-    const batchflow::AccessTrace trace = batchflow::test::measured_trace(expected.name);
+    const batchflow::traces::AccessTrace trace = batchflow::test::measured_trace(expected.name);
     CHECK(trace.requests() == expected.requests);
     CHECK(trace.distinct_items() == expected.distinct);
     CHECK(trace.working_set_bytes == expected.working_set);

@@ -51,11 +51,22 @@ void for_seeds(std::string_view program, std::string_view test_case, std::uint64
   }
 }
 
+// Sanitizers take several times as long for a seed. What they find does not take as many, and each
+// seed runs without them as well.
+constexpr std::uint64_t sanitized_share(std::uint64_t seeds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return (seeds + 2) / 3;
+#else
+  return seeds;
+#endif
+}
+
 // `problem_of(seed)`, empty or what is wrong, for seeds first, first + 1, ...; BATCHFLOW_SEEDS=N
 // runs N of them. It ends after three problems. Returns how many seeds there should be.
 template <class Problem>
 std::uint64_t for_problems(std::string_view program, std::string_view test_case,
                            std::uint64_t first, std::uint64_t seeds, Problem problem_of) {
+  seeds = sanitized_share(seeds);
   if (const char* one = std::getenv("BATCHFLOW_SEED")) {
     first = std::strtoull(one, nullptr, 10);
     seeds = 1;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/policy.h"
+#include "core/engine/policy.h"
 
 namespace batchflow::test {
 
@@ -26,10 +26,10 @@ inline std::uint64_t random_size(Random& random) {
   }
 }
 
-inline std::vector<ShareView> random_shares(Random& random, std::size_t count) {
-  std::vector<ShareView> shares;
+inline std::vector<engine::ShareView> random_shares(Random& random, std::size_t count) {
+  std::vector<engine::ShareView> shares;
   for (std::size_t i = 0; i < count; ++i) {
-    ShareView share{};
+    engine::ShareView share{};
     share.share = ShareId(static_cast<std::uint32_t>(i));
     share.form = static_cast<Form>(random.below(kForms));
     share.dataset = DatasetId(static_cast<std::uint32_t>(random.below(4)));
@@ -48,13 +48,14 @@ inline std::vector<ShareView> random_shares(Random& random, std::size_t count) {
   return shares;
 }
 
-inline PlaceView random_place(Random& random, const std::vector<ShareView>& shares) {
+inline engine::PlaceView random_place(Random& random,
+                                      const std::vector<engine::ShareView>& shares) {
   return {{NodeId(1), Tier::dram, 0}, random_size(random), shares};
 }
 
 // Distances ascend from 0 or later, as the order offers them.
-inline std::vector<SelectionCandidate> random_selection(Random& random, std::size_t count) {
-  std::vector<SelectionCandidate> candidates;
+inline std::vector<engine::SelectionCandidate> random_selection(Random& random, std::size_t count) {
+  std::vector<engine::SelectionCandidate> candidates;
   const std::uint64_t ready_in_four = random.below(5);
   auto distance = static_cast<std::uint32_t>(random.below(2));
   for (std::size_t i = 0; i < count; ++i) {
@@ -67,10 +68,10 @@ inline std::vector<SelectionCandidate> random_selection(Random& random, std::siz
 }
 
 // One candidate a job; `asked` is unique, and in no particular order.
-inline std::vector<WorkCandidate> random_work(Random& random, std::size_t count) {
-  std::vector<WorkCandidate> candidates;
+inline std::vector<engine::WorkCandidate> random_work(Random& random, std::size_t count) {
+  std::vector<engine::WorkCandidate> candidates;
   for (std::size_t i = 0; i < count; ++i) {
-    WorkCandidate candidate{};
+    engine::WorkCandidate candidate{};
     candidate.job = JobId(static_cast<std::uint32_t>(i));
     candidate.stream = StreamId(static_cast<std::uint32_t>(random.below(3)));
     candidate.asked = 1 + i;
@@ -93,8 +94,8 @@ inline std::vector<WorkCandidate> random_work(Random& random, std::size_t count)
   return candidates;
 }
 
-inline NodeView random_node(Random& random) {
-  NodeView node{};
+inline engine::NodeView random_node(Random& random) {
+  engine::NodeView node{};
   node.node = NodeId(static_cast<std::uint32_t>(random.below(8)));
   node.workers_most = static_cast<std::uint32_t>(random_size(random));
   node.workers_now =
@@ -106,8 +107,8 @@ inline NodeView random_node(Random& random) {
   return node;
 }
 
-inline JobView random_job(Random& random) {
-  JobView job{};
+inline engine::JobView random_job(Random& random) {
+  engine::JobView job{};
   job.job = JobId(static_cast<std::uint32_t>(random.below(8)));
   job.ranks = 1 + static_cast<std::uint32_t>(random.below(64));
   job.step_s = random.below(4) == 0 ? 0 : random.unit();

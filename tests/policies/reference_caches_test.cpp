@@ -390,10 +390,6 @@ Missed reference_misses(const std::string& policy, const std::vector<Request>& t
   return missed;
 }
 
-}  // namespace batchflow::test
-
-using namespace batchflow::test;
-
 TEST_CASE("the references count what can be counted by hand") {
   // 1 2 3 1 4 1 with room for two.
   const std::vector<Request> trace = {{1, 1, 3}, {2, 1, kNever}, {3, 1, kNever},
@@ -404,3 +400,5 @@ TEST_CASE("the references count what can be counted by hand") {
   CHECK(reference_misses("belady", trace, 2).requests == 4);
   CHECK(reference_misses("lru", trace, 3).requests == 4);
 }
+
+}  // namespace batchflow::test

@@ -5,22 +5,21 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "policies/description.h"
 #include "tests/policies/tested_policies.h"
 #include "tests/source_dir.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 // The file of policies/ that holds the policy, by the rule <kind>_<name>.cpp; variants of a policy
 // may share its file (s3fifo-warm, belady-bypass).
-bool has_a_file(const PolicyEntry& entry) {
+bool has_a_file(const engine::PolicyEntry& entry) {
   std::string name(entry.name);
   for (;;) {
-    std::string stem = std::string(policy_kind_name(entry.kind())) + "_" + name + ".cpp";
+    std::string stem = std::string(engine::policy_kind_name(entry.kind())) + "_" + name + ".cpp";
     std::replace(stem.begin(), stem.end(), '-', '_');
     if (std::filesystem::exists(source_dir() / "policies" / stem)) {
       return true;
@@ -31,23 +30,23 @@ bool has_a_file(const PolicyEntry& entry) {
   }
 }
 
-void make_any(const PolicyChoice& choice) {
+void make_any(const engine::PolicyChoice& choice) {
   switch (choice.entry->kind()) {
-    case PolicyKind::allocation:
-      CHECK(make<MakeAllocation>(choice) != nullptr);
+    case engine::PolicyKind::allocation:
+      CHECK(make<engine::MakeAllocation>(choice) != nullptr);
       break;
-    case PolicyKind::eviction:
-      CHECK(std::get<MakeEviction>(choice.entry->make)({100, 10, Random(1), choice.parameters}) !=
-            nullptr);
+    case engine::PolicyKind::eviction:
+      CHECK(std::get<engine::MakeEviction>(choice.entry->make)(
+                {100, 10, Random(1), choice.parameters}) != nullptr);
       break;
-    case PolicyKind::selection:
-      CHECK(make<MakeSelection>(choice) != nullptr);
+    case engine::PolicyKind::selection:
+      CHECK(make<engine::MakeSelection>(choice) != nullptr);
       break;
-    case PolicyKind::dispatch:
-      CHECK(make<MakeDispatch>(choice) != nullptr);
+    case engine::PolicyKind::dispatch:
+      CHECK(make<engine::MakeDispatch>(choice) != nullptr);
       break;
-    case PolicyKind::scaling:
-      CHECK(make<MakeScaling>(choice) != nullptr);
+    case engine::PolicyKind::scaling:
+      CHECK(make<engine::MakeScaling>(choice) != nullptr);
       break;
   }
 }
@@ -55,7 +54,7 @@ void make_any(const PolicyChoice& choice) {
 }  // namespace
 
 TEST_CASE("every policy is a file of its kind") {
-  for (const PolicyEntry* entry : policy_list().entries()) {
+  for (const engine::PolicyEntry* entry : policies::policy_list().entries()) {
     CAPTURE(entry->name);
     CHECK(has_a_file(*entry));
   }
@@ -63,39 +62,39 @@ TEST_CASE("every policy is a file of its kind") {
 
 TEST_CASE("help begins with a sentence that fits a line of the list, and fits a terminal") {
   const auto check_lines = [](std::string_view help) {
-    CHECK(first_line(help).size() <= 60);
-    CHECK(first_line(help).ends_with('.'));
+    CHECK(policies::first_line(help).size() <= 60);
+    CHECK(policies::first_line(help).ends_with('.'));
     CHECK(help.ends_with('.'));
     for (std::size_t begin = 0; begin < help.size();) {
-      const std::size_t length = first_line(help.substr(begin)).size();
+      const std::size_t length = policies::first_line(help.substr(begin)).size();
       CHECK(length <= 76);
       begin += length + 1;
     }
   };
-  for (const PolicyEntry* entry : tested_policies().entries()) {
+  for (const engine::PolicyEntry* entry : tested_policies().entries()) {
     CAPTURE(entry->name);
     check_lines(entry->help);
   }
-  for (const Preset& preset : presets()) {
+  for (const engine::Preset& preset : engine::presets()) {
     CAPTURE(preset.name);
     check_lines(preset.help);
   }
 }
 
 TEST_CASE("every policy is made with its defaults and with each parameter at both ends") {
-  for (const PolicyEntry* entry : tested_policies().entries()) {
-    for (const PolicyChoice& choice : variants(*entry)) {
+  for (const engine::PolicyEntry* entry : tested_policies().entries()) {
+    for (const engine::PolicyChoice& choice : variants(*entry)) {
       CAPTURE(choice.text());
       make_any(choice);
       // The printed form of a choice chooses it again.
-      const PolicyChoice again = tested_policies().choose(entry->kind(), choice.text());
+      const engine::PolicyChoice again = tested_policies().choose(entry->kind(), choice.text());
       CHECK(again.text() == choice.text());
     }
   }
 }
 
 TEST_CASE("what lies beyond the ends of a parameter is refused") {
-  for (const PolicyEntry* entry : tested_policies().entries()) {
+  for (const engine::PolicyEntry* entry : tested_policies().entries()) {
     Parameters parameters(entry->parameters);
     for (const Parameter& parameter : entry->parameters) {
       CAPTURE(entry->name);
@@ -112,13 +111,15 @@ TEST_CASE("what lies beyond the ends of a parameter is refused") {
 }
 
 TEST_CASE("all kinds have policies, and each is found by kind and name") {
-  for (std::size_t kind = 0; kind < kPolicyKinds; ++kind) {
-    CHECK(!policy_list().of_kind(static_cast<PolicyKind>(kind)).empty());
+  for (std::size_t kind = 0; kind < engine::kPolicyKinds; ++kind) {
+    CHECK(!policies::policy_list().of_kind(static_cast<engine::PolicyKind>(kind)).empty());
   }
-  for (const PolicyEntry* entry : policy_list().entries()) {
+  for (const engine::PolicyEntry* entry : policies::policy_list().entries()) {
     const std::string text =
-        std::string(policy_kind_name(entry->kind())) + "=" + std::string(entry->name);
-    CHECK(policy_list().choose(text).entry == entry);
-    CHECK_THROWS_AS(policy_list().choose(text + ":"), ConfigError);
+        std::string(engine::policy_kind_name(entry->kind())) + "=" + std::string(entry->name);
+    CHECK(policies::policy_list().choose(text).entry == entry);
+    CHECK_THROWS_AS(policies::policy_list().choose(text + ":"), ConfigError);
   }
 }
+
+}  // namespace batchflow::test

@@ -6,41 +6,41 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
-NodeView node_of(std::uint32_t cores) {
-  NodeView node{};
+engine::NodeView node_of(std::uint32_t cores) {
+  engine::NodeView node{};
   node.workers_most = cores;
   return node;
 }
-JobView job_of(std::uint32_t window, std::uint32_t ranks = 1) {
-  JobView job{};
+engine::JobView job_of(std::uint32_t window, std::uint32_t ranks = 1) {
+  engine::JobView job{};
   job.ranks = ranks;
   job.window = window;
   return job;
 }
 auto scaling(std::string_view text) {
-  return make<MakeScaling>(policy_list().choose(PolicyKind::scaling, text));
+  return make<engine::MakeScaling>(
+      policies::policy_list().choose(engine::PolicyKind::scaling, text));
 }
 
 }  // namespace
 
 TEST_CASE("scaling stays within the cores and the window") {
   for_seeds("test_policies", "scaling stays*", 2000, [](std::uint64_t seed) {
-    for (const PolicyChoice& choice : variants_of(PolicyKind::scaling)) {
+    for (const engine::PolicyChoice& choice : variants_of(engine::PolicyKind::scaling)) {
       CAPTURE(choice.text());
       Random random(hash(seed, 4));
-      const auto policy = make<MakeScaling>(choice, seed);
-      const auto again = make<MakeScaling>(choice, seed);
+      const auto policy = make<engine::MakeScaling>(choice, seed);
+      const auto again = make<engine::MakeScaling>(choice, seed);
       for (int ask = 0; ask < 10; ++ask) {
-        const NodeView node = random_node(random);
+        const engine::NodeView node = random_node(random);
         const std::uint32_t workers = policy->workers(node);
         CHECK(workers <= node.workers_most);
         CHECK(workers == again->workers(node));
-        const JobView job = random_job(random);
+        const engine::JobView job = random_job(random);
         const std::uint32_t depth = policy->depth(job);
         CHECK(depth <= job.window);
         CHECK(depth == again->depth(job));
@@ -62,7 +62,7 @@ TEST_CASE("static gives the number it was given, as far as there are so many") {
 }
 
 TEST_CASE("look-ahead covers what is used up while a block is prepared") {
-  JobView job = job_of(100);
+  engine::JobView job = job_of(100);
   CHECK(scaling("look-ahead")->workers(node_of(16)) == 16);
   CHECK(scaling("look-ahead")->depth(job) == 4);  // nothing is measured yet
   job.prepare_s = .41;
@@ -80,3 +80,5 @@ TEST_CASE("look-ahead covers what is used up while a block is prepared") {
   job.prepare_s = 1e300;
   CHECK(scaling("look-ahead")->depth(job) == 100);
 }
+
+}  // namespace batchflow::test

@@ -6,33 +6,35 @@
 #include <string>
 #include <vector>
 
-#include "core/policy_list.h"
+#include "core/engine/policy_list.h"
 #include "policies/registry.h"
 
-namespace batchflow {
+namespace batchflow::policies {
 
 // docs/examples: what the guide tells its reader to write.
-extern const PolicyEntry allocation_by_jobs;
-extern const PolicyEntry eviction_lru_protect;
-extern const PolicyEntry selection_most_shared;
-extern const PolicyEntry dispatch_most_wanted;
-extern const PolicyEntry scaling_follow_stall;
+extern const engine::PolicyEntry allocation_by_jobs;
+extern const engine::PolicyEntry eviction_lru_protect;
+extern const engine::PolicyEntry selection_most_shared;
+extern const engine::PolicyEntry dispatch_most_wanted;
+extern const engine::PolicyEntry scaling_follow_stall;
 
-namespace test {
+}  // namespace batchflow::policies
 
-inline const PolicyList& tested_policies() {
-  static const std::vector<const PolicyEntry*> entries = [] {
-    const auto registered = policy_list().entries();
-    std::vector<const PolicyEntry*> all(registered.begin(), registered.end());
-    for (const PolicyEntry* example :
-         {&allocation_by_jobs, &eviction_lru_protect, &selection_most_shared, &dispatch_most_wanted,
-          &scaling_follow_stall}) {
+namespace batchflow::test {
+
+inline const engine::PolicyList& tested_policies() {
+  static const std::vector<const engine::PolicyEntry*> entries = [] {
+    const auto registered = policies::policy_list().entries();
+    std::vector<const engine::PolicyEntry*> all(registered.begin(), registered.end());
+    for (const engine::PolicyEntry* example :
+         {&policies::allocation_by_jobs, &policies::eviction_lru_protect, &policies::selection_most_shared, &policies::dispatch_most_wanted,
+          &policies::scaling_follow_stall}) {
       // A reader who follows the guide to the letter has registered it.
       if (std::find(all.begin(), all.end(), example) == all.end()) all.push_back(example);
     }
     return all;
   }();
-  static const PolicyList list(entries);
+  static const engine::PolicyList list(entries);
   return list;
 }
 
@@ -51,8 +53,8 @@ inline std::vector<std::string> extremes(const Parameter& parameter) {
   return {std::string(parameter.default_value)};
 }
 
-inline std::vector<PolicyChoice> variants(const PolicyEntry& entry) {
-  std::vector<PolicyChoice> choices{{&entry, Parameters(entry.parameters)}};
+inline std::vector<engine::PolicyChoice> variants(const engine::PolicyEntry& entry) {
+  std::vector<engine::PolicyChoice> choices{{&entry, Parameters(entry.parameters)}};
   for (const Parameter& parameter : entry.parameters) {
     for (const std::string& value : extremes(parameter)) {
       choices.push_back({&entry, Parameters(entry.parameters)});
@@ -63,18 +65,17 @@ inline std::vector<PolicyChoice> variants(const PolicyEntry& entry) {
 }
 
 // All variants of all policies of a kind.
-inline std::vector<PolicyChoice> variants_of(PolicyKind kind) {
-  std::vector<PolicyChoice> choices;
-  for (const PolicyEntry* entry : tested_policies().of_kind(kind)) {
-    for (PolicyChoice& choice : variants(*entry)) choices.push_back(std::move(choice));
+inline std::vector<engine::PolicyChoice> variants_of(engine::PolicyKind kind) {
+  std::vector<engine::PolicyChoice> choices;
+  for (const engine::PolicyEntry* entry : tested_policies().of_kind(kind)) {
+    for (engine::PolicyChoice& choice : variants(*entry)) choices.push_back(std::move(choice));
   }
   return choices;
 }
 
 template <class Make>
-auto make(const PolicyChoice& choice, std::uint64_t seed = 1) {
+auto make(const engine::PolicyChoice& choice, std::uint64_t seed = 1) {
   return std::get<Make>(choice.entry->make)({Random(seed), choice.parameters});
 }
 
-}  // namespace test
-}  // namespace batchflow
+}  // namespace batchflow::test

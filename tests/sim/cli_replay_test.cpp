@@ -30,7 +30,7 @@ Words replay(const Words& more, const std::string& trace = kTrace) {
 }  // namespace
 
 TEST_CASE("a replay answers with a table, JSON, CSV and a report that stands alone") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string html_path = folder.name("r.html");
   const std::string csv_path = folder.name("jobs.csv");
@@ -82,7 +82,7 @@ TEST_CASE("a replay answers with a table, JSON, CSV and a report that stands alo
 }
 
 TEST_CASE("a replay is the same again") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const auto digest = [](const Outcome& outcome) {
     return json::parse(outcome.out)["runs"][0]["digest"].get<std::string>();
   };
@@ -93,7 +93,7 @@ TEST_CASE("a replay is the same again") {
 }
 
 TEST_CASE("a window replays what was submitted in it, and says what was not") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Outcome outcome = run(replay({"--from", "2018-01-01T12:00", "--to", "23h", "--json"}));
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
@@ -105,7 +105,7 @@ TEST_CASE("a window replays what was submitted in it, and says what was not") {
 }
 
 TEST_CASE("sensitivity: each assumption lower and higher, beside the runs as they were asked for") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string html_path = folder.name("r.html");
   const Outcome outcome =
@@ -139,7 +139,7 @@ TEST_CASE("sensitivity: each assumption lower and higher, beside the runs as the
 }
 
 TEST_CASE("replay: bad input is one line with its place and remedy, before anything runs") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   check_refused({"replay", kTrace, "--cluster", "phily"}, "write 'philly'");
   check_refused({"replay", kTrace, "--overlay", "mixd"}, "write 'mixed'");
   check_refused({"replay", kTrace, "--scheduler", "fifa"}, "fifo");
@@ -169,7 +169,7 @@ TEST_CASE("replay: bad input is one line with its place and remedy, before anyth
 }
 
 TEST_CASE("replay: an interrupt leaves what there is so far, whole, and says so") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string json_path = folder.name("r.json");
   const std::string html_path = folder.name("r.html");
@@ -191,7 +191,7 @@ TEST_CASE("replay: an interrupt leaves what there is so far, whole, and says so"
 }
 
 TEST_CASE("replay: a full disk is a failure that is reported, and nothing stays behind") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string small = "gen:cluster,jobs=10,days=1,gpus=8";
   const Outcome device = run(replay({"--html", "/dev/full"}, small));

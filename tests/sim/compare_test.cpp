@@ -15,8 +15,8 @@ using nlohmann::json;
 using sim::compare;
 using sim::Comparison;
 
-RunResult run_of(const std::string& label, std::uint64_t seed, double makespan_s) {
-  RunResult run;
+output::RunResult run_of(const std::string& label, std::uint64_t seed, double makespan_s) {
+  output::RunResult run;
   run.scenario = "s";
   run.label = label;
   run.seed = seed;
@@ -28,16 +28,18 @@ RunResult run_of(const std::string& label, std::uint64_t seed, double makespan_s
 }
 
 std::string file_of(const Folder& folder, const std::string& name,
-                    const std::vector<RunResult>& runs) {
-  return folder.file(name, text_of(results_json(runs, "run", "0")));
+                    const std::vector<output::RunResult>& runs) {
+  return folder.file(name, output::text_of(output::results_json(runs, "run", "0")));
 }
 
 }  // namespace
 
 TEST_CASE("runs belong together by scenario and label, seeds make a group") {
-  const std::vector<RunResult> a = {run_of("x", 1, 10), run_of("x", 2, 20), run_of("y", 1, 5)};
-  const std::vector<RunResult> b = {run_of("x", 2, 22), run_of("x", 1, 12), run_of("z", 1, 5)};
-  const Comparison comparison = compare(a, b);
+  const std::vector<output::RunResult> a = {run_of("x", 1, 10), run_of("x", 2, 20),
+                                            run_of("y", 1, 5)};
+  const std::vector<output::RunResult> b = {run_of("x", 2, 22), run_of("x", 1, 12),
+                                            run_of("z", 1, 5)};
+  const Comparison comparison = sim::compare(a, b);
   REQUIRE(comparison.matches.size() == 1);
   const sim::Match& match = comparison.matches[0];
   CHECK(match.paired);
@@ -49,13 +51,14 @@ TEST_CASE("runs belong together by scenario and label, seeds make a group") {
   CHECK(comparison.only_a.at(0).label == "y");
   CHECK(comparison.only_b.at(0).label == "z");
   // One group of each: they belong together under any names.
-  CHECK(compare({run_of("p", 1, 1)}, {run_of("q", 1, 2)}).matches.size() == 1);
-  CHECK_FALSE(compare({run_of("p", 1, 1)}, {run_of("q", 2, 2)}).matches[0].paired);
+  CHECK(sim::compare({run_of("p", 1, 1)}, {run_of("q", 1, 2)}).matches.size() == 1);
+  CHECK_FALSE(sim::compare({run_of("p", 1, 1)}, {run_of("q", 2, 2)}).matches[0].paired);
 }
 
 TEST_CASE("policies that all runs of a file have are shown beside it") {
   const Folder folder;
-  const auto with = [](RunResult one, const std::string& preset, const std::string& eviction) {
+  const auto with = [](output::RunResult one, const std::string& preset,
+                       const std::string& eviction) {
     one.policies = {{"preset", preset}, {"eviction.encoded", eviction}, {"dispatch", "fifo"}};
     return one;
   };

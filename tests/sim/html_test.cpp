@@ -56,7 +56,7 @@ TEST_CASE("the checks of markup notice what is wrong with it") {
 }
 
 TEST_CASE("a report stands alone, says what the JSON says, and lets no name through") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file("s.yaml", scenario());
   const std::string html_path = folder.name("report.html");
@@ -106,14 +106,14 @@ TEST_CASE("a report that cannot be written is refused before anything runs") {
 }
 
 TEST_CASE("sums over time become rates within spans, and end where the run ends") {
-  RunResult run;
+  output::RunResult run;
   run.makespan_s = 3;
   run.series.resize(3);
   run.series[1].time_s = 1;
   run.series[1].samples = 10;
   run.series[2].time_s = 3;
   run.series[2].samples = 50;
-  const sim::Sum samples = [](const SeriesPoint& point) {
+  const sim::Sum samples = [](const output::SeriesPoint& point) {
     return static_cast<double>(point.samples);
   };
   CHECK(sim::at_time(run, samples, 2) == 30);

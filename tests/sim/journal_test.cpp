@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine.h"
-#include "core/engine_config_text.h"
-#include "core/journal.h"
+#include "core/engine/engine.h"
+#include "core/log/journal.h"
 #include "policies/registry.h"
+#include "programs/config/engine_config_text.h"
 #include "sim/simulate.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"
@@ -61,17 +61,17 @@ TEST_CASE("a difference is 1 and named, what is no journal is 2") {
 
   // The same events for an engine with another configuration.
   const auto bytes = std::as_bytes(std::span(whole));
-  JournalReader reader(bytes, "j");
-  JournalHeader header = reader.header();
+  log::JournalReader reader(bytes, "j");
+  log::JournalHeader header = reader.header();
   const std::size_t at = header.configuration.find("policies.scaling=");
   REQUIRE(at != std::string::npos);
   header.configuration.replace(at, header.configuration.find('\n', at) - at,
                                "policies.scaling=static:depth=1");
   std::string other;
   {
-    Engine engine(engine_config_of(reader.header().configuration, "c"), policy_list(),
-                  reader.catalogues());
-    Journal changed(header, reader.catalogues(), FrameWriter::kNoBound);
+    engine::Engine engine(config::engine_config_of(reader.header().configuration, "c"),
+                          policies::policy_list(), reader.catalogues());
+    log::Journal changed(header, reader.catalogues(), log::FrameWriter::kNoBound);
     while (const auto step = reader.next()) {
       changed.record(step->now, step->events);
       changed.ordered(engine.step(step->now, step->events));

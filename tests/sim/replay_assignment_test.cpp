@@ -10,7 +10,7 @@
 
 #include "tests/sim/replay_traces.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -38,7 +38,7 @@ void check_chance(std::uint64_t n, double p, std::uint64_t hits) {
   CHECK(tail(n, p, hits) > kUnlikely);
 }
 
-bool same(const AssignedJob& a, const AssignedJob& b) {
+bool same(const sim::AssignedJob& a, const sim::AssignedJob& b) {
   return a.gpus == b.gpus && a.variant == b.variant && a.compute == b.compute &&
          a.samples_per_s == b.samples_per_s;
 }
@@ -59,17 +59,17 @@ TEST_CASE("the bounds notice a chance that is a little off") {
 
 // Logs without names of users or jobs have many jobs of the same second.
 TEST_CASE("jobs without ids and users are drawn independently, and repeat no other job") {
-  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
-  JobTrace trace;
+  const input::OverlayModel overlay = input::read_overlay(input::load_overlay("mixed"));
+  traces::JobTrace trace;
   trace.name = "nameless";
   for (int i = 0; i < 2000; ++i) {
-    JobRecord job;
+    traces::JobRecord job;
     job.submit_ns = job.start_ns = 0;
-    job.duration_ns = 3600 * kNanosPerSecond;
+    job.duration_ns = 3600 * traces::kNanosPerSecond;
     job.gpus_hundredths = 100;
     trace.jobs.push_back(job);
   }
-  const Assignment all = assign(trace, overlay, 1);
+  const sim::Assignment all = sim::assign(trace, overlay, 1);
   std::uint64_t repeated = 0, alike = 0;
   for (std::size_t i = 1; i < all.jobs.size(); ++i) {
     repeated += all.jobs[i].dataset == all.jobs[i - 1].dataset;
@@ -80,11 +80,11 @@ TEST_CASE("jobs without ids and users are drawn independently, and repeat no oth
 }
 
 TEST_CASE("one seed, one assignment; another seed, another") {
-  const JobTrace trace = made_trace(2000, 7, 64);
-  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
-  const Assignment first = assign(trace, overlay, 7);
-  const Assignment again = assign(trace, overlay, 7);
-  const Assignment other = assign(trace, overlay, 8);
+  const traces::JobTrace trace = made_trace(2000, 7, 64);
+  const input::OverlayModel overlay = input::read_overlay(input::load_overlay("mixed"));
+  const sim::Assignment first = sim::assign(trace, overlay, 7);
+  const sim::Assignment again = sim::assign(trace, overlay, 7);
+  const sim::Assignment other = sim::assign(trace, overlay, 8);
   REQUIRE(first.jobs.size() == trace.jobs.size());
   std::size_t changed = 0;
   for (std::size_t i = 0; i < first.jobs.size(); ++i) {
@@ -96,8 +96,8 @@ TEST_CASE("one seed, one assignment; another seed, another") {
   CHECK(changed > 1900);
   // What is not drawn: GPUs as recorded, and their time without the time in which they are taken to
   // have waited.
-  for (const AssignedJob& job : first.jobs) {
-    const JobRecord& record = trace.jobs[job.record];
+  for (const sim::AssignedJob& job : first.jobs) {
+    const traces::JobRecord& record = trace.jobs[job.record];
     CHECK(job.gpus == std::max(1u, (record.gpus_hundredths + 99) / 100));
     CHECK(job.compute.count() ==
           std::llround(static_cast<double>(record.duration_ns) * overlay.busy));
@@ -108,15 +108,15 @@ TEST_CASE("one seed, one assignment; another seed, another") {
 }
 
 TEST_CASE("classes, datasets and ways of preparing come as often as the overlay says") {
-  const JobTrace trace = made_trace(20'000, 30, 256);
-  const OverlayModel overlay = overlay_of(kShares);
+  const traces::JobTrace trace = made_trace(20'000, 30, 256);
+  const input::OverlayModel overlay = overlay_of(kShares);
   for (const std::uint64_t seed : {1, 2, 3}) {
-    const Assignment assignment = assign(trace, overlay, seed);
+    const sim::Assignment assignment = sim::assign(trace, overlay, seed);
     std::uint64_t of_a = 0;
     std::uint64_t first_of_a = 0;
     std::uint64_t alike = 0;
-    for (const AssignedJob& job : assignment.jobs) {
-      const AssignedDataset& dataset = assignment.datasets[job.dataset];
+    for (const sim::AssignedJob& job : assignment.jobs) {
+      const sim::AssignedDataset& dataset = assignment.datasets[job.dataset];
       of_a += dataset.class_index == 0;
       first_of_a += dataset.class_index == 0 && dataset.number == 0;
       alike += job.variant == 0;
@@ -130,15 +130,16 @@ TEST_CASE("classes, datasets and ways of preparing come as often as the overlay 
 
 TEST_CASE("a user trains on the same data again as often as the overlay says") {
   constexpr double kDatasets = 1000;
-  const JobTrace trace = made_trace(20'000, 30, 256);
+  const traces::JobTrace trace = made_trace(20'000, 30, 256);
   for (const double reuse : {0.2, 0.8}) {
-    const OverlayModel overlay = one_class("popularity: 0\nreuse: " + std::to_string(reuse) + "\n",
-                                           "{count: 1000, samples: 1000, bytes: 1kb}");
-    const Assignment assignment = assign(trace, overlay, 5);
+    const input::OverlayModel overlay =
+        one_class("popularity: 0\nreuse: " + std::to_string(reuse) + "\n",
+                  "{count: 1000, samples: 1000, bytes: 1kb}");
+    const sim::Assignment assignment = sim::assign(trace, overlay, 5);
     std::map<std::string, std::uint32_t> last;
     std::uint64_t later = 0;  // jobs of a user beside the first
     std::uint64_t again = 0;
-    for (const AssignedJob& job : assignment.jobs) {
+    for (const sim::AssignedJob& job : assignment.jobs) {
       const std::string user(trace.text(trace.jobs[job.record].user));
       const auto [known, is_first] = last.emplace(user, job.dataset);
       later += !is_first;
@@ -150,8 +151,8 @@ TEST_CASE("a user trains on the same data again as often as the overlay says") {
 }
 
 TEST_CASE("rules say which jobs a class takes") {
-  const JobTrace trace = made_trace(5000, 7, 256);
-  const OverlayModel overlay = overlay_of(
+  const traces::JobTrace trace = made_trace(5000, 7, 256);
+  const input::OverlayModel overlay = overlay_of(
       "reuse: 50%\nclasses:\n"
       "  - {name: large, share: 1000, when: {gpus_least: 4, gpus_most: 8}, samples_per_s: 1,\n"
       "     dataset: {samples: 10, bytes: 1}}\n"
@@ -160,25 +161,25 @@ TEST_CASE("rules say which jobs a class takes") {
       "  - {name: of-one, share: 1000, when: {users: [user1]}, samples_per_s: 1,\n"
       "     dataset: {samples: 10, bytes: 1}}\n"
       "  - {name: rest, samples_per_s: 1, dataset: {samples: 10, bytes: 1}}\n");
-  const Assignment assignment = assign(trace, overlay, 1);
+  const sim::Assignment assignment = sim::assign(trace, overlay, 1);
   std::map<std::string, int> seen;
-  for (const AssignedJob& job : assignment.jobs) {
-    const JobRecord& record = trace.jobs[job.record];
+  for (const sim::AssignedJob& job : assignment.jobs) {
+    const traces::JobRecord& record = trace.jobs[job.record];
     const std::string& name = overlay.classes[assignment.datasets[job.dataset].class_index].name;
     ++seen[name];
     if (name == "large") CHECK((record.gpus() >= 4 && record.gpus() <= 8));
-    if (name == "long") CHECK(record.duration_ns >= 3600 * kNanosPerSecond);
+    if (name == "long") CHECK(record.duration_ns >= 3600 * traces::kNanosPerSecond);
     if (name == "of-one") CHECK(trace.text(record.user) == "user1");
   }
   CHECK(seen.size() == 4);
 }
 
 TEST_CASE("a dataset is as large in any part of a trace") {
-  const JobTrace whole = made_trace(3000, 14, 128);
-  const OverlayModel overlay = read_overlay(load_overlay("vision"));
-  const auto sizes = [&](const JobTrace& trace) {
+  const traces::JobTrace whole = made_trace(3000, 14, 128);
+  const input::OverlayModel overlay = input::read_overlay(input::load_overlay("vision"));
+  const auto sizes = [&](const traces::JobTrace& trace) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_name;
-    for (const AssignedDataset& one : assign(trace, overlay, 3).datasets) {
+    for (const sim::AssignedDataset& one : sim::assign(trace, overlay, 3).datasets) {
       by_name[{one.class_index, one.number}] = one.samples;
     }
     return by_name;
@@ -186,7 +187,7 @@ TEST_CASE("a dataset is as large in any part of a trace") {
   const auto of_whole = sizes(whole);
   CHECK(of_whole.size() > 20);
   for (const auto& [from, to] : {std::pair(0, 500), std::pair(1000, 1200), std::pair(2500, 3000)}) {
-    JobTrace part = whole;
+    traces::JobTrace part = whole;
     part.jobs.assign(whole.jobs.begin() + from, whole.jobs.begin() + to);
     // A user whose last job is cut off comes anew, and may pick what no other user did.
     std::size_t in_both = 0;
@@ -200,4 +201,4 @@ TEST_CASE("a dataset is as large in any part of a trace") {
   }
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

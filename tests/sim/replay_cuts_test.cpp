@@ -23,7 +23,7 @@ TEST_CASE("cuts of real logs are replayed") {
   if (!std::filesystem::exists(folder)) {
     return skipped("no folder of real traces beside the repository");
   }
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   struct Cut {
     const char* path;
     const char* window;

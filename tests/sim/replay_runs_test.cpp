@@ -10,22 +10,22 @@
 #include "tests/sim/replay_traces.h"
 #include "tests/skip.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
 // Every preset, with several seeds.
-std::vector<PlannedRun> runs_of(const std::string& overlay, const std::string& scheduler,
-                                const ReplayGrain& grain) {
-  const JobTrace trace = made_trace(80, 1, 32);
-  const OverlayModel model = read_overlay(load_overlay(overlay));
-  std::vector<PlannedRun> planned;
+std::vector<sim::PlannedRun> runs_of(const std::string& overlay, const std::string& scheduler,
+                                     const sim::ReplayGrain& grain) {
+  const traces::JobTrace trace = made_trace(80, 1, 32);
+  const input::OverlayModel model = input::read_overlay(input::load_overlay(overlay));
+  std::vector<sim::PlannedRun> planned;
   for (const char* preset : {"default", "independent"}) {
     for (const std::uint64_t seed : {1, 2, 3}) {
-      LeftOut out;
-      const Scenario base = base_of(
+      sim::LeftOut out;
+      const input::Scenario base = base_of(
           seed, "scheduler: " + scheduler + "\nengine: {preset: " + std::string(preset) + "}\n");
-      planned.push_back({preset, replay_scenario(base, trace, model, grain, {}, out)});
+      planned.push_back({preset, sim::replay_scenario(base, trace, model, grain, {}, out)});
     }
   }
   return planned;
@@ -34,32 +34,32 @@ std::vector<PlannedRun> runs_of(const std::string& overlay, const std::string& s
 }  // namespace
 
 TEST_CASE("what jobs compute is what was recorded, and no run beats its bound") {
-  if (!can_simulate()) return batchflow::test::skipped("built without SimGrid");
+  if (!sim::can_simulate()) return batchflow::test::skipped("built without SimGrid");
   struct Case {
     const char* overlay;
     const char* scheduler;
-    ReplayGrain grain;
+    sim::ReplayGrain grain;
   };
   for (const Case& one : {Case{"vision", "fifo", {}}, Case{"mixed", "recorded", {16, 8}},
                           Case{"hp-search", "las", {32, 40}}}) {
-    const std::vector<PlannedRun> planned = runs_of(one.overlay, one.scheduler, one.grain);
-    const auto results = run_all(planned, {});
+    const std::vector<sim::PlannedRun> planned = runs_of(one.overlay, one.scheduler, one.grain);
+    const auto results = sim::run_all(planned, {});
     for (std::size_t i = 0; i < planned.size(); ++i) {
       CAPTURE(one.overlay);
       CAPTURE(planned[i].label);
       REQUIRE(results[i]);
-      const RunResult& run = *results[i];
-      const Scenario& scenario = planned[i].scenario;
+      const output::RunResult& run = *results[i];
+      const input::Scenario& scenario = planned[i].scenario;
       CHECK(run.failure.empty());
       CHECK(run.refused_proposals == 0);
-      const FluidBound bound = fluid_bound(scenario);
+      const sim::FluidBound bound = sim::fluid_bound(scenario);
       CHECK(bound.least_s() > 0);
       CHECK(run.makespan_s >= bound.least_s() * (1 - 1e-12));
       double samples = 0;
       for (std::size_t j = 0; j < run.jobs.size(); ++j) {
-        const JobResult& job = run.jobs[j];
-        const JobModel& model = scenario.jobs[j];
-        const PipelineModel& pipeline =
+        const output::JobResult& job = run.jobs[j];
+        const input::JobModel& model = scenario.jobs[j];
+        const input::PipelineModel& pipeline =
             scenario.pipelines[static_cast<std::size_t>(model.pipeline)];
         CAPTURE(job.name);
         CAPTURE(job.preemptions);
@@ -79,7 +79,7 @@ TEST_CASE("what jobs compute is what was recorded, and no run beats its bound") 
         samples += static_cast<double>(job.samples);
       }
       CHECK(samples <= bound.samples * (1 + 1e-12));
-      const ReplaySummary sum = summary_of(run);
+      const sim::ReplaySummary sum = sim::summary_of(run);
       CHECK(sum.jobs_done == scenario.jobs.size());
       CHECK(sum.fairness > 0);
       CHECK(sum.fairness <= 1 + 1e-12);
@@ -88,21 +88,23 @@ TEST_CASE("what jobs compute is what was recorded, and no run beats its bound") 
 }
 
 TEST_CASE("every eviction policy runs at the grain of replays, and their caches differ") {
-  if (!can_simulate()) return batchflow::test::skipped("built without SimGrid");
-  const JobTrace trace = made_trace(60, 1, 32);
-  const OverlayModel model = read_overlay(load_overlay("vision"));
-  std::vector<PlannedRun> planned;
-  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+  if (!sim::can_simulate()) return batchflow::test::skipped("built without SimGrid");
+  const traces::JobTrace trace = made_trace(60, 1, 32);
+  const input::OverlayModel model = input::read_overlay(input::load_overlay("vision"));
+  std::vector<sim::PlannedRun> planned;
+  for (const engine::PolicyEntry* entry :
+       policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
     const std::string name(entry->name);
-    Scenario base = base_of(1,
-                            "engine: {policies: {allocation: 'proportional:forms=encoded', "
-                            "eviction: {encoded: " +
-                                name + ", decoded: " + name + ", prepared: " + name + "}}}\n");
-    for (NodeModel& node : base.cluster.nodes) node.cache /= 4;
-    LeftOut out;
-    planned.push_back({name, replay_scenario(std::move(base), trace, model, {}, {}, out)});
+    input::Scenario base =
+        base_of(1,
+                "engine: {policies: {allocation: 'proportional:forms=encoded', "
+                "eviction: {encoded: " +
+                    name + ", decoded: " + name + ", prepared: " + name + "}}}\n");
+    for (input::NodeModel& node : base.cluster.nodes) node.cache /= 4;
+    sim::LeftOut out;
+    planned.push_back({name, sim::replay_scenario(std::move(base), trace, model, {}, {}, out)});
   }
-  const auto results = run_all(planned, {});
+  const auto results = sim::run_all(planned, {});
   std::set<Bytes> read;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     CAPTURE(planned[i].label);
@@ -110,7 +112,7 @@ TEST_CASE("every eviction policy runs at the grain of replays, and their caches 
     CHECK(results[i]->failure.empty());
     CHECK(results[i]->refused_proposals == 0);
     CHECK(results[i]->aggregate.repeats == 0);
-    for (const JobResult& job : results[i]->jobs) CHECK(job.state == "done");
+    for (const output::JobResult& job : results[i]->jobs) CHECK(job.state == "done");
     read.insert(results[i]->aggregate.storage_bytes);
   }
   CHECK(read.size() >= planned.size() / 2);
@@ -118,11 +120,11 @@ TEST_CASE("every eviction policy runs at the grain of replays, and their caches 
 
 TEST_CASE("policies are compared by the seeds that ran to their end in both") {
   const auto run_of = [](const char* label, std::uint64_t seed, double stall_s, bool interrupted) {
-    RunResult run;
+    output::RunResult run;
     run.label = label;
     run.seed = seed;
     run.interrupted = interrupted;
-    JobResult job;
+    output::JobResult job;
     job.state = "done";
     job.user = "ann";
     job.ranks = 2;
@@ -136,34 +138,34 @@ TEST_CASE("policies are compared by the seeds that ran to their end in both") {
     run.jobs = {job};
     return run;
   };
-  const std::vector<RunResult> runs{run_of("a", 1, 360, false), run_of("a", 2, 720, false),
-                                    run_of("b", 1, 180, false), run_of("b", 2, 0, true)};
-  const std::vector<ReplayGroup> groups = by_label(runs);
+  const std::vector<output::RunResult> runs{run_of("a", 1, 360, false), run_of("a", 2, 720, false),
+                                            run_of("b", 1, 180, false), run_of("b", 2, 0, true)};
+  const std::vector<sim::ReplayGroup> groups = sim::by_label(runs);
   REQUIRE(groups.size() == 2);
-  const ReplaySummary& sum = groups[0][0];
+  const sim::ReplaySummary& sum = groups[0][0];
   CHECK(sum.gpu_h_lost == doctest::Approx(0.2));
   CHECK(sum.gpu_h ==
         doctest::Approx(2 * 3000 / 3600.));  // without the time in which it had no GPUs
   CHECK(sum.completion_s.mean == 3605);
   CHECK(sum.queueing_s.p99 == 5);
   CHECK(sum.fairness == doctest::Approx(1));
-  const Estimate change = change_of(groups[0], groups[1], headline());
+  const sim::Estimate change = sim::change_of(groups[0], groups[1], sim::headline());
   CHECK(change.count == 1);
   CHECK(change.mean == doctest::Approx(-0.1));
-  CHECK(change_text(groups[0], groups[1], headline()) == "-50.0 %");
-  CHECK(estimate_of(groups[0], headline()).mean == doctest::Approx(0.3));
+  CHECK(sim::change_text(groups[0], groups[1], sim::headline()) == "-50.0 %");
+  CHECK(sim::estimate_of(groups[0], sim::headline()).mean == doctest::Approx(0.3));
 }
 
 TEST_CASE("quantiles are the least values that so large a share is not above") {
   std::vector<double> values;
   for (int i = 100; i >= 1; --i) values.push_back(i);
-  const Distribution of = distribution(values);
+  const sim::Distribution of = sim::distribution(values);
   CHECK(of.mean == 50.5);
   CHECK(of.p50 == 50);
   CHECK(of.p95 == 95);
   CHECK(of.p99 == 99);
-  CHECK(distribution({}).p99 == 0);
-  CHECK(distribution({7}).p50 == 7);
+  CHECK(sim::distribution({}).p99 == 0);
+  CHECK(sim::distribution({7}).p50 == 7);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

@@ -54,7 +54,7 @@ std::map<std::string, double> starts_of(const json& result) {
 }  // namespace
 
 TEST_CASE("replay: a log without starts is scheduled by submission, and that is said") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Log log;
   const std::string html = log.folder.name("r.html");
   const Outcome outcome = log.replay(kWithoutStarts, {"--json", "--html", html});
@@ -76,7 +76,7 @@ TEST_CASE("replay: a log without starts is scheduled by submission, and that is 
 }
 
 TEST_CASE("replay: a log with starts is replayed as recorded, and what is asked for is done") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Log log;
   const Outcome recorded = log.replay(kWithStarts, {"--json"});
   CAPTURE(recorded.err);

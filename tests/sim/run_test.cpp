@@ -75,7 +75,7 @@ TEST_CASE("the configuration that is generated is one that runs") {
 TEST_CASE("policies are parsed into variants: names of one kind compared, kinds crossed") {
   const auto labels = [](const std::vector<std::string>& texts) {
     std::vector<std::string> result;
-    for (const Variant& variant : parse_variants(policy_list(), texts)) {
+    for (const Variant& variant : sim::parse_variants(policies::policy_list(), texts)) {
       result.push_back(variant.label);
     }
     return result;
@@ -96,7 +96,7 @@ TEST_CASE("policies are parsed into variants: names of one kind compared, kinds 
 }
 
 TEST_CASE("what came of runs, as a table, JSON and CSV") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file("s.yaml", small_scenario());
   const std::string csv = folder.name("jobs.csv");
@@ -130,7 +130,7 @@ TEST_CASE("what came of runs, as a table, JSON and CSV") {
 }
 
 TEST_CASE("every order is explained with its time") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const Outcome outcome = run({"run", folder.file("s.yaml", small_scenario()), "--explain"});
   CHECK(outcome.code == 0);
@@ -139,7 +139,7 @@ TEST_CASE("every order is explained with its time") {
 }
 
 TEST_CASE("a refused job is a failure of the run, which says why") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const Outcome outcome = run(
       {"run", folder.file("s.yaml", small_scenario()), "--set", "cluster.nodes.0.memory=100kb"});
@@ -148,7 +148,7 @@ TEST_CASE("a refused job is a failure of the run, which says why") {
 }
 
 TEST_CASE("an interrupted run leaves what it has so far, whole, and says so") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string file = folder.name("out.json");
   const pid_t child = start({"run", "eight-jobs", "--set", "jobs.0.epochs=100000", "--policy",
@@ -170,7 +170,7 @@ TEST_CASE("an interrupted run leaves what it has so far, whole, and says so") {
 
 // As a terminal sends it: to the program, and to the processes in which it simulates.
 TEST_CASE("Ctrl-C in a terminal leaves results, a report and a journal so far") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string file = folder.name("out.json");
   const std::string html = folder.name("r.html");
@@ -194,7 +194,7 @@ TEST_CASE("Ctrl-C in a terminal leaves results, a report and a journal so far") 
 }
 
 TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one line") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file(
       "s.yaml",
@@ -218,14 +218,14 @@ TEST_CASE("an interrupt while a large scenario is set up ends it at once, in one
 }
 
 TEST_CASE("without SimGrid, run says what to install") {
-  if (can_simulate()) return;
+  if (sim::can_simulate()) return;
   const Outcome outcome = run({"run", "four-jobs"});
   CHECK(outcome.code == 2);
   CHECK(outcome.err.find("libsimgrid-dev") != std::string::npos);
 }
 
 TEST_CASE("--bottleneck says what twice of each thing gains: only the slow one") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   // 640 samples of 10 kB at 640 kB/s: ten seconds of reading, and 0.8 s of training.
   const std::string store = folder.file("s.yaml", small_scenario());
@@ -257,7 +257,7 @@ TEST_CASE("--bottleneck says what twice of each thing gains: only the slow one")
 
 TEST_CASE(
     "--bottleneck finds what a run that is cut would gain, and slow drives, links and memory") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const auto gains = [&](const std::string& cluster, const std::string& more, int batch = 16) {
     const std::string path = folder.file(
@@ -300,7 +300,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a result that cannot be written to its end: one line, no table, and nothing is left") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file("s.yaml", small_scenario());
   for (const std::string flag : {"--journal", "--timeline"}) {
@@ -325,7 +325,7 @@ TEST_CASE("a result that cannot be written to its end: one line, no table, and n
 }
 
 TEST_CASE("a fault that met nothing is said not to have struck") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path =
       folder.file("s.yaml", small_scenario() +

@@ -8,7 +8,7 @@
 #include <regex>
 #include <tuple>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "sim/simulate.h"
 #include "sim/study.h"
 #include "tests/sim/markup.h"
@@ -61,7 +61,7 @@ std::size_t lines(const std::string& text) {
 
 TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a point") {
   const SweepFiles files;
-  const sim::StudyPlan plan = plan_study(files.study(kGrid));
+  const sim::StudyPlan plan = sim::plan_study(files.study(kGrid));
   REQUIRE(plan.axes.size() == 2);
   CHECK(plan.axes[1].name == "policy");
   CHECK(plan.points.size() == 4);
@@ -72,7 +72,7 @@ TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a 
   CHECK(plan.runs[4].scenario.engine.preset == "default");
   CHECK(plan.runs[6].scenario.cluster.store.bytes_per_s.at(1) == 10e6);
   CHECK(plan.point_of(7) == 2);
-  const sim::StudyPlan list = plan_study(files.study(
+  const sim::StudyPlan list = sim::plan_study(files.study(
       "set: {jobs.0.epochs: 2}\nseed: 9\n"
       "list: [{jobs.0.batch: 32, jobs.0.count: 1}, {jobs.0.batch: 16, jobs.0.count: 3}]\n"));
   REQUIRE(list.runs.size() == 2);
@@ -81,14 +81,14 @@ TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a 
   CHECK(list.runs[0].scenario.jobs[0].epochs == 2);
   CHECK(list.runs[0].scenario.seed == 9);
   CHECK(plan.fingerprint != list.fingerprint);
-  CHECK(plan.fingerprint == plan_study(files.study("# a remark\n" + kGrid)).fingerprint);
+  CHECK(plan.fingerprint == sim::plan_study(files.study("# a remark\n" + kGrid)).fingerprint);
 }
 
 TEST_CASE("a study that cannot be is refused, with its place") {
   const SweepFiles files;
   const auto problem = [&](const std::string& more) {
     try {
-      plan_study(files.study(more));
+      sim::plan_study(files.study(more));
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }
@@ -121,11 +121,11 @@ TEST_CASE("a study that cannot be is refused, with its place") {
   check_refused({"sweep", files.scenario}, "this is a");
   CHECK(run({"sweep", "--gen-config"}).code == 0);
   files.folder.file("generated.yaml", run({"sweep", "--gen-config"}).out);
-  CHECK(plan_study(files.folder.name("generated.yaml")).runs.size() == 4);
+  CHECK(sim::plan_study(files.folder.name("generated.yaml")).runs.size() == 4);
 }
 
 TEST_CASE("a sweep answers with a table, JSON, CSV and a report") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const std::string html = files.folder.name("r.html");
   const std::string csv = files.folder.name("r.csv");
@@ -156,7 +156,7 @@ TEST_CASE("a sweep answers with a table, JSON, CSV and a report") {
 }
 
 TEST_CASE("a sweep that is killed goes on where it was, and ends with the same results") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const std::string study = files.study("grid: {jobs.0.batch: [16, 32]}\nseeds: 40\n");
   const std::string whole = files.folder.name("whole.jsonl");
@@ -195,7 +195,7 @@ TEST_CASE("a sweep that is killed goes on where it was, and ends with the same r
 }
 
 TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const std::string study = files.study("seeds: 200\n");
   const std::string partial = files.folder.name("partial.json");
@@ -214,7 +214,7 @@ TEST_CASE("Ctrl-C leaves the results so far, and says how to go on") {
 }
 
 TEST_CASE("policies that all runs of a study have are shown, with their preset") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const auto sweep = [&](const std::string& more) {
     const std::string name = files.folder.name("fixed.json"),
@@ -244,12 +244,12 @@ TEST_CASE("policies that all runs of a study have are shown, with their preset")
 TEST_CASE("studies that come with the program can be planned") {
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "configs/studies")) {
     CAPTURE(entry.path());
-    CHECK(plan_study(entry.path()).runs.size() > 1);
+    CHECK(sim::plan_study(entry.path()).runs.size() > 1);
   }
 }
 
 TEST_CASE("what-ifs: a branch that differs in nothing is the run that was not halted") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const std::string settings =
       "set: {cluster.store.bytes_per_s: 3mb, jobs.0.epochs: 4, jobs.0.count: 3, "
@@ -282,7 +282,7 @@ TEST_CASE("what-ifs: a branch that differs in nothing is the run that was not ha
 }
 
 TEST_CASE("what-ifs of policies, caches and credits are changes the engine takes") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const Outcome outcome =
       run({"sweep",
@@ -319,13 +319,13 @@ TEST_CASE("what cannot change in the middle of a run is refused") {
   refused("set: {engine.workers_per_rank: 2}\ngrid: {cluster.nodes.0.cores: [1, 2]}\n",
           "scaling=static");
   check_refused({"sweep", files.study("warm_start: {at: 0s}\n")}, "warm_start.at");
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   check_refused({"sweep", files.study("warm_start: {at: 10h}\n"), "--out", files.out},
                 "all jobs are done before");
 }
 
 TEST_CASE("what-ifs with a long beginning are quicker than whole runs") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
   const std::string settings =
       "set: {jobs.0.epochs: 40, cluster.store.bytes_per_s: 5mb}\n"

@@ -6,22 +6,24 @@
 #include "sim/replay.h"
 #include "traces/access_trace.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using namespace batchflow::sim;
 
 namespace {
 
 void compare(const std::string& name, std::initializer_list<std::uint64_t> percents) {
-  const AccessTrace trace = open_access_trace(name);
-  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
-    const PolicyChoice policy = policy_list().choose(PolicyKind::eviction, entry->name);
+  const traces::AccessTrace trace = traces::open_access_trace(name);
+  for (const engine::PolicyEntry* entry :
+       policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
+    const engine::PolicyChoice policy =
+        policies::policy_list().choose(engine::PolicyKind::eviction, entry->name);
     for (const std::uint64_t percent : percents) {
       CAPTURE(name);
       CAPTURE(entry->name);
       CAPTURE(percent);
       const Bytes capacity = trace.working_set_bytes * percent / 100;
-      const ReplayCounts direct = replay_through_share(trace, policy, capacity, {});
-      const ReplayCounts engine = replay_through_engine(trace, policy, capacity, {});
+      const sim::ReplayCounts direct = sim::replay_through_share(trace, policy, capacity, {});
+      const sim::ReplayCounts engine = sim::replay_through_engine(trace, policy, capacity, {});
       CHECK(direct.requests == engine.requests);
       CHECK(direct.misses == engine.misses);
       CHECK(direct.bytes_requested == engine.bytes_requested);
@@ -47,3 +49,5 @@ TEST_SUITE("long") {
     compare("gen:zipf,n=500", {10, 100});
   }
 }
+
+}  // namespace batchflow::test

@@ -127,7 +127,7 @@ void check_sound(const Timeline& timeline) {
 }  // namespace
 
 TEST_CASE("a timeline: nothing overlaps, flows are whole, and training adds up to compute time") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file("s.yaml", scenario());
   const std::string file = folder.name("t.json");
@@ -175,7 +175,7 @@ TEST_CASE("a timeline: nothing overlaps, flows are whole, and training adds up t
 }
 
 TEST_CASE("a timeline is bounded, says so, and is sound as far as it goes") {
-  if (!can_simulate()) return skipped("built without SimGrid");
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
   const std::string path = folder.file("s.yaml", scenario());
   const std::string file = folder.name("t.json");

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 #include "tests/traces/trace_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -30,18 +29,19 @@ std::string record(std::uint32_t time, std::uint64_t id, std::uint32_t size, std
   return bytes;
 }
 
-std::string error_of(const std::string& path, TraceFormat format = TraceFormat::by_content) {
+std::string error_of(const std::string& path,
+                     traces::TraceFormat format = traces::TraceFormat::by_content) {
   try {
-    read_access_trace(path, format);
+    traces::read_access_trace(path, format);
   } catch (const ConfigError& error) {
     return error.what();
   }
   return "";
 }
 
-constexpr auto kNoNext = AccessTrace::kNoNext;
+constexpr auto kNoNext = traces::AccessTrace::kNoNext;
 
-void check_example(const AccessTrace& trace) {
+void check_example(const traces::AccessTrace& trace) {
   CHECK(trace.items == std::vector<std::uint32_t>{0, 1, 0, 2});
   CHECK(trace.next_uses == std::vector<std::uint32_t>{2, kNoNext, kNoNext, kNoNext});
   CHECK(trace.item_sizes == std::vector<std::uint32_t>{5, 7, 1});
@@ -59,19 +59,20 @@ const std::string kCsv =
 
 TEST_CASE("CSV with and without a header, with any line ends, compressed or not") {
   const Folder folder;
-  check_example(read_access_trace(folder.file("a.csv", kCsv)));
-  check_example(read_access_trace(folder.file("b.csv", "time,id,size\n" + kCsv)));
-  check_example(read_access_trace(folder.file("c", "timestamp, object, bytes\r\n" + kCsv + "\n")));
-  check_example(read_access_trace(folder.file("d", "\xef\xbb\xbf" + kCsv)));
-  check_example(read_access_trace(folder.file("e.csv.zst", zstd(kCsv))));
-  check_example(read_access_trace(folder.file("f.csv", zstd(kCsv))));
-  check_example(read_access_trace(folder.file("g.csv", kCsv.substr(0, kCsv.size() - 1))));
+  check_example(traces::read_access_trace(folder.file("a.csv", kCsv)));
+  check_example(traces::read_access_trace(folder.file("b.csv", "time,id,size\n" + kCsv)));
+  check_example(
+      traces::read_access_trace(folder.file("c", "timestamp, object, bytes\r\n" + kCsv + "\n")));
+  check_example(traces::read_access_trace(folder.file("d", "\xef\xbb\xbf" + kCsv)));
+  check_example(traces::read_access_trace(folder.file("e.csv.zst", zstd(kCsv))));
+  check_example(traces::read_access_trace(folder.file("f.csv", zstd(kCsv))));
+  check_example(traces::read_access_trace(folder.file("g.csv", kCsv.substr(0, kCsv.size() - 1))));
   std::string crlf;
   for (char c : kCsv) crlf += c == '\n' ? std::string(" \r\n") : std::string(1, c);
-  check_example(read_access_trace(folder.file("h.csv", crlf)));
+  check_example(traces::read_access_trace(folder.file("h.csv", crlf)));
   std::string returns = kCsv;
   std::replace(returns.begin(), returns.end(), '\n', '\r');
-  check_example(read_access_trace(folder.file("i.csv", returns)));
+  check_example(traces::read_access_trace(folder.file("i.csv", returns)));
 }
 
 TEST_CASE("a header names the columns, in any order and case, and some may be of no use") {
@@ -84,7 +85,7 @@ TEST_CASE("a header names the columns, in any order and case, and some may be of
                   kCsv.substr(second + 1, kCsv.find('\n', begin) - second - 1)) +
              "\n";
     }
-    check_example(read_access_trace(folder.file("t.csv", csv)));
+    check_example(traces::read_access_trace(folder.file("t.csv", csv)));
   };
   using Text = const std::string&;
   with_header("ID,Time,Size", [](Text t, Text i, Text s) { return i + "," + t + "," + s; });
@@ -112,7 +113,7 @@ TEST_CASE("oracleGeneral as other programs write it is taken for what it is") {
       }
       CAPTURE(never);
       CAPTURE(start);
-      CHECK(read_access_trace(folder.file("t", bytes)).distinct_items() == 32);
+      CHECK(traces::read_access_trace(folder.file("t", bytes)).distinct_items() == 32);
     }
   }
 }
@@ -122,18 +123,19 @@ TEST_CASE("oracleGeneral, compressed or not; its next uses are computed anew") {
   const std::string bytes = record(1, UINT64_MAX, 5, 2) + record(1, 3, 7, -1) +
                             record(2, UINT64_MAX, 5, -1) + record(2, 9, 0, -1) +
                             record(3, 4, 1, INT64_MAX);
-  check_example(read_access_trace(folder.file("a.oracleGeneral.bin", bytes)));
-  check_example(read_access_trace(folder.file("b.zst", zstd(bytes))));
+  check_example(traces::read_access_trace(folder.file("a.oracleGeneral.bin", bytes)));
+  check_example(traces::read_access_trace(folder.file("b.zst", zstd(bytes))));
 }
 
 TEST_CASE("the size of an item may change from request to request") {
   const Folder folder;
-  const AccessTrace trace = read_access_trace(folder.file("a.csv", "0,1,5\n0,2,5\n0,1,6\n0,2,5\n"));
+  const traces::AccessTrace trace =
+      traces::read_access_trace(folder.file("a.csv", "0,1,5\n0,2,5\n0,1,6\n0,2,5\n"));
   CHECK(trace.sizes == std::vector<std::uint32_t>{5, 5, 6, 5});
   CHECK(trace.working_set_bytes == 10);
   CHECK(trace.bytes_requested == 21);
   CHECK(trace.one_size == 0);
-  CHECK(read_access_trace(folder.file("b.csv", "0,1,5\n0,2,5\n")).one_size == 5);
+  CHECK(traces::read_access_trace(folder.file("b.csv", "0,1,5\n0,2,5\n")).one_size == 5);
 }
 
 TEST_CASE("a trace larger than the reader's blocks arrives whole") {
@@ -147,9 +149,9 @@ TEST_CASE("a trace larger than the reader's blocks arrives whole") {
     binary += record(static_cast<std::uint32_t>(i), id, 4096, 0);
   }
   const Folder folder;
-  const AccessTrace a = read_access_trace(folder.file("a.csv", csv));
-  const AccessTrace b = read_access_trace(folder.file("b.bin", binary));
-  const AccessTrace c = read_access_trace(folder.file("c.csv.zst", zstd(csv)));
+  const traces::AccessTrace a = traces::read_access_trace(folder.file("a.csv", csv));
+  const traces::AccessTrace b = traces::read_access_trace(folder.file("b.bin", binary));
+  const traces::AccessTrace c = traces::read_access_trace(folder.file("c.csv.zst", zstd(csv)));
   CHECK(a.requests() == ids.size());
   CHECK(a.items == b.items);
   CHECK(a.items == c.items);
@@ -166,7 +168,7 @@ TEST_CASE("bad input is one line with place and remedy") {
   const Folder folder;
   const auto csv_error = [&](const std::string& content) {
     const std::string path = folder.file("bad.csv", content);
-    const std::string error = error_of(path, TraceFormat::csv);
+    const std::string error = error_of(path, traces::TraceFormat::csv);
     CHECK(error.starts_with(path));
     CHECK(error.find('\n') == std::string::npos);
     return error.substr(std::min(path.size(), error.size()));
@@ -208,7 +210,9 @@ TEST_CASE("bad input is one line with place and remedy") {
   const std::string more = folder.file("more.zst", whole + "and something else");
   CHECK(error_of(more).find("has other bytes after its zstd data") != std::string::npos);
   CHECK(error_of(folder.file("e.zst", zstd(""))).ends_with("is empty; write at least one request"));
-  CHECK(read_access_trace(folder.file("two.zst", whole + whole)).requests() == 8);
+  CHECK(traces::read_access_trace(folder.file("two.zst", whole + whole)).requests() == 8);
   const std::string bad = folder.file("bad.zst", whole.substr(0, 6) + std::string(40, '\x7f'));
   CHECK(error_of(bad).find("not valid zstd") != std::string::npos);
 }
+
+}  // namespace batchflow::test

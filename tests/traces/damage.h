@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
 namespace batchflow::test {
 

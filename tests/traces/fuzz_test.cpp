@@ -5,16 +5,15 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/traces/damage.h"
 #include "tests/traces/trace_files.h"
 #include "traces/access_trace.h"
 #include "traces/generator.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
@@ -37,7 +36,7 @@ std::vector<std::string> corpus() {
   return {plain, "time,id,size\n" + plain, named, returns, binary, zstd(plain), zstd(binary)};
 }
 
-void check_sound(const AccessTrace& trace) {
+void check_sound(const traces::AccessTrace& trace) {
   CHECK(trace.requests() > 0);
   for (std::uint32_t item : trace.items) REQUIRE(item < trace.distinct_items());
 }
@@ -51,13 +50,14 @@ void check_error(const ConfigError& error, const std::string& place) {
 
 void read_damaged(std::uint64_t seed) {
   static const std::vector<std::string> originals = corpus();
-  constexpr TraceFormat kFormats[] = {TraceFormat::by_content, TraceFormat::by_content,
-                                      TraceFormat::csv, TraceFormat::oracle_general};
+  constexpr traces::TraceFormat kFormats[] = {
+      traces::TraceFormat::by_content, traces::TraceFormat::by_content, traces::TraceFormat::csv,
+      traces::TraceFormat::oracle_general};
   File file;
   Random random(seed);
   const std::string& path = file.with(damaged(originals[random.below(originals.size())], random));
   try {
-    check_sound(read_access_trace(path, kFormats[random.below(4)]));
+    check_sound(traces::read_access_trace(path, kFormats[random.below(4)]));
   } catch (const ConfigError& error) {
     check_error(error, path);
   }
@@ -76,7 +76,7 @@ void generate_damaged(std::uint64_t seed) {
     spec.insert(std::min(at, spec.size()), 1, kBytes[random.below(kBytes.size())]);
   }
   try {
-    check_sound(generate_access_trace(spec));
+    check_sound(traces::generate_access_trace(spec));
   } catch (const ConfigError& error) {
     check_error(error, "");
   }
@@ -86,7 +86,8 @@ void generate_damaged(std::uint64_t seed) {
 
 TEST_CASE("what is damaged below is sound") {
   File file;
-  for (const std::string& original : corpus()) check_sound(read_access_trace(file.with(original)));
+  for (const std::string& original : corpus())
+    check_sound(traces::read_access_trace(file.with(original)));
 }
 
 TEST_CASE("damaged traces are errors, or other traces") {
@@ -109,6 +110,9 @@ TEST_CASE("a little compressed data that stands for much is read in little memor
   constexpr std::size_t kMuch = std::size_t{16} << 20;
   for (const char byte : {'\n', ',', '7', ' ', '\r', '\0', '\x99'}) {
     CAPTURE(static_cast<int>(byte));
-    CHECK_THROWS_AS(read_access_trace(file.with(zstd(std::string(kMuch, byte)))), ConfigError);
+    CHECK_THROWS_AS(traces::read_access_trace(file.with(zstd(std::string(kMuch, byte)))),
+                    ConfigError);
   }
 }
+
+}  // namespace batchflow::test

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-std::uint64_t digest(const AccessTrace& trace) {
+std::uint64_t digest(const traces::AccessTrace& trace) {
   std::uint64_t h = 0;
   for (std::size_t i = 0; i < trace.requests(); ++i) h = hash(h, trace.items[i], trace.size_of(i));
   return h;
@@ -19,7 +19,7 @@ std::uint64_t digest(const AccessTrace& trace) {
 
 std::string error_of(const std::string& spec) {
   try {
-    generate_access_trace(spec);
+    traces::generate_access_trace(spec);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -30,7 +30,7 @@ std::string error_of(const std::string& spec) {
 
 TEST_CASE("permuted epochs: each item once an epoch, another order each") {
   constexpr std::size_t kItems = 1000;
-  const AccessTrace trace = generate_access_trace("gen:perm,n=1000,epochs=3");
+  const traces::AccessTrace trace = traces::generate_access_trace("gen:perm,n=1000,epochs=3");
   REQUIRE(trace.requests() == 3 * kItems);
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<std::uint32_t> items(trace.items.begin() + static_cast<long>(epoch * kItems),
@@ -42,34 +42,39 @@ TEST_CASE("permuted epochs: each item once an epoch, another order each") {
 }
 
 TEST_CASE("jobs at different speeds: as many requests as their speeds say") {
-  CHECK(generate_access_trace("gen:perm,n=100,epochs=12,jobs=4").requests() == 1200 * 10 / 4);
-  CHECK(generate_access_trace("gen:perm,n=100,epochs=4,jobs=3,speeds=equal").requests() == 1200);
-  CHECK(generate_access_trace("gen:perm,n=100,epochs=4,jobs=2,speeds=1:4").requests() == 500);
+  CHECK(traces::generate_access_trace("gen:perm,n=100,epochs=12,jobs=4").requests() ==
+        1200 * 10 / 4);
+  CHECK(traces::generate_access_trace("gen:perm,n=100,epochs=4,jobs=3,speeds=equal").requests() ==
+        1200);
+  CHECK(traces::generate_access_trace("gen:perm,n=100,epochs=4,jobs=2,speeds=1:4").requests() ==
+        500);
 }
 
 TEST_CASE("question mark and ampersand separate as commas do") {
-  CHECK(digest(generate_access_trace("gen:perm,n=50,epochs=2,seed=3")) ==
-        digest(generate_access_trace("gen:perm?n=50&epochs=2&seed=3")));
+  CHECK(digest(traces::generate_access_trace("gen:perm,n=50,epochs=2,seed=3")) ==
+        digest(traces::generate_access_trace("gen:perm?n=50&epochs=2&seed=3")));
 }
 
 TEST_CASE("the seed decides, and sizes lie within their bounds") {
   const std::string spec = "gen:zipf,n=500,requests=4000,size=8,size_most=100";
-  CHECK(digest(generate_access_trace(spec)) == digest(generate_access_trace(spec)));
-  CHECK(digest(generate_access_trace(spec)) != digest(generate_access_trace(spec + ",seed=2")));
-  const AccessTrace trace = generate_access_trace(spec);
+  CHECK(digest(traces::generate_access_trace(spec)) == digest(traces::generate_access_trace(spec)));
+  CHECK(digest(traces::generate_access_trace(spec)) !=
+        digest(traces::generate_access_trace(spec + ",seed=2")));
+  const traces::AccessTrace trace = traces::generate_access_trace(spec);
   CHECK(*std::min_element(trace.item_sizes.begin(), trace.item_sizes.end()) == 8);
   CHECK(*std::max_element(trace.item_sizes.begin(), trace.item_sizes.end()) == 100);
 }
 
 TEST_CASE("weights and popularity are as skewed as they should be") {
-  const AccessTrace zipf = generate_access_trace("gen:zipf,n=1000,requests=200000");
+  const traces::AccessTrace zipf = traces::generate_access_trace("gen:zipf,n=1000,requests=200000");
   std::vector<std::uint64_t> counts(zipf.distinct_items());
   for (std::uint32_t item : zipf.items) ++counts[item];
   std::sort(counts.rbegin(), counts.rend());
   // The k-th of 1000 has 1/k / H(1000) of the requests, H = 7.485; 3 % is over 5 deviations.
   CHECK(static_cast<double>(counts[0]) == doctest::Approx(200000 / 7.485).epsilon(0.03));
   CHECK(static_cast<double>(counts[1]) == doctest::Approx(200000 / 7.485 / 2).epsilon(0.05));
-  const AccessTrace weighted = generate_access_trace("gen:weighted,n=20000,epochs=1");
+  const traces::AccessTrace weighted =
+      traces::generate_access_trace("gen:weighted,n=20000,epochs=1");
   // With equal weights 1 - 1/e = 0.632 of the items would be drawn.
   CHECK(weighted.distinct_items() < 20000 * 0.6);
 }
@@ -94,8 +99,12 @@ TEST_CASE("a wrong generator is one line that names the nearest") {
 }
 
 TEST_CASE("golden digests: a generated trace never changes") {
-  CHECK(digest(generate_access_trace("gen:perm,n=1000,epochs=3,jobs=3")) == 5013896395538551051ULL);
-  CHECK(digest(generate_access_trace("gen:weighted,n=1000,epochs=3")) == 460420573250510427ULL);
-  CHECK(digest(generate_access_trace("gen:zipf,n=1000,requests=9000,size=4,size_most=400")) ==
-        762005454688957729ULL);
+  CHECK(digest(traces::generate_access_trace("gen:perm,n=1000,epochs=3,jobs=3")) ==
+        5013896395538551051ULL);
+  CHECK(digest(traces::generate_access_trace("gen:weighted,n=1000,epochs=3")) ==
+        460420573250510427ULL);
+  CHECK(digest(traces::generate_access_trace(
+            "gen:zipf,n=1000,requests=9000,size=4,size_most=400")) == 762005454688957729ULL);
 }
+
+}  // namespace batchflow::test

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
-#include "core/random.h"
+#include "core/base/config_error.h"
+#include "core/base/random.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/traces/damage.h"
 #include "tests/traces/job_fixtures.h"
@@ -15,19 +15,18 @@
 #include "traces/job_csv.h"
 #include "traces/job_statistics.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 bool in_bounds(std::int64_t ns) {
-  return ns == kNoTime || (ns >= -kMostTime && ns <= kMostTime);
+  return ns == traces::kNoTime || (ns >= -traces::kMostTime && ns <= traces::kMostTime);
 }
 
-void check_sound(const JobTrace& trace) {
+void check_sound(const traces::JobTrace& trace) {
   CHECK(trace.rows == trace.jobs.size() + trace.rows_without_job());
-  TraceTime before = -kMostTime;
-  for (const JobRecord& job : trace.jobs) {
+  traces::TraceTime before = -traces::kMostTime;
+  for (const traces::JobRecord& job : trace.jobs) {
     REQUIRE(job.submit_ns >= before);
     before = job.submit_ns;
     REQUIRE(in_bounds(job.start_ns));
@@ -35,7 +34,7 @@ void check_sound(const JobTrace& trace) {
     REQUIRE((!job.has_duration() || job.duration_ns >= 0));
     REQUIRE(job.attempts > 0);
   }
-  const JobStatistics statistics = job_statistics(trace);
+  const traces::JobStatistics statistics = traces::job_statistics(trace);
   CHECK(statistics.jobs == trace.jobs.size());
 }
 
@@ -57,15 +56,15 @@ void read_damaged(std::uint64_t seed) {
       break;
   }
   const std::string path = file.with(bytes);
-  JobReadOptions options;
+  traces::JobReadOptions options;
   options.corrupt_limit = random.below(2) == 0 ? 1.0 : 0.01;
   if (random.below(3) > 0) options.format = fixture.format;
   try {
-    const JobTrace trace = read_job_trace(path, options);
+    const traces::JobTrace trace = traces::read_job_trace(path, options);
     check_sound(trace);
     // What was read can be written, and is read again unchanged.
-    const std::string csv = job_csv(trace);
-    CHECK(job_csv(read_job_trace(file.with(csv))) == csv);
+    const std::string csv = traces::job_csv(trace);
+    CHECK(traces::job_csv(traces::read_job_trace(file.with(csv))) == csv);
   } catch (const ConfigError& error) {
     const std::string what = error.what();
     CAPTURE(what);
@@ -79,7 +78,7 @@ void read_damaged(std::uint64_t seed) {
 TEST_CASE("the job logs that are damaged below are sound") {
   File file;
   for (const JobFixture& fixture : job_fixtures()) {
-    check_sound(read_job_trace(file.with(fixture.text)));
+    check_sound(traces::read_job_trace(file.with(fixture.text)));
   }
 }
 
@@ -92,3 +91,5 @@ TEST_SUITE("long") {
     for_seeds("test_traces", "damaged job logs*", 200000, read_damaged);
   }
 }
+
+}  // namespace batchflow::test

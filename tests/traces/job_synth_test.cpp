@@ -6,18 +6,18 @@
 #include <cmath>
 #include <map>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/job_csv.h"
 #include "traces/job_statistics.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-constexpr std::int64_t kDayNs = 86'400 * kNanosPerSecond;
+constexpr std::int64_t kDayNs = 86'400 * traces::kNanosPerSecond;
 
-double share_of(const JobStatistics& statistics, double gpus) {
-  for (const GpuClass& one : statistics.gpu_classes) {
+double share_of(const traces::JobStatistics& statistics, double gpus) {
+  for (const traces::GpuClass& one : statistics.gpu_classes) {
     if (one.most == gpus) {
       return static_cast<double>(one.jobs) / static_cast<double>(statistics.jobs);
     }
@@ -25,34 +25,35 @@ double share_of(const JobStatistics& statistics, double gpus) {
   return 0;
 }
 
-double status_share(const JobStatistics& s, JobStatus status) {
+double status_share(const traces::JobStatistics& s, traces::JobStatus status) {
   return static_cast<double>(s.statuses[static_cast<std::size_t>(status)]) /
          static_cast<double>(s.jobs);
 }
 
 // How many GPUs are in use, at most, at any start.
-bool fits(const JobTrace& trace, double gpus) {
-  return job_statistics(trace).gpus_at_once_most <= gpus;
+bool fits(const traces::JobTrace& trace, double gpus) {
+  return traces::job_statistics(trace).gpus_at_once_most <= gpus;
 }
 
 }  // namespace
 
 TEST_CASE("the same seed makes the same bytes, another seed others") {
-  SynthOptions options;
+  traces::SynthOptions options;
   options.jobs = 2000;
-  const std::string first = job_csv(synthesize_jobs(usual_job_model(), options));
-  CHECK(job_csv(synthesize_jobs(usual_job_model(), options)) == first);
+  const std::string first =
+      traces::job_csv(traces::synthesize_jobs(traces::usual_job_model(), options));
+  CHECK(traces::job_csv(traces::synthesize_jobs(traces::usual_job_model(), options)) == first);
   options.seed = 2;
-  CHECK(job_csv(synthesize_jobs(usual_job_model(), options)) != first);
-  CHECK(job_csv(open_job_trace("gen:cluster,jobs=2000")) == first);
-  CHECK(job_csv(open_job_trace("gen:cluster?jobs=2000&seed=2")) != first);
-  CHECK_THROWS_AS(open_job_trace("gen:perm"), ConfigError);
-  CHECK_THROWS_AS(open_job_trace("gen:cluster,job=2"), ConfigError);
+  CHECK(traces::job_csv(traces::synthesize_jobs(traces::usual_job_model(), options)) != first);
+  CHECK(traces::job_csv(traces::open_job_trace("gen:cluster,jobs=2000")) == first);
+  CHECK(traces::job_csv(traces::open_job_trace("gen:cluster?jobs=2000&seed=2")) != first);
+  CHECK_THROWS_AS(traces::open_job_trace("gen:perm"), ConfigError);
+  CHECK_THROWS_AS(traces::open_job_trace("gen:cluster,job=2"), ConfigError);
 }
 
 TEST_CASE("the bundled default has its size, and the statistics of its model") {
-  const JobTrace trace = open_job_trace("gen:cluster");
-  const JobStatistics s = job_statistics(trace);
+  const traces::JobTrace trace = traces::open_job_trace("gen:cluster");
+  const traces::JobStatistics s = traces::job_statistics(trace);
   CHECK(s.jobs == 100'000);
   CHECK(s.jobs_with_start == s.jobs);
   CHECK(s.distinct_ids == s.jobs);
@@ -68,8 +69,8 @@ TEST_CASE("the bundled default has its size, and the statistics of its model") {
   CHECK(near(share_of(s, 1), .858));
   CHECK(near(share_of(s, 2), .043));
   CHECK(near(share_of(s, 8), .047));
-  CHECK(near(status_share(s, JobStatus::completed), .69));
-  CHECK(near(status_share(s, JobStatus::failed), .17));
+  CHECK(near(status_share(s, traces::JobStatus::completed), .69));
+  CHECK(near(status_share(s, traces::JobStatus::failed), .17));
   double users = 0;
   for (int k = 1; k <= 300; ++k) users += std::pow(k, -1.05);
   CHECK(near(s.jobs_of_busiest_user_share, 1 / users));
@@ -79,10 +80,10 @@ TEST_CASE("the bundled default has its size, and the statistics of its model") {
 }
 
 TEST_CASE("arrivals follow the day and the week") {
-  const JobTrace trace = open_job_trace("gen:cluster,days=70");
+  const traces::JobTrace trace = traces::open_job_trace("gen:cluster,days=70");
   std::map<std::int64_t, double> hours, days;
-  for (const JobRecord& job : trace.jobs) {
-    const std::int64_t seconds = job.submit_ns / kNanosPerSecond;
+  for (const traces::JobRecord& job : trace.jobs) {
+    const std::int64_t seconds = job.submit_ns / traces::kNanosPerSecond;
     ++hours[seconds / 3600 % 24];
     ++days[(seconds / 86'400 + 3) % 7];  // 1970 began on a Thursday
   }
@@ -94,10 +95,10 @@ TEST_CASE("arrivals follow the day and the week") {
 TEST_CASE("jobs start first come, first served, on the GPUs there are") {
   for (const char* name :
        {"gen:cluster,jobs=20000,days=5,gpus=300", "gen:cluster,gpus=1,jobs=50"}) {
-    const JobTrace trace = open_job_trace(name);
-    TraceTime before = INT64_MIN;
+    const traces::JobTrace trace = traces::open_job_trace(name);
+    traces::TraceTime before = INT64_MIN;
     bool any_waits = false;
-    for (const JobRecord& job : trace.jobs) {
+    for (const traces::JobRecord& job : trace.jobs) {
       REQUIRE(job.start_ns >= job.submit_ns);
       REQUIRE(job.start_ns >= before);
       before = job.start_ns;
@@ -106,20 +107,20 @@ TEST_CASE("jobs start first come, first served, on the GPUs there are") {
     CHECK(any_waits);
     CHECK(fits(trace, trace.name.find("gpus=1,") != std::string::npos ? 1 : 300));
   }
-  SynthModel large = usual_job_model();
+  traces::SynthModel large = traces::usual_job_model();
   large.sizes = {{800, 1.0}};
-  SynthOptions small;
+  traces::SynthOptions small;
   small.gpus = 7;
-  CHECK_THROWS_AS(synthesize_jobs(large, small), ConfigError);
+  CHECK_THROWS_AS(traces::synthesize_jobs(large, small), ConfigError);
 }
 
 TEST_CASE("a model that is fitted to a made trace is the model that made it") {
-  SynthOptions options;
+  traces::SynthOptions options;
   options.gpus = 100'000;  // no job waits, so durations are not cut
-  const SynthModel model = usual_job_model();
-  const SynthModel fitted = fit_job_model(synthesize_jobs(model, options));
+  const traces::SynthModel model = traces::usual_job_model();
+  const traces::SynthModel fitted = traces::fit_job_model(traces::synthesize_jobs(model, options));
   for (std::size_t i : {1u, 3u}) {  // the classes of many jobs
-    std::array<Lognormal, 2> found = fitted.durations[i];
+    std::array<traces::Lognormal, 2> found = fitted.durations[i];
     if (found[0].mean_log > found[1].mean_log) std::swap(found[0], found[1]);
     for (std::size_t part = 0; part < 2; ++part) {
       CAPTURE(i);
@@ -141,7 +142,9 @@ TEST_CASE("a model that is fitted to a made trace is the model that made it") {
     CHECK(fitted.weekdays[i] / fitted_weights ==
           doctest::Approx(model.weekdays[i] / weights).epsilon(.05));
   }
-  JobTrace open;
+  traces::JobTrace open;
   open.jobs.emplace_back().submit_ns = 0;
-  CHECK_THROWS_AS(fit_job_model(open), ConfigError);
+  CHECK_THROWS_AS(traces::fit_job_model(open), ConfigError);
 }
+
+}  // namespace batchflow::test

@@ -4,45 +4,45 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "tests/traces/job_fixtures.h"
 #include "tests/traces/trace_files.h"
 #include "traces/formats/format.h"
 #include "traces/job_csv.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
-std::string problems_of(const JobTrace& trace) {
+std::string problems_of(const traces::JobTrace& trace) {
   std::string text;
-  for (std::size_t i = 0; i < kProblems; ++i) {
-    const ProblemCount& count = trace.problems[i];
+  for (std::size_t i = 0; i < traces::kProblems; ++i) {
+    const traces::ProblemCount& count = trace.problems[i];
     if (count.rows == 0) continue;
     text += fmt::format("{}{}={}@{}", text.empty() ? "" : " ",
-                        kind_of(static_cast<Problem>(i)).name, count.rows, count.first_line);
+                        traces::kind_of(static_cast<traces::Problem>(i)).name, count.rows,
+                        count.first_line);
   }
   return text;
 }
 
 // Without its two header lines.
-std::string jobs_of(const JobTrace& trace) {
-  const std::string csv = job_csv(trace);
+std::string jobs_of(const traces::JobTrace& trace) {
+  const std::string csv = traces::job_csv(trace);
   return csv.substr(csv.find('\n', csv.find('\n') + 1) + 1);
 }
 
-void check_fixture(const JobFixture& fixture, const JobTrace& trace) {
+void check_fixture(const JobFixture& fixture, const traces::JobTrace& trace) {
   CHECK(trace.format == fixture.format);
   CHECK(jobs_of(trace) == fixture.csv);
-  CHECK(name_of(trace.time_base) == fixture.times);
+  CHECK(traces::name_of(trace.time_base) == fixture.times);
   CHECK(problems_of(trace) == fixture.problems);
   CHECK(trace.rows == trace.jobs.size() + trace.rows_without_job());
 }
 
-std::string error_of(const std::string& path, const JobReadOptions& options = {}) {
+std::string error_of(const std::string& path, const traces::JobReadOptions& options = {}) {
   try {
-    read_job_trace(path, options);
+    traces::read_job_trace(path, options);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -74,17 +74,19 @@ TEST_CASE("each format has a fixture, and is recognised by its content, plain or
   for (const JobFixture& fixture : job_fixtures()) {
     CAPTURE(fixture.format);
     seen.push_back(fixture.format);
-    check_fixture(fixture, read_job_trace(folder.file("plain", fixture.text)));
-    check_fixture(fixture, read_job_trace(folder.file("a.zst", zstd(fixture.text))));
-    check_fixture(fixture, read_job_trace(folder.file("a.gz", gzip(fixture.text))));
-    check_fixture(fixture, read_job_trace(folder.file("returns", with_returns(fixture.text))));
-    check_fixture(fixture, read_job_trace(folder.file("mark", "\xef\xbb\xbf" + fixture.text)));
-    check_fixture(fixture, read_job_trace(folder.file("ends", fixture.text + "\n \r\n\n")));
-    JobReadOptions named;
+    check_fixture(fixture, traces::read_job_trace(folder.file("plain", fixture.text)));
+    check_fixture(fixture, traces::read_job_trace(folder.file("a.zst", zstd(fixture.text))));
+    check_fixture(fixture, traces::read_job_trace(folder.file("a.gz", gzip(fixture.text))));
+    check_fixture(fixture,
+                  traces::read_job_trace(folder.file("returns", with_returns(fixture.text))));
+    check_fixture(fixture,
+                  traces::read_job_trace(folder.file("mark", "\xef\xbb\xbf" + fixture.text)));
+    check_fixture(fixture, traces::read_job_trace(folder.file("ends", fixture.text + "\n \r\n\n")));
+    traces::JobReadOptions named;
     named.format = fixture.format;
-    check_fixture(fixture, read_job_trace(folder.file("plain", fixture.text), named));
+    check_fixture(fixture, traces::read_job_trace(folder.file("plain", fixture.text), named));
   }
-  for (const JobFormat* format : job_formats()) {
+  for (const traces::JobFormat* format : traces::job_formats()) {
     if (format->name == "swf-gpus") continue;  // chosen by name alone: its files look like swf
     CHECK(std::find(seen.begin(), seen.end(), format->name) != seen.end());
   }
@@ -94,15 +96,15 @@ TEST_CASE("our own CSV is read back exactly") {
   const Folder folder;
   for (const JobFixture& fixture : job_fixtures()) {
     CAPTURE(fixture.format);
-    const JobTrace trace = read_job_trace(folder.file("a", fixture.text));
-    const std::string csv = job_csv(trace);
-    const JobTrace again = read_job_trace(folder.file("b", csv));
+    const traces::JobTrace trace = traces::read_job_trace(folder.file("a", fixture.text));
+    const std::string csv = traces::job_csv(trace);
+    const traces::JobTrace again = traces::read_job_trace(folder.file("b", csv));
     CHECK(again.format == "batchflow");
     CHECK(again.time_base == trace.time_base);
-    CHECK(job_csv(again) == csv);
+    CHECK(traces::job_csv(again) == csv);
     REQUIRE(again.jobs.size() == trace.jobs.size());
     for (std::size_t i = 0; i < trace.jobs.size(); ++i) {
-      const JobRecord &a = trace.jobs[i], &b = again.jobs[i];
+      const traces::JobRecord &a = trace.jobs[i], &b = again.jobs[i];
       CHECK(a.submit_ns == b.submit_ns);
       CHECK(a.start_ns == b.start_ns);
       CHECK(a.duration_ns == b.duration_ns);
@@ -110,7 +112,8 @@ TEST_CASE("our own CSV is read back exactly") {
       CHECK(a.gpus_hundredths == b.gpus_hundredths);
       CHECK(a.cpus_hundredths == b.cpus_hundredths);
       CHECK(a.status == b.status);
-      for (auto text : {&JobRecord::id, &JobRecord::name, &JobRecord::user, &JobRecord::queue}) {
+      for (auto text : {&traces::JobRecord::id, &traces::JobRecord::name, &traces::JobRecord::user,
+                        &traces::JobRecord::queue}) {
         CHECK(trace.text(a.*text) == again.text(b.*text));
       }
     }
@@ -119,14 +122,15 @@ TEST_CASE("our own CSV is read back exactly") {
 
 TEST_CASE("any text and any time survive our own CSV") {
   const Folder folder;
-  JobTrace trace;
-  trace.time_base = TimeBase::utc;
+  traces::JobTrace trace;
+  trace.time_base = traces::TimeBase::utc;
   const std::string odd[] = {
       "a,b", "\"",          "\"\"", "a\"b", " x ", "#no remark",          "\"q\"",
       ",",   "caf\xc3\xa9", "a\tb", "none", "-",   std::string(2000, 'x')};
-  constexpr TraceTime kTimes[] = {0, 1, -1, 999'999'999, -1'500'000'000, kMostTime, -kMostTime};
+  constexpr traces::TraceTime kTimes[] = {
+      0, 1, -1, 999'999'999, -1'500'000'000, traces::kMostTime, -traces::kMostTime};
   for (std::size_t i = 0; i < std::size(odd); ++i) {
-    JobRecord& job = trace.jobs.emplace_back();
+    traces::JobRecord& job = trace.jobs.emplace_back();
     job.id = trace.texts.keep(odd[i]);
     job.user = job.queue = job.name = trace.texts.intern(odd[i]);
     job.submit_ns = job.start_ns = kTimes[i % std::size(kTimes)];
@@ -135,7 +139,7 @@ TEST_CASE("any text and any time survive our own CSV") {
   }
   std::stable_sort(trace.jobs.begin(), trace.jobs.end(),
                    [](const auto& a, const auto& b) { return a.submit_ns < b.submit_ns; });
-  const JobTrace again = read_job_trace(folder.file("a", job_csv(trace)));
+  const traces::JobTrace again = traces::read_job_trace(folder.file("a", traces::job_csv(trace)));
   REQUIRE(again.jobs.size() == trace.jobs.size());
   CHECK(problems_of(again).empty());
   for (std::size_t i = 0; i < trace.jobs.size(); ++i) {
@@ -159,7 +163,7 @@ TEST_CASE("PAI's tables beside each other are one trace, whichever is named") {
   const std::string tasks =
       folder.file("pai_task_table.csv.gz", gzip(fixture_of("pai-v2020").text));
   for (const std::string& path : {jobs, tasks}) {
-    const JobTrace trace = read_job_trace(path);
+    const traces::JobTrace trace = traces::read_job_trace(path);
     CHECK(jobs_of(trace) ==
           "j2,,bob,,40,50,10.5,0.25,,6,29296875000,failed,1\n"
           "j3,,cyd,,70,,,0.25,,6,29296875000,pending,1\n"
@@ -181,29 +185,30 @@ TEST_CASE("a fault of PAI's tables is named with the table it is in") {
   const std::string wrong = ":2: the line has 1 fields; write 6 (1 of 5 lines";
   CHECK(error_of(tasks).starts_with(jobs + wrong));
   CHECK(error_of(jobs).starts_with(jobs + wrong));
-  JobReadOptions lenient;
+  traces::JobReadOptions lenient;
   lenient.corrupt_limit = 0.2;
-  const auto first_text = [&](const std::string& path, Problem problem) {
-    const JobTrace trace = read_job_trace(path, lenient);
+  const auto first_text = [&](const std::string& path, traces::Problem problem) {
+    const traces::JobTrace trace = traces::read_job_trace(path, lenient);
     CHECK(problems_of(trace) ==
           "corrupt_lines=1@2 no_gpu_count=1@3 submit_after_start=2@1 not_sorted=1@2 "
           "unknown_status=1@2 parts_of_jobs=1@1");
     return trace.problems[static_cast<std::size_t>(problem)].first_text;
   };
-  CHECK(first_text(tasks, Problem::corrupt_line) ==
+  CHECK(first_text(tasks, traces::Problem::corrupt_line) ==
         "of " + jobs + ": the line has 1 fields; write 6");
-  CHECK(first_text(jobs, Problem::corrupt_line) == "the line has 1 fields; write 6");
-  CHECK(first_text(tasks, Problem::no_gpu_count) == "of " + jobs);
-  CHECK(first_text(jobs, Problem::no_gpu_count).empty());
-  CHECK(first_text(tasks, Problem::unknown_status).empty());
-  CHECK(first_text(jobs, Problem::unknown_status) == "of " + tasks);
+  CHECK(first_text(jobs, traces::Problem::corrupt_line) == "the line has 1 fields; write 6");
+  CHECK(first_text(tasks, traces::Problem::no_gpu_count) == "of " + jobs);
+  CHECK(first_text(jobs, traces::Problem::no_gpu_count).empty());
+  CHECK(first_text(tasks, traces::Problem::unknown_status).empty());
+  CHECK(first_text(jobs, traces::Problem::unknown_status) == "of " + tasks);
 }
 
 TEST_CASE("processors of SWF are GPUs where the format says so") {
   const Folder folder;
-  JobReadOptions options;
+  traces::JobReadOptions options;
   options.format = "swf-gpus";
-  const JobTrace trace = read_job_trace(folder.file("a.swf", fixture_of("swf").text), options);
+  const traces::JobTrace trace =
+      traces::read_job_trace(folder.file("a.swf", fixture_of("swf").text), options);
   CHECK(jobs_of(trace) ==
         "1,7,3,2,1000000,1000005,60,4,,,8388608,completed,1\n"
         "2,,4,1,1000010,,,8,,,,cancelled,1\n"
@@ -219,7 +224,7 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
     }
     return text;
   };
-  const JobTrace trace = read_job_trace(folder.file("a", itp(99, 1)));
+  const traces::JobTrace trace = traces::read_job_trace(folder.file("a", itp(99, 1)));
   CHECK(trace.jobs.size() == 99);
   CHECK(problems_of(trace) == "corrupt_lines=1@7");
   CHECK(trace.problems[0].first_text ==
@@ -231,10 +236,10 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
             "100 "
             "lines cannot be read as itp, more than 1 %; choose another --format, or allow more "
             "with --corrupt-limit)");
-  JobReadOptions lenient;
+  traces::JobReadOptions lenient;
   lenient.corrupt_limit = 0.02;
-  CHECK(read_job_trace(over, lenient).jobs.size() == 98);
-  JobReadOptions strict;
+  CHECK(traces::read_job_trace(over, lenient).jobs.size() == 98);
+  traces::JobReadOptions strict;
   strict.corrupt_limit = 0;
   CHECK(error_of(folder.file("a", itp(99, 1)), strict).find("1 of 100 lines") != std::string::npos);
   // It does not read a file to the end that is corrupt throughout.
@@ -243,22 +248,24 @@ TEST_CASE("corrupt lines are counted and left out, up to a limit") {
 
 TEST_CASE("numbers as programs write them, and jobs that do not say their GPUs") {
   const Folder folder;
-  const JobTrace trace = read_job_trace(folder.file("t",
-                                                    "id,submit_s,start_s,duration_s,gpus\n"
-                                                    "a,1e0,1,1e-05,1.0\n"
-                                                    "b,1,1,3.9e9,8e+00\n"
-                                                    "c,1,1,60,NaN\n"));
+  const traces::JobTrace trace =
+      traces::read_job_trace(folder.file("t",
+                                         "id,submit_s,start_s,duration_s,gpus\n"
+                                         "a,1e0,1,1e-05,1.0\n"
+                                         "b,1,1,3.9e9,8e+00\n"
+                                         "c,1,1,60,NaN\n"));
   CHECK(jobs_of(trace) ==
         "a,,,,1,1,0.00001,1,,,,unknown,1\n"
         "b,,,,1,1,3900000000,8,,,,unknown,1\n");
   CHECK(problems_of(trace) == "no_gpu_count=1@4");
   // Of a job that ran, and of one that did not.
-  CHECK(kind_of(Problem::no_gpu_count).what == "do not say how many GPUs they had or asked for");
+  CHECK(traces::kind_of(traces::Problem::no_gpu_count).what ==
+        "do not say how many GPUs they had or asked for");
 }
 
 TEST_CASE("each slip is named with its line, the field and what to write") {
   const Folder folder;
-  JobReadOptions strict;
+  traces::JobReadOptions strict;
   strict.corrupt_limit = 0;
   const auto slip = [&](std::string_view format, const std::string& from, const std::string& to) {
     std::string text = fixture_of(format).text;
@@ -300,9 +307,9 @@ TEST_CASE("a job of JSON that is broken hides no other") {
   const Folder folder;
   std::string text = fixture_of("philly-json").text;
   text.replace(text.find("\"app_2\","), 8, "\"app_2\"");
-  JobReadOptions lenient;
+  traces::JobReadOptions lenient;
   lenient.corrupt_limit = 0.2;
-  const JobTrace trace = read_job_trace(folder.file("t", text), lenient);
+  const traces::JobTrace trace = traces::read_job_trace(folder.file("t", text), lenient);
   CHECK(jobs_of(trace) == fixture_of("philly-json").csv);
   CHECK(problems_of(trace) ==
         "corrupt_lines=1@8 end_before_start=1@19 not_sorted=1@10 no_end=1@10");
@@ -350,7 +357,7 @@ TEST_CASE("a job of JSON that does not close costs itself alone, however it is w
     for (const auto& layout : layouts) {
       CAPTURE(damage.to);
       CAPTURE(layout.line);
-      const JobTrace trace = read_job_trace(
+      const traces::JobTrace trace = traces::read_job_trace(
           folder.file("t", log(layout.blank, layout.between, damage.from, damage.to)));
       CHECK(trace.jobs.size() == damage.jobs);
       CHECK(trace.problems[0].rows == damage.corrupt);
@@ -363,8 +370,8 @@ TEST_CASE("a job of JSON that does not close costs itself alone, however it is w
   const auto unquoted = [&](std::size_t layout) {
     return log(layouts[layout].blank, layouts[layout].between, "\"jobid\": \"", "\"jobid\": ");
   };
-  CHECK(read_job_trace(folder.file("t", unquoted(0))).jobs.size() == kJobs - 1);
-  CHECK(read_job_trace(folder.file("t", unquoted(1))).jobs.size() == kJobs - 1);
+  CHECK(traces::read_job_trace(folder.file("t", unquoted(0))).jobs.size() == kJobs - 1);
+  CHECK(traces::read_job_trace(folder.file("t", unquoted(1))).jobs.size() == kJobs - 1);
   CHECK(error_of(folder.file("t", unquoted(2))).find("lines cannot be read") != std::string::npos);
 }
 
@@ -375,10 +382,11 @@ TEST_CASE("what is lost of a JSON log counts, also where nothing of it can be re
       "[\"gpu0\"]}]}]},\n";
   std::string jobs;
   for (std::size_t i = 0; i < 1000; ++i) jobs += kJob;
-  JobReadOptions any;
+  traces::JobReadOptions any;
   any.corrupt_limit = 1;
   const auto rows = [&](const std::string& between) {
-    const JobTrace trace = read_job_trace(folder.file("t", jobs + between + jobs), any);
+    const traces::JobTrace trace =
+        traces::read_job_trace(folder.file("t", jobs + between + jobs), any);
     CHECK(trace.jobs.size() == 2000);
     CHECK(trace.problems[0].first_line == 1001);
     return trace.problems[0].rows;
@@ -420,15 +428,15 @@ TEST_CASE("JSON and CSV larger than a block arrive whole") {
                        i % 7);
   }
   json += "\n]\n";
-  const JobTrace from_json = read_job_trace(folder.file("a.json", json));
+  const traces::JobTrace from_json = traces::read_job_trace(folder.file("a.json", json));
   REQUIRE(from_json.jobs.size() == kJobs);
   for (std::size_t i = 0; i < kJobs; ++i) {  // at one time in the order of the file
     REQUIRE(from_json.text(from_json.jobs[i].id) == std::to_string(i));
   }
   CHECK(from_json.texts.interned() == 8);
-  CHECK(read_job_trace(folder.file("a.csv", csv)).jobs.size() == kJobs);
+  CHECK(traces::read_job_trace(folder.file("a.csv", csv)).jobs.size() == kJobs);
   const std::string overlong = csv + std::string(3 << 20, '7') + "\n2017-10-09 07:01:00,1,1,1,c\n";
-  const JobTrace trace = read_job_trace(folder.file("b.csv", overlong));
+  const traces::JobTrace trace = traces::read_job_trace(folder.file("b.csv", overlong));
   CHECK(trace.jobs.size() == kJobs + 1);
   CHECK(problems_of(trace).starts_with(fmt::format("corrupt_lines=1@{}", kJobs + 2)));
 }
@@ -438,9 +446,9 @@ TEST_CASE("a job takes less than 150 bytes of memory, ids of 36 characters inclu
   constexpr std::size_t kJobs = 100000;
   std::string csv = "job_id,submission_time,duration,num_gpu\n";
   for (std::size_t i = 0; i < kJobs; ++i) csv += fmt::format("{:036},{},60,1\n", i, i);
-  const JobTrace trace = read_job_trace(folder.file("a", csv));
+  const traces::JobTrace trace = traces::read_job_trace(folder.file("a", csv));
   const std::size_t bytes =
-      trace.jobs.capacity() * sizeof(JobRecord) + trace.texts.bytes() + sizeof trace;
+      trace.jobs.capacity() * sizeof(traces::JobRecord) + trace.texts.bytes() + sizeof trace;
   CHECK(bytes < 150 * kJobs);
 }
 
@@ -468,12 +476,15 @@ TEST_CASE("a file that is not a job log is refused with what it is") {
   const std::string whole = gzip(fixture_of("itp").text);
   refused(whole.substr(0, whole.size() - 9), "cut short; fetch the whole file");
   refused(whole + "something else", "has other bytes after its gzip data");
-  CHECK(read_job_trace(folder.file("two", whole + gzip("x,1,1,1\n"))).jobs.size() == 3);
-  JobReadOptions options;
+  CHECK(traces::read_job_trace(folder.file("two", whole + gzip("x,1,1,1\n"))).jobs.size() == 3);
+  traces::JobReadOptions options;
   options.format = "helios";
   CHECK(error_of(folder.file("t", fixture_of("itp").text), options)
             .find("it needs the columns job_id, user, vc") != std::string::npos);
   options.format = "helos";
   CHECK(error_of(folder.file("t", "x"), options).starts_with("no format 'helos'; write 'helios'"));
-  CHECK(read_job_trace(folder.file("t", "job_id,submission_time,duration,num_gpu\n")).jobs.empty());
+  CHECK(traces::read_job_trace(folder.file("t", "job_id,submission_time,duration,num_gpu\n"))
+            .jobs.empty());
 }
+
+}  // namespace batchflow::test

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "tests/skip.h"
 #include "tests/source_dir.h"
 #include "traces/job_statistics.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -18,28 +18,29 @@ struct Cut {
   const char* path;
   const char* format;
   std::uint64_t jobs, gpu_jobs, users, starts, durations;
-  TimeBase base;
-  Problem problem;  // of its rows
+  traces::TimeBase base;
+  traces::Problem problem;  // of its rows
   std::uint64_t rows_with_it;
 };
 
 // Counted with awk over the files.
-constexpr Cut kCuts[] = {{"philly-pollux/philly.csv", "philly-csv", 34684, 34684, 0, 0, 34684,
-                          TimeBase::local, Problem::not_sorted, 34675},
-                         {"philly-gpw/philly_data_training.csv", "intervals", 9000, 9000, 118, 0,
-                          9000, TimeBase::relative, Problem::not_sorted, 0},
-                         {"helios-gpw/helios_data_training.csv", "intervals", 9000, 6324, 89, 0,
-                          9000, TimeBase::relative, Problem::not_sorted, 0},
-                         {"alibaba-gpu-v2023/openb_pod_list_default.csv", "openb", 4486, 3819, 0,
-                          4080, 4080, TimeBase::relative, Problem::never_started, 406},
-                         {"alibaba-gpu-v2023/openb_pod_list_gpuspec33.csv", "openb", 4486, 3819, 0,
-                          4080, 4080, TimeBase::relative, Problem::never_started, 406},
-                         {"elasticflow-itp/cluster01.csv", "itp", 73, 73, 0, 0, 73,
-                          TimeBase::relative, Problem::not_sorted, 0},
-                         {"elasticflow-itp/cluster10.csv", "itp", 0, 0, 0, 0, 0, TimeBase::relative,
-                          Problem::not_sorted, 0},
-                         {"mit-supercloud-sample/slurm-log-queueing-clean.csv", "supercloud", 2685,
-                          1083, 177, 2685, 2685, TimeBase::utc, Problem::not_sorted, 0}};
+constexpr Cut kCuts[] = {
+    {"philly-pollux/philly.csv", "philly-csv", 34684, 34684, 0, 0, 34684, traces::TimeBase::local,
+     traces::Problem::not_sorted, 34675},
+    {"philly-gpw/philly_data_training.csv", "intervals", 9000, 9000, 118, 0, 9000,
+     traces::TimeBase::relative, traces::Problem::not_sorted, 0},
+    {"helios-gpw/helios_data_training.csv", "intervals", 9000, 6324, 89, 0, 9000,
+     traces::TimeBase::relative, traces::Problem::not_sorted, 0},
+    {"alibaba-gpu-v2023/openb_pod_list_default.csv", "openb", 4486, 3819, 0, 4080, 4080,
+     traces::TimeBase::relative, traces::Problem::never_started, 406},
+    {"alibaba-gpu-v2023/openb_pod_list_gpuspec33.csv", "openb", 4486, 3819, 0, 4080, 4080,
+     traces::TimeBase::relative, traces::Problem::never_started, 406},
+    {"elasticflow-itp/cluster01.csv", "itp", 73, 73, 0, 0, 73, traces::TimeBase::relative,
+     traces::Problem::not_sorted, 0},
+    {"elasticflow-itp/cluster10.csv", "itp", 0, 0, 0, 0, 0, traces::TimeBase::relative,
+     traces::Problem::not_sorted, 0},
+    {"mit-supercloud-sample/slurm-log-queueing-clean.csv", "supercloud", 2685, 1083, 177, 2685,
+     2685, traces::TimeBase::utc, traces::Problem::not_sorted, 0}};
 
 std::filesystem::path shared_traces() {
   const char* shared = std::getenv("BATCHFLOW_SHARED");
@@ -56,8 +57,8 @@ TEST_CASE("cuts of real traces are read whole") {
   }
   for (const Cut& cut : kCuts) {
     CAPTURE(cut.path);
-    const JobTrace trace = read_job_trace((shared_traces() / cut.path).string());
-    const JobStatistics s = job_statistics(trace);
+    const traces::JobTrace trace = traces::read_job_trace((shared_traces() / cut.path).string());
+    const traces::JobStatistics s = traces::job_statistics(trace);
     CHECK(trace.format == cut.format);
     CHECK(trace.time_base == cut.base);
     CHECK(trace.rows == cut.jobs);
@@ -66,8 +67,8 @@ TEST_CASE("cuts of real traces are read whole") {
     CHECK(s.users == cut.users);
     CHECK(s.jobs_with_start == cut.starts);
     CHECK(s.jobs_with_duration == cut.durations);
-    for (std::size_t i = 0; i < kProblems; ++i) {
-      const bool expected = static_cast<Problem>(i) == cut.problem;
+    for (std::size_t i = 0; i < traces::kProblems; ++i) {
+      const bool expected = static_cast<traces::Problem>(i) == cut.problem;
       CHECK(trace.problems[i].rows == (expected ? cut.rows_with_it : 0));
     }
   }
@@ -82,6 +83,8 @@ TEST_CASE("real files without jobs are distinguished from job logs") {
         "alibaba-pai-v2020/pai_machine_spec.tar.gz", "philly-pollux/cluster_machine_list",
         "helios-aux/Venus_cluster_throughput.csv", "helios-aux/Earth_gpu_number.csv"}) {
     CAPTURE(path);
-    CHECK_THROWS_AS(read_job_trace((shared_traces() / path).string()), ConfigError);
+    CHECK_THROWS_AS(traces::read_job_trace((shared_traces() / path).string()), ConfigError);
   }
 }
+
+}  // namespace batchflow::test

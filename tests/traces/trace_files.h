@@ -45,10 +45,10 @@ class File {
 };
 
 inline std::string zstd(const std::string& content) {
-  return encoded_for(".zst", content);
+  return traces::encoded_for(".zst", content);
 }
 inline std::string gzip(const std::string& content) {
-  return encoded_for(".gz", content);
+  return traces::encoded_for(".gz", content);
 }
 
 }  // namespace batchflow::test

@@ -11,7 +11,7 @@
 
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -95,7 +95,7 @@ TEST_CASE("case 8, the engine with the same jobs prepares each batch once, and n
         "order: strict, shuffle_seed: 1}}\n",
         std::llround(step * 1e6));
   }
-  const RunResult run = simulate_text(
+  const output::RunResult run = simulate_text(
       "cluster: {nodes: [{name: node, cores: 8, gpus: 4, memory: 1gb}]}\n"
       "datasets: [{name: data, samples: 8000, bytes: 1000}]\n"
       "pipelines: [{name: train, steps: [{name: work, random: true, cost: 25ms, output: 1000}]}]\n"
@@ -110,4 +110,4 @@ TEST_CASE("case 8, the engine with the same jobs prepares each batch once, and n
   }
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

@@ -3,7 +3,7 @@
 
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -20,7 +20,7 @@ struct Cached {
   bool share = true;
   std::uint32_t block = 8;
 
-  RunResult run() const {
+  output::RunResult run() const {
     Small small;
     small.samples = samples;
     small.bytes = "4096";
@@ -43,8 +43,8 @@ struct Cached {
   double steady_miss_ratio(int warm) const {
     Cached first = *this;
     first.epochs = warm;
-    const RunResult all = run();
-    const RunResult early = first.run();
+    const output::RunResult all = run();
+    const output::RunResult early = first.run();
     return static_cast<double>(all.aggregate.samples_read - early.aggregate.samples_read) /
            static_cast<double>(all.aggregate.samples_requested - early.aggregate.samples_requested);
   }
@@ -118,7 +118,7 @@ TEST_CASE("check 17, Belady on permuted epochs hits at most C an epoch") {
   Cached cached;
   cached.eviction = "belady";
   cached.epochs = 4;
-  const RunResult run = cached.run();
+  const output::RunResult run = cached.run();
   CHECK(run.aggregate.samples_requested - run.aggregate.samples_read <= 3 * 350);
 }
 
@@ -185,8 +185,8 @@ TEST_CASE("case 2d, a cached share x of the bytes leaves (1 - x) D / S of storag
   small.more =
       "grain: {items_per_block: 8}\n"
       "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n";
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   CHECK(run.makespan_s == doctest::Approx(10 + 10 * 3.5).epsilon(0.002));
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

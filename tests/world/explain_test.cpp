@@ -6,11 +6,11 @@
 #include "sim/world/world.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
-Scenario crowded() {
+input::Scenario crowded() {
   return scenario_of(
       "cluster: {nodes: [{name: node, cores: 2, gpus: 4, memory: 150kb}],\n"
       "          store: {bytes_per_s: 1mb}}\n"
@@ -25,12 +25,12 @@ Scenario crowded() {
 }  // namespace
 
 TEST_CASE("each decision is explained by its policy's name and the numbers it was made from") {
-  const Scenario scenario = crowded();
+  const input::Scenario scenario = crowded();
   const std::string text = in_child([&] {
     std::string all;
-    SimulateOptions options;
+    sim::SimulateOptions options;
     options.explain = [&](const std::string& line) { all += line + "\n"; };
-    const RunResult run = simulate(scenario, options);
+    const output::RunResult run = sim::simulate(scenario, options);
     return all + run.digest;
   });
   for (const char* part :
@@ -43,16 +43,17 @@ TEST_CASE("each decision is explained by its policy's name and the numbers it wa
     CHECK(text.find(part) != std::string::npos);
   }
   // To explain a run changes nothing.
-  const RunResult alone = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+  const output::RunResult alone =
+      output::decode_run(in_child([&] { return output::encode_run(sim::simulate(scenario, {})); }));
   CHECK(text.ends_with("\n" + alone.digest));
 }
 
 TEST_CASE("a block is started only after a dispatch decision, an item dropped after an eviction") {
   const std::string text = in_child([&] {
     std::string all;
-    SimulateOptions options;
+    sim::SimulateOptions options;
     options.explain = [&](const std::string& line) { all += line + "\n"; };
-    simulate(crowded(), options);
+    sim::simulate(crowded(), options);
     return all;
   });
   std::map<std::string, int> counts;
@@ -70,4 +71,4 @@ TEST_CASE("a block is started only after a dispatch decision, an item dropped af
   CHECK(counts["evicted"] >= counts["dropped"]);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

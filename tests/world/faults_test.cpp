@@ -4,7 +4,7 @@
 
 #include "tests/world/witness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -19,8 +19,8 @@ std::string one_line(const std::string& faults, const std::string& node = "cores
       node, faults);
 }
 
-RunResult watch(const std::string& yaml, const std::vector<std::string>& set = {}) {
-  const Scenario scenario = scenario_of(yaml, set);
+output::RunResult watch(const std::string& yaml, const std::vector<std::string>& set = {}) {
+  const input::Scenario scenario = scenario_of(yaml, set);
   const Watched watched = simulate_watched(scenario);
   CHECK(watched.violation == "");
   check_conservation(scenario, watched.run);
@@ -33,7 +33,7 @@ TEST_CASE("check 21, a lost worker: what it was at is made again, and T grows by
   const double whole = watch(one_line("")).makespan_s;
   CHECK(whole == exactly(20.1));
   // It dies 0.3 s into the sixth preparation, and another takes its place at once.
-  const RunResult at_once =
+  const output::RunResult at_once =
       watch(one_line("{kind: worker-lost, target: node, at: 5300ms, lasts: 1ns}"));
   CHECK(at_once.makespan_s == exactly(whole + 0.3 + 1e-9));
   CHECK(at_once.aggregate.cancelled_preparation_s == exactly(0.3));
@@ -44,7 +44,7 @@ TEST_CASE("check 21, a lost worker: what it was at is made again, and T grows by
   CHECK(at_once.faults[0].until_s.value() == exactly(5.3 + 1e-9));
   CHECK(at_once.faults[0].parts == 1);
   // It is detected 2 s later, and replaced then.
-  const RunResult later = watch(
+  const output::RunResult later = watch(
       one_line("{kind: worker-lost, target: node, at: 5300ms, lasts: 2s, detected_after: 2s}"));
   CHECK(later.makespan_s == exactly(whole + 0.3 + 2));
 }
@@ -52,7 +52,7 @@ TEST_CASE("check 21, a lost worker: what it was at is made again, and T grows by
 TEST_CASE("check 21, of several workers one is lost for good: the others take its part") {
   // Two workers: ten rounds of 1 s. Without the second from 5.3 s on, half done, 10 of 20 are made
   // by then and the rest one by one.
-  const RunResult run =
+  const output::RunResult run =
       watch(one_line("{kind: worker-lost, target: node, at: 5300ms}", "cores: 2"));
   CHECK(run.makespan_s == exactly(15.1));
   CHECK(run.faults[0].until_s.value() == run.makespan_s);
@@ -60,7 +60,7 @@ TEST_CASE("check 21, of several workers one is lost for good: the others take it
 
 TEST_CASE("a fault of the beginning befalls workers that are there right after it") {
   // One of two workers is gone from the start: twenty preparations one by one.
-  const RunResult run = watch(one_line("{kind: worker-lost, target: node}", "cores: 2"));
+  const output::RunResult run = watch(one_line("{kind: worker-lost, target: node}", "cores: 2"));
   CHECK(run.faults[0].struck);
   CHECK(run.makespan_s == doctest::Approx(20.1).epsilon(1e-6));
 }
@@ -68,20 +68,21 @@ TEST_CASE("a fault of the beginning befalls workers that are there right after i
 TEST_CASE("a slow worker takes longer for what is left of its work, and from then on") {
   // Half of its sixth second at half its speed, then 1 s in 2 s, until it has its full speed again
   // at 9.5 s: 5 + 0.5 + 1 + 1.5 of 2 + the rest.
-  const RunResult run =
+  const output::RunResult run =
       watch(one_line("{kind: worker-slow, target: node, factor: 0.5, at: 5500ms, until: 9500ms}"));
   // From 5.5 to 9.5 s it does 2 s of work.
   CHECK(run.makespan_s == exactly(22.1));
   // Two at once: a quarter of the speed while both last.
-  const RunResult both =
+  const output::RunResult both =
       watch(one_line("{kind: worker-slow, target: node, factor: 0.5, at: 2s, lasts: 8s}, "
                      "{kind: worker-slow, target: node, factor: 0.5, at: 4s, lasts: 4s}"));
   CHECK(both.makespan_s == exactly(20.1 + 2 * 1 + 4 * 0.75 + 2 * 1 - 2 * 0.5 - 2 * 0.5));
 }
 
 TEST_CASE("a lost node comes back: its job goes on from its last step, and nothing is lost") {
-  const RunResult run = watch(one_line("{kind: node-lost, target: node, at: 5050ms, lasts: 3s}"));
-  const JobResult& job = run.jobs[0];
+  const output::RunResult run =
+      watch(one_line("{kind: node-lost, target: node, at: 5050ms, lasts: 3s}"));
+  const output::JobResult& job = run.jobs[0];
   CHECK(job.state == "done");
   CHECK(job.restarts == 1);
   CHECK(job.down_s == exactly(3));
@@ -101,7 +102,7 @@ TEST_CASE("a node that does not come back ends its job in bounded time, and no o
       "       {name: c, dataset: data, pipeline: train, batch: 4, step: 100ms, nodes: [n-0]}]\n"
       "faults: [{kind: node-lost, target: n-0, at: 500ms}]\n"
       "engine: {rank_timeout: 10s}\nends_after: 30s\n";
-  const RunResult run = watch(yaml);
+  const output::RunResult run = watch(yaml);
   CHECK(run.jobs[0].state == "refused");
   CHECK(run.jobs[0].refusal == "a lost rank did not come back");
   CHECK(run.jobs[0].ended_s == exactly(10.5));
@@ -123,7 +124,7 @@ TEST_CASE("a data-parallel job that loses one of its nodes waits for it, the oth
         "         {{kind: node-lost, target: n-0, at: 3s, lasts: 3s}}]\n"
         "grain: {{items_per_block: 4}}\n",
         detected);
-    const RunResult run = watch(yaml);
+    const output::RunResult run = watch(yaml);
     CHECK(run.jobs[0].state == "done");
     CHECK(run.jobs[0].restarts == 1);
     CHECK(run.jobs[0].down_s == exactly(5 - 1.234));
@@ -157,7 +158,7 @@ TEST_CASE("a lone read over what becomes slow, slower, and well again") {
         "{kind: link-slow, target: node, factor: 0.5, at: 500ms, until: 2s}, "
         "{kind: link-slow, target: node, factor: 0.25, at: 1s, until: 2s}"}) {
     CAPTURE(faults);
-    const RunResult run = watch(
+    const output::RunResult run = watch(
         "cluster: {nodes: [{name: node, memory: 1gb, nic_bytes_per_s: 2mb}],\n"
         "          store: {bytes_per_s: 2mb}}\n"
         "datasets: [{name: data, samples: 1, bytes: 4mb}]\n"
@@ -186,7 +187,7 @@ TEST_CASE("a slow link, a link that is down and up again, a store that cannot be
   CHECK(slow == doctest::Approx(13.01).epsilon(1e-8));
   for (const std::string target : {"rack", "node", "store"}) {
     CAPTURE(target);
-    const RunResult down =
+    const output::RunResult down =
         watch(yaml(fmt::format("{{kind: link-down, target: {}, at: 2s, lasts: 4s}}", target)));
     // Reads that were under way begin anew: their bytes, and no more, cross the link twice.
     const auto twice = static_cast<double>(down.aggregate.cancelled_read_bytes);
@@ -197,14 +198,16 @@ TEST_CASE("a slow link, a link that is down and up again, a store that cannot be
     CHECK(down.faults[0].parts > 0);
     CHECK(down.aggregate.failed_reads == 0);
   }
-  const RunResult lost = watch(yaml("{kind: drive-lost, target: store, at: 2s, lasts: 4s}"));
+  const output::RunResult lost =
+      watch(yaml("{kind: drive-lost, target: store, at: 2s, lasts: 4s}"));
   CHECK(lost.makespan_s >= whole + 4 - 1e-6);
   // Longer than a read waits: the read fails, and is sent again; in the end its job is refused.
-  const RunResult failed =
+  const output::RunResult failed =
       watch(yaml("{kind: link-down, target: rack, at: 2s, lasts: 4s, timeout: 3s}"));
   CHECK(failed.aggregate.failed_reads > 0);
   CHECK(failed.jobs[0].state == "done");
-  const RunResult ended = watch(yaml("{kind: link-down, target: rack, at: 2s, timeout: 3s}"));
+  const output::RunResult ended =
+      watch(yaml("{kind: link-down, target: rack, at: 2s, timeout: 3s}"));
   CHECK(ended.jobs[0].state == "refused");
   CHECK(ended.jobs[0].refusal == "reads failed too often");
   CHECK(ended.jobs[0].ended_s == exactly(2 + 3 + 0.01 + 3));
@@ -223,14 +226,15 @@ TEST_CASE("a lost drive: what it held comes from the store again") {
         "engine: {{policies: {{allocation: 'proportional:forms=encoded'}}}}\nfaults: [{}]\n",
         fault);
   };
-  const RunResult whole = watch(yaml(""));
+  const output::RunResult whole = watch(yaml(""));
   CHECK(whole.aggregate.samples_read <= 500 + 6 * 15);
-  const RunResult lost = watch(yaml("{kind: drive-lost, target: node, at: 2100ms, lasts: 500ms}"));
+  const output::RunResult lost =
+      watch(yaml("{kind: drive-lost, target: node, at: 2100ms, lasts: 500ms}"));
   CHECK(lost.jobs[0].state == "done");
   CHECK(lost.faults[0].struck);
   CHECK(lost.aggregate.samples_read >= whole.aggregate.samples_read + 400);
   CHECK(lost.aggregate.samples_read <= whole.aggregate.samples_read + 1000);
-  const RunResult for_good = watch(yaml("{kind: drive-lost, target: node, at: 2100ms}"));
+  const output::RunResult for_good = watch(yaml("{kind: drive-lost, target: node, at: 2100ms}"));
   CHECK(for_good.jobs[0].state == "done");
   CHECK(for_good.aggregate.samples_read > 1500);
 }
@@ -248,13 +252,13 @@ TEST_CASE("corrupt samples are replaced, the same for all jobs, and the rest com
         cores, more);
   };
   const std::string ten = "{kind: corrupt-samples, target: data, count: 8}";
-  const RunResult run = watch(yaml(4, ten));
+  const output::RunResult run = watch(yaml(4, ten));
   CHECK(run.aggregate.replaced_samples == 8);
   CHECK(run.jobs[0].samples == 3000);
   CHECK(run.faults[0].parts == 8);  // at any number of reads
   CHECK(watch(yaml(1, ten)).aggregate.replaced_samples == 8);
   // More than one in a thousand, and more than eight: too many.
-  const RunResult many = watch(yaml(4, "{kind: corrupt-samples, target: data, count: 9}"));
+  const output::RunResult many = watch(yaml(4, "{kind: corrupt-samples, target: data, count: 9}"));
   CHECK(many.jobs[0].refusal == "9 corrupt samples, and 8 are allowed");
 }
 
@@ -266,7 +270,7 @@ TEST_CASE("reads that fail are sent again, by chance that does not depend on pol
       "jobs: [{dataset: data, pipeline: train, batch: 4, step: 10ms}]\n"
       "grain: {items_per_block: 4}\nengine: {read_attempts: 20}\n"
       "faults: [{kind: reads-failed, target: store, ratio: 20%}]\n";
-  const RunResult run = watch(yaml);
+  const output::RunResult run = watch(yaml);
   CHECK(run.jobs[0].state == "done");
   // 1000 reads and their repetitions: 250 failures, standard deviation 18.
   CHECK(run.aggregate.failed_reads == run.faults[0].parts);
@@ -276,23 +280,24 @@ TEST_CASE("reads that fail are sent again, by chance that does not depend on pol
 }
 
 TEST_CASE("the witness notices what is handed twice, and what is left out") {
-  const Scenario scenario = scenario_of(one_line(""));
-  const auto spoilt = [&](const std::function<void(Slice&)>& change) {
+  const input::Scenario scenario = scenario_of(one_line(""));
+  const auto spoilt = [&](const std::function<void(order::Slice&)>& change) {
     std::uint64_t deliveries = 0;
-    std::vector<Slice> slices;
+    std::vector<order::Slice> slices;
     return simulate_watched(scenario,
-                            [&](Deliver& order) {
+                            [&](engine::Deliver& order) {
                               slices.assign(order.slices.begin(), order.slices.end());
                               if (++deliveries == 7) change(slices[0]);
                               order.slices = slices;
                             })
         .violation;
   };
-  CHECK(spoilt([](Slice&) {}) == "");
-  CHECK(spoilt([](Slice& slice) { --slice.name.lane; }) == "violation: sample 5 twice in epoch 0");
-  CHECK(spoilt([](Slice& slice) { ++slice.name.lane; }).find("where 6 belongs") !=
+  CHECK(spoilt([](order::Slice&) {}) == "");
+  CHECK(spoilt([](order::Slice& slice) { --slice.name.lane; }) ==
+        "violation: sample 5 twice in epoch 0");
+  CHECK(spoilt([](order::Slice& slice) { ++slice.name.lane; }).find("where 6 belongs") !=
         std::string::npos);
-  CHECK(spoilt([](Slice& slice) { slice.filler = true; }) != "");
+  CHECK(spoilt([](order::Slice& slice) { slice.filler = true; }) != "");
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

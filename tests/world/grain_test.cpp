@@ -7,7 +7,7 @@
 #include "sim/world/world.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -31,9 +31,9 @@ std::string three_jobs(int samples_per_item, const std::string& engine) {
 }
 
 std::uint64_t flows_of(const std::string& yaml) {
-  const Scenario scenario = scenario_of(yaml);
+  const input::Scenario scenario = scenario_of(yaml);
   return std::stoull(in_child([&] {
-    World world(scenario, policy_list(), {});
+    world::World world(scenario, policies::policy_list(), {});
     world.run();
     return fmt::format("{}", world.flows_started());
   }));
@@ -50,16 +50,16 @@ TEST_CASE("figures and the ranking of policies agree between grains of 1, 16, 64
        "{share_streams: false, policies: {allocation: 'proportional:forms=encoded', eviction: "
        "{encoded: minio}}}"},
       {"blocks", "{policies: {allocation: 'equal:forms=prepared'}}"}};
-  std::map<std::string, RunResult> fine;
+  std::map<std::string, output::RunResult> fine;
   for (const int grain : {1, 16, 64, 256}) {
     CAPTURE(grain);
     std::vector<std::pair<double, std::string>> ranking;
     std::vector<std::pair<double, std::string>> ranking_fine;
     for (const auto& [name, engine] : engines) {
       CAPTURE(name);
-      const RunResult run = simulate_text(three_jobs(grain, engine));
+      const output::RunResult run = simulate_text(three_jobs(grain, engine));
       if (grain == 1) fine[name] = run;
-      const RunResult& one = fine[name];
+      const output::RunResult& one = fine[name];
       CHECK(run.makespan_s == doctest::Approx(one.makespan_s).epsilon(0.02));
       CHECK(run.aggregate.samples == one.aggregate.samples);
       CHECK(std::abs(run.aggregate.hit_ratio - one.aggregate.hit_ratio) <= 0.02);
@@ -108,11 +108,11 @@ TEST_CASE(
   };
   for (const std::string forms : {"proportional:forms=encoded", "proportional:forms=decoded"}) {
     CAPTURE(forms);
-    const RunResult fine = run(1, forms.c_str());
+    const output::RunResult fine = run(1, forms.c_str());
     CHECK(fine.aggregate.samples == 64 * 64);
     for (const int k : {4, 16}) {
       CAPTURE(k);
-      const RunResult coarse = run(k, forms.c_str());
+      const output::RunResult coarse = run(k, forms.c_str());
       // Exactly once an epoch, counted as k x N.
       CHECK(coarse.aggregate.samples == fine.aggregate.samples);
       CHECK(coarse.jobs[0].epochs == 64);
@@ -147,7 +147,7 @@ TEST_CASE("a job that touches nothing shared costs timers only") {
   };
   CHECK(flows_of(yaml("compute_only: true", 3)) == 0);
   CHECK(flows_of(yaml("bytes: 10kb", 3)) > 3 * 4 * 32);
-  const RunResult run = simulate_text(yaml("compute_only: true", 3));
+  const output::RunResult run = simulate_text(yaml("compute_only: true", 3));
   CHECK(run.aggregate.samples == 6000);
   CHECK(run.aggregate.storage_bytes == 0);
   CHECK(run.aggregate.pcie_bytes == 0);
@@ -171,4 +171,4 @@ TEST_CASE("what is resident where it is used starts no flow after its first epoc
   CHECK(flows(6) == 125);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

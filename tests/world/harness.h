@@ -9,17 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/scenario.h"
-#include "configs/reader/yaml.h"
+#include "programs/input/scenario.h"
+#include "programs/input/yaml.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 // The answer of `work`, run in a child.
 inline std::string in_child(const std::function<std::string()>& work) {
-  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::ReportProgress&) { return work(); }},
-                                        1, [](const RunProgress&) {});
+  const auto outcomes =
+      sim::ForkedRuns::run({[&](const sim::ForkedRuns::ReportProgress&) { return work(); }}, 1,
+                           [](const sim::RunProgress&) {});
   REQUIRE_MESSAGE(outcomes[0].done, outcomes[0].problem, outcomes[0].failure);
   return outcomes[0].text;
 }
@@ -48,16 +49,17 @@ struct Small {
   }
 };
 
-inline Scenario scenario_of(const std::string& yaml, const std::vector<std::string>& set = {}) {
-  ConfigNode tree = parse_yaml(yaml, "test.yaml");
-  for (const std::string& text : set) apply_override(tree, text);
-  return read_scenario(tree);
+inline input::Scenario scenario_of(const std::string& yaml,
+                                   const std::vector<std::string>& set = {}) {
+  config::ConfigNode tree = input::parse_yaml(yaml, "test.yaml");
+  for (const std::string& text : set) input::apply_override(tree, text);
+  return input::read_scenario(tree);
 }
 
 // Validation check 22, in every run. Deliveries are jobs x samples x epochs. A rank's time is what
 // it computes, and waits for its batch, for the others, and for a lost node. Nothing is prepared
 // that was not asked for. Without faults nothing fails, and no event to the engine was wrong.
-inline void check_conservation(const Scenario& scenario, const RunResult& run) {
+inline void check_conservation(const input::Scenario& scenario, const output::RunResult& run) {
   CHECK(run.failure.empty());
   CHECK(run.protocol_errors == 0);
   CHECK(run.refused_proposals == 0);
@@ -68,8 +70,9 @@ inline void check_conservation(const Scenario& scenario, const RunResult& run) {
       CHECK(run.aggregate.preparations == run.aggregate.samples_requested);
     }
     // Samples read for a preparation are asked for by no preparation when a leaving job cancels it.
-    const bool all_done = std::all_of(run.jobs.begin(), run.jobs.end(),
-                                      [](const JobResult& job) { return job.state == "done"; });
+    const bool all_done =
+        std::all_of(run.jobs.begin(), run.jobs.end(),
+                    [](const output::JobResult& job) { return job.state == "done"; });
     if (all_done) CHECK(run.aggregate.samples_read <= run.aggregate.samples_requested);
     CHECK(run.aggregate.cancelled_read_bytes == 0);
     CHECK(run.aggregate.cancelled_preparation_s == 0);
@@ -77,7 +80,7 @@ inline void check_conservation(const Scenario& scenario, const RunResult& run) {
     CHECK(run.aggregate.lost_samples == 0);
   }
   for (std::size_t i = 0; i < run.jobs.size(); ++i) {
-    const JobResult& job = run.jobs[i];
+    const output::JobResult& job = run.jobs[i];
     CAPTURE(job.name);
     CHECK(job.compute_s + job.stall_s + job.idle_s + job.down_s ==
           doctest::Approx(job.time_s).epsilon(1e-9));
@@ -88,14 +91,16 @@ inline void check_conservation(const Scenario& scenario, const RunResult& run) {
   }
 }
 
-inline RunResult simulate_text(const std::string& yaml, const std::vector<std::string>& set = {}) {
-  const Scenario scenario = scenario_of(yaml, set);
-  const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+inline output::RunResult simulate_text(const std::string& yaml,
+                                       const std::vector<std::string>& set = {}) {
+  const input::Scenario scenario = scenario_of(yaml, set);
+  const output::RunResult run =
+      output::decode_run(in_child([&] { return output::encode_run(sim::simulate(scenario, {})); }));
   check_conservation(scenario, run);
   return run;
 }
 
-inline RunResult simulate_small(const Small& small) {
+inline output::RunResult simulate_small(const Small& small) {
   return simulate_text(small.yaml(), small.set);
 }
 
@@ -104,4 +109,4 @@ inline doctest::Approx exactly(double seconds) {
   return doctest::Approx(seconds).epsilon(1e-12).scale(1000);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

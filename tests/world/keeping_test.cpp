@@ -1,7 +1,7 @@
 // What caches keep of data that no job reads any more, and for which data it makes room.
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 namespace {
 
 // Jobs one after the other on datasets `a` of 400 samples and `b` of 500. Each sample takes a slot
@@ -11,7 +11,7 @@ struct OneAfterTheOther {
   std::uint64_t cached = 1000;
   std::string allocation = "encoded-first";
 
-  RunResult run() const {
+  output::RunResult run() const {
     std::string text = fmt::format(
         "cluster:\n"
         "  nodes: [{{name: node, cores: 1, gpus: 1, memory: {}}}]\n"
@@ -51,4 +51,4 @@ TEST_CASE("what no job reads gives way to what one does, as far as it is wanted"
   CHECK(OneAfterTheOther{"aba", 700, "proportional"}.reads() == 900 + 400);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

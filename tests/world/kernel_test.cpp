@@ -8,7 +8,7 @@
 #include "sim/world/tasks.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -24,8 +24,8 @@ struct Flow {
 // When each flow ends, on a host of this speed.
 std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
   std::istringstream text(in_child([&] {
-    Kernel kernel;
-    auto* host = simgrid_api::add_host(kernel.zone(), "shared", speed);
+    world::Kernel kernel;
+    auto* host = world::simgrid_api::add_host(kernel.zone(), "shared", speed);
     std::vector<double> end(flows.size());
     for (std::size_t i = 0; i < flows.size(); ++i) {
       kernel.at(Instant(Duration(static_cast<std::int64_t>(flows[i].start_s * 1e9))), [&, i] {
@@ -46,19 +46,19 @@ std::vector<double> ends(double speed, const std::vector<Flow>& flows) {
 
 // How long tasks of so many operations take on a drive, all begun at once.
 std::vector<double> read_times(const std::string& store,
-                               const std::vector<Platform::Amount>& amounts) {
+                               const std::vector<world::Platform::Amount>& amounts) {
   Small small;
   small.store = store;
   small.jobs = {"step: 1s"};
-  const Scenario scenario = scenario_of(small.yaml());
+  const input::Scenario scenario = scenario_of(small.yaml());
   std::istringstream text(in_child([&] {
-    Kernel kernel;
-    Tasks tasks(kernel);
-    Platform platform(kernel, tasks, scenario.cluster);
+    world::Kernel kernel;
+    world::Tasks tasks(kernel);
+    world::Platform platform(kernel, tasks, scenario.cluster);
     std::vector<double> end(amounts.size());
     kernel.after(Duration(0), [&] {
       for (std::size_t i = 0; i < amounts.size(); ++i) {
-        const TaskId task = tasks.begin([&, i] {
+        const world::TaskId task = tasks.begin([&, i] {
           end[i] = std::chrono::duration<double>(kernel.now().time_since_epoch()).count();
         });
         platform.read_store(task, 0, amounts[i], Random(i));
@@ -96,7 +96,7 @@ TEST_CASE("check 9, weights 1:3 of 3 GB each at 1 GB/s end at 6 and 4 s") {
   CHECK(end[0] == exactly(6));
   CHECK(end[1] == exactly(4));
   // The same for two nodes that read one sample of 3 GB each.
-  const RunResult run = simulate_text(
+  const output::RunResult run = simulate_text(
       "cluster: {nodes: [{name: a, memory: 8gb}, {name: b, memory: 8gb, store_weight: 3}],\n"
       "          store: {bytes_per_s: 1gb}}\n"
       "datasets: [{name: data, samples: 1, bytes: 3gb}]\n"
@@ -119,7 +119,7 @@ TEST_CASE("check 11, a curve over the number of readers") {
   const std::string curve =
       "{curve: [{readers: 1, bytes_per_s: 330mb}, {readers: 2, bytes_per_s: 730mb}, "
       "{readers: 3, bytes_per_s: 1135mb}, {readers: 4, bytes_per_s: 1540mb}]}";
-  const Platform::Amount gigabyte{1, 1'000'000'000};
+  const world::Platform::Amount gigabyte{1, 1'000'000'000};
   for (const double s : read_times(curve, {gigabyte, gigabyte, gigabyte, gigabyte})) {
     CHECK(s == doctest::Approx(4000.0 / 1540).epsilon(1e-8));  // 2.5974
   }
@@ -130,7 +130,8 @@ TEST_CASE("check 11, a curve over the number of readers") {
   const std::string lassen =
       "{curve: [{readers: 1, bytes_per_s: 512mb}, {readers: 4, bytes_per_s: 512mb}, "
       "{readers: 8, bytes_per_s: 1024mb}, {readers: 16, bytes_per_s: 2048mb}]}";
-  for (const double s : read_times(lassen, std::vector<Platform::Amount>(8, {1, 1'024'000'000}))) {
+  for (const double s :
+       read_times(lassen, std::vector<world::Platform::Amount>(8, {1, 1'024'000'000}))) {
     CHECK(s == doctest::Approx(8).epsilon(1e-8));
   }
 }
@@ -149,7 +150,8 @@ TEST_CASE(
     "a cap for one reader holds where there are few, and the store's rate where there are many") {
   const std::string store = "{bytes_per_s: 900mb, reader_bytes_per_s: 100mb}";
   CHECK(read_times(store, {{1, 1'000'000'000}})[0] == exactly(10));
-  for (const double s : read_times(store, std::vector<Platform::Amount>(18, {1, 100'000'000}))) {
+  for (const double s :
+       read_times(store, std::vector<world::Platform::Amount>(18, {1, 100'000'000}))) {
     CHECK(s == exactly(2));
   }
 }
@@ -157,7 +159,7 @@ TEST_CASE(
 TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest of its links") {
   Small small;
   small.jobs = {"step: 1s"};
-  const Scenario scenario = scenario_of(
+  const input::Scenario scenario = scenario_of(
       "cluster:\n  links: [{name: rack, bytes_per_s: 2mb, latency: 10ms}]\n"
       "  nodes: [{name: a, memory: 1gb, nic_bytes_per_s: 1mb, nic_latency: 1ms, link: rack},\n"
       "          {name: b, memory: 1gb, nic_bytes_per_s: 4mb, nic_latency: 2ms},\n"
@@ -165,13 +167,13 @@ TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest
       "datasets: [{name: data, samples: 1, bytes: 1}]\n"
       "pipelines: [{name: train}]\njobs: [{dataset: data, pipeline: train, step: 1s}]\n");
   const std::string result = in_child([&] {
-    Kernel kernel;
-    Tasks tasks(kernel);
-    Platform platform(kernel, tasks, scenario.cluster);
+    world::Kernel kernel;
+    world::Tasks tasks(kernel);
+    world::Platform platform(kernel, tasks, scenario.cluster);
     std::string all;
     const auto copy = [&](std::size_t from, std::size_t to, int at_s) {
       kernel.after(std::chrono::seconds(at_s), [&, from, to, at_s] {
-        const TaskId task = tasks.begin([&, at_s] {
+        const world::TaskId task = tasks.begin([&, at_s] {
           all += fmt::format("{} ", (kernel.now() - Instant(std::chrono::seconds(at_s))).count());
         });
         platform.copy(task, from, to, 1'000'000);
@@ -196,22 +198,22 @@ TEST_CASE("check 20, two tiers side by side take the longer of both, one after t
   small.node = "gpus: 1, memory: 1gb, nvme: {size: 1tb, bytes_per_s: 10gb}";
   small.store = "{bytes_per_s: 1gb}";
   small.jobs = {"step: 1s"};
-  const Scenario scenario = scenario_of(small.yaml());
+  const input::Scenario scenario = scenario_of(small.yaml());
   const std::string result = in_child([&] {
-    Kernel kernel;
-    Tasks tasks(kernel);
-    Platform platform(kernel, tasks, scenario.cluster);
+    world::Kernel kernel;
+    world::Tasks tasks(kernel);
+    world::Platform platform(kernel, tasks, scenario.cluster);
     std::string all;
     const auto say = [&](const char* what) {
       all += fmt::format("{} {} ", what, kernel.now().time_since_epoch().count());
     };
-    const Platform::Amount near{1, 60'000'000'000};
-    const Platform::Amount far{1, 40'000'000'000};
+    const world::Platform::Amount near{1, 60'000'000'000};
+    const world::Platform::Amount far{1, 40'000'000'000};
     kernel.after(Duration(0), [&] {
-      const TaskId both = tasks.begin([&] {
+      const world::TaskId both = tasks.begin([&] {
         say("both");
-        const TaskId first = tasks.begin([&] {
-          const TaskId second = tasks.begin([&] { say("in turn"); });
+        const world::TaskId first = tasks.begin([&] {
+          const world::TaskId second = tasks.begin([&] { say("in turn"); });
           platform.read_store(second, 0, far, Random(1));
           tasks.go(second);
         });
@@ -261,7 +263,7 @@ TEST_CASE("what is held up now and then costs its share of the operations") {
 TEST_CASE("more flows than a server carries at once wait for their turn, and none is lost") {
   // 2000 tasks of 1 MB at 1 GB/s: 2 s of bytes, and never less.
   const auto ends =
-      read_times("{bytes_per_s: 1gb}", std::vector<Platform::Amount>(2000, {1, 1'000'000}));
+      read_times("{bytes_per_s: 1gb}", std::vector<world::Platform::Amount>(2000, {1, 1'000'000}));
   double last = 0;
   for (const double s : ends) last = std::max(last, s);
   CHECK(last == doctest::Approx(2).epsilon(1e-7));
@@ -269,12 +271,12 @@ TEST_CASE("more flows than a server carries at once wait for their turn, and non
 
 TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled flow is silent") {
   const std::string result = in_child([] {
-    Kernel kernel;
-    auto* host = simgrid_api::add_host(kernel.zone(), "shared", 1e9);
+    world::Kernel kernel;
+    auto* host = world::simgrid_api::add_host(kernel.zone(), "shared", 1e9);
     std::string all;
     kernel.each_instant(
         [&] { all += fmt::format("|{}", kernel.now().time_since_epoch().count()); });
-    FlowId cancelled = 0;
+    world::FlowId cancelled = 0;
     kernel.after(Duration(0), [&] {
       kernel.start_work(*host, {1.5e9}, [&] { all += " flow"; });
       cancelled = kernel.start_work(*host, {9e9}, [&] { all += " never"; });
@@ -292,4 +294,4 @@ TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled f
   CHECK(result == "|0 flow timer|3000000000 cancel|3000000001 late|6480000000000007");
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

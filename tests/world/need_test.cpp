@@ -7,7 +7,7 @@
 // way.
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -27,7 +27,7 @@ std::uint64_t made(const std::vector<std::string>& jobs, std::uint64_t room,
       room * (std::uint64_t{1} << 20), kSamples, eviction);
   for (const std::string& job : jobs)
     text += fmt::format("  - {{dataset: data, pipeline: train, shuffle_seed: 1, {}}}\n", job);
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.aggregate.cached_bytes_most <= room << 20);
   return run.aggregate.preparations;
 }
@@ -103,4 +103,4 @@ TEST_CASE("a relaxed job that comes late has made for it what was done with when
   CHECK(made(three, 44) == kSamples + 12 * 16);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

@@ -1,7 +1,7 @@
 // Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
 #include "tests/world/witness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -17,8 +17,8 @@ std::string two_nodes(const std::string& job, const std::string& more = "") {
       job, more);
 }
 
-RunResult witnessed(const std::string& yaml) {
-  const Scenario scenario = scenario_of(yaml);
+output::RunResult witnessed(const std::string& yaml) {
+  const input::Scenario scenario = scenario_of(yaml);
   const Watched watched = simulate_watched(scenario);
   CHECK(watched.violation == "");
   check_conservation(scenario, watched.run);
@@ -30,8 +30,8 @@ RunResult witnessed(const std::string& yaml) {
 
 TEST_CASE("a node-local job has every sample once an epoch, and no block crosses the network") {
   // Nor do reads: the store has no links here, and nothing is kept in its encoded form.
-  const RunResult local = witnessed(two_nodes("node_local: true"));
-  const RunResult shared = witnessed(two_nodes("node_local: false"));
+  const output::RunResult local = witnessed(two_nodes("node_local: true"));
+  const output::RunResult shared = witnessed(two_nodes("node_local: false"));
   CHECK(local.aggregate.network_bytes == 0);
   // Every other sample is prepared on a node that does not want it.
   CHECK(shared.aggregate.network_bytes > 3 * 512 * 1000 / 4);
@@ -39,34 +39,34 @@ TEST_CASE("a node-local job has every sample once an epoch, and no block crosses
 }
 
 TEST_CASE("a node-local job goes on after the loss of one of its nodes, and nothing comes twice") {
-  const RunResult run = witnessed(two_nodes(
+  const output::RunResult run = witnessed(two_nodes(
       "node_local: true", "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n"));
   CHECK(run.jobs[0].restarts == 1);
 }
 
 TEST_CASE("a job that rehearses has every sample once an epoch, and in each batch some others") {
   // Three new samples of four: ceil(512 / 12) = 43 steps an epoch, one draw of each rank in each.
-  const RunResult run = witnessed(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
+  const output::RunResult run = witnessed(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
   CHECK(run.jobs[0].samples == 3 * 512);
   CHECK(run.jobs[0].rehearsed == 3 * 43 * 4);
   CHECK(run.jobs[0].batches == 3 * 43 * 4);
   CHECK(run.jobs[0].fillers == 3 * (4 - 512 % 12 % 4) % 4);
   // The buffer is reported in parts where it is large, and rehearsed in a strict order too.
-  const RunResult all =
+  const output::RunResult all =
       witnessed(two_nodes("order: strict, rehearsal: {samples: 2, exemplars: 512}",
                           "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n"));
   CHECK(all.jobs[0].rehearsed == 3 * 64 * 4 * 2);
 }
 
 TEST_CASE("a buffer of more than one event holds, and items of several samples are rehearsed") {
-  const RunResult large = witnessed(
+  const output::RunResult large = witnessed(
       "cluster: {nodes: [{name: n, gpus: 1, cores: 2, memory: 1gb}], store: {}}\n"
       "datasets: [{name: data, samples: 10000, bytes: 1000}]\n"
       "pipelines: [{name: train, steps: []}]\n"
       "jobs: [{dataset: data, pipeline: train, batch: 200, step: 10ms,\n"
       "        rehearsal: {samples: 100, exemplars: 5000}}]\n");
   CHECK(large.jobs[0].rehearsed == 100 * 100);
-  const RunResult coarse = witnessed(
+  const output::RunResult coarse = witnessed(
       "cluster: {nodes: [{name: n, gpus: 1, cores: 2, memory: 1gb}], store: {}}\n"
       "datasets: [{name: data, samples: 10000, bytes: 1000}]\n"
       "pipelines: [{name: train, steps: []}]\n"
@@ -77,13 +77,13 @@ TEST_CASE("a buffer of more than one event holds, and items of several samples a
 }
 
 TEST_CASE("the witness notices a draw that comes twice, and one that is of no buffer") {
-  const Scenario scenario = scenario_of(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
-  const auto spoilt = [&](const std::function<void(Slice&, SampleId&)>& change) {
+  const input::Scenario scenario = scenario_of(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
+  const auto spoilt = [&](const std::function<void(order::Slice&, SampleId&)>& change) {
     std::uint64_t deliveries = 0;
-    std::vector<Slice> slices;
+    std::vector<order::Slice> slices;
     std::vector<SampleId> samples;
     return simulate_watched(scenario,
-                            [&](Deliver& order) {
+                            [&](engine::Deliver& order) {
                               slices.assign(order.slices.begin(), order.slices.end());
                               samples.assign(order.samples.begin(), order.samples.end());
                               if (++deliveries == 9) change(slices.back(), samples.back());
@@ -92,10 +92,10 @@ TEST_CASE("the witness notices a draw that comes twice, and one that is of no bu
                             })
         .violation;
   };
-  CHECK(spoilt([](Slice&, SampleId&) {}) == "");
-  CHECK(spoilt([](Slice&, SampleId& id) { id = SampleId((id.value + 1) % 512); }) ==
+  CHECK(spoilt([](order::Slice&, SampleId&) {}) == "");
+  CHECK(spoilt([](order::Slice&, SampleId& id) { id = SampleId((id.value + 1) % 512); }) ==
         "violation: draws that are not those of any buffer the epoch may have begun with");
-  CHECK(spoilt([](Slice& slice, SampleId&) { slice.rehearsed = false; }) != "");
+  CHECK(spoilt([](order::Slice& slice, SampleId&) { slice.rehearsed = false; }) != "");
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

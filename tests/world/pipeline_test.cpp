@@ -2,7 +2,7 @@
 // n batches. All times are exact.
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -17,7 +17,7 @@ struct Line {
   int depth = 16;
   std::string scaling = "";  // in place of a scaling policy of that depth
 
-  RunResult run() const {
+  output::RunResult run() const {
     Small small;
     small.samples = static_cast<std::uint64_t>(n);
     small.node = fmt::format("cores: {}, gpus: 1, memory: 1gb", workers);
@@ -38,13 +38,13 @@ TEST_CASE("check 1, serial loading: nothing overlaps, T = n (r + p + g)") {
   Line line{100, "200ms", "300ms", "500ms"};
   line.credits = 1;
   line.depth = 0;
-  const RunResult run = line.run();
+  const output::RunResult run = line.run();
   CHECK(run.makespan_s == exactly(100));
   CHECK(run.jobs[0].stall_s == exactly(50));
 }
 
 TEST_CASE("check 2, GPU-bound pipeline: T = r + p + g + (n - 1) max, and the fill is the stall") {
-  const RunResult run = Line{100, "200ms", "300ms", "500ms"}.run();
+  const output::RunResult run = Line{100, "200ms", "300ms", "500ms"}.run();
   CHECK(run.makespan_s == exactly(50.5));
   CHECK(run.jobs[0].stall_s == exactly(0.5));
   CHECK(run.jobs[0].compute_s == exactly(50));
@@ -53,7 +53,7 @@ TEST_CASE("check 2, GPU-bound pipeline: T = r + p + g + (n - 1) max, and the fil
 }
 
 TEST_CASE("check 3, preparation-bound pipeline: T = r + n p + g") {
-  const RunResult run = Line{100, "200ms", "800ms", "500ms"}.run();
+  const output::RunResult run = Line{100, "200ms", "800ms", "500ms"}.run();
   CHECK(run.makespan_s == exactly(80.7));
   CHECK(run.jobs[0].stall_s == exactly(30.7));
 }
@@ -63,10 +63,10 @@ TEST_CASE("check 4, any depth of buffer serves a D/D/1 queue equally") {
     for (const int credits : {2, 3}) {
       CAPTURE(depth);
       CAPTURE(credits);
-      const RunResult slow_consumer = Line{100, "0s", "2s", "3s", 1, credits, depth}.run();
+      const output::RunResult slow_consumer = Line{100, "0s", "2s", "3s", 1, credits, depth}.run();
       CHECK(slow_consumer.makespan_s == exactly(302));
       CHECK(slow_consumer.jobs[0].stall_s == exactly(2));
-      const RunResult slow_producer = Line{100, "0s", "3s", "2s", 1, credits, depth}.run();
+      const output::RunResult slow_producer = Line{100, "0s", "3s", "2s", 1, credits, depth}.run();
       CHECK(slow_producer.makespan_s == exactly(302));
       CHECK(slow_producer.jobs[0].stall_s == exactly(102));
     }
@@ -83,7 +83,7 @@ TEST_CASE("check 5, w workers of p = 1 s feed a GPU of g = 0.25 s from w = p/g =
 }
 
 TEST_CASE("check 6, eight workers of a slower pipeline come in rounds: T = 125 p + 8 g") {
-  const RunResult run = Line{1000, "0s", "554240us", "62500us", 8}.run();
+  const output::RunResult run = Line{1000, "0s", "554240us", "62500us", 8}.run();
   CHECK(run.makespan_s == exactly(125 * 0.55424 + 8 * 0.0625));  // 69.78
   CHECK(run.jobs[0].stall_s == exactly(7.28));
 }
@@ -115,7 +115,7 @@ TEST_CASE("a GPU-bound job takes its steps and no more; a second epoch has no fi
   small.steps = "[{name: work, random: true, cost: 1ms}]";
   small.jobs = {"batch: 8, step: 100ms, epochs: 5"};
   small.more = "grain: {items_per_block: 8}\n";
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   CHECK(run.makespan_s == exactly(0.008 + 5 * 8 * 0.1));
   CHECK(run.aggregate.storage_bytes == run.aggregate.samples_read * 1000);
 }
@@ -136,12 +136,12 @@ TEST_CASE("what is kept on a drive is written at the drive's rate, beside what i
         "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n";
     return simulate_small(small);
   };
-  const RunResult free = run("", 1);
+  const output::RunResult free = run("", 1);
   CHECK(free.aggregate.nvme_written_bytes == 8'000'000);
   CHECK(free.makespan_s == exactly(0.801));
   CHECK(run(", write_bytes_per_s: 1mb", 1).makespan_s == exactly(8.001));
   // The second epoch is read from the drive, and nothing is written any more.
-  const RunResult second = run(", write_bytes_per_s: 1mb, bytes_per_s: 2mb", 2);
+  const output::RunResult second = run(", write_bytes_per_s: 1mb, bytes_per_s: 2mb", 2);
   CHECK(second.aggregate.nvme_written_bytes == 8'000'000);
   CHECK(second.aggregate.nvme_bytes == 8'000'000);
   CHECK(second.aggregate.samples_read == 2);
@@ -162,7 +162,7 @@ TEST_CASE("the time of each step of a pipeline is reported under its name") {
         "grain: {{items_per_block: 8}}\nengine: {{policies: {{allocation: '{}'}}}}\n", allocation);
     return simulate_small(small);
   };
-  const RunResult once = run("equal:forms=prepared", 1);
+  const output::RunResult once = run("equal:forms=prepared", 1);
   REQUIRE(once.preparation_steps.size() == 3);
   const std::pair<const char*, double> expected[] = {
       {"decode", 0.4}, {"resize", 0.2}, {"crop", 0.1}};
@@ -173,7 +173,7 @@ TEST_CASE("the time of each step of a pipeline is reported under its name") {
     CHECK(once.preparation_steps[i].core_s == doctest::Approx(expected[i].second).epsilon(1e-9));
   }
   // A sample that is decoded once is cropped in each epoch.
-  const RunResult thrice = run("proportional:forms=decoded", 3);
+  const output::RunResult thrice = run("proportional:forms=decoded", 3);
   CHECK(thrice.preparation_steps[0].core_s == doctest::Approx(0.4).epsilon(1e-9));
   CHECK(thrice.preparation_steps[2].core_s == doctest::Approx(0.3).epsilon(1e-9));
   CHECK(thrice.aggregate.preparation_s == doctest::Approx(0.4 + 0.2 + 0.3).epsilon(1e-9));
@@ -187,7 +187,7 @@ TEST_CASE("a storage-bound job takes its bytes over the bandwidth") {
   small.store = "{bytes_per_s: 10mb}";
   small.jobs = {"batch: 8, step: 10ms, order: sequential"};
   small.more = "grain: {items_per_block: 8}\n";
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   CHECK(run.aggregate.storage_bytes == 100'000'000);
   CHECK(run.makespan_s >= 10);  // bytes / bandwidth at least
   CHECK(run.makespan_s == doctest::Approx(10.01).epsilon(1e-8));
@@ -232,8 +232,8 @@ TEST_CASE("check 24, scaling: sizes and bandwidths by k change nothing, times by
         1000 * sizes);
     return simulate_small(small);
   };
-  const RunResult plain = run(1, 1);
-  const RunResult larger = run(4, 1);
+  const output::RunResult plain = run(1, 1);
+  const output::RunResult larger = run(4, 1);
   // Events that happen to be at one instant may be a nanosecond apart: a nanosecond an event.
   CHECK(larger.makespan_s == doctest::Approx(plain.makespan_s).epsilon(1e-6));
   CHECK(larger.aggregate.storage_reads == plain.aggregate.storage_reads);
@@ -241,4 +241,4 @@ TEST_CASE("check 24, scaling: sizes and bandwidths by k change nothing, times by
   CHECK(run(1, 2).makespan_s == doctest::Approx(2 * plain.makespan_s).epsilon(1e-6));
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

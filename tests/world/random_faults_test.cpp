@@ -9,7 +9,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/world/witness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -121,11 +121,11 @@ struct Tally {
   std::uint64_t jobs_refused = 0;
   std::uint64_t restarts = 0;
 
-  void add(const RunResult& run) {
-    for (const FaultResult& fault : run.faults) {
+  void add(const output::RunResult& run) {
+    for (const output::FaultResult& fault : run.faults) {
       if (fault.struck && fault.parts > 0) ++struck[fault.kind];
     }
-    for (const JobResult& job : run.jobs) {
+    for (const output::JobResult& job : run.jobs) {
       ++(job.state == "done" ? jobs_done : jobs_refused);
       restarts += job.restarts;
     }
@@ -135,12 +135,12 @@ struct Tally {
 // Empty, or what went wrong with the seed.
 std::string problem_with(std::uint64_t seed, Tally& tally) {
   const std::string yaml = RandomWorld(seed).yaml();
-  const Scenario scenario = scenario_of(yaml);
+  const input::Scenario scenario = scenario_of(yaml);
   const Watched watched = simulate_watched(scenario);
-  const RunResult& run = watched.run;
+  const output::RunResult& run = watched.run;
   std::string problem = watched.violation + run.failure;
   if (problem.empty()) {
-    for (const JobResult& job : run.jobs) {
+    for (const output::JobResult& job : run.jobs) {
       // A job for which no memory suffices is refused at once, with faults or without.
       const bool no_room = job.refusal.find("of the cache") != std::string::npos;
       // Too large a step for an epoch that leaves out its tail.
@@ -153,8 +153,8 @@ std::string problem_with(std::uint64_t seed, Tally& tally) {
   if (problem.empty()) check_conservation(scenario, run);
   // Without a witness, and in another process.
   if (problem.empty()) {
-    const RunResult again =
-        decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+    const output::RunResult again = output::decode_run(
+        in_child([&] { return output::encode_run(sim::simulate(scenario, {})); }));
     if (again.digest != run.digest) problem = "another process orders otherwise";
   }
   tally.add(run);
@@ -190,4 +190,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

@@ -1,7 +1,7 @@
 // Sanity checks of data-parallel jobs and of several nodes.
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -20,7 +20,7 @@ TEST_CASE("check 19, a step takes as long as its slowest rank") {
   const std::string text =
       cluster("{name: fast, gpus: 3, gpu_speed: 1.3, memory: 1gb}, {name: slow, memory: 1gb}") +
       "jobs: [{dataset: data, pipeline: train, ranks: 4, batch: 10, step: 130ms}]\n";
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.makespan_s == exactly(13));
   // 9 of 52 GPU-seconds idle: 17.3 %.
   CHECK(run.jobs[0].idle_s * 4 == exactly(9));
@@ -35,7 +35,7 @@ TEST_CASE("check 19, with exponential steps of mean 1 a step of g ranks takes H_
         "{}jobs: [{{dataset: data, pipeline: train, ranks: {}, batch: 1, step: 1s, "
         "step_shape: exponential, epochs: {}}}]\n",
         cluster("{name: node, gpus: 16, memory: 1gb}"), ranks, ranks);
-    const RunResult run = simulate_text(text);
+    const output::RunResult run = simulate_text(text);
     const double steps = static_cast<double>(run.jobs[0].batches) / ranks;
     REQUIRE(steps == 4000);
     // The standard deviation of a step is at most 1.28, so of the mean 0.02.
@@ -54,7 +54,7 @@ TEST_CASE("the tail of read latencies: each step waits for the slowest of its ra
         cluster("{name: node, cores: 16, gpus: 16, memory: 1gb}",
                 "{latency: 1s, latency_shape: exponential}"),
         ranks);
-    const RunResult run = simulate_text(text);
+    const output::RunResult run = simulate_text(text);
     const double steps = static_cast<double>(run.jobs[0].batches) / ranks;
     // 500 to 4000 steps; the standard deviation of a step is at most 1.28.
     CHECK(run.makespan_s / steps == doctest::Approx(expected + 0.001).epsilon(0.06));
@@ -66,7 +66,7 @@ TEST_CASE("ranks of one job share its epoch evenly, tails included") {
       cluster("{name: node, gpus: 3, memory: 1gb}") +
       "jobs: [{dataset: data, pipeline: train, ranks: 3, batch: 64, step: 10ms}]\n";
   // 4000 = 20 steps of 192 and a tail of 160, of which the ranks get 54, 53 and 53, and 2 fillers.
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.jobs[0].batches == 3 * 21);
   CHECK(run.jobs[0].samples == 4000);
   CHECK(run.jobs[0].fillers == 2);
@@ -95,7 +95,8 @@ TEST_CASE("where nodes share nothing, each keeps what it reads itself") {
       "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 8, step: 10ms, epochs: 2}]\n"
       "grain: {items_per_block: 8}\n";
   CHECK(simulate_text(text).aggregate.samples_read == 4000);
-  const RunResult alone = simulate_text(text, {"engine.preset=independent", "engine.credits=1"});
+  const output::RunResult alone =
+      simulate_text(text, {"engine.preset=independent", "engine.credits=1"});
   CHECK(alone.aggregate.network_bytes == 0);
   // In the second epoch about half of a node's samples were on the other node before.
   CHECK(alone.aggregate.samples_read > 5500);
@@ -106,7 +107,7 @@ TEST_CASE("a job asks for its first batch when it has started up") {
   const std::string text =
       cluster("{name: node, gpus: 2, memory: 1gb}") +
       "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 10, step: 10ms, start_up: 3s}]\n";
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.makespan_s == exactly(3 + 200 * 0.01));
   CHECK(run.jobs[0].idle_s == exactly(3));
 }
@@ -116,7 +117,7 @@ TEST_CASE("a batch crosses PCIe at its bandwidth, shared by the GPUs of a node")
   const std::string text =
       cluster("{name: node, gpus: 2, memory: 1gb, pcie_bytes_per_s: 10kb}") +
       "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 10, step: 1ms, credits: 1}]\n";
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.aggregate.pcie_bytes == 4'000'000);
   CHECK(run.makespan_s == doctest::Approx(200 * 2.001).epsilon(1e-6));
 }
@@ -130,7 +131,7 @@ TEST_CASE("case 2f, two nodes that cache half each: nothing from the store after
       "jobs: [{dataset: data, pipeline: train, ranks: 2, batch: 16, step: 10ms, epochs: 4}]\n"
       "grain: {items_per_block: 16}\n"
       "engine: {policies: {allocation: 'proportional:forms=encoded'}}\n";
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   // 16.4 MB in 2 x 12 MB: each sample is read from the store once, and after that half of the
   // samples come from the other node.
   CHECK(run.aggregate.samples_read == 4000);
@@ -144,7 +145,7 @@ TEST_CASE("the network limits what comes from the store: bytes / bandwidth at le
   const std::string nodes =
       "{name: node, memory: 1gb, nic_bytes_per_s: 1gb, link: rack}]\n"
       "  links: [{name: rack, bytes_per_s: 400kb, latency: 1us, up: spine}, {name: spine}";
-  const RunResult run =
+  const output::RunResult run =
       simulate_text(cluster(nodes) +
                     "jobs: [{dataset: data, pipeline: train, batch: 8, step: 1ms, order: strict}]\n"
                     "grain: {items_per_block: 8}\n");
@@ -164,8 +165,8 @@ TEST_CASE("case 10, AU of storage-bound jobs is bandwidth over need") {
       "jobs: [{dataset: data, pipeline: train, count: 8, batch: 400, step: 435ms}]\n"
       "engine: {preset: independent, policies: {allocation: 'equal:forms=prepared'}}\n"
       "grain: {samples_per_item: 100}\n";
-  const RunResult run = simulate_text(text);
+  const output::RunResult run = simulate_text(text);
   CHECK(run.aggregate.au == doctest::Approx(500 / (8 * 105.4)).epsilon(0.03));
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

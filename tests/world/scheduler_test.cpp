@@ -2,7 +2,7 @@
 // steps of a minute.
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr Wanted kFive[] = {{"a", 1, 90, seconds(105), minutes(10)},
                             {"d", 1, 10, seconds(2250), minutes(45)},
                             {"e", 3, 15, seconds(2190), minutes(48)}};
 
-Scenario five(const std::string& scheduler) {
+input::Scenario five(const std::string& scheduler) {
   Small small;
   small.samples = 12;
   small.node = "cores: 8, gpus: 4, memory: 1gb";
@@ -32,12 +32,12 @@ Scenario five(const std::string& scheduler) {
         job.name, job.ranks, job.arrives.count()));
   }
   small.more = "grain: {items_per_block: 1}\nscheduler: " + scheduler + "\n";
-  Scenario scenario = scenario_of(small.yaml());
-  for (JobModel& job : scenario.jobs) {
+  input::Scenario scenario = scenario_of(small.yaml());
+  for (input::JobModel& job : scenario.jobs) {
     const auto* wanted = std::find_if(std::begin(kFive), std::end(kFive),
                                       [&](const Wanted& one) { return one.name == job.name; });
     job.steps = static_cast<std::uint64_t>(wanted->steps);
-    if (scenario.scheduler == Scheduler::recorded) job.not_before = Instant(wanted->began);
+    if (scenario.scheduler == input::Scheduler::recorded) job.not_before = Instant(wanted->began);
   }
   return scenario;
 }
@@ -49,12 +49,13 @@ struct Times {
 };
 
 // Times exactly, of a to e; nothing is lost, nothing is trained on twice.
-RunResult check_schedule(const std::string& scheduler, const std::vector<Times>& expected) {
-  const Scenario scenario = five(scheduler);
-  const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+output::RunResult check_schedule(const std::string& scheduler, const std::vector<Times>& expected) {
+  const input::Scenario scenario = five(scheduler);
+  const output::RunResult run =
+      output::decode_run(in_child([&] { return output::encode_run(sim::simulate(scenario, {})); }));
   check_conservation(scenario, run);
   REQUIRE(run.jobs.size() == std::size(kFive));
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     const auto index = static_cast<std::size_t>(job.name[0] - 'a');
     CAPTURE(job.name);
     CHECK(job.state == "done");
@@ -85,9 +86,9 @@ TEST_CASE("las: a job that has had an hour of GPUs makes room at once, and goes 
   // b has had an hour after 20 minutes, as c has: c and then e wait for that. e leaves too few GPUs
   // for them, and b, which waits longer, is the first to go on. a has its hour when no job with
   // less waits.
-  const RunResult run =
+  const output::RunResult run =
       check_schedule("las", {{1.75, 91.75}, {1, 86}, {21, 91}, {56, 66}, {41, 56}});
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     const bool left = job.name == "b" || job.name == "c";
     CAPTURE(job.name);
     CHECK(job.preemptions == (left ? 1 : 0));
@@ -111,21 +112,22 @@ TEST_CASE("las: what is computed twice is lost, and no more than a step") {
                   "name: short, batch: 1, ranks: 4, epochs: 100, drop_last: true, step: 1min, "
                   "arrives: 1980s"};
     small.more = "grain: {items_per_block: 1}\nscheduler: las\n";
-    Scenario scenario = scenario_of(small.yaml());
+    input::Scenario scenario = scenario_of(small.yaml());
     scenario.jobs[0].steps = 3;
     scenario.jobs[1].steps = 5;
     if (streams) {
-      for (PipelineModel& pipeline : scenario.pipelines) {
+      for (input::PipelineModel& pipeline : scenario.pipelines) {
         pipeline.items_per_block = 4;
         pipeline.epochs_per_block = 1;
         pipeline.cores_most = 8;
       }
-      for (JobModel& job : scenario.jobs) job.batch = 4;
-      for (NodeModel& node : scenario.cluster.nodes) node.workers = 4;
+      for (input::JobModel& job : scenario.jobs) job.batch = 4;
+      for (input::NodeModel& node : scenario.cluster.nodes) node.workers = 4;
     }
-    const RunResult run = decode_run(in_child([&] { return encode_run(simulate(scenario, {})); }));
+    const output::RunResult run = output::decode_run(
+        in_child([&] { return output::encode_run(sim::simulate(scenario, {})); }));
     REQUIRE(run.jobs.size() == 2);
-    const JobResult& job = run.jobs[0];
+    const output::JobResult& job = run.jobs[0];
     // After 33 minutes it is 13 into its second step.
     CHECK(job.preemptions == 1);
     CHECK(job.down_s == exactly(60 * 5));
@@ -135,4 +137,4 @@ TEST_CASE("las: what is computed twice is lost, and no more than a step") {
   }
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

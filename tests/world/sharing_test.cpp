@@ -2,7 +2,7 @@
 #include "tests/world/harness.h"
 #include "tests/world/witness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -16,7 +16,7 @@ struct Crowd {
   std::vector<std::string> set = {};
   std::string memory = "1gb";
 
-  RunResult run() const {
+  output::RunResult run() const {
     Small small;
     small.samples = static_cast<std::uint64_t>(n);
     small.node = fmt::format("cores: {}, gpus: 16, memory: {}", cores, memory);
@@ -41,7 +41,7 @@ TEST_CASE("check 13, single flight: N jobs on a cold dataset read and prepare it
     Crowd crowd;
     crowd.store = "{latency: 1ms, operations_ahead: 4}";
     crowd.jobs = equal_jobs(jobs, "batch: 8, step: 20ms");
-    const RunResult run = crowd.run();
+    const output::RunResult run = crowd.run();
     CHECK(run.aggregate.samples_read == 800);
     CHECK(run.aggregate.preparations == 800);
   }
@@ -55,7 +55,7 @@ TEST_CASE("check 13, without sharing: N jobs prepare N times, and read N times w
     crowd.jobs = equal_jobs(jobs, "batch: 8, step: 20ms");
     crowd.set = {"engine.preset=independent",
                  "engine.policies={allocation: 'equal:forms=prepared'}"};
-    const RunResult run = crowd.run();
+    const output::RunResult run = crowd.run();
     const auto times = static_cast<std::uint64_t>(jobs);
     CHECK(run.aggregate.preparations == times * 800);
     // Each job shuffles for itself; a sample that two jobs have under way at once is read once.
@@ -76,12 +76,12 @@ TEST_CASE("check 15, coordinated preparation: T = n max(g, p/w), uncoordinated n
     crowd.jobs = equal_jobs(4, "batch: 8, step: 100ms, order: strict, shuffle_seed: 1");
     crowd.set = {
         "engine.policies={scaling: 'static:depth=16', allocation: 'equal:forms=prepared'}"};
-    const RunResult together = crowd.run();
+    const output::RunResult together = crowd.run();
     CHECK(together.aggregate.preparations == 8000);
     CHECK(together.makespan_s >= together_s);
     CHECK(together.makespan_s <= together_s + 0.4 + 0.1);
     crowd.set.push_back("engine.share_streams=false");
-    const RunResult alone = crowd.run();
+    const output::RunResult alone = crowd.run();
     CHECK(alone.aggregate.preparations == 4 * 8000);
     CHECK(alone.makespan_s >= alone_s);
     CHECK(alone.makespan_s <= alone_s * 1.01 + 0.5);
@@ -95,8 +95,8 @@ TEST_CASE("check 16, J jobs on W cores get W / (J P) batches a second each") {
   crowd.steps = "[{name: work, random: true, cost: 10ms}]";
   crowd.jobs = equal_jobs(5, "batch: 8, step: 10ms");
   crowd.set = {"engine.share_streams=false"};
-  const RunResult run = crowd.run();
-  for (const JobResult& job : run.jobs) {
+  const output::RunResult run = crowd.run();
+  for (const output::JobResult& job : run.jobs) {
     CHECK(static_cast<double>(job.batches) / job.time_s ==
           doctest::Approx(4 / (5 * 0.08)).epsilon(0.02));
   }
@@ -119,7 +119,7 @@ TEST_CASE("check 14, bounded lag: the fast job is held to the slow one's pace af
         fmt::format("engine.policies={{dispatch: 'bounded-lag:blocks={}', "
                     "scaling: 'static:depth=1'}}",
                     window - 1)};
-    const RunResult run = crowd.run();
+    const output::RunResult run = crowd.run();
     CHECK(run.jobs[0].ended_s == exactly(end_s));
     CHECK(run.jobs[0].stall_s == exactly(stall_s));
     CHECK(run.jobs[1].ended_s == exactly(0.33 * n));  // the slow one never waits
@@ -171,11 +171,11 @@ TEST_CASE("check 22, in the middle of a run nothing is lost either, and no cache
     small.steps = "[{name: work, random: true, cost: 1ms}]";
     small.jobs = {"batch: 8, step: 20ms, epochs: 2", "batch: 12, step: 30ms, epochs: 2"};
     small.more = fmt::format("grain: {{items_per_block: 8}}\n{}", cut);
-    const Scenario scenario = scenario_of(small.yaml());
+    const input::Scenario scenario = scenario_of(small.yaml());
     const Watched watched = simulate_watched(scenario);
     CHECK(watched.violation == "");
     check_conservation(scenario, watched.run);
-    const Aggregate& sum = watched.run.aggregate;
+    const output::Aggregate& sum = watched.run.aggregate;
     CHECK(sum.storage_bytes == sum.samples_read * 1000);  // bytes read = misses x size
     if (*cut == '\0') CHECK(sum.samples == 2 * 2 * 800);
   }
@@ -186,8 +186,8 @@ TEST_CASE("jobs of different speeds are not held back where cores suffice") {
   crowd.n = 4096;
   crowd.jobs = {"name: a, batch: 8, step: 62500us, epochs: 2", "name: b, batch: 8, step: 104ms",
                 "name: c, batch: 8, step: 339ms", "name: d, batch: 8, step: 515ms"};
-  const RunResult run = crowd.run();
-  for (const JobResult& job : run.jobs) {
+  const output::RunResult run = crowd.run();
+  for (const output::JobResult& job : run.jobs) {
     CAPTURE(job.name);
     CHECK(job.compute_s / job.time_s >= 0.95);  // of its ideal
   }
@@ -197,7 +197,7 @@ TEST_CASE("a job that leaves early takes nothing with it, and the others end as 
   Crowd crowd;
   crowd.jobs = {"name: stays, batch: 8, step: 20ms, epochs: 2",
                 "name: leaves, batch: 8, step: 20ms, epochs: 50, leaves_after: 1s"};
-  const RunResult run = crowd.run();
+  const output::RunResult run = crowd.run();
   CHECK(run.jobs[0].state == "done");
   CHECK(run.jobs[1].state == "left");
   CHECK(run.jobs[1].time_s == exactly(1));
@@ -224,7 +224,7 @@ TEST_CASE("jobs wait for GPUs in the order they came") {
   crowd.jobs = {"name: a, ranks: 16, batch: 8, step: 100ms",
                 "name: b, ranks: 1, batch: 8, step: 100ms",
                 "name: c, ranks: 16, batch: 8, step: 100ms"};
-  const RunResult run = crowd.run();
+  const output::RunResult run = crowd.run();
   CHECK(run.jobs[0].started_s == 0);
   CHECK(run.jobs[1].started_s == exactly(run.jobs[0].ended_s));
   CHECK(run.jobs[2].started_s == exactly(run.jobs[1].ended_s));
@@ -234,9 +234,9 @@ TEST_CASE("a job for which there is no room is refused with the figures") {
   Crowd crowd;
   crowd.memory = "10kb";
   crowd.jobs = {"batch: 8, step: 100ms"};
-  const RunResult run = crowd.run();
+  const output::RunResult run = crowd.run();
   CHECK(run.jobs[0].state == "refused");
   CHECK(run.jobs[0].refusal == "it needs 16000 bytes of the cache and 10000 are free");
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

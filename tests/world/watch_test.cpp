@@ -4,11 +4,11 @@
 #include "sim/world/residency.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
-double sum(const Waits& waits) {
+double sum(const output::Waits& waits) {
   return waits.storage_s + waits.drive_s + waits.network_s + waits.cores_s + waits.preparation_s +
          waits.delivery_s + waits.other_s;
 }
@@ -22,9 +22,9 @@ Small ten_blocks() {
   return small;
 }
 
-void check_sums(const RunResult& run) {
-  Waits all;
-  for (const JobResult& job : run.jobs) {
+void check_sums(const output::RunResult& run) {
+  output::Waits all;
+  for (const output::JobResult& job : run.jobs) {
     CHECK(sum(job.waited) == doctest::Approx(job.stall_s).epsilon(1e-9));
     all.other_s += sum(job.waited) * static_cast<double>(job.ranks);
   }
@@ -36,7 +36,7 @@ void check_sums(const RunResult& run) {
 TEST_CASE("a rank that waits for preparation") {
   Small small = ten_blocks();
   small.steps = "[{name: crop, random: true, cost: 10ms}]";  // 160 ms a block
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   // The first block; then each takes 160 ms, of which the GPU computes 20.
   CHECK(run.jobs[0].stall_s == exactly(0.160 + 9 * 0.140));
   CHECK(run.jobs[0].waited.preparation_s == exactly(0.160 + 9 * 0.140));
@@ -47,12 +47,12 @@ TEST_CASE("a rank that waits for preparation") {
 TEST_CASE("a rank that waits for the store, or for the link to it") {
   Small small = ten_blocks();
   small.store = "{bytes_per_s: 100kb}";
-  const RunResult store = simulate_small(small);
+  const output::RunResult store = simulate_small(small);
   CHECK(store.jobs[0].waited.storage_s == exactly(store.jobs[0].stall_s));
   CHECK(store.jobs[0].bottleneck == "storage");
   check_sums(store);
   small.store = "{bytes_per_s: 200kb, nic_bytes_per_s: 100kb}";
-  const RunResult link = simulate_small(small);
+  const output::RunResult link = simulate_small(small);
   CHECK(link.jobs[0].waited.network_s == exactly(link.jobs[0].stall_s));
   CHECK(link.jobs[0].bottleneck == "network");
   CHECK(link.cluster.store_bytes_per_s == 100e3);
@@ -62,7 +62,7 @@ TEST_CASE("a rank that waits for the store, or for the link to it") {
 TEST_CASE("a rank that waits for the copy to its GPU") {
   Small small = ten_blocks();
   small.node = "cores: 1, gpus: 1, memory: 1gb, pcie_bytes_per_s: 160kb";  // 100 ms a batch
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   CHECK(run.jobs[0].waited.delivery_s == exactly(run.jobs[0].stall_s));
   CHECK(run.jobs[0].bottleneck == "delivery");
   CHECK(run.jobs[0].stall_s > 0.5);
@@ -73,9 +73,9 @@ TEST_CASE("a rank that waits for a worker that another job keeps busy") {
   Small small = ten_blocks();
   small.steps = "[{name: crop, random: true, cost: 10ms}]";
   small.jobs = {"batch: 16, step: 1ms, shuffle_seed: 1", "batch: 16, step: 1ms, shuffle_seed: 2"};
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   check_sums(run);
-  for (const JobResult& job : run.jobs) CHECK(job.waited.other_s == exactly(0));
+  for (const output::JobResult& job : run.jobs) CHECK(job.waited.other_s == exactly(0));
   // All twenty blocks go through one worker: while a block of one job is made, the other job waits
   // for it.
   CHECK(run.jobs[0].waited.cores_s + run.jobs[1].waited.cores_s > 1);
@@ -84,7 +84,7 @@ TEST_CASE("a rank that waits for a worker that another job keeps busy") {
 TEST_CASE("a job with busy GPUs is bounded by them, and a job with a slow rank by that rank") {
   Small small = ten_blocks();
   small.jobs = {"batch: 16, step: 1s", "batch: 16, step: 1s, step_jitter: 0.5, ranks: 5"};
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   CHECK(run.jobs[0].bottleneck == "gpu");
   CHECK(run.jobs[1].bottleneck == "ranks");
   check_sums(run);
@@ -98,12 +98,12 @@ TEST_CASE(
   small.steps = "[{name: decode, cost: 1ms, output: 2000}, {name: crop, random: true, cost: 1ms}]";
   small.jobs = {"batch: 16, step: 20ms, epochs: 4", "batch: 32, step: 9ms, epochs: 3, ranks: 2"};
   small.set = {"engine.policies.allocation=proportional"};
-  const RunResult run = simulate_small(small);
+  const output::RunResult run = simulate_small(small);
   check_sums(run);
   std::uint64_t most = 0;
   for (std::size_t i = 0; i < run.series.size(); ++i) {
-    const SeriesPoint& point = run.series[i];
-    const CachedBytes& cached = point.cached;
+    const output::SeriesPoint& point = run.series[i];
+    const output::CachedBytes& cached = point.cached;
     const std::uint64_t memory = cached.encoded_dram + cached.decoded_dram + cached.prepared_dram;
     CHECK(memory <= run.cluster.cache_bytes);
     CHECK(cached.encoded_nvme + cached.decoded_nvme <= run.cluster.nvme_bytes);
@@ -133,7 +133,7 @@ TEST_CASE("the most that was kept is exact, however short the moment") {
 }
 
 TEST_CASE("what is lost with a node is not kept, and what comes back counts anew") {
-  Residency residency(2);
+  world::Residency residency(2);
   const Place drive{NodeId(0), Tier::nvme, 0};
   residency.add(drive, Form::encoded, 500);
   residency.put(ShareId(1), SlotId(0), {NodeId(0), Tier::dram, 0}, 70);
@@ -149,4 +149,4 @@ TEST_CASE("what is lost with a node is not kept, and what comes back counts anew
   CHECK(residency.most() == 580);
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

@@ -7,25 +7,25 @@
 #include <string>
 #include <vector>
 
-#include "core/keys.h"
-#include "core/order.h"
-#include "core/rehearsal.h"
+#include "core/order/keys.h"
+#include "core/order/order.h"
+#include "core/order/rehearsal.h"
 #include "policies/registry.h"
 #include "sim/world/world.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 class Witness {
  public:
   // `scenario` outlives it; samples are items of it.
-  explicit Witness(const Scenario& scenario) : scenario_(scenario), workload_(scenario) {
-    for (const Workload::Data& data : workload_.datasets()) {
+  explicit Witness(const input::Scenario& scenario) : scenario_(scenario), workload_(scenario) {
+    for (const world::Workload::Data& data : workload_.datasets()) {
       plans_.push_back({data.id, data.version, data.catalogue->samples(), 1, {}});
     }
-    for (const JobModel& model : scenario.jobs) {
+    for (const input::JobModel& model : scenario.jobs) {
       batchflow::test::JobPlan plan;
       plan.order = model.order;
       plan.batch_samples = scenario.item_batch(model);
@@ -38,17 +38,19 @@ class Witness {
   }
 
   // Decides in place of the engine. `spoil` changes what is delivered: a broken engine.
-  World::EngineStep around(World::EngineStep engine, std::function<void(Deliver&)> spoil = {}) {
-    return [this, engine = std::move(engine), spoil](Instant now, std::span<const Event> events) {
-      for (const Event& event : events) hear(event);
+  world::World::EngineStep around(world::World::EngineStep engine,
+                                  std::function<void(engine::Deliver&)> spoil = {}) {
+    return [this, engine = std::move(engine), spoil](Instant now,
+                                                     std::span<const engine::Event> events) {
+      for (const engine::Event& event : events) hear(event);
       const auto commands = engine(now, events);
-      for (const Command& command : commands) {
-        if (const auto* admit = std::get_if<Admit>(&command)) begin(*admit);
-        if (const auto* ended = std::get_if<EpochEnded>(&command)) {
+      for (const engine::Command& command : commands) {
+        if (const auto* admit = std::get_if<engine::Admit>(&command)) begin(*admit);
+        if (const auto* ended = std::get_if<engine::EpochEnded>(&command)) {
           jobs_[ended->job.value].checker->epoch_ended(ended->epoch, ended->samples);
         }
-        if (const auto* order = std::get_if<Deliver>(&command)) {
-          Deliver seen = *order;
+        if (const auto* order = std::get_if<engine::Deliver>(&command)) {
+          engine::Deliver seen = *order;
           if (spoil) spoil(seen);
           if (seen.request.attempt == 0) deliver(seen);
         }
@@ -56,7 +58,7 @@ class Witness {
       return commands;
     };
   }
-  void end(const RunResult& run) {
+  void end(const output::RunResult& run) {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       if (run.jobs[i].state == "done") jobs_[i].checker->finished();
     }
@@ -65,32 +67,32 @@ class Witness {
  private:
   struct Job {
     batchflow::test::JobPlan plan;
-    KeyRoot root;
+    order::KeyRoot root;
     std::unique_ptr<batchflow::test::Checker> checker;
     std::vector<NodeId> nodes = {};  // of its ranks
     std::vector<SampleId> buffer = {};
   };
 
-  void hear(const Event& event) {
-    if (const auto* join = std::get_if<JobJoined>(&event)) joined(*join);
-    if (const auto* resized = std::get_if<JobResized>(&event)) {
+  void hear(const engine::Event& event) {
+    if (const auto* join = std::get_if<engine::JobJoined>(&event)) joined(*join);
+    if (const auto* resized = std::get_if<engine::JobResized>(&event)) {
       jobs_[resized->job.value].nodes.assign(resized->ranks.begin(), resized->ranks.end());
     }
-    if (const auto* reported = std::get_if<ExemplarsReported>(&event)) {
+    if (const auto* reported = std::get_if<engine::ExemplarsReported>(&event)) {
       std::vector<SampleId>& buffer = jobs_[reported->job.value].buffer;
       if (reported->anew) buffer.clear();
       buffer.insert(buffer.end(), reported->samples.begin(), reported->samples.end());
       if (!reported->more) jobs_[reported->job.value].checker->rehearsal().reported(buffer);
     }
-    if (const auto* done = std::get_if<BatchConsumed>(&event)) {
+    if (const auto* done = std::get_if<engine::BatchConsumed>(&event)) {
       jobs_[done->job.value].checker->consumed(done->rank, done->step);
     }
     // A sample that is corrupt is corrupt from the first report on, for all jobs.
-    if (const auto* done = std::get_if<PreparationDone>(&event)) {
+    if (const auto* done = std::get_if<engine::PreparationDone>(&event)) {
       for (const SampleId sample : done->failed) plans_[0].corrupt.push_back(sample);
     }
   }
-  void joined(const JobJoined& event) {
+  void joined(const engine::JobJoined& event) {
     Job& job = jobs_[event.job.value];
     const auto& plan = plans_[event.dataset.value - 1];
     const bool fixed = event.order == Order::strict || event.order == Order::sequential;
@@ -105,18 +107,18 @@ class Witness {
     job.checker->begins(seed);
     job.checker->rehearsal().joined();
   }
-  void begin(const Admit& order) {
+  void begin(const engine::Admit& order) {
     Job& job = jobs_[order.job.value];
     job.checker->began(job.nodes, job.plan.batch_samples, false);
   }
-  void deliver(const Deliver& order) {
+  void deliver(const engine::Deliver& order) {
     Job& job = jobs_[order.job.value];
     const auto& plan = plans_[static_cast<std::size_t>(scenario_.jobs[order.job.value].dataset)];
     std::vector<batchflow::test::Handed> handed;
     auto drawn = order.samples.begin();
-    for (const Slice& slice : order.slices) {
+    for (const order::Slice& slice : order.slices) {
       if (slice.rehearsed) {
-        const LaneSizes sizes = Rehearsal::sizes(order.rehearsed_block_samples);
+        const order::LaneSizes sizes = order::Rehearsal::sizes(order.rehearsed_block_samples);
         const std::uint64_t first =
             (std::uint64_t{slice.name.lane} * sizes.lane_blocks + slice.name.block) *
             sizes.block_samples;
@@ -129,11 +131,11 @@ class Witness {
         }
         continue;
       }
-      const LaneSizes sizes{plan.samples, order.block_samples, order.lane_blocks};
+      const order::LaneSizes sizes{plan.samples, order.block_samples, order.lane_blocks};
       const Order family = job.plan.order == Order::strict ? Order::relaxed : job.plan.order;
-      const GenerationOrder generation{family, job.root, slice.name.generation, sizes};
-      const Lineage lineage = generation.lineage(slice.name, plan.id, PipelineId(1), 0);
-      if (!valid_lineage(lineage, plan.samples) || slice.to > lineage.samples) {
+      const order::GenerationOrder generation{family, job.root, slice.name.generation, sizes};
+      const order::Lineage lineage = generation.lineage(slice.name, plan.id, PipelineId(1), 0);
+      if (!order::valid_lineage(lineage, plan.samples) || slice.to > lineage.samples) {
         batchflow::test::violated("a slice of a block that does not exist");
       }
       expander_.expand(lineage, plan.samples, slice.from, slice.to, ids_);
@@ -148,7 +150,7 @@ class Witness {
         handed.push_back(one);
       }
     }
-    for (const Replacement& one : order.replacements) {
+    for (const order::Replacement& one : order.replacements) {
       handed.at(one.place).used = one.used;
       handed.at(one.place).replaced = true;
     }
@@ -156,41 +158,41 @@ class Witness {
                         std::move(handed));
   }
 
-  const Scenario& scenario_;
-  Workload workload_;
+  const input::Scenario& scenario_;
+  world::Workload workload_;
   std::vector<batchflow::test::DatasetPlan> plans_;
   std::vector<Job> jobs_;
-  Expander expander_;
+  order::Expander expander_;
   std::vector<SampleId> ids_;
 };
 
 // A run checked by a witness: its result, or what went wrong.
 struct Watched {
   std::string violation;
-  RunResult run;
+  output::RunResult run;
 };
-inline Watched simulate_watched(const Scenario& scenario,
-                                const std::function<void(Deliver&)>& spoil = {}) {
+inline Watched simulate_watched(const input::Scenario& scenario,
+                                const std::function<void(engine::Deliver&)>& spoil = {}) {
   const std::string text = in_child([&]() -> std::string {
     Witness witness(scenario);
-    World world(scenario, policy_list(), {});
+    world::World world(scenario, policies::policy_list(), {});
     world.decide_by(witness.around(
-        [&](Instant now, std::span<const Event> events) {
+        [&](Instant now, std::span<const engine::Event> events) {
           const auto commands = world.engine().step(now, events);
           world.engine().check_consistency();
           return commands;
         },
         spoil));
     try {
-      const RunResult run = world.run();
+      const output::RunResult run = world.run();
       witness.end(run);
-      return encode_run(run);
+      return output::encode_run(run);
     } catch (const batchflow::test::Violation& violation) {
       return std::string("violation: ") + violation.what();
     }
   });
   if (text.rfind("violation: ", 0) == 0) return {text, {}};
-  return {"", decode_run(text)};
+  return {"", output::decode_run(text)};
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

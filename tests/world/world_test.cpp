@@ -1,5 +1,6 @@
 // What every simulated world promises: it decides nothing, repeats itself, and is recorded.
 #include "sim/world/world.h"
+#include "programs/config/replay.h"
 
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 #include "tests/driver/shrinking.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::sim::test {
+namespace batchflow::test {
 
 namespace {
 
@@ -40,11 +41,12 @@ std::string varied() {
 }  // namespace
 
 TEST_CASE("an engine that returns no commands moves no byte") {
-  const Scenario scenario = scenario_of(varied());
-  const RunResult run = decode_run(in_child([&] {
-    World world(scenario, policy_list(), {});
-    world.decide_by([](Instant, std::span<const Event>) { return std::span<const Command>(); });
-    return encode_run(world.run());
+  const input::Scenario scenario = scenario_of(varied());
+  const output::RunResult run = output::decode_run(in_child([&] {
+    world::World world(scenario, policies::policy_list(), {});
+    world.decide_by(
+        [](Instant, std::span<const engine::Event>) { return std::span<const engine::Command>(); });
+    return output::encode_run(world.run());
   }));
   CHECK(run.aggregate.storage_bytes == 0);
   CHECK(run.aggregate.nvme_bytes == 0);
@@ -57,8 +59,8 @@ TEST_CASE("an engine that returns no commands moves no byte") {
 }
 
 TEST_CASE("the same scenario gives the same orders in every process, another seed gives others") {
-  const RunResult one = simulate_text(varied());
-  const RunResult other = simulate_text(varied());
+  const output::RunResult one = simulate_text(varied());
+  const output::RunResult other = simulate_text(varied());
   CHECK(one.digest == other.digest);
   CHECK(one.makespan_s == other.makespan_s);
   CHECK(one.steps == other.steps);
@@ -74,8 +76,8 @@ TEST_CASE("every preset and dispatch policy serves a varied world to its end") {
         "engine.policies={eviction: {encoded: lru, decoded: sieve}}", "engine.credits=1",
         "engine.credits=4"}) {
     CAPTURE(set);
-    const RunResult run = simulate_text(varied(), {set});
-    for (const JobResult& job : run.jobs) {
+    const output::RunResult run = simulate_text(varied(), {set});
+    for (const output::JobResult& job : run.jobs) {
       CHECK(job.state == (job.name == "a" || job.name == "b" ? "done" : "left"));
     }
   }
@@ -83,34 +85,36 @@ TEST_CASE("every preset and dispatch policy serves a varied world to its end") {
 
 TEST_CASE("workers that go finish what they have, and say so before they are gone") {
   const batchflow::test::Canaries policies{&batchflow::test::kShrinks};
-  Scenario scenario = scenario_of(varied());
+  input::Scenario scenario = scenario_of(varied());
   scenario.ends_after = {};
   scenario.engine.policies.scaling = "shrinks";
   const auto world_of = [&] {
-    return std::make_unique<World>(scenario, policies.list(), SimulateOptions{});
+    return std::make_unique<world::World>(scenario, policies.list(), sim::SimulateOptions{});
   };
-  const RunResult run = decode_run(in_child([&] { return encode_run(world_of()->run()); }));
+  const output::RunResult run =
+      output::decode_run(in_child([&] { return output::encode_run(world_of()->run()); }));
   check_conservation(scenario, run);
   // The first word that a worker is gone never stands before what it has done.
   const std::string told = in_child([&] {
     std::uint64_t gone = 0;
     std::uint64_t overtaken = 0;
     auto world = world_of();
-    Engine& engine = world->engine();
+    engine::Engine& engine = world->engine();
     std::map<RequestId, WorkerId> made_by;
-    world->decide_by([&](Instant now, std::span<const Event> events) {
+    world->decide_by([&](Instant now, std::span<const engine::Event> events) {
       std::set<WorkerId> quiet;
-      for (const Event& event : events) {
-        if (const auto* one = std::get_if<WorkerQuiesced>(&event)) quiet.insert(one->worker);
-        const auto* done = std::get_if<PreparationDone>(&event);
+      for (const engine::Event& event : events) {
+        if (const auto* one = std::get_if<engine::WorkerQuiesced>(&event))
+          quiet.insert(one->worker);
+        const auto* done = std::get_if<engine::PreparationDone>(&event);
         if (done == nullptr) continue;
         const auto by = made_by.find(done->request.id);
         overtaken += by != made_by.end() && quiet.count(by->second) != 0 ? 1 : 0;
       }
       gone += quiet.size();
       const auto commands = engine.step(now, events);
-      for (const Command& command : commands) {
-        const auto* order = std::get_if<Prepare>(&command);
+      for (const engine::Command& command : commands) {
+        const auto* order = std::get_if<engine::Prepare>(&command);
         if (order != nullptr) made_by[order->request.id] = order->worker;
       }
       return commands;
@@ -122,8 +126,8 @@ TEST_CASE("workers that go finish what they have, and say so before they are gon
 }
 
 TEST_CASE("chance does not depend on policies: a job computes equally long under each") {
-  const RunResult one = simulate_text(varied());
-  const RunResult other = simulate_text(varied(), {"engine.preset=independent"});
+  const output::RunResult one = simulate_text(varied());
+  const output::RunResult other = simulate_text(varied(), {"engine.preset=independent"});
   CHECK(one.digest != other.digest);
   CHECK(one.jobs[0].compute_s == exactly(other.jobs[0].compute_s));
 }
@@ -139,21 +143,21 @@ TEST_CASE("a journal of a run, replayed into another engine, gives the same orde
     const std::string path =
         (std::filesystem::temp_directory_path() / fmt::format("world-{}.journal", ::getpid()))
             .string();
-    const Scenario scenario = scenario_of(varied() + faults);
-    SimulateOptions options;
+    const input::Scenario scenario = scenario_of(varied() + faults);
+    sim::SimulateOptions options;
     options.journal = path;
-    const RunResult run =
-        decode_run(in_child([&] { return encode_run(simulate(scenario, options)); }));
+    const output::RunResult run = output::decode_run(
+        in_child([&] { return output::encode_run(sim::simulate(scenario, options)); }));
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
                                   std::istreambuf_iterator<char>());
     std::filesystem::remove(path);
-    JournalReader reader(std::as_bytes(std::span(bytes)), path);
-    const ReplayResult replayed = replay(reader, policy_list());
+    log::JournalReader reader(std::as_bytes(std::span(bytes)), path);
+    const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
     CHECK(replayed.same());
     CHECK(replayed.steps == run.steps);
     CHECK(fmt::format("{:016x}", replayed.digest) == run.digest);
-    for (const FaultResult& fault : run.faults) CHECK(fault.parts > 0);
+    for (const output::FaultResult& fault : run.faults) CHECK(fault.parts > 0);
   }
 }
 
@@ -161,12 +165,12 @@ TEST_CASE("a run that is ended while it is set up leaves no journal, and an olde
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("ended-{}.journal", ::getpid()))
           .string();
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.journal = path;
-  options.goes_on = [](const RunProgress&) { return false; };
+  options.goes_on = [](const sim::RunProgress&) { return false; };
   const auto end = [&] {
-    return decode_run(
-        in_child([&] { return encode_run(simulate(scenario_of(varied()), options)); }));
+    return output::decode_run(in_child(
+        [&] { return output::encode_run(sim::simulate(scenario_of(varied()), options)); }));
   };
   CHECK(end().interrupted);
   CHECK(!std::filesystem::exists(path));
@@ -177,11 +181,12 @@ TEST_CASE("a run that is ended while it is set up leaves no journal, and an olde
 }
 
 TEST_CASE("a run that is stopped gives its results so far") {
-  const Scenario scenario = scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
-  const RunResult run = decode_run(in_child([&] {
-    SimulateOptions options;
-    options.goes_on = [](const RunProgress& progress) { return progress.done < 0.1; };
-    return encode_run(simulate(scenario, options));
+  const input::Scenario scenario =
+      scenario_of(varied(), {"jobs.0.epochs=200", "jobs.1.epochs=200"});
+  const output::RunResult run = output::decode_run(in_child([&] {
+    sim::SimulateOptions options;
+    options.goes_on = [](const sim::RunProgress& progress) { return progress.done < 0.1; };
+    return output::encode_run(sim::simulate(scenario, options));
   }));
   CHECK(run.interrupted);
   CHECK(run.failure.empty());
@@ -190,8 +195,9 @@ TEST_CASE("a run that is stopped gives its results so far") {
 }
 
 TEST_CASE("a run can be cut at a simulated time") {
-  const RunResult run = decode_run(
-      in_child([&] { return encode_run(simulate(scenario_of(varied(), {"ends_after=1s"}), {})); }));
+  const output::RunResult run = output::decode_run(in_child([&] {
+    return output::encode_run(sim::simulate(scenario_of(varied(), {"ends_after=1s"}), {}));
+  }));
   CHECK(run.makespan_s == exactly(1));
   CHECK(run.failure.empty());
   CHECK(run.jobs[0].state == "unfinished");
@@ -199,9 +205,9 @@ TEST_CASE("a run can be cut at a simulated time") {
 
 TEST_CASE("the recorder keeps a bounded number of points, and the last is near the end") {
   const std::string result = in_child([] {
-    const Scenario scenario = scenario_of(varied());
-    World world(scenario, policy_list(), {});
-    const RunResult run = world.run();
+    const input::Scenario scenario = scenario_of(varied());
+    world::World world(scenario, policies::policy_list(), {});
+    const output::RunResult run = world.run();
     const auto& points = world.recorder().points();
     const double last_s = points.back().time_s;
     bool grows = true;
@@ -215,4 +221,4 @@ TEST_CASE("the recorder keeps a bounded number of points, and the last is near t
   CHECK(result == "true true true");
 }
 
-}  // namespace batchflow::sim::test
+}  // namespace batchflow::test

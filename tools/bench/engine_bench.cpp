@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "policies/registry.h"
 #include "tools/bench/instant_backend.h"
 #include "tools/bench/process_memory.h"
 #include "tools/bench/stopwatch.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 constexpr DatasetId kDataset{1};
@@ -21,7 +21,7 @@ constexpr NodeId kNode{1};
 struct World {
   World(std::uint64_t samples, std::uint32_t block_samples, std::uint32_t jobs, Bytes dram,
         std::uint32_t batch, Bytes sample_bytes = 1000)
-      : engine(config(block_samples * sample_bytes), policy_list(),
+      : engine(config(block_samples * sample_bytes), policies::policy_list(),
                fill(catalogues, samples, sample_bytes)),
         backend(engine, kDataset, 7, kPipeline, 9) {
     backend.node(kNode, 16, dram);
@@ -30,14 +30,15 @@ struct World {
     }
   }
 
-  static EngineConfig config(Bytes block) {
-    EngineConfig config;
+  static engine::EngineConfig config(Bytes block) {
+    engine::EngineConfig config;
     config.block_bytes = block;
     return config;
   }
-  static const Catalogues& fill(Catalogues& catalogues, std::uint64_t samples, Bytes bytes) {
-    catalogues.add(kDataset, Catalogue::uniform("bench", 7, samples, bytes));
-    PipelineInfo pipeline;
+  static const engine::Catalogues& fill(engine::Catalogues& catalogues, std::uint64_t samples,
+                                        Bytes bytes) {
+    catalogues.add(kDataset, engine::Catalogue::uniform("bench", 7, samples, bytes));
+    engine::PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.has_random = true;
     pipeline.prepared_bytes = bytes;
@@ -45,8 +46,8 @@ struct World {
     return catalogues;
   }
 
-  Catalogues catalogues;
-  Engine engine;
+  engine::Catalogues catalogues;
+  engine::Engine engine;
   InstantBackend backend;
 };
 
@@ -57,11 +58,11 @@ void deliveries(benchmark::State& state, std::uint32_t block, std::uint32_t item
               Bytes{item} * 1000);
   for (int i = 0; i < 200; ++i) world.backend.step();
   const std::uint64_t before = world.backend.deliveries();
-  const EngineCounters start = world.engine.counters();
+  const engine::EngineCounters start = world.engine.counters();
   for (auto _ : state) {
     if (!world.backend.step()) state.SkipWithError("the engine stopped");
   }
-  const EngineCounters end = world.engine.counters();
+  const engine::EngineCounters end = world.engine.counters();
   const auto count = static_cast<double>(world.backend.deliveries() - before);
   state.counters["deliveries/s"] = benchmark::Counter(count, benchmark::Counter::kIsRate);
   state.counters["preparations"] =
@@ -91,12 +92,12 @@ void BM_CachedSamples(benchmark::State& state) {
   World world(samples, 1, 1, samples * 8192 + (1 << 20), 1);
   while (world.backend.deliveries() < samples) world.backend.step();
   const std::uint64_t before = world.backend.deliveries();
-  const EngineCounters start = world.engine.counters();
+  const engine::EngineCounters start = world.engine.counters();
   // A whole epoch, so that as many deliveries share its switch as in a job.
   for (auto _ : state) {
     while (world.backend.deliveries() < before + samples) world.backend.step();
   }
-  const EngineCounters end = world.engine.counters();
+  const engine::EngineCounters end = world.engine.counters();
   const auto count = static_cast<double>(world.backend.deliveries() - before);
   state.counters["deliveries/s"] = benchmark::Counter(count, benchmark::Counter::kIsRate);
   state.counters["operations"] = static_cast<double>(end.operations - start.operations) / count;
@@ -113,10 +114,12 @@ void BM_MemoryOfCachedSamples(benchmark::State& state) {
   for (auto _ : state) {
     const double start = resident_bytes();
     const Parameters none({});
-    const PolicyChoice minio = policy_list().choose(PolicyKind::eviction, "minio");
-    auto policy = std::get<MakeEviction>(minio.entry->make)(
+    const engine::PolicyChoice minio =
+        policies::policy_list().choose(engine::PolicyKind::eviction, "minio");
+    auto policy = std::get<engine::MakeEviction>(minio.entry->make)(
         {kSamples, kSamples, Random(1), minio.parameters});
-    for (std::uint32_t i = 0; i < kSamples; ++i) policy->inserted({ItemId(i), 1, kUnknownUse});
+    for (std::uint32_t i = 0; i < kSamples; ++i)
+      policy->inserted({ItemId(i), 1, engine::kUnknownUse});
     const double with_policy = resident_bytes();
     World world(kSamples, 256, 1, kSamples * 8192 + (Bytes{64} << 20), 256);
     while (world.backend.deliveries() < kSamples / 256 + 1) world.backend.step();
@@ -157,7 +160,7 @@ void BM_PolicySwap(benchmark::State& state) {
   for (auto _ : state) {
     World world(1'000'000, 1, 1, Bytes{1'000'000} * 8192 + (1 << 20), 1);
     while (world.backend.deliveries() < 1'000'000) world.backend.step();
-    world.backend.add(PolicyChanged{"eviction=sieve"});
+    world.backend.add(engine::PolicyChanged{"eviction=sieve"});
     watch.begin_round();
     for (int i = 0; i < 2000; ++i) watch.step(world.backend);
     state.counters["longest_step_us"] = watch.longest_us();
@@ -171,16 +174,17 @@ void BM_MillionScores(benchmark::State& state) {
   for (auto _ : state) {
     World world(1'000'000, 256, 0, Bytes{256} * 1000 * 64, 256);
     world.backend.join({JobId(1), Order::weighted, 256}, kNode);
-    std::vector<Score> scores(1'000'000);
+    std::vector<engine::Score> scores(1'000'000);
     for (std::uint32_t i = 0; i < scores.size(); ++i) {
       scores[i] = {SampleId(mix(i) % scores.size()), static_cast<float>(i % 97)};
     }
     // A new job's first steps touch memory for the first time, which the scores do not cause.
     while (world.backend.deliveries() < 1000) world.backend.step();
     watch.begin_round();
-    for (std::size_t at = 0; at < scores.size(); at += kScoresMost) {
-      world.backend.add(ScoresReported{
-          JobId(1), std::span(scores).subspan(at, std::min(kScoresMost, scores.size() - at))});
+    for (std::size_t at = 0; at < scores.size(); at += engine::kScoresMost) {
+      world.backend.add(engine::ScoresReported{
+          JobId(1),
+          std::span(scores).subspan(at, std::min(engine::kScoresMost, scores.size() - at))});
       watch.step(world.backend);
     }
     while (world.backend.deliveries() < 3907 * 3) {
@@ -193,4 +197,4 @@ void BM_MillionScores(benchmark::State& state) {
 BENCHMARK(BM_MillionScores)->Iterations(kRounds)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench

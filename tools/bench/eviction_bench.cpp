@@ -10,32 +10,33 @@
 #include <chrono>
 #include <map>
 
-#include "core/share.h"
+#include "core/engine/share.h"
 #include "policies/registry.h"
 #include "traces/generator.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
-const AccessTrace& trace_of(const std::string& spec) {
-  static std::map<std::string, AccessTrace> traces;
+const traces::AccessTrace& trace_of(const std::string& spec) {
+  static std::map<std::string, traces::AccessTrace> traces;
   const auto known = traces.find(spec);
-  return known != traces.end() ? known->second
-                               : traces.emplace(spec, generate_access_trace(spec)).first->second;
+  return known != traces.end()
+             ? known->second
+             : traces.emplace(spec, traces::generate_access_trace(spec)).first->second;
 }
 
-void report(benchmark::State& state, const AccessTrace& trace, std::uint64_t misses) {
+void report(benchmark::State& state, const traces::AccessTrace& trace, std::uint64_t misses) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(trace.requests()));
   state.counters["miss_ratio"] =
       static_cast<double>(misses) / static_cast<double>(trace.requests());
 }
 
-std::uint64_t misses_of(const PolicyEntry& entry, const AccessTrace& trace) {
+std::uint64_t misses_of(const engine::PolicyEntry& entry, const traces::AccessTrace& trace) {
   const Slots capacity = trace.distinct_items() / 10;
   const Parameters parameters(entry.parameters);
-  Share share(trace.distinct_items(), capacity,
-              std::get<MakeEviction>(entry.make)(
-                  {trace.distinct_items(), capacity, Random(1), parameters}));
+  engine::Share share(trace.distinct_items(), capacity,
+                      std::get<engine::MakeEviction>(entry.make)(
+                          {trace.distinct_items(), capacity, Random(1), parameters}));
   std::vector<ItemId> evicted;
   for (std::size_t i = 0; i < trace.requests(); ++i) {
     evicted.clear();
@@ -44,15 +45,16 @@ std::uint64_t misses_of(const PolicyEntry& entry, const AccessTrace& trace) {
   return share.counters().misses;
 }
 
-void run_policy(benchmark::State& state, const PolicyEntry& entry, const std::string& spec) {
-  const AccessTrace& trace = trace_of(spec);
+void run_policy(benchmark::State& state, const engine::PolicyEntry& entry,
+                const std::string& spec) {
+  const traces::AccessTrace& trace = trace_of(spec);
   std::uint64_t misses = 0;
   for (auto _ : state) misses = misses_of(entry, trace);
   report(state, trace, misses);
 }
 
 // The least that an LRU can do: two links and a flag an item, no share and no virtual call.
-std::uint64_t misses_of_bare_lru(const AccessTrace& trace) {
+std::uint64_t misses_of_bare_lru(const traces::AccessTrace& trace) {
   struct Node {
     std::uint32_t newer, older;
   };
@@ -89,7 +91,7 @@ std::uint64_t misses_of_bare_lru(const AccessTrace& trace) {
 }
 
 void run_bare_lru(benchmark::State& state, const std::string& spec) {
-  const AccessTrace& trace = trace_of(spec);
+  const traces::AccessTrace& trace = trace_of(spec);
   std::uint64_t misses = 0;
   for (auto _ : state) misses = misses_of_bare_lru(trace);
   report(state, trace, misses);
@@ -97,10 +99,10 @@ void run_bare_lru(benchmark::State& state, const std::string& spec) {
 
 // In turn, so that a machine that is slow for a while is slow for both. Reports the rate as a share
 // of the bare list's: the middle, the least and the most.
-void run_beside_bare_lru(benchmark::State& state, const PolicyEntry& entry,
+void run_beside_bare_lru(benchmark::State& state, const engine::PolicyEntry& entry,
                          const std::string& spec) {
   constexpr int kTurns = 7;
-  const AccessTrace& trace = trace_of(spec);
+  const traces::AccessTrace& trace = trace_of(spec);
   std::vector<double> ratios;
   const auto seconds = [](const auto& body) {
     const auto start = std::chrono::steady_clock::now();
@@ -130,14 +132,16 @@ void add_all() {
     benchmark::RegisterBenchmark(name.c_str(), body)->Unit(benchmark::kMillisecond);
   };
   for (const auto& [name, spec] : traces) {
-    for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+    for (const engine::PolicyEntry* entry :
+         policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
       add(fmt::format("eviction/{}/{}", name, entry->name),
           [entry, text = std::string(spec)](benchmark::State& s) { run_policy(s, *entry, text); });
     }
     add(fmt::format("eviction/{}/bare_lru", name),
         [text = std::string(spec)](benchmark::State& s) { run_bare_lru(s, text); });
   }
-  for (const PolicyEntry* entry : policy_list().of_kind(PolicyKind::eviction)) {
+  for (const engine::PolicyEntry* entry :
+       policies::policy_list().of_kind(engine::PolicyKind::eviction)) {
     if (entry->name != "lru") continue;
     benchmark::RegisterBenchmark("eviction/perm_1e7/lru_beside_bare",
                                  [entry](benchmark::State& s) {
@@ -151,4 +155,4 @@ void add_all() {
 const bool added = (add_all(), true);
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 
 class InstantBackend {
  public:
@@ -21,20 +21,21 @@ class InstantBackend {
     std::uint32_t ranks = 1;
     std::uint32_t credits = 2;
     std::uint64_t seed = 0;  // 0: none
-    const Position* position = nullptr;
+    const order::Position* position = nullptr;
   };
 
-  InstantBackend(Engine& engine, DatasetId dataset, Digest version, PipelineId pipeline,
+  InstantBackend(engine::Engine& engine, DatasetId dataset, Digest version, PipelineId pipeline,
                  Digest pipeline_hash)
       : engine_(engine), dataset_(dataset), pipeline_(pipeline) {
-    next_.push_back(CatalogueKnown{dataset, version});
-    next_.push_back(PipelineKnown{pipeline, pipeline_hash});
+    next_.push_back(engine::CatalogueKnown{dataset, version});
+    next_.push_back(engine::PipelineKnown{pipeline, pipeline_hash});
   }
 
   void node(NodeId node, std::uint32_t workers, Bytes dram) {
-    next_.push_back(NodeJoined{node, workers});
-    next_.push_back(CapacityChanged{{node, Tier::dram, 0}, dram});
-    for (std::uint32_t i = 0; i < workers; ++i) next_.push_back(WorkerJoined{WorkerId(i), node});
+    next_.push_back(engine::NodeJoined{node, workers});
+    next_.push_back(engine::CapacityChanged{{node, Tier::dram, 0}, dram});
+    for (std::uint32_t i = 0; i < workers; ++i)
+      next_.push_back(engine::WorkerJoined{WorkerId(i), node});
     step();
   }
 
@@ -46,7 +47,7 @@ class InstantBackend {
   }
   // For the next step. REQUIRES: `ranks` is there until then.
   void add_join(const Job& job, std::span<const NodeId> ranks) {
-    JobJoined event;
+    engine::JobJoined event;
     event.job = job.id;
     event.dataset = dataset_;
     event.pipeline = pipeline_;
@@ -61,7 +62,7 @@ class InstantBackend {
   }
   void ask(const Job& job) {
     for (Rank rank = 0; rank < job.ranks; ++rank) {
-      next_.push_back(BatchWanted{job.id, rank, job.credits});
+      next_.push_back(engine::BatchWanted{job.id, rank, job.credits});
     }
   }
 
@@ -77,14 +78,14 @@ class InstantBackend {
       current_.push_back(made_.front().second);
     }
     if (current_.empty() && made_.empty()) return false;
-    for (const Command& command : engine_.step(Instant(now_), current_)) {
+    for (const engine::Command& command : engine_.step(Instant(now_), current_)) {
       std::visit([&](const auto& order) { carry_out(order); }, command);
     }
     ++steps_;
     return true;
   }
 
-  void add(const Event& event) { next_.push_back(event); }
+  void add(const engine::Event& event) { next_.push_back(event); }
   std::uint64_t deliveries() const { return deliveries_; }
   std::uint64_t refusals() const { return refusals_; }
   std::uint64_t drops() const { return drops_; }
@@ -95,38 +96,44 @@ class InstantBackend {
  private:
   template <class Order>
   void carry_out(const Order&) {}
-  void carry_out(const Read& order) { next_.push_back(ReadDone{order.request, {}, {}}); }
-  void carry_out(const Prepare& order) {
-    const PreparationDone done{order.request, {}, {}};
+  void carry_out(const engine::Read& order) {
+    next_.push_back(engine::ReadDone{order.request, {}, {}});
+  }
+  void carry_out(const engine::Prepare& order) {
+    const engine::PreparationDone done{order.request, {}, {}};
     if (preparation_steps_ == 0) return next_.push_back(done);
     made_.push_back({steps_ + preparation_steps_, done});
   }
-  void carry_out(const Transfer& order) { next_.push_back(TransferDone{order.request, {}}); }
-  void carry_out(const SetTimer& order) { next_.push_back(TimerFired{order.timer}); }
-  void carry_out(const Refuse&) { ++refusals_; }
-  void carry_out(const Drop&) { ++drops_; }
-  void carry_out(const Deliver& order) {
+  void carry_out(const engine::Transfer& order) {
+    next_.push_back(engine::TransferDone{order.request, {}});
+  }
+  void carry_out(const engine::SetTimer& order) {
+    next_.push_back(engine::TimerFired{order.timer});
+  }
+  void carry_out(const engine::Refuse&) { ++refusals_; }
+  void carry_out(const engine::Drop&) { ++drops_; }
+  void carry_out(const engine::Deliver& order) {
     ++deliveries_;
     drawn_ = order.samples.size();
-    next_.push_back(DeliveryDone{order.request, {}});
-    next_.push_back(BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
-    next_.push_back(SlotReleased{order.job, order.rank, order.step});
-    next_.push_back(BatchWanted{order.job, order.rank, 1});
+    next_.push_back(engine::DeliveryDone{order.request, {}});
+    next_.push_back(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
+    next_.push_back(engine::SlotReleased{order.job, order.rank, order.step});
+    next_.push_back(engine::BatchWanted{order.job, order.rank, 1});
   }
 
-  Engine& engine_;
+  engine::Engine& engine_;
   DatasetId dataset_;
   PipelineId pipeline_;
   Duration now_{0};
-  std::vector<Event> current_;
-  std::vector<Event> next_;
+  std::vector<engine::Event> current_;
+  std::vector<engine::Event> next_;
   std::uint64_t deliveries_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t drops_ = 0;
   std::uint64_t drawn_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t preparation_steps_ = 0;
-  std::deque<std::pair<std::uint64_t, Event>> made_;  // and when that is reported
+  std::deque<std::pair<std::uint64_t, engine::Event>> made_;  // and when that is reported
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.h"
-#include "core/position.h"
+#include "core/engine/engine.h"
+#include "core/order/position.h"
 #include "policies/registry.h"
 #include "tools/bench/instant_backend.h"
 #include "tools/bench/process_memory.h"
 #include "tools/bench/stopwatch.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 constexpr DatasetId kDataset{1};
@@ -38,23 +38,23 @@ struct Setting {
 class World {
  public:
   explicit World(const Setting& setting)
-      : engine(config(setting), policy_list(), fill(setting)),
+      : engine(config(setting), policies::policy_list(), fill(setting)),
         backend(engine, kDataset, kVersion, kPipeline, 9) {
     backend.node(kNode, setting.workers, setting.dram);
   }
 
  private:
-  static EngineConfig config(const Setting& setting) {
-    EngineConfig config;
+  static engine::EngineConfig config(const Setting& setting) {
+    engine::EngineConfig config;
     config.block_bytes = setting.block_samples * setting.sample_bytes;
     config.policies.allocation = setting.allocation;
     config.policies.eviction[static_cast<std::size_t>(Form::encoded)] = setting.eviction;
     return config;
   }
-  const Catalogues& fill(const Setting& setting) {
-    catalogues_.add(kDataset,
-                    Catalogue::uniform("bench", kVersion, setting.samples, setting.sample_bytes));
-    PipelineInfo pipeline;
+  const engine::Catalogues& fill(const Setting& setting) {
+    catalogues_.add(kDataset, engine::Catalogue::uniform("bench", kVersion, setting.samples,
+                                                         setting.sample_bytes));
+    engine::PipelineInfo pipeline;
     pipeline.hash = 9;
     pipeline.has_random = true;
     pipeline.prepared_bytes = setting.sample_bytes;
@@ -62,10 +62,10 @@ class World {
     return catalogues_;
   }
 
-  Catalogues catalogues_;
+  engine::Catalogues catalogues_;
 
  public:
-  Engine engine;
+  engine::Engine engine;
   InstantBackend backend;
 };
 
@@ -122,7 +122,7 @@ void BM_StepLanes(benchmark::State& state) {
   const auto lanes = static_cast<std::uint64_t>(state.range(0));
   for (auto _ : state) {
     World world({.samples = lanes, .block_samples = 1});
-    Position::Fields fields;
+    order::Position::Fields fields;
     fields.order = Order::relaxed;
     fields.dataset_version = kVersion;
     fields.samples = lanes;
@@ -135,7 +135,7 @@ void BM_StepLanes(benchmark::State& state) {
     fields.lanes.had = Bitmap(lanes);
     fields.lanes.had.set(0);
     std::string problem;
-    const auto position = Position::from(fields, problem);
+    const auto position = order::Position::from(fields, problem);
     state.counters["refused"] = position ? 0 : 1;
     if (!position) continue;
     watch.begin_round();
@@ -212,7 +212,7 @@ void BM_StepWindowDropped(benchmark::State& state) {
     while (world.backend.deliveries() < 2 * window) world.backend.step();
     const std::uint64_t before = world.backend.drops();
     watch.begin_round();
-    world.backend.add(JobLeft{job.id});
+    world.backend.add(engine::JobLeft{job.id});
     run(world, watch, 1000);
     state.counters["drops"] = static_cast<double>(world.backend.drops() - before);
     report(state, watch);
@@ -225,7 +225,7 @@ void BM_StepStrictEpochs(benchmark::State& state) {
   const auto jobs = static_cast<std::uint32_t>(state.range(0));
   for (auto _ : state) {
     World world({.samples = 4096, .block_samples = 16, .dram = 4 * kGigabyte});
-    std::vector<Position> positions;
+    std::vector<order::Position> positions;
     positions.reserve(jobs);
     watch.begin_round();
     const std::vector<NodeId> ranks(1, kNode);
@@ -273,7 +273,7 @@ void BM_StepLessMemory(benchmark::State& state) {
     }
     for (int i = 0; i < 50; ++i) world.backend.step();
     watch.begin_round();
-    world.backend.add(CapacityChanged{kMemory, jobs * Bytes{60'000}});
+    world.backend.add(engine::CapacityChanged{kMemory, jobs * Bytes{60'000}});
     run(world, watch, 1000);
     state.counters["refused"] = static_cast<double>(world.backend.refusals());
     report(state, watch);
@@ -291,12 +291,12 @@ void BM_StepNodesThatWere(benchmark::State& state) {
     watch.begin_round();
     for (std::uint32_t i = 0; i < nodes; ++i) {
       const NodeId node(100 + i);
-      world.backend.add(NodeJoined{node, 1});
-      world.backend.add(CapacityChanged{{node, Tier::dram, 0}, kGigabyte});
-      world.backend.add(WorkerJoined{WorkerId(100 + i), node});
+      world.backend.add(engine::NodeJoined{node, 1});
+      world.backend.add(engine::CapacityChanged{{node, Tier::dram, 0}, kGigabyte});
+      world.backend.add(engine::WorkerJoined{WorkerId(100 + i), node});
       const bool last = i + 10 >= nodes;
       last ? watch.step(world.backend) : world.backend.step();
-      world.backend.add(NodeLost{node});
+      world.backend.add(engine::NodeLost{node});
       last ? watch.step(world.backend) : world.backend.step();
     }
     state.counters["bytes_a_node"] = (resident_bytes() - before) / nodes;
@@ -353,4 +353,4 @@ const bool kAdded = [] {
 }();
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench

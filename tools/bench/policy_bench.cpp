@@ -8,22 +8,22 @@
 #include "policies/registry.h"
 #include "tests/policies/random_views.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 constexpr int kViews = 64;  // asked in turn, so that no branch predictor learns an answer by heart
 
 template <class Make>
-auto make(const PolicyEntry& entry, const Parameters& parameters) {
+auto make(const engine::PolicyEntry& entry, const Parameters& parameters) {
   return std::get<Make>(entry.make)({Random(1), parameters});
 }
 
-void allocation(benchmark::State& state, const PolicyEntry* entry) {
+void allocation(benchmark::State& state, const engine::PolicyEntry* entry) {
   const Parameters parameters(entry->parameters);
-  const auto policy = make<MakeAllocation>(*entry, parameters);
+  const auto policy = make<engine::MakeAllocation>(*entry, parameters);
   const auto count = static_cast<std::size_t>(state.range(0));
   Random random(1);
-  std::vector<std::vector<ShareView>> shares;
+  std::vector<std::vector<engine::ShareView>> shares;
   for (int i = 0; i < kViews; ++i) shares.push_back(test::random_shares(random, count));
   std::vector<Slots> slots(count);
   for (std::size_t i = 0; auto _ : state) {
@@ -32,11 +32,11 @@ void allocation(benchmark::State& state, const PolicyEntry* entry) {
   }
 }
 
-void selection(benchmark::State& state, const PolicyEntry* entry) {
+void selection(benchmark::State& state, const engine::PolicyEntry* entry) {
   const Parameters parameters(entry->parameters);
-  const auto policy = make<MakeSelection>(*entry, parameters);
+  const auto policy = make<engine::MakeSelection>(*entry, parameters);
   Random random(1);
-  std::vector<std::vector<SelectionCandidate>> candidates;
+  std::vector<std::vector<engine::SelectionCandidate>> candidates;
   for (int i = 0; i < kViews; ++i) {
     candidates.push_back(test::random_selection(random, static_cast<std::size_t>(state.range(0))));
   }
@@ -45,11 +45,11 @@ void selection(benchmark::State& state, const PolicyEntry* entry) {
   }
 }
 
-void dispatch(benchmark::State& state, const PolicyEntry* entry) {
+void dispatch(benchmark::State& state, const engine::PolicyEntry* entry) {
   const Parameters parameters(entry->parameters);
-  const auto policy = make<MakeDispatch>(*entry, parameters);
+  const auto policy = make<engine::MakeDispatch>(*entry, parameters);
   Random random(1);
-  std::vector<std::vector<WorkCandidate>> candidates;
+  std::vector<std::vector<engine::WorkCandidate>> candidates;
   for (int i = 0; i < kViews; ++i) {
     candidates.push_back(test::random_work(random, static_cast<std::size_t>(state.range(0))));
   }
@@ -59,34 +59,35 @@ void dispatch(benchmark::State& state, const PolicyEntry* entry) {
 }
 
 // It is asked about one node and one job; the number is how many of each an iteration asks about.
-void scaling(benchmark::State& state, const PolicyEntry* entry) {
+void scaling(benchmark::State& state, const engine::PolicyEntry* entry) {
   const Parameters parameters(entry->parameters);
-  const auto policy = make<MakeScaling>(*entry, parameters);
+  const auto policy = make<engine::MakeScaling>(*entry, parameters);
   Random random(1);
-  std::vector<NodeView> nodes;
-  std::vector<JobView> jobs;
+  std::vector<engine::NodeView> nodes;
+  std::vector<engine::JobView> jobs;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
     nodes.push_back(test::random_node(random));
     jobs.push_back(test::random_job(random));
   }
   for (auto _ : state) {
-    for (const NodeView& node : nodes) benchmark::DoNotOptimize(policy->workers(node));
-    for (const JobView& job : jobs) benchmark::DoNotOptimize(policy->depth(job));
+    for (const engine::NodeView& node : nodes) benchmark::DoNotOptimize(policy->workers(node));
+    for (const engine::JobView& job : jobs) benchmark::DoNotOptimize(policy->depth(job));
   }
 }
 
 const bool kRegistered = [] {
-  for (const PolicyEntry* entry : policy_list().entries()) {
-    using Bench = void (*)(benchmark::State&, const PolicyEntry*);
-    constexpr Bench kBenches[kPolicyKinds] = {allocation, nullptr, selection, dispatch, scaling};
+  for (const engine::PolicyEntry* entry : policies::policy_list().entries()) {
+    using Bench = void (*)(benchmark::State&, const engine::PolicyEntry*);
+    constexpr Bench kBenches[engine::kPolicyKinds] = {allocation, nullptr, selection, dispatch,
+                                                      scaling};
     const Bench bench = kBenches[static_cast<std::size_t>(entry->kind())];
     if (bench == nullptr) continue;  // eviction is measured by requests of a trace
-    const std::string name =
-        "policy/" + std::string(policy_kind_name(entry->kind())) + "/" + std::string(entry->name);
+    const std::string name = "policy/" + std::string(engine::policy_kind_name(entry->kind())) +
+                             "/" + std::string(entry->name);
     benchmark::RegisterBenchmark(name.c_str(), bench, entry)->Arg(1)->Arg(16)->Arg(256);
   }
   return true;
 }();
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -3,7 +3,7 @@
 
 #include <sys/resource.h>
 
-namespace batchflow {
+namespace batchflow::bench {
 
 inline double cpu_s() {
   rusage usage{};
@@ -20,4 +20,4 @@ inline double memory_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

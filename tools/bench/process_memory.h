@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-namespace batchflow {
+namespace batchflow::bench {
 
 inline double resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -15,4 +15,4 @@ inline double resident_bytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

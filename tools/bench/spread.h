@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace batchflow {
+namespace batchflow::bench {
 
 struct Spread {
   double least, middle, most;
@@ -14,4 +14,4 @@ inline Spread spread_of(std::vector<double> values) {
   return {values.front(), values[values.size() / 2], values.back()};
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -7,7 +7,7 @@
 
 #include "tools/bench/instant_backend.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 
 // The CPU time of each step, the least of all rounds: an engine does the same in each round, and
 // interruptions by a virtual machine do not hit the same step again and again.
@@ -36,4 +36,4 @@ class Stopwatch {
   std::size_t at_ = 0;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -28,6 +28,7 @@
 #include "runtime/protocol/channel.h"
 #include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
+#include "tools/live/chart.h"
 
 namespace {
 
@@ -50,6 +51,7 @@ struct Plan {
   std::uint32_t workers = 0;
   bool check = false;
   std::string json;
+  std::string html;
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -105,7 +107,7 @@ pid_t start_service(const fs::path& folder, const fs::path& data, const Plan& pl
 
 nlohmann::json ask_status(const fs::path& folder) {
   std::string problem;
-  Channel channel = Channel::connect(folder / "service.sock", problem);
+  protocol::Channel channel = protocol::Channel::connect(folder / "service.sock", problem);
   const auto deadline = Clock::now() + std::chrono::seconds(10);
   if (!channel.is_open() || !channel.send(R"({"type":"command","name":"status"})", {}, deadline))
     throw std::runtime_error(fmt::format("the service does not answer: {}; see {}", problem,
@@ -121,7 +123,7 @@ std::chrono::nanoseconds nanoseconds(double count) {
 
 struct Served {
   std::string preset;
-  std::vector<ToyOutcome> jobs;
+  std::vector<toys::ToyOutcome> jobs;
   double total_s = 0;
   nlohmann::json status;
 };
@@ -134,7 +136,7 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
   const Clock::time_point until = Clock::now() + std::chrono::seconds(60);
   for (;;) {
     std::string problem;
-    if (Channel::connect(folder / "service.sock", problem).is_open()) break;
+    if (protocol::Channel::connect(folder / "service.sock", problem).is_open()) break;
     if (Clock::now() > until || waitpid(service, nullptr, WNOHANG) != 0)
       throw std::runtime_error(
           fmt::format("the service did not start; see {}", (folder / "service.log").string()));
@@ -142,9 +144,9 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
   }
   // A service that runs before jobs come has made ready the memory that it reads into.
   ask_status(folder);
-  std::vector<ToyJob> jobs;
+  std::vector<toys::ToyJob> jobs;
   for (std::size_t i = 0; i < plan.compute_ms.size(); ++i) {
-    ToyJob& job = jobs.emplace_back();
+    toys::ToyJob& job = jobs.emplace_back();
     if (i < plan.arrive_s.size()) job.arrives = nanoseconds(plan.arrive_s[i] * 1e9);
     job.service = folder / "service.sock";
     job.dataset = "pictures";
@@ -153,12 +155,12 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
     job.compute = nanoseconds(plan.compute_ms[i] * 1e6);
   }
   const Clock::time_point begin = Clock::now();
-  result.jobs = run_toys(jobs, static_cast<std::uint32_t>(jobs.size()), [] { return false; });
+  result.jobs = toys::run_toys(jobs, static_cast<std::uint32_t>(jobs.size()), [] { return false; });
   result.total_s = seconds_since(begin);
   result.status = ask_status(folder);
   kill(service, SIGTERM);
   waitpid(service, nullptr, 0);
-  for (const ToyOutcome& job : result.jobs) {
+  for (const toys::ToyOutcome& job : result.jobs) {
     if (job.result.state != "done")
       throw std::runtime_error(fmt::format("a job failed: {}{}", job.result.refusal, job.wrong));
   }
@@ -167,32 +169,56 @@ Served run(const fs::path& folder, const fs::path& data, const Plan& plan,
 
 double all_samples_per_s(const Served& result) {
   double sum = 0;
-  for (const ToyOutcome& job : result.jobs) sum += job.result.samples_per_s;
+  for (const toys::ToyOutcome& job : result.jobs) sum += job.result.samples_per_s;
   return sum;
 }
 
+std::string job_name(const Plan& plan, std::size_t job) {
+  return fmt::format("{} ms a batch of {}", plan.compute_ms[job], plan.batch);
+}
+
+std::string title_of(const std::string& preset) {
+  return preset == "independent"
+             ? "Without sharing (preset independent): each job prepares for itself"
+         : preset == "default" ? "With BatchFlow (preset default): prepared for all together"
+                               : preset;
+}
+
 void print(const Served& result, const Plan& plan) {
-  std::printf("%s\n", result.preset == "independent"
-                          ? "Without sharing (preset independent): each job prepares for itself"
-                      : result.preset == "default"
-                          ? "With BatchFlow (preset default): prepared for all together"
-                          : result.preset.c_str());
+  std::printf("%s\n", title_of(result.preset).c_str());
   std::printf("  %-28s %10s %10s %10s %11s %8s\n", "job", "samples/s", "seconds", "stalled",
               "first batch", "repeats");
   for (std::size_t i = 0; i < result.jobs.size(); ++i) {
-    const JobResult& job = result.jobs[i].result;
-    std::printf("  %-28s %10.1f %10.2f %9.1f%% %9.2f s %8llu\n",
-                fmt::format("{} ms a batch of {}", plan.compute_ms[i], plan.batch).c_str(),
+    const output::JobResult& job = result.jobs[i].result;
+    std::printf("  %-28s %10.1f %10.2f %9.1f%% %9.2f s %8llu\n", job_name(plan, i).c_str(),
                 job.samples_per_s, job.time_s, 100 * job.stall_s / std::max(1e-9, job.time_s),
                 job.first_batch_s, static_cast<unsigned long long>(result.jobs[i].repeats));
   }
   const double prepared = result.status.value("prepared_samples", 0.0);
   double samples = 0;
-  for (const ToyOutcome& job : result.jobs) samples += static_cast<double>(job.result.samples);
+  for (const toys::ToyOutcome& job : result.jobs)
+    samples += static_cast<double>(job.result.samples);
   std::printf(
       "  %.0f samples delivered, %.0f prepared (%.2f each), %.1f MB read; %.2f s in all\n\n",
       samples, prepared, prepared / std::max(1.0, samples),
       result.status.value("read_bytes", 0.0) / 1e6, result.total_s);
+}
+
+void write_page(const std::vector<Served>& results, const Plan& plan) {
+  std::vector<std::string> jobs;
+  for (std::size_t i = 0; i < plan.compute_ms.size(); ++i) jobs.push_back(job_name(plan, i));
+  std::vector<live::Bars> ways;
+  for (const Served& result : results) {
+    live::Bars& way = ways.emplace_back();
+    way.served = title_of(result.preset);
+    way.prepared = result.status.value("prepared_samples", 0.0);
+    way.total_s = result.total_s;
+    for (const toys::ToyOutcome& job : result.jobs)
+      way.samples_per_s.push_back(job.result.samples_per_s);
+  }
+  std::ofstream out(plan.html);
+  out << live::chart_page(jobs, ways);
+  if (!out.flush()) throw std::runtime_error(plan.html + ": cannot be written");
 }
 
 nlohmann::json to_json(const Served& result) {
@@ -203,7 +229,7 @@ nlohmann::json to_json(const Served& result) {
                           {"preparations", result.status["prepared_samples"]},
                           {"storage_bytes", result.status["read_bytes"]}}},
                         {"jobs", nlohmann::json::array()}};
-  for (const ToyOutcome& job : result.jobs)
+  for (const toys::ToyOutcome& job : result.jobs)
     one["jobs"].push_back({{"samples", job.result.samples},
                            {"time_s", job.result.time_s},
                            {"stall_s", job.result.stall_s},
@@ -232,6 +258,7 @@ int serve(int argc, char** argv) {
   app.add_option("--config", plan.config, "The node file of the service")->check(CLI::ExistingFile);
   app.add_option("--workers", plan.workers, "Threads that prepare; 0: one a core");
   app.add_option("--json", plan.json, "Write results there");
+  app.add_option("--html", plan.html, "Write a page with a chart there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
   try {
     app.parse(argc, argv);
@@ -271,9 +298,11 @@ int serve(int argc, char** argv) {
     for (const Served& result : results) all["runs"].push_back(to_json(result));
     std::ofstream(plan.json) << all.dump(2) << "\n";
   }
+  if (!plan.html.empty()) write_page(results, plan);
   bool well = true;
   for (const Served& result : results) {
-    for (const ToyOutcome& job : result.jobs) well = well && job.wrong.empty() && job.repeats == 0;
+    for (const toys::ToyOutcome& job : result.jobs)
+      well = well && job.wrong.empty() && job.repeats == 0;
   }
   if (plan.check && !well)
     std::fprintf(stderr, "batchflow-live: a job did not have each sample once\n");

@@ -5,7 +5,7 @@
 // name here.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {
@@ -26,4 +26,4 @@ constexpr JobFormat kAcme{.name = "acme",
                           .checked = false,
                           .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -3,9 +3,9 @@
 
 #include "traces/formats/format.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 extern const JobFormat kAcme, kBatchflowCsv, kHelios, kIntervals, kItp, kOpenb, kPai2020,
     kPhillyCsv, kPhillyJson, kSacct, kSupercloud, kSwf, kSwfGpus;
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -1,7 +1,7 @@
 // BatchFlow's own CSV, as traces/job_csv.h writes it; docs/traces.md describes its columns.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {
@@ -18,4 +18,4 @@ constexpr CsvFormat kCsv{.columns = kColumns, .marks = kMarks};
 constexpr JobFormat kBatchflowCsv{
     .name = "batchflow", .help = "BatchFlow's own CSV", .checked = true, .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

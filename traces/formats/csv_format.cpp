@@ -9,7 +9,7 @@
 #include "traces/formats/slurm.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr std::int64_t kMostHundredths = 400'000'000;  // four million GPUs or CPUs
@@ -252,4 +252,4 @@ void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuild
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -8,7 +8,7 @@
 
 #include "traces/job_trace_builder.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 struct JobInput;
 
@@ -55,4 +55,4 @@ struct CsvFormat {
 
 void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuilder& builder);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -12,7 +12,7 @@
 #include "traces/job_trace_builder.h"
 #include "traces/line_reader.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // The beginning of a file, by which its format is recognised.
 struct Beginning {
@@ -45,4 +45,4 @@ struct JobFormat {
 // In the order in which they are tried.
 std::span<const JobFormat* const> job_formats();
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

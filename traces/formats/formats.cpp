@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/formats/all.h"
 #include "traces/text_fields.h"
 #include "traces/trace_format.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 // In the order in which they are tried: a format that needs more columns comes before one that
@@ -136,4 +136,4 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   return builder.finish();
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,7 +4,7 @@
 // before it started has no start, and a duration of 0.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {
@@ -21,4 +21,4 @@ constexpr CsvFormat kCsv{.columns = kColumns, .marks = kMarks, .zero_is_no_durat
 constexpr JobFormat kHelios{
     .name = "helios", .help = "SenseTime Helios, cluster_log.csv", .checked = false, .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

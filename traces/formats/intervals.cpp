@@ -5,7 +5,7 @@
 // is not recorded. Lines end with a return.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"u_id", Role::id},           {"user", Role::user},
@@ -22,4 +22,4 @@ constexpr JobFormat kIntervals{.name = "intervals",
                                .checked = true,
                                .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,7 +4,7 @@
 // status and the start of a job are not recorded.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"job_id", Role::id},
@@ -21,4 +21,4 @@ constexpr JobFormat kItp{.name = "itp",
                          .checked = true,
                          .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // A mark may have begun before the outermost open object, and end in what is read next.
 std::size_t JsonObjects::first_needed() const {
@@ -126,4 +126,4 @@ bool JsonObjects::next() {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

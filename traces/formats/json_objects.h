@@ -11,7 +11,7 @@
 
 #include "traces/formats/format.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // Text before an object that is not a whole object.
 struct JsonGap {
@@ -64,4 +64,4 @@ class JsonObjects {
   JsonGap gap_;
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,7 +4,7 @@
 // scheduled_time. Seconds count from the beginning of the trace.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"name", Role::id},
@@ -28,4 +28,4 @@ constexpr JobFormat kOpenb{.name = "openb",
                            .checked = true,
                            .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "traces/formats/all.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 enum JobField : std::size_t { kName, kId, kUser, kJobStatus, kSubmit, kJobEnd, kJobFields };
@@ -245,4 +245,4 @@ constexpr JobFormat kPai2020{
         },
     .read = read_pai};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -4,7 +4,7 @@
 // a job are not recorded.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"timestamp", Role::submit},
@@ -21,4 +21,4 @@ constexpr JobFormat kPhillyCsv{.name = "philly-csv",
                                .checked = true,
                                .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -9,7 +9,7 @@
 #include "traces/formats/all.h"
 #include "traces/formats/json_objects.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 using Json = nlohmann::json;
@@ -187,4 +187,4 @@ constexpr JobFormat kPhillyJson{.name = "philly-json",
                                 .is = is_philly,
                                 .read = read_philly};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -7,7 +7,7 @@
 // started. A job that never ran has no AllocTRES: what it asked for is in ReqTRES, or nowhere.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"jobid", Role::id},
@@ -38,4 +38,4 @@ constexpr CsvFormat kCsv{.delimiter = '|',
 constexpr JobFormat kSacct{
     .name = "sacct", .help = "Slurm, sacct --parsable2", .checked = false, .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -5,7 +5,7 @@
 
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 // `32G`, `1.5T`, `170000` (MiB).
@@ -72,4 +72,4 @@ JobStatus slurm_status(unsigned state) {
   return state < std::size(kStates) ? kStates[state] : JobStatus::unknown;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -6,7 +6,7 @@
 
 #include "traces/job_trace.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 
 // Trackable resources, by name (`cpu=8,gres/gpu=2,mem=32G,node=1`) or by number
 // (`1=8,1002=2,2=...`, memory in MiB). 1001 and 1002 are the first two generic resources of a site,
@@ -15,4 +15,4 @@ bool read_tres(std::string_view text, JobRecord& job);
 
 JobStatus slurm_status(unsigned state);
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

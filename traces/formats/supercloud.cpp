@@ -4,7 +4,7 @@
 // GPUs are in tres_alloc. A start or end of 0 means that there was none yet.
 #include "traces/formats/all.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 constexpr Column kColumns[] = {{"id_job", Role::id},
@@ -29,4 +29,4 @@ constexpr CsvFormat kCsv{
 constexpr JobFormat kSupercloud{
     .name = "supercloud", .help = "MIT Supercloud, slurm-log.csv", .checked = true, .csv = &kCsv};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -10,7 +10,7 @@
 #include "traces/formats/all.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::traces {
 namespace {
 
 enum Field : std::size_t {
@@ -169,4 +169,4 @@ constexpr JobFormat kSwfGpus{
     .read = [](const JobInput& input,
                JobTraceBuilder& builder) { read_swf(input, builder, true); }};
 
-}  // namespace batchflow
+}  // namespace batchflow::traces

@@ -19,7 +19,7 @@
 
 #include "runtime/step/wire.h"
 
-namespace batchflow {
+namespace batchflow::step {
 namespace {
 
 constexpr unsigned kNobody = 65534;
@@ -212,4 +212,4 @@ bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::
   return true;
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::step

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace batchflow {
+namespace batchflow::step {
 
 // What a step is: a library, or a program that is still to be started, as an interpreter. The
 // latter keeps the service's user, whose files it is made of, and may become another program.
@@ -15,4 +15,4 @@ enum class Confined { library, program };
 // it is nobody. False, with the reason: it must not go on.
 bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::string& problem);
 
-}  // namespace batchflow
+}  // namespace batchflow::step

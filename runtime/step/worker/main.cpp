@@ -19,6 +19,7 @@
 namespace {
 
 using namespace batchflow;
+using namespace batchflow::step;
 
 constexpr std::size_t kPage = 4096;
 constexpr int kImpossible = 3;

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/protocol/frame.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -19,7 +19,7 @@ struct Cut {
 };
 
 Cut cut(const std::uint8_t* data, std::size_t size, std::size_t at_once) {
-  FrameCutter cutter;
+  protocol::FrameCutter cutter;
   Cut result;
   while (size != 0 && !cutter.broken()) {
     const auto room = cutter.room();
@@ -42,3 +42,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BF_CHECK(cut(data, size, 1) == cut(data, size, size));
   return 0;
 }
+
+}  // namespace batchflow::test

@@ -2,23 +2,23 @@
 #include <filesystem>
 #include <string>
 
-#include "core/check.h"
-#include "core/frame_log.h"
+#include "core/base/check.h"
+#include "core/log/frame_log.h"
 #include "runtime/sources/index_file.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   std::vector<std::byte> summed(bytes.begin(), bytes.end());
   if (size >= 4) {
     summed.resize(size - 4);
-    append_value(summed, crc32c(summed));
+    sources::append_value(summed, log::crc32c(summed));
   }
-  IndexView view;
+  sources::IndexView view;
   if (!view.read(summed).empty()) return 0;
   for (std::uint64_t sample = 0; sample < view.head().samples; ++sample) {
-    const Extent extent = view.extent(sample);
+    const sources::Extent extent = view.extent(sample);
     BF_CHECK(extent.file < view.files());
     BF_CHECK(extent.offset + extent.bytes <= view.file_bytes(extent.file));
     for (const auto& part : std::filesystem::path(view.path(extent.file))) BF_CHECK(part != "..");
@@ -27,3 +27,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace batchflow::test

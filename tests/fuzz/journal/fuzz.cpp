@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "core/config_error.h"
-#include "core/engine.h"
-#include "core/engine_config_text.h"
-#include "core/journal.h"
+#include "core/base/config_error.h"
+#include "core/engine/engine.h"
+#include "core/log/journal.h"
 #include "policies/registry.h"
+#include "programs/config/engine_config_text.h"
+#include "programs/config/replay.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -30,7 +31,8 @@ std::vector<std::byte> framed(std::span<const std::byte> input) {
     return payload;
   };
   std::vector<std::byte> log;
-  FrameWriter frames(LogKind::journal, JournalReader::kVersion, next(), FrameWriter::kNoBound, log);
+  log::FrameWriter frames(log::LogKind::journal, log::JournalReader::kVersion, next(),
+                          log::FrameWriter::kNoBound, log);
   while (!input.empty()) frames.append(next(), {}, log);
   frames.close({}, log);
   return log;
@@ -39,10 +41,11 @@ std::vector<std::byte> framed(std::span<const std::byte> input) {
 // It goes on beyond the first difference: an attacker who makes a journal can make its digests,
 // too.
 void replay_all(std::span<const std::byte> log) {
-  JournalReader journal(log, "journal");
+  log::JournalReader journal(log, "journal");
   if (!journal.has_header()) return;
-  Engine engine(engine_config_of(journal.header().configuration, "its configuration"),
-                policy_list(), journal.catalogues());
+  engine::Engine engine(
+      config::engine_config_of(journal.header().configuration, "its configuration"),
+      policies::policy_list(), journal.catalogues());
   for (std::uint64_t steps = 0; steps < kStepsMost; ++steps) {
     const auto step = journal.next();
     if (!step) break;
@@ -58,10 +61,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::byte> log =
       is_log ? std::vector(bytes.begin(), bytes.end()) : framed(bytes);
   try {
-    JournalReader journal(log, "journal");
-    if (journal.has_header()) replay(journal, policy_list());
+    log::JournalReader journal(log, "journal");
+    if (journal.has_header()) config::replay(journal, policies::policy_list());
     replay_all(log);
   } catch (const ConfigError&) {
   }
   return 0;
 }
+
+}  // namespace batchflow::test

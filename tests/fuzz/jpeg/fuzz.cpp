@@ -2,23 +2,23 @@
 // either all three are corrupt or none is.
 #include <cstring>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/base/check.h"
+#include "core/base/random.h"
 #include "runtime/prepare/decode.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const auto decoder = make_jpeg_decoder();
-  static const auto library = make_jpeg_decoder(JpegScans::of_library);
-  static PictureBuffer all, part, reference;
+  static const auto decoder = prepare::make_jpeg_decoder();
+  static const auto library = prepare::make_jpeg_decoder(prepare::JpegScans::of_library);
+  static prepare::PictureBuffer all, part, reference;
   const auto bytes = std::as_bytes(std::span(data, size));
-  const DecodeLimits limits{1 << 16};
+  const prepare::DecodeLimits limits{1 << 16};
   if (!decoder->open(bytes, limits)) return 0;
-  const Extent2 extent = decoder->extent();
-  const bool good = decoder->decode(whole(extent), all).width != 0;
+  const prepare::Extent2 extent = decoder->extent();
+  const bool good = decoder->decode(prepare::whole(extent), all).width != 0;
   BF_CHECK(library->open(bytes, limits));
-  const bool taken = library->decode(whole(extent), reference).width != 0;
+  const bool taken = library->decode(prepare::whole(extent), reference).width != 0;
   // libjpeg-turbo accepts codes that do not exist, unless they are near an end. Sometimes it takes
   // two bytes 0xff before a zero for one.
   constexpr std::uint8_t kTwice[] = {0xff, 0xff, 0};
@@ -29,20 +29,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto below = [&random](int n) {
     return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
   };
-  Box wanted{0, 0, 1 + below(extent.width), 1 + below(extent.height)};
+  prepare::Box wanted{0, 0, 1 + below(extent.width), 1 + below(extent.height)};
   wanted.x = below(extent.width - wanted.width + 1);
   wanted.y = below(extent.height - wanted.height + 1);
   BF_CHECK(decoder->open(bytes, limits));
-  const Box got = decoder->decode(wanted, part);
+  const prepare::Box got = decoder->decode(wanted, part);
   BF_CHECK((got.width != 0) == good);
   if (!good) return 0;
   for (int y = 0; y < extent.height; ++y)
     BF_CHECK(std::memcmp(all.row(y), reference.row(y),
-                         static_cast<std::size_t>(extent.width) * kChannels) == 0);
-  const Box inside{wanted.x - got.x, wanted.y - got.y, wanted.width, wanted.height};
-  const PictureView expected = all.view().part(wanted), shown = part.view().part(inside);
+                         static_cast<std::size_t>(extent.width) * prepare::kChannels) == 0);
+  const prepare::Box inside{wanted.x - got.x, wanted.y - got.y, wanted.width, wanted.height};
+  const prepare::PictureView expected = all.view().part(wanted), shown = part.view().part(inside);
   for (int y = 0; y < wanted.height; ++y)
     BF_CHECK(std::memcmp(expected.row(y), shown.row(y),
-                         static_cast<std::size_t>(wanted.width) * kChannels) == 0);
+                         static_cast<std::size_t>(wanted.width) * prepare::kChannels) == 0);
   return 0;
 }
+
+}  // namespace batchflow::test

@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/protocol/messages.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -16,9 +16,9 @@ void try_decoder(std::string_view frame, Decode decode) {
   const auto message = decode(frame, problem);
   BF_CHECK(message.has_value() == problem.empty());
   if (!message) return;
-  const std::string text = encode(*message);
+  const std::string text = protocol::encode(*message);
   const auto again = decode(text, problem);
-  BF_CHECK(again && encode(*again) == text);
+  BF_CHECK(again && protocol::encode(*again) == text);
 }
 
 }  // namespace
@@ -26,13 +26,15 @@ void try_decoder(std::string_view frame, Decode decode) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view frame(reinterpret_cast<const char*>(data), size);
   std::string problem;
-  BF_CHECK(message_type(frame, problem).empty() == !problem.empty());
-  try_decoder(frame, decode_hello);
-  try_decoder(frame, decode_welcome);
-  try_decoder(frame, decode_join);
-  try_decoder(frame, decode_join_answer);
-  try_decoder(frame, decode_refused);
-  try_decoder(frame, decode_slab);
-  try_decoder(frame, decode_name);
+  BF_CHECK(protocol::message_type(frame, problem).empty() == !problem.empty());
+  try_decoder(frame, protocol::decode_hello);
+  try_decoder(frame, protocol::decode_welcome);
+  try_decoder(frame, protocol::decode_join);
+  try_decoder(frame, protocol::decode_join_answer);
+  try_decoder(frame, protocol::decode_refused);
+  try_decoder(frame, protocol::decode_slab);
+  try_decoder(frame, protocol::decode_name);
   return 0;
 }
+
+}  // namespace batchflow::test

@@ -1,22 +1,23 @@
 // Packed files: the input itself, the input as a header with the right checksum, and as a record.
-#include "core/check.h"
-#include "core/frame_log.h"
+#include "core/base/check.h"
+#include "core/log/frame_log.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
 void check_header(std::span<const std::byte> bytes) {
-  MemoryView view(bytes);
-  PackedHeader header;
+  sources::MemoryView view(bytes);
+  sources::PackedHeader header;
   Bytes length = 0;
-  if (read_packed_header(view, header, length).empty())
+  if (sources::read_packed_header(view, header, length).empty())
     BF_CHECK(header.fields.problem().empty() && length <= bytes.size());
-  PackedFooter footer;
-  if (read_packed_footer(view, footer).empty())
-    BF_CHECK(footer.index + footer.records * kPackedEntry + kPackedFooter == bytes.size());
+  sources::PackedFooter footer;
+  if (sources::read_packed_footer(view, footer).empty())
+    BF_CHECK(footer.index + footer.records * sources::kPackedEntry + sources::kPackedFooter ==
+             bytes.size());
 }
 
 }  // namespace
@@ -26,25 +27,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_header(bytes);
 
   std::vector<std::byte> header;
-  append(header, as_bytes(kPackedMagic));
-  append_value(header, kPackedVersion);
-  append_value(header, static_cast<std::uint32_t>(size));
-  append_value(header, crc32c(bytes, crc32c(header)));
-  append(header, bytes);
+  sources::append(header, sources::as_bytes(sources::kPackedMagic));
+  sources::append_value(header, sources::kPackedVersion);
+  sources::append_value(header, static_cast<std::uint32_t>(size));
+  sources::append_value(header, log::crc32c(bytes, log::crc32c(header)));
+  sources::append(header, bytes);
   check_header(header);
 
-  const BatchSpec spec{{{"label", ElementType::i64, {}, false},
-                        {"words", ElementType::u16, {9, 2}, true},
-                        {"bytes", ElementType::u8, {1 << 20}, true}}};
+  const batch::BatchSpec spec{{{"label", batch::ElementType::i64, {}, false},
+                               {"words", batch::ElementType::u16, {9, 2}, true},
+                               {"bytes", batch::ElementType::u8, {1 << 20}, true}}};
   std::vector<std::byte> record;
-  append_value(record, std::uint64_t{size});
-  append_value(record, packed_checksum(size, bytes));
-  append(record, bytes);
-  RecordParts parts;
+  sources::append_value(record, std::uint64_t{size});
+  sources::append_value(record, sources::packed_checksum(size, bytes));
+  sources::append(record, bytes);
+  sources::RecordParts parts;
   Bytes total = 0;
-  if (parts.find(RecordKind::packed, record, spec)) {
-    for (const Part& part : parts.parts()) total += part.bytes.size();
+  if (parts.find(sources::RecordKind::packed, record, spec)) {
+    for (const sources::Part& part : parts.parts()) total += part.bytes.size();
     BF_CHECK(parts.parts().size() == 3 && total + 16 == size);
   }
   return 0;
 }
+
+}  // namespace batchflow::test

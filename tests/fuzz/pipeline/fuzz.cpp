@@ -1,29 +1,31 @@
 // Pipelines as text: each is refused by a ConfigError, or prepares a picture.
 #include <memory>
 
-#include "configs/reader/yaml.h"
+#include "programs/input/yaml.h"
 #include "runtime/prepare/picture.h"
 #include "tests/runtime/prepare/harness.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto dataset = test::files_dataset();
-  static const auto preparer = make_preparer();
-  std::unique_ptr<Pipeline> pipeline;
+  static const auto preparer = prepare::make_preparer();
+  std::unique_ptr<prepare::Pipeline> pipeline;
   try {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
-    pipeline = test::compile(parse_yaml(text, "fuzz.yaml"), dataset);
+    pipeline = test::compile(input::parse_yaml(text, "fuzz.yaml"), dataset);
   } catch (const ConfigError&) {
     return 0;
   }
   BF_CHECK(pipeline->spec().problem().empty());
   if (pipeline->info().prepared_bytes > 1 << 22) return 0;  // nothing but time
   test::Slot slot(*pipeline);
-  PictureBuffer grey;
+  prepare::PictureBuffer grey;
   grey.reset({9, 7});
   std::vector<std::byte> bytes;
-  write_decoded(grey.view(), bytes);
+  prepare::write_decoded(grey.view(), bytes);
   test::prepare(*preparer, *pipeline, {bytes, pipeline->info().decodes(), 1}, slot);
   return 0;
 }
+
+}  // namespace batchflow::test

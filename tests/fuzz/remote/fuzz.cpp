@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "core/check.h"
+#include "core/base/check.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
@@ -18,28 +18,28 @@
 #include "runtime/remote/proxy.h"
 #include "runtime/remote/relay.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
-constexpr Bytes kRing = kRingLeast;
+constexpr Bytes kRing = protocol::kRingLeast;
 constexpr std::uint32_t kBatch = 8;
 
-Channel::Clock::time_point soon() {
-  return Channel::Clock::now() + std::chrono::seconds(10);
+protocol::Channel::Clock::time_point soon() {
+  return protocol::Channel::Clock::now() + std::chrono::seconds(10);
 }
 
 struct Pair {
-  Descriptor one, other;
+  protocol::Descriptor one, other;
   Pair() {
     int ends[2];
     BF_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    one = Descriptor(ends[0]);
-    other = Descriptor(ends[1]);
+    one = protocol::Descriptor(ends[0]);
+    other = protocol::Descriptor(ends[1]);
   }
 };
 
-void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
+void send_all(const protocol::Descriptor& socket, std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return;
@@ -50,24 +50,24 @@ void send_all(const Descriptor& socket, std::span<const std::uint8_t> bytes) {
 // Admits the job as a service does, and reads the records that the relay passes on.
 void from_job(std::span<const std::uint8_t> bytes) {
   Pair tcp, local;
-  Channel service(std::move(local.other));
+  protocol::Channel service(std::move(local.other));
   std::atomic<std::size_t> large_frames{0};
-  Relay relay(std::make_unique<TcpChannel>(std::move(tcp.other)), Channel(std::move(local.one)),
-              "fuzz", large_frames);
+  remote::Relay relay(std::make_unique<remote::TcpChannel>(std::move(tcp.other)),
+                      protocol::Channel(std::move(local.one)), "fuzz", large_frames);
   std::string problem;
-  RingFiles files = make_rings(kRing, problem);
-  Pace pace = Pace::make(problem);
+  protocol::RingFiles files = protocol::make_rings(kRing, problem);
+  protocol::Pace pace = protocol::Pace::make(problem);
   BF_CHECK(files && pace);
   std::thread running([&relay] { relay.run(); });
-  JoinAnswer answer;
+  protocol::JoinAnswer answer;
   answer.job = "fuzz";
   answer.dataset_samples = 100;
   answer.credits = 2;
   answer.ring_bytes = kRing;
-  answer.spec.fields.push_back({"data", ElementType::i64, {4}, false});
+  answer.spec.fields.push_back({"data", batch::ElementType::i64, {4}, false});
   const int numbers[] = {files.service_file.get(), files.job_file.get(), files.doorbell.get(),
                          pace.file().get()};
-  BF_CHECK(service.send(encode(answer), numbers, soon()));
+  BF_CHECK(service.send(protocol::encode(answer), numbers, soon()));
   // The relay takes records as soon as it has passed this on.
   char first;
   BF_CHECK(recv(tcp.one.get(), &first, 1, 0) == 1);
@@ -75,23 +75,23 @@ void from_job(std::span<const std::uint8_t> bytes) {
   shutdown(tcp.one.get(), SHUT_WR);
   running.join();
   std::string said;
-  while (auto frame = service.receive(Channel::kAtOnce)) {
-    said = message_type(frame->text, problem);
+  while (auto frame = service.receive(protocol::Channel::kAtOnce)) {
+    said = protocol::message_type(frame->text, problem);
     BF_CHECK(said == "hello" || said == "join" || said == "leave" || said == "sample_name" ||
              said == "class_name");
   }
-  RingReader up(files.rings.from_job());
-  JobMessage message;
+  protocol::RingReader up(files.rings.from_job());
+  protocol::JobMessage message;
   while (const auto record = up.next()) {
-    BF_CHECK(read_job_record(*record, message, problem));
-    BF_CHECK(message.record.kind != JobRecordKind::unmapped);
+    BF_CHECK(protocol::read_job_record(*record, message, problem));
+    BF_CHECK(message.record.kind != protocol::JobRecordKind::unmapped);
   }
   BF_CHECK(!up.broken());
 }
 
 // The address to which proxies connect, and the token that they show.
 struct Listener {
-  Descriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  protocol::Descriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::string address;
   Listener() {
     sockaddr_in any{};
@@ -103,7 +103,7 @@ struct Listener {
     BF_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&any), &size) == 0);
     address = "tcp://127.0.0.1:" + std::to_string(ntohs(any.sin_port));
     char name[] = "/tmp/batchflow-token-XXXXXX";
-    const Descriptor token(mkstemp(name));
+    const protocol::Descriptor token(mkstemp(name));
     const std::string text(64, 't');
     BF_CHECK(write(token.get(), text.data(), text.size()) == 64);
     setenv("BATCHFLOW_TOKEN_FILE", name, 1);
@@ -113,13 +113,13 @@ struct Listener {
   std::string file;
 };
 
-void check_batches(const Rings& rings, Bytes slab) {
-  RingReader down(rings.to_job());
-  ServiceMessage record;
+void check_batches(const protocol::Rings& rings, Bytes slab) {
+  protocol::RingReader down(rings.to_job());
+  protocol::ServiceMessage record;
   std::string problem;
   while (const auto bytes = down.next()) {
-    BF_CHECK(read_service_record(*bytes, record, problem));
-    if (record.kind != ServiceRecordKind::batch) continue;
+    BF_CHECK(protocol::read_service_record(*bytes, record, problem));
+    if (record.kind != protocol::ServiceRecordKind::batch) continue;
     BF_CHECK(record.batch.samples <= kBatch && record.batch.offset < slab);
   }
   BF_CHECK(!down.broken());
@@ -127,17 +127,17 @@ void check_batches(const Rings& rings, Bytes slab) {
 
 void from_service(std::span<const std::uint8_t> bytes) {
   static const Listener listener;
-  Channel loader;
+  protocol::Channel loader;
   std::string problem;
-  const auto proxy = Proxy::connect(listener.address, soon(), loader, problem);
+  const auto proxy = remote::Proxy::connect(listener.address, soon(), loader, problem);
   BF_CHECK(proxy != nullptr);
-  const Descriptor service(accept(listener.socket.get(), nullptr, nullptr));
-  JoinRequest request;
+  const protocol::Descriptor service(accept(listener.socket.get(), nullptr, nullptr));
+  protocol::JoinRequest request;
   request.dataset = "rows";
   request.batch_samples = kBatch;
-  BF_CHECK(loader.send(encode(request), {}, soon()));
+  BF_CHECK(loader.send(protocol::encode(request), {}, soon()));
   // The proxy knows the size of batches as soon as it has passed this on.
-  const std::size_t before = encode(request).size() + 16;
+  const std::size_t before = protocol::encode(request).size() + 16;
   std::string passed;
   while (passed.size() < before || passed.find("\"join\"") == passed.npos) {
     char part[4096];
@@ -147,16 +147,17 @@ void from_service(std::span<const std::uint8_t> bytes) {
   }
   send_all(service, bytes);
   shutdown(service.get(), SHUT_WR);
-  Rings rings;
+  protocol::Rings rings;
   Bytes slab = 0;
   while (auto frame = loader.receive(soon())) {
     if (frame->descriptors.size() == 4) {
-      const auto answer = decode_join_answer(frame->text, problem);
+      const auto answer = protocol::decode_join_answer(frame->text, problem);
       BF_CHECK(answer.has_value());
-      rings = map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes, problem);
+      rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes,
+                                  problem);
       BF_CHECK(static_cast<bool>(rings));
     }
-    if (const auto message = decode_slab(frame->text, problem)) slab = message->bytes;
+    if (const auto message = protocol::decode_slab(frame->text, problem)) slab = message->bytes;
   }
   BF_CHECK(!loader.is_open());
   if (rings) check_batches(rings, slab);
@@ -170,3 +171,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   data[0] % 2 == 0 ? from_job(bytes) : from_service(bytes);
   return 0;
 }
+
+}  // namespace batchflow::test

@@ -6,21 +6,21 @@
 
 #include "doctest/doctest.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
-BatchSpec pictures_and_words() {
-  BatchSpec spec;
-  spec.fields.push_back({"image", ElementType::u8, {3, 5, 7}, false});
-  spec.fields.push_back({"label", ElementType::i64, {}, false});
-  spec.fields.push_back({"words", ElementType::u16, {9, 2}, true});
+batch::BatchSpec pictures_and_words() {
+  batch::BatchSpec spec;
+  spec.fields.push_back({"image", batch::ElementType::u8, {3, 5, 7}, false});
+  spec.fields.push_back({"label", batch::ElementType::i64, {}, false});
+  spec.fields.push_back({"words", batch::ElementType::u16, {9, 2}, true});
   return spec;
 }
 
 // Sample k: image full of k, label 10 k, k % 4 rows of words that count on from 100 k.
-std::vector<std::byte> filled(const BlockLayout& layout) {
+std::vector<std::byte> filled(const batch::BlockLayout& layout) {
   std::vector<std::byte> slot(layout.bytes);
-  const BlockWriter writer(layout, slot.data());
+  const batch::BlockWriter writer(layout, slot.data());
   for (std::uint32_t k = 0; k < layout.samples; ++k) {
     std::memset(writer.row(0, k), static_cast<int>(k), 3 * 5 * 7);
     const std::int64_t label = 10 * k;
@@ -44,7 +44,7 @@ T at(const std::vector<std::byte>& slot, Bytes offset) {
 }
 
 TEST_CASE("a block has room for all fields, without padding between samples") {
-  const BlockLayout layout(pictures_and_words(), 6);
+  const batch::BlockLayout layout(pictures_and_words(), 6);
   CHECK(layout.fields[0].row_bytes == 105);
   CHECK(layout.fields[1].row_bytes == 8);
   CHECK(layout.fields[2].row_bytes == 4);
@@ -57,15 +57,15 @@ TEST_CASE("a block has room for all fields, without padding between samples") {
 }
 
 TEST_CASE("samples in pieces are what a copy of them into zeros is") {
-  const BatchSpec spec = pictures_and_words();
-  const BlockLayout block(spec, 8);
+  const batch::BatchSpec spec = pictures_and_words();
+  const batch::BlockLayout block(spec, 8);
   const std::vector<std::byte> one = filled(block);
   for (std::uint32_t from = 0; from < 8; ++from) {
     for (std::uint32_t to = from + 1; to <= 8; ++to) {
-      const BlockLayout part(spec, to - from);
+      const batch::BlockLayout part(spec, to - from);
       std::vector<std::byte> copied(part.bytes), joined;
-      copy_samples(block, one.data(), from, to, part, copied.data(), 0, 0);
-      const BatchParts pieces(block, one.data(), from, to, part);
+      batch::copy_samples(block, one.data(), from, to, part, copied.data(), 0, 0);
+      const batch::BatchParts pieces(block, one.data(), from, to, part);
       for (const auto& piece : pieces.parts())
         joined.insert(joined.end(), piece.begin(), piece.end());
       CHECK(joined == copied);
@@ -74,13 +74,13 @@ TEST_CASE("samples in pieces are what a copy of them into zeros is") {
 }
 
 TEST_CASE("samples of several blocks are gathered into one, ragged rows end to end") {
-  const BatchSpec spec = pictures_and_words();
-  const BlockLayout block(spec, 8);
-  const BlockLayout batch(spec, 5);
+  const batch::BatchSpec spec = pictures_and_words();
+  const batch::BlockLayout block(spec, 8);
+  const batch::BlockLayout batch(spec, 5);
   const std::vector<std::byte> one = filled(block);
   std::vector<std::byte> slot(batch.bytes);
-  copy_samples(block, one.data(), 5, 8, batch, slot.data(), 0, 0);
-  copy_samples(block, one.data(), 0, 2, batch, slot.data(), 3, kFiller);
+  batch::copy_samples(block, one.data(), 5, 8, batch, slot.data(), 0, 0);
+  batch::copy_samples(block, one.data(), 0, 2, batch, slot.data(), 3, batch::kFiller);
 
   const std::uint32_t from[] = {5, 6, 7, 0, 1};
   std::int64_t rows = 0;
@@ -94,13 +94,13 @@ TEST_CASE("samples of several blocks are gathered into one, ragged rows end to e
                                         2 * i) == 100 * k + i);
     rows += k % 4;
     CHECK(at<std::uint64_t>(slot, batch.keys + 8 * place) == 1000 + k);
-    CHECK(at<std::uint8_t>(slot, batch.marks + place) == (place < 3 ? 0 : kFiller));
+    CHECK(at<std::uint8_t>(slot, batch.marks + place) == (place < 3 ? 0 : batch::kFiller));
   }
   CHECK(at<std::int64_t>(slot, batch.fields[2].offsets + 8 * 5) == rows);
 }
 
 TEST_CASE("fields that no batch can have are refused by name") {
-  BatchSpec spec;
+  batch::BatchSpec spec;
   CHECK(spec.problem() == "a batch needs at least one field");
   spec = pictures_and_words();
   CHECK(spec.problem().empty());
@@ -117,12 +117,12 @@ TEST_CASE("fields that no batch can have are refused by name") {
 }
 
 TEST_CASE("element types have names") {
-  for (std::size_t i = 0; i < kElementTypes; ++i) {
-    const auto type = static_cast<ElementType>(i);
-    CHECK(element_from(element_name(type)) == type);
+  for (std::size_t i = 0; i < batch::kElementTypes; ++i) {
+    const auto type = static_cast<batch::ElementType>(i);
+    CHECK(batch::element_from(batch::element_name(type)) == type);
   }
-  CHECK_FALSE(element_from("float").has_value());
+  CHECK_FALSE(batch::element_from("float").has_value());
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

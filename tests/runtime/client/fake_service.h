@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/position.h"
+#include "core/order/position.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/messages.h"
@@ -40,36 +40,36 @@ struct Script {
   std::uint64_t silent_from = kNever;  // it gives no step from here on; the first is 100
   std::uint64_t repeats_at = kNever;   // it gives the samples of the step before again
   int lie = 0;                         // about step 103; see tell_lie
-  std::uint32_t protocol = kProtocolVersion;
+  std::uint32_t protocol = protocol::kProtocolVersion;
   bool refuses_protocol = false;
 };
 
 struct Seen {
-  std::optional<JoinRequest> request;
+  std::optional<protocol::JoinRequest> request;
   bool had_folder = false;
-  std::vector<JobRecord> consumed;
+  std::vector<protocol::JobRecord> consumed;
   std::vector<std::uint64_t> released;
-  std::vector<Score> scores;
+  std::vector<engine::Score> scores;
   std::uint64_t wanted = 0;
   std::string problem;
   bool left = false;
 };
 
-inline BatchSpec fake_spec() {
-  return {{{"image", ElementType::u8, {3, 2}, false},
-           {"label", ElementType::i64, {}, false},
-           {"tokens", ElementType::u16, {5, 2}, true}}};
+inline batch::BatchSpec fake_spec() {
+  return {{{"image", batch::ElementType::u8, {3, 2}, false},
+           {"label", batch::ElementType::i64, {}, false},
+           {"tokens", batch::ElementType::u16, {5, 2}, true}}};
 }
 inline std::uint64_t rows_of(std::uint64_t key) {
   return key % 5;
 }
 
-inline Descriptor listen_at(const std::string& path) {
+inline protocol::Descriptor listen_at(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   std::filesystem::remove(path);
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  protocol::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ::listen(socket.get(), 16);
   return socket;
@@ -77,17 +77,18 @@ inline Descriptor listen_at(const std::string& path) {
 
 class FakeService {
  public:
-  using Clock = Channel::Clock;
+  using Clock = protocol::Channel::Clock;
   static constexpr int kLies = 8;
 
-  FakeService(const Descriptor& listener, const Script& script)
+  FakeService(const protocol::Descriptor& listener, const Script& script)
       : listener_(listener), script_(script), spec_(fake_spec()) {}
 
   // Serves one job until it leaves, or this dies.
   Seen serve() {
     pollfd waiting{listener_.get(), POLLIN, 0};
     if (poll(&waiting, 1, 20'000) <= 0) return seen_;
-    channel_ = Channel(Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    channel_ = protocol::Channel(
+        protocol::Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     if (greet() && admit()) run();
     return seen_;
   }
@@ -102,40 +103,41 @@ class FakeService {
   bool greet() {
     const auto hello = channel_.receive(soon());
     std::string problem;
-    if (!hello || !decode_hello(hello->text, problem)) return false;
+    if (!hello || !protocol::decode_hello(hello->text, problem)) return false;
     if (script_.refuses_protocol) {
-      say(encode(Refused{"protocol", "the service speaks version 4, and the client version 3"}));
+      say(protocol::encode(
+          protocol::Refused{"protocol", "the service speaks version 4, and the client version 3"}));
       return false;
     }
-    if (!say(encode(Welcome{script_.protocol, "test", "fake"}))) return false;
+    if (!say(protocol::encode(protocol::Welcome{script_.protocol, "test", "fake"}))) return false;
     const auto join = channel_.receive(soon());
     if (!join) return false;
-    seen_.request = decode_join(join->text, seen_.problem);
+    seen_.request = protocol::decode_join(join->text, seen_.problem);
     seen_.had_folder = join->descriptors.size() == 1;
     return seen_.request.has_value();
   }
 
   bool admit() {
-    const JoinRequest& request = *seen_.request;
-    position_ = Position(request.order, 77, script_.samples, 5);
+    const protocol::JoinRequest& request = *seen_.request;
+    position_ = order::Position(request.order, 77, script_.samples, 5);
     if (!request.state.empty()) {
-      const auto position = position_from_json(request.state, seen_.problem);
+      const auto position = order::position_from_json(request.state, seen_.problem);
       if (!position) return false;
       position_ = *position;
     }
     std::string problem;
-    files_ = make_rings(kRingLeast, problem);
-    pace_ = Pace::make(problem);
-    down_ = std::make_unique<RingWriter>(files_.rings.to_job());
-    up_ = std::make_unique<RingReader>(files_.rings.from_job());
-    layout_ = BlockLayout(spec_, 2 * request.batch_samples);
+    files_ = protocol::make_rings(protocol::kRingLeast, problem);
+    pace_ = protocol::Pace::make(problem);
+    down_ = std::make_unique<protocol::RingWriter>(files_.rings.to_job());
+    up_ = std::make_unique<protocol::RingReader>(files_.rings.from_job());
+    layout_ = batch::BlockLayout(spec_, 2 * request.batch_samples);
     const Bytes bytes = layout_.bytes * kSlots;
-    slab_file_ = make_memory_file("fake-slab", bytes, problem);
-    slab_ = Mapping::map_file(slab_file_, bytes, true, problem);
-    seal(slab_file_, true, problem);
+    slab_file_ = protocol::make_memory_file("fake-slab", bytes, problem);
+    slab_ = protocol::Mapping::map_file(slab_file_, bytes, true, problem);
+    protocol::seal(slab_file_, true, problem);
     for (std::uint32_t i = 0; i < kSlots; ++i) free_.push_back(i);
 
-    JoinAnswer admission;
+    protocol::JoinAnswer admission;
     admission.job = request.job.empty() ? "new" : request.job;
     admission.dataset_version = 77;
     admission.dataset_samples = script_.samples;
@@ -147,20 +149,21 @@ class FakeService {
     admission.first_step = step_ = 100;
     admission.classes = 3;
     admission.spec = spec_;
-    admission.ring_bytes = kRingLeast;
+    admission.ring_bytes = protocol::kRingLeast;
     admission.state = request.state;
     const int descriptors[] = {files_.service_file.get(), files_.job_file.get(),
                                files_.doorbell.get(), pace_.file().get()};
     const int slab[] = {slab_file_.get()};
-    return say(encode(admission), descriptors) && say(encode(SlabMessage{1, bytes}), slab);
+    return say(protocol::encode(admission), descriptors) &&
+           say(protocol::encode(protocol::SlabMessage{1, bytes}), slab);
   }
 
   // The slices of the next batch, which are added to the position.
-  std::vector<Slice> next_slices() {
+  std::vector<order::Slice> next_slices() {
     const std::uint64_t left = script_.samples - position_.consumed();
     std::uint64_t need = std::min<std::uint64_t>(seen_.request->batch_samples, left);
-    std::vector<Slice> slices;
-    const auto take = [&](BlockName name, std::uint64_t from, std::uint64_t there) {
+    std::vector<order::Slice> slices;
+    const auto take = [&](order::BlockName name, std::uint64_t from, std::uint64_t there) {
       const auto count = std::min(need, there);
       if (count == 0) return;
       slices.push_back({name, static_cast<std::uint32_t>(from),
@@ -175,7 +178,7 @@ class FakeService {
             position_.has_generation() ? position_.lanes().generation + 1 : 0;
         position_.begin_generation(last, script_.block_samples, script_.lane_blocks);
       }
-      const LaneSizes sizes = position_.lanes().sizes;
+      const order::LaneSizes sizes = position_.lanes().sizes;
       for (std::uint32_t lane = 0; lane < sizes.lanes(); ++lane) {
         for (std::uint32_t block = 0; block < sizes.blocks_of(lane); ++block) {
           const std::uint32_t had = position_.samples_had(lane, block);
@@ -191,19 +194,19 @@ class FakeService {
     return slices;
   }
 
-  std::uint64_t key_of(const Slice& slice, std::uint32_t place) const {
+  std::uint64_t key_of(const order::Slice& slice, std::uint32_t place) const {
     if (position_.order() != Order::relaxed) return place;
-    const LaneSizes sizes = position_.lanes().sizes;
+    const order::LaneSizes sizes = position_.lanes().sizes;
     return (sizes.first_block_of(slice.name.lane) + slice.name.block) * sizes.block_samples + place;
   }
 
-  void fill(std::uint32_t slot, std::uint32_t from, std::span<const Slice> slices,
+  void fill(std::uint32_t slot, std::uint32_t from, std::span<const order::Slice> slices,
             std::uint32_t padded) {
     std::byte* memory = slab_.memory().data() + layout_.bytes * slot;
-    const BlockWriter writer(layout_, memory);
+    const batch::BlockWriter writer(layout_, memory);
     std::uint32_t place = 0;
     std::vector<std::uint64_t> keys(from, 0);
-    for (const Slice& slice : slices)
+    for (const order::Slice& slice : slices)
       for (std::uint32_t i = slice.from; i < slice.to; ++i) keys.push_back(key_of(slice, i));
     keys.resize(from + padded, keys.back());
     for (const std::uint64_t key : keys) {
@@ -217,7 +220,7 @@ class FakeService {
   }
 
   // Each makes a record or a slot that no service would.
-  void tell_lie(BatchRecord& batch) {
+  void tell_lie(protocol::BatchRecord& batch) {
     std::byte* slot = slab_.memory().data() + batch.offset;
     const std::int64_t far = std::int64_t{1} << 40;
     if (script_.lie == 1) batch.slab = 2;
@@ -235,7 +238,7 @@ class FakeService {
     const std::uint32_t slot = free_.front();
     free_.pop_front();
     const auto slices = next_slices();
-    BatchRecord batch;
+    protocol::BatchRecord batch;
     batch.step = step_++;
     batch.epoch = position_.epoch();
     batch.last_of_epoch = position_.consumed() == script_.samples;
@@ -243,8 +246,8 @@ class FakeService {
     batch.offset = layout_.bytes * slot;
     batch.slot_samples = layout_.samples;
     batch.from = batch.step % 2 == 0 ? 0 : seen_.request->batch_samples;
-    for (const Slice& slice : slices) batch.samples += slice.to - slice.from;
-    std::vector<Slice> all = slices;
+    for (const order::Slice& slice : slices) batch.samples += slice.to - slice.from;
+    std::vector<order::Slice> all = slices;
     // The tail is filled up by its first sample.
     batch.fillers = seen_.request->batch_samples - batch.samples;
     for (std::uint32_t i = 0; i < batch.fillers; ++i)
@@ -258,7 +261,7 @@ class FakeService {
     if (batch.last_of_epoch != 0) position_.finish_epoch();
     batch.own = static_cast<std::uint32_t>(all.size());
     batch.whole_step = 1;
-    write_batch(batch, all, scratch_);
+    protocol::write_batch(batch, all, scratch_);
     const std::uint64_t paced = pace_.steps();
     if (!record(scratch_)) return false;
     pace_.raise(std::max(paced, batch.step + 1));
@@ -275,14 +278,15 @@ class FakeService {
   bool hear() {
     std::string problem;
     while (const auto bytes = up_->next()) {
-      JobMessage message;
-      if (!read_job_record(*bytes, message, problem)) seen_.problem = problem;
-      const JobRecord& up = message.record;
-      if (up.kind == JobRecordKind::wanted) credits_ += up.credits, seen_.wanted += up.credits;
-      if (up.kind == JobRecordKind::consumed) seen_.consumed.push_back(up);
-      if (up.kind == JobRecordKind::scores)
+      protocol::JobMessage message;
+      if (!protocol::read_job_record(*bytes, message, problem)) seen_.problem = problem;
+      const protocol::JobRecord& up = message.record;
+      if (up.kind == protocol::JobRecordKind::wanted)
+        credits_ += up.credits, seen_.wanted += up.credits;
+      if (up.kind == protocol::JobRecordKind::consumed) seen_.consumed.push_back(up);
+      if (up.kind == protocol::JobRecordKind::scores)
         seen_.scores.insert(seen_.scores.end(), message.scores.begin(), message.scores.end());
-      if (up.kind != JobRecordKind::released) continue;
+      if (up.kind != protocol::JobRecordKind::released) continue;
       seen_.released.push_back(up.step);
       const auto slot = std::find_if(slots_.begin(), slots_.end(),
                                      [&](const auto& s) { return s.first == up.step; });
@@ -297,12 +301,13 @@ class FakeService {
     }
     up_->free_read();
     if (up_->broken()) seen_.problem = "the up ring is broken";
-    while (auto frame = channel_.receive(Channel::kAtOnce)) {
-      if (message_type(frame->text, problem) == "leave") seen_.left = true;
-      if (const auto name = decode_name(frame->text, problem)) {
+    while (auto frame = channel_.receive(protocol::Channel::kAtOnce)) {
+      if (protocol::message_type(frame->text, problem) == "leave") seen_.left = true;
+      if (const auto name = protocol::decode_name(frame->text, problem)) {
         const std::string text =
             (name->of_class ? "class " : "sample ") + std::to_string(name->key);
-        channel_.send(encode(NameMessage{name->of_class, name->key, text}), {}, soon());
+        channel_.send(protocol::encode(protocol::NameMessage{name->of_class, name->key, text}), {},
+                      soon());
       }
     }
     return channel_.is_open() && seen_.problem.empty();
@@ -313,48 +318,50 @@ class FakeService {
     while (hear()) {
       while (!finished && credits_ > 0 && !free_.empty() && step_ < script_.silent_from) {
         if (position_.epoch() == script_.epochs) {
-          if (!record(bytes_of(FinishedRecord{}))) return;
+          if (!record(protocol::bytes_of(protocol::FinishedRecord{}))) return;
           finished = true;
           break;
         }
         if (script_.refuses_in_mid_run && step_ == 103) {
-          channel_.send(encode(Refused{"storage_failed", "the disk is gone"}), {}, soon());
-          record(bytes_of(FinishedRecord{ServiceRecordKind::refused}));
+          channel_.send(protocol::encode(protocol::Refused{"storage_failed", "the disk is gone"}),
+                        {}, soon());
+          record(
+              protocol::bytes_of(protocol::FinishedRecord{protocol::ServiceRecordKind::refused}));
           finished = true;
           break;
         }
         if (!send_batch()) return;
         --credits_;
         if (position_.consumed() == 0 &&
-            !record(bytes_of(EpochEndedRecord{ServiceRecordKind::epoch_ended, position_.epoch() - 1,
-                                              script_.samples})))
+            !record(protocol::bytes_of(protocol::EpochEndedRecord{
+                protocol::ServiceRecordKind::epoch_ended, position_.epoch() - 1, script_.samples})))
           return;
       }
       if (!up_->fall_asleep()) continue;
       pollfd waiting[] = {{channel_.socket().get(), POLLIN, 0}, {files_.doorbell.get(), POLLIN, 0}};
       if (poll(waiting, 2, 20'000) <= 0) seen_.problem = "nothing came for 20 s";
-      silence_doorbell(files_.doorbell);
+      protocol::silence_doorbell(files_.doorbell);
       up_->awake();
     }
   }
 
   static constexpr std::uint32_t kSlots = 16;
 
-  std::vector<Slice> last_slices_;
-  const Descriptor& listener_;
+  std::vector<order::Slice> last_slices_;
+  const protocol::Descriptor& listener_;
   Script script_;
-  BatchSpec spec_;
-  Channel channel_;
+  batch::BatchSpec spec_;
+  protocol::Channel channel_;
   Seen seen_;
   int said_ = 0;
-  Position position_;
-  RingFiles files_;
-  Pace pace_;
-  std::unique_ptr<RingWriter> down_;
-  std::unique_ptr<RingReader> up_;
-  Descriptor slab_file_;
-  Mapping slab_;
-  BlockLayout layout_;
+  order::Position position_;
+  protocol::RingFiles files_;
+  protocol::Pace pace_;
+  std::unique_ptr<protocol::RingWriter> down_;
+  std::unique_ptr<protocol::RingReader> up_;
+  protocol::Descriptor slab_file_;
+  protocol::Mapping slab_;
+  batch::BlockLayout layout_;
   std::deque<std::uint32_t> free_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> slots_;  // step, slot
   std::vector<std::byte> scratch_;

@@ -8,8 +8,7 @@
 
 #include "tests/runtime/client/loading.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 TEST_CASE("client: two epochs in each order; the records for the service add up") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
@@ -171,7 +170,7 @@ TEST_CASE("client: a child of fork cannot use a loader, and harms it not") {
 TEST_CASE("client: a service with another protocol ends the attempt, and both numbers are named") {
   Address address;
   Script other;
-  other.protocol = kProtocolVersion + 1;
+  other.protocol = protocol::kProtocolVersion + 1;
   Script refuses;
   refuses.refuses_protocol = true;
   Services services(address, {other, refuses});
@@ -180,10 +179,10 @@ TEST_CASE("client: a service with another protocol ends the attempt, and both nu
   CHECK(bf_loader_open(&options, &loader) == BF_PROTOCOL);
   const std::string compared = bf_last_error();
   CHECK_MESSAGE(compared.find(fmt::format("speaks version {} of the protocol, and this library",
-                                          kProtocolVersion + 1)) != std::string::npos,
+                                          protocol::kProtocolVersion + 1)) != std::string::npos,
                 compared);
-  CHECK_MESSAGE(compared.find(fmt::format("speaks version {}; install", kProtocolVersion)) !=
-                    std::string::npos,
+  CHECK_MESSAGE(compared.find(fmt::format("speaks version {}; install",
+                                          protocol::kProtocolVersion)) != std::string::npos,
                 compared);
   CHECK(bf_loader_open(&options, &loader) == BF_PROTOCOL);
   CHECK(std::string(bf_last_error()) == "the service speaks version 4, and the client version 3");
@@ -218,3 +217,5 @@ TEST_CASE("client: wrong arguments are refused, and the error says what to write
   bf_loader_interrupt(nullptr);
   CHECK(bf_abi_version() == BF_ABI_VERSION);
 }
+
+}  // namespace batchflow::test

@@ -28,7 +28,7 @@ struct Address {
   ~Address() { std::filesystem::remove_all(folder); }
   std::string folder;
   std::string socket;
-  Descriptor listener;
+  protocol::Descriptor listener;
 };
 
 // One service after another, as the scripts say, in a thread.

@@ -7,11 +7,10 @@
 #include <cmath>
 #include <csignal>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/runtime/client/loading.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -214,3 +213,5 @@ TEST_CASE("client: a refusal of the service is the error, in its words") {
   CHECK(std::string(bf_last_error()) == "the disk is gone");
   bf_loader_close(loader);
 }
+
+}  // namespace batchflow::test

@@ -4,7 +4,7 @@
 #include "doctest/doctest.h"
 #include "runtime/ctl/explain.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 using ctl::Diagnosis;
 using nlohmann::json;
 
@@ -112,3 +112,5 @@ TEST_CASE("problems of the node are listed, too") {
   CHECK(remarks.size() == 4);
   CHECK(has(remarks, "20 % of the blocks"));
 }
+
+}  // namespace batchflow::test

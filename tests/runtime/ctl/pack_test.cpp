@@ -3,14 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "configs/reader/terminal.h"
 #include "doctest/doctest.h"
+#include "programs/output/terminal.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -33,7 +32,7 @@ TEST_CASE("a folder is packed into shards of the size asked for, and holds the s
   CHECK(outcome.out.find("\n40 samples packed") != std::string::npos);
   CHECK(entries(place.path()) == 1);
   CHECK(fs::exists(place / "packed/pets-00004.bfpack"));
-  const auto index = open_index(source(place / "packed"));
+  const auto index = sources::open_index(source(place / "packed"));
   CHECK(index->samples() == 40);
   CHECK(index->classes() == std::vector<std::string>{"cat", "dog"});
 }
@@ -63,14 +62,14 @@ TEST_CASE("samples that verify calls corrupt are left out and named, and where a
     for (const auto& note : told.at("notes"))
       expected += fmt::format("note: {}\n", note.get<std::string>());
     for (const auto& one : told.at("findings"))
-      expected +=
-          fmt::format("corrupt, left out: {}: {}\n", printable(one.at("name").get<std::string>()),
-                      one.at("why").get<std::string>());
+      expected += fmt::format("corrupt, left out: {}: {}\n",
+                              output::printable(one.at("name").get<std::string>()),
+                              one.at("why").get<std::string>());
     expected += fmt::format("1 samples packed into {}, {} corrupt ones left out\n",
                             (place / name).string(), told.at("findings").size());
     CHECK(packed.out == expected);
     CHECK(run_ctl({"verify", place / name}, streams.path()).code == 0);
-    CHECK(open_index(source(place / name))->stored_fields().find("label") != nullptr);
+    CHECK(sources::open_index(source(place / name))->stored_fields().find("label") != nullptr);
   }
   CHECK(run_ctl({"pack", data / "folder/dog", place / "none"}, streams.path()).code == 1);
   CHECK(entries(place.path()) == 2);
@@ -131,3 +130,5 @@ TEST_CASE("Ctrl-C ends it with 130 and leaves nothing") {
   CHECK(outcome.err == "batchflowctl: interrupted\n");
   CHECK(entries(place.path()) == 0);
 }
+
+}  // namespace batchflow::test

@@ -4,8 +4,7 @@
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 namespace fs = std::filesystem;
 
 TEST_CASE("a new step is built by the command that is printed") {
@@ -23,10 +22,10 @@ TEST_CASE("a new step is built by the command that is printed") {
   CHECK(again.err.find("my-grain.cpp is there already; choose another name") != std::string::npos);
   CHECK(fs::exists(place / "my-grain.yaml"));
 
-  const Field picture{"image", ElementType::u8, {0, 0, 3}, false};
-  const auto plugin = StepPlugin::open(place / "my-grain.so", {{"reach", "3"}}, picture, {});
-  CHECK(plugin->declared() == StepDeclaration{"my-grain", "1", true, picture});
-  CHECK_THROWS_WITH(StepPlugin::open(place / "my-grain.so", {{"reach", "300"}}, picture, {}),
+  const batch::Field picture{"image", batch::ElementType::u8, {0, 0, 3}, false};
+  const auto plugin = step::StepPlugin::open(place / "my-grain.so", {{"reach", "3"}}, picture, {});
+  CHECK(plugin->declared() == step::StepDeclaration{"my-grain", "1", true, picture});
+  CHECK_THROWS_WITH(step::StepPlugin::open(place / "my-grain.so", {{"reach", "300"}}, picture, {}),
                     doctest::Contains("reach is '300'; write a whole number from 0 to 255"));
 }
 
@@ -39,3 +38,5 @@ TEST_CASE("names that a step cannot have are refused") {
     CHECK(outcome.err.find("a step cannot be called") != std::string::npos);
   }
 }
+
+}  // namespace batchflow::test

@@ -10,8 +10,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 using ctl::Finding;
 using ctl::verify_dataset;
 using ctl::VerifyOptions;
@@ -31,9 +30,9 @@ std::string cut(std::string text) {
 }
 
 VerifyReport verified(const Folder& data, VerifyOptions options = {}) {
-  const auto index = open_index(source(data.path()));
+  const auto index = sources::open_index(source(data.path()));
   std::string only;
-  const Descriptor root = open_root(data.path(), only);
+  const protocol::Descriptor root = sources::open_root(data.path(), only);
   return verify_dataset(*index, root.get(), options);
 }
 
@@ -116,15 +115,16 @@ TEST_CASE("members of a tar are decoded by their names") {
 TEST_CASE("unreadable samples differ from corrupt ones, after three tries") {
   const Folder data;
   for (int i = 0; i < 3; ++i) data.write(fmt::format("{}.jpg", i), jpeg(i));
-  const auto index = open_index(source(data.path()));
+  const auto index = sources::open_index(source(data.path()));
   std::string only;
-  const Descriptor root = open_root(data.path(), only);
-  configure_failpoints("sources.read.error=fail:1:2");  // two tries, and the third is well
+  const protocol::Descriptor root = sources::open_root(data.path(), only);
+  failpoint::configure_failpoints(
+      "sources.read.error=fail:1:2");  // two tries, and the third is well
   VerifyReport report = verify_dataset(*index, root.get(), {});
   CHECK(report.sound());
-  configure_failpoints("sources.read.error=fail:1:3");
+  failpoint::configure_failpoints("sources.read.error=fail:1:3");
   report = verify_dataset(*index, root.get(), {});
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   CHECK(report.corrupt == 0);
   CHECK(report.unreadable == 1);
   CHECK(names(report) == Names{"0.jpg"});
@@ -158,3 +158,5 @@ TEST_CASE("exit codes: 0 sound, 1 corrupt, 2 no dataset, 1 no service that knows
   CHECK(run_ctl({"verify"}, other.path()).code == 2);
   CHECK(run_ctl({"--service", other / "none", "verify", "imagenet"}, other.path()).code == 1);
 }
+
+}  // namespace batchflow::test

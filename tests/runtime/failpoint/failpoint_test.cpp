@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 bool first() {
@@ -34,12 +34,12 @@ Bytes shorter(Bytes bytes) {
 
 // Off again at the end of each test.
 struct Configured {
-  explicit Configured(std::string_view text) { configure_failpoints(text); }
-  ~Configured() { configure_failpoints(""); }
+  explicit Configured(std::string_view text) { failpoint::configure_failpoints(text); }
+  ~Configured() { failpoint::configure_failpoints(""); }
 };
 
-FailpointCount count_of(std::string_view name) {
-  for (const FailpointCount& count : failpoint_counts()) {
+failpoint::FailpointCount count_of(std::string_view name) {
+  for (const failpoint::FailpointCount& count : failpoint::failpoint_counts()) {
     if (count.name == name) return count;
   }
   FAIL("no such place");
@@ -54,7 +54,7 @@ int struck(int times) {
 
 std::string problem(std::string_view text) {
   try {
-    configure_failpoints(text);
+    failpoint::configure_failpoints(text);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -133,7 +133,7 @@ TEST_CASE("kill kills") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    configure_failpoints("test.first=kill");
+    failpoint::configure_failpoints("test.first=kill");
     _exit(first() ? 1 : 2);
   }
   int status = 0;
@@ -148,11 +148,11 @@ TEST_CASE("a process that cannot be asked appends each report to a file") {
   {
     const Configured configured("test.first=fail:1:2,report=" + name);
     struck(3);
-    report_failpoints();
+    failpoint::report_failpoints();
     struck(1);
-    report_failpoints();
+    failpoint::report_failpoints();
   }
-  report_failpoints();  // it is off, and does nothing
+  failpoint::report_failpoints();  // it is off, and does nothing
   std::ifstream in(name);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
@@ -184,4 +184,4 @@ TEST_CASE("a wrong configuration is refused, and nothing changes") {
   CHECK(first());
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "doctest/doctest.h"
 #include "runtime/failpoint/failpoint.h"
 
@@ -14,17 +14,17 @@ namespace batchflow::test {
 namespace {
 
 TEST_CASE("sizes that are too large to be counted stay so") {
-  static_assert(counted_product(Bytes{1} << 31, Bytes{1} << 31) == kUncountable);
-  static_assert(counted_product(~Bytes{0}, ~Bytes{0}) == kUncountable);
-  static_assert(counted_sum(~Bytes{0}, ~Bytes{0}) == kUncountable);
-  static_assert(counted_sum(kUncountable, 1) == kUncountable);
-  static_assert(counted_product(3, 5) == 15);
-  static_assert(counted_product(0, ~Bytes{0}) == 0);
+  static_assert(memory::counted_product(Bytes{1} << 31, Bytes{1} << 31) == memory::kUncountable);
+  static_assert(memory::counted_product(~Bytes{0}, ~Bytes{0}) == memory::kUncountable);
+  static_assert(memory::counted_sum(~Bytes{0}, ~Bytes{0}) == memory::kUncountable);
+  static_assert(memory::counted_sum(memory::kUncountable, 1) == memory::kUncountable);
+  static_assert(memory::counted_product(3, 5) == 15);
+  static_assert(memory::counted_product(0, ~Bytes{0}) == 0);
 }
 
 TEST_CASE("small samples take nothing of what is shared, large ones all they need") {
-  ScratchBudget budget({100, 1000});
-  ScratchCharge small(budget), large(budget);
+  memory::ScratchBudget budget({100, 1000});
+  memory::ScratchCharge small(budget), large(budget);
   small.take(50);
   CHECK_FALSE(small.is_large());
   large.take(1000);
@@ -38,13 +38,13 @@ TEST_CASE("small samples take nothing of what is shared, large ones all they nee
 
 TEST_CASE("workers take turns, together have no more than there is, and none waits for ever") {
   constexpr Bytes kShared = 1000;
-  ScratchBudget budget({10, kShared});
+  memory::ScratchBudget budget({10, kShared});
   std::atomic<Bytes> held{0}, most{0};
   std::vector<std::thread> workers;
   for (std::uint64_t i = 0; i < 8; ++i) {
     workers.emplace_back([&, i] {
       Random random(i);
-      ScratchCharge charge(budget);
+      memory::ScratchCharge charge(budget);
       for (int sample = 0; sample < 2000; ++sample) {
         const Bytes needs = 6 + random.below(kShared - 5);
         charge.take(needs);
@@ -62,7 +62,7 @@ TEST_CASE("workers take turns, together have no more than there is, and none wai
 }
 
 TEST_CASE("memory grows, is dropped, and is none where the machine has none") {
-  ScratchMemory memory;
+  memory::ScratchMemory memory;
   CHECK(memory.bytes() == 0);
   memory.have(5000)[4999] = std::byte{1};
   CHECK(memory.bytes() == 8192);
@@ -70,10 +70,10 @@ TEST_CASE("memory grows, is dropped, and is none where the machine has none") {
   CHECK(memory.have(100) == before);
   memory.drop();
   CHECK(memory.bytes() == 0);
-  CHECK_THROWS_AS(memory.have(kUncountable), std::bad_alloc);
-  configure_failpoints("memory.scratch=fail");
+  CHECK_THROWS_AS(memory.have(memory::kUncountable), std::bad_alloc);
+  failpoint::configure_failpoints("memory.scratch=fail");
   CHECK_THROWS_AS(memory.have(1), std::bad_alloc);
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   CHECK(memory.bytes() == 0);
   memory.have(1);
 }

@@ -9,7 +9,7 @@
 #include "tests/runtime/prepare/harness.h"
 #include "tests/source_dir.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
@@ -24,13 +24,13 @@ struct Case {
   std::string name;
   std::string picture;
   std::uint64_t draw_key = 0;
-  ConfigNode pipeline;
+  config::ConfigNode pipeline;
 };
 
 std::vector<Case> read_cases(const std::filesystem::path& folder) {
   std::vector<Case> cases;
-  const ConfigNode root = read_yaml_file(folder / "cases.yaml");
-  for (const ConfigNode& node : root.find("cases")->list)
+  const config::ConfigNode root = input::read_yaml_file(folder / "cases.yaml");
+  for (const config::ConfigNode& node : root.find("cases")->list)
     cases.push_back({node.find("name")->scalar, node.find("picture")->scalar,
                      *parse_unsigned(node.find("draw_key")->scalar), *node.find("pipeline")});
   return cases;
@@ -50,7 +50,7 @@ TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
       const auto expected = read_file(folder / (one.name + ".bin"));
       test::Slot slot(*pipeline);
       REQUIRE(test::prepare(*preparer, *pipeline, {.bytes = picture, .draw_key = one.draw_key},
-                            slot) == Prepared::done);
+                            slot) == prepare::Prepared::done);
       const auto got = slot.field(0);
       REQUIRE(got.size() == expected.size());
       int differ = 0, most = 0;
@@ -66,4 +66,4 @@ TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -8,36 +8,40 @@
 #include <string_view>
 #include <vector>
 
-#include "configs/reader/yaml.h"
-#include "core/check.h"
+#include "core/base/check.h"
+#include "programs/input/yaml.h"
 #include "runtime/prepare/preparer.h"
 #include "tests/runtime/prepare/dataset.h"
 
 namespace batchflow::test {
 
 inline FakeDataset files_dataset() {
-  return FakeDataset(RecordKind::whole, {}, {100'000});
+  return FakeDataset(sources::RecordKind::whole, {}, {100'000});
 }
 
-inline std::unique_ptr<Pipeline> compile(const ConfigNode& node, const SampleIndex& dataset) {
-  std::unique_ptr<Pipeline> pipeline;
-  read_config(node, [&](ConfigSection& section) { pipeline = compile_pipeline(section, dataset); });
+inline std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& node,
+                                                  const sources::SampleIndex& dataset) {
+  std::unique_ptr<prepare::Pipeline> pipeline;
+  config::read_config(node, [&](config::ConfigSection& section) {
+    pipeline = prepare::compile_pipeline(section, dataset);
+  });
   return pipeline;
 }
 
 // `steps` as they stand below `steps:`, one a line.
-inline std::unique_ptr<Pipeline> compile(std::string_view steps,
-                                         const SampleIndex& dataset = files_dataset()) {
-  return compile(parse_yaml("name: test\nsteps:\n" + std::string(steps), "test.yaml"), dataset);
+inline std::unique_ptr<prepare::Pipeline> compile(
+    std::string_view steps, const sources::SampleIndex& dataset = files_dataset()) {
+  return compile(input::parse_yaml("name: test\nsteps:\n" + std::string(steps), "test.yaml"),
+                 dataset);
 }
 
 // A slot of a few samples, and what became of the last one.
 class Slot {
  public:
-  explicit Slot(const Pipeline& pipeline, std::uint32_t samples = 1)
+  explicit Slot(const prepare::Pipeline& pipeline, std::uint32_t samples = 1)
       : layout_(pipeline.spec(), samples), memory_(static_cast<std::size_t>(layout_.bytes)) {}
 
-  BlockWriter writer() { return {layout_, memory_.data()}; }
+  batch::BlockWriter writer() { return {layout_, memory_.data()}; }
   // The bytes of a dense field.
   std::vector<std::byte> field(std::size_t field, std::uint32_t place = 0) {
     const std::byte* row = writer().row(field, place);
@@ -47,7 +51,7 @@ class Slot {
   const std::vector<std::byte>& memory() const { return memory_; }
 
  private:
-  BlockLayout layout_;
+  batch::BlockLayout layout_;
   std::vector<std::byte> memory_;
 };
 
@@ -59,19 +63,22 @@ struct Sample {
   SampleId id{0};
 };
 
-inline Prepared prepare(Preparer& preparer, const Pipeline& pipeline, const Sample& sample,
-                        Slot& slot, std::vector<std::byte>* keep = nullptr) {
-  Preparer::Input input{.sample = sample.id, .bytes = sample.bytes, .decoded = sample.decoded};
+inline prepare::Prepared prepare(prepare::Preparer& preparer, const prepare::Pipeline& pipeline,
+                                 const Sample& sample, Slot& slot,
+                                 std::vector<std::byte>* keep = nullptr) {
+  prepare::Preparer::Input input{
+      .sample = sample.id, .bytes = sample.bytes, .decoded = sample.decoded};
   input.label = 1;
   input.draw_key = sample.draw_key;
   return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep);
 }
 
 // With both kinds of inner loops, where this processor has both.
-inline std::vector<std::unique_ptr<Preparer>> all_preparers() {
-  std::vector<std::unique_ptr<Preparer>> all;
-  all.push_back(make_preparer(plain_kernels()));
-  if (const Kernels* wide = wide_kernels()) all.push_back(make_preparer(*wide));
+inline std::vector<std::unique_ptr<prepare::Preparer>> all_preparers() {
+  std::vector<std::unique_ptr<prepare::Preparer>> all;
+  all.push_back(prepare::make_preparer(prepare::plain_kernels()));
+  if (const prepare::Kernels* wide = prepare::wide_kernels())
+    all.push_back(prepare::make_preparer(*wide));
   return all;
 }
 

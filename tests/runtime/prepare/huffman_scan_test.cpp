@@ -8,16 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
-using Result = HuffmanScan::Result;
+using Result = prepare::HuffmanScan::Result;
 
 // Of `lengths` there are as many codes as symbols, in order.
-HuffmanCode code(std::vector<int> lengths, std::vector<int> symbols) {
-  HuffmanCode made;
+prepare::HuffmanCode code(std::vector<int> lengths, std::vector<int> symbols) {
+  prepare::HuffmanCode made;
   for (const int length : lengths) ++made.lengths[static_cast<std::size_t>(length)];
   for (std::size_t i = 0; i < symbols.size(); ++i)
     made.symbols[i] = static_cast<std::uint8_t>(symbols[i]);
@@ -39,10 +39,10 @@ std::vector<std::uint8_t> bytes(std::string_view bits) {
 }
 
 struct Fixture {
-  HuffmanScan scan;
+  prepare::HuffmanScan scan;
   std::vector<std::uint8_t> data;
   std::int16_t block[64];
-  HuffmanScan::Block* blocks[1] = {&block};
+  prepare::HuffmanScan::Block* blocks[1] = {&block};
 
   Fixture() {
     // 0: no number; 10: two bits; 110: four; 1110: eleven.
@@ -53,7 +53,7 @@ struct Fixture {
   }
   void begin(std::vector<std::uint8_t> with, std::size_t restart_every = 0, std::size_t mcus = 20) {
     data = std::move(with);
-    const HuffmanScan::Place place{0, 0, 0};
+    const prepare::HuffmanScan::Place place{0, 0, 0};
     scan.begin(data, {&place, 1}, mcus, restart_every);
   }
   Result next() {
@@ -106,10 +106,10 @@ TEST_CASE_FIXTURE(Fixture, "what the data of a scan may not be") {
   begin({0xbf, 0xff, 0xff, 0x00});
   CHECK(next() != Result::done);
   CHECK(scan.rest().size() == 3);
-  HuffmanTable table;
+  prepare::HuffmanTable table;
   CHECK_FALSE(table.set(code({1, 1, 1}, {0, 1, 2})));  // two codes of one bit are all
   CHECK_FALSE(table.is_set());
-  HuffmanCode many;
+  prepare::HuffmanCode many;
   many.lengths[9] = many.lengths[10] = 200;
   CHECK_FALSE(table.set(many));
 }
@@ -219,4 +219,4 @@ TEST_CASE_FIXTURE(Fixture, "random scans are what they are bit by bit") {
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -7,7 +7,7 @@
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::encode_jpeg;
@@ -15,12 +15,13 @@ using test::Encoded;
 using test::JpegWay;
 
 struct Decoded {
-  Box box;
-  PictureBuffer pixels;
+  prepare::Box box;
+  prepare::PictureBuffer pixels;
   std::string problem;
 };
 
-void decode(Decoder& decoder, const Encoded& bytes, const Box& wanted, Decoded& out) {
+void decode(prepare::Decoder& decoder, const Encoded& bytes, const prepare::Box& wanted,
+            Decoded& out) {
   out.box = {};
   if (decoder.open(bytes, {})) out.box = decoder.decode(wanted, out.pixels);
   out.problem = out.box.width == 0 ? std::string(decoder.problem()) : "";
@@ -68,7 +69,7 @@ const std::vector<std::pair<std::string, JpegWay>> kWays = {
 };
 
 // Whether all of `part` that is inside `wanted` is as in the whole.
-bool same(const Decoded& part, const Box& wanted, const std::uint8_t* whole, int width) {
+bool same(const Decoded& part, const prepare::Box& wanted, const std::uint8_t* whole, int width) {
   if (wanted.x < part.box.x || wanted.y < part.box.y ||
       wanted.x + wanted.width > part.box.x + part.box.width ||
       wanted.y + wanted.height > part.box.y + part.box.height)
@@ -83,7 +84,7 @@ bool same(const Decoded& part, const Box& wanted, const std::uint8_t* whole, int
 }
 
 TEST_CASE("a part of a JPEG is what the whole has there, byte for byte") {
-  const auto decoder = make_jpeg_decoder();
+  const auto decoder = prepare::make_jpeg_decoder();
   Decoded whole_picture, part;
   int parts = 0;
   for (const auto& [name, way] : kWays) {
@@ -95,7 +96,7 @@ TEST_CASE("a part of a JPEG is what the whole has there, byte for byte") {
       int w = 0, h = 0;
       const auto expected = reference(bytes, w, h);
       for (int k = 0; k < 12; ++k) {
-        Box wanted;
+        prepare::Box wanted;
         wanted.width = 1 + static_cast<int>(random.below(static_cast<unsigned>(width)));
         wanted.height = 1 + static_cast<int>(random.below(static_cast<unsigned>(height)));
         wanted.x = static_cast<int>(random.below(static_cast<unsigned>(width - wanted.width + 1)));
@@ -107,8 +108,8 @@ TEST_CASE("a part of a JPEG is what the whole has there, byte for byte") {
         REQUIRE(same(part, wanted, expected.data(), width));
         ++parts;
       }
-      decode(*decoder, bytes, whole({width, height}), whole_picture);
-      REQUIRE(same(whole_picture, whole({width, height}), expected.data(), width));
+      decode(*decoder, bytes, prepare::whole({width, height}), whole_picture);
+      REQUIRE(same(whole_picture, prepare::whole({width, height}), expected.data(), width));
     }
   }
   MESSAGE(parts, " parts of ", kWays.size(), " kinds");
@@ -130,14 +131,14 @@ TEST_CASE("a JPEG without its tables is corrupt, whatever was decoded before it"
                   good.begin() + static_cast<std::ptrdiff_t>(end));
     i = end;
   }
-  const auto decoder = make_jpeg_decoder();
+  const auto decoder = prepare::make_jpeg_decoder();
   Decoded out;
   for (const auto* picture : {&std::as_const(bare), &good, &std::as_const(bare)}) {
-    decode(*decoder, *picture, whole({40, 30}), out);
+    decode(*decoder, *picture, prepare::whole({40, 30}), out);
     CHECK((out.box.width == 0) == (picture == &bare));
   }
   CHECK(out.problem == "Quantization table 0x00 was not defined");
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

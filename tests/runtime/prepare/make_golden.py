@@ -2,7 +2,7 @@
 """Writes what Pillow, torchvision and torch make of pictures: the files of golden/.
 
 Run where python3-torchvision is installed; golden_test.cpp compares them with what we make. The
-draws of random steps are reckoned here a second time, from the rules of core/keys.h.
+draws of random steps are reckoned here a second time, from the rules of core/order/keys.h.
 
 usage: tests/runtime/prepare/make_golden.py
 """

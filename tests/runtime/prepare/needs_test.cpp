@@ -6,7 +6,7 @@
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::encode_jpeg;
@@ -35,15 +35,16 @@ TEST_CASE("a JPEG takes no more than was said when its header had been read") {
                           {.from = JCS_CMYK, .progressive = true},
                           {.from = JCS_GRAYSCALE, .h = 2, .v = 2, .progressive = true},
                           {.h = 2, .v = 2, .arithmetic = true}};
-  const Extent2 sizes[] = {{1, 1}, {700, 500}, {2000, 1500}, {65'000, 3}, {3, 65'000}, {9000, 40}};
+  const prepare::Extent2 sizes[] = {{1, 1},      {700, 500},  {2000, 1500},
+                                    {65'000, 3}, {3, 65'000}, {9000, 40}};
   for (const JpegWay& way : ways) {
-    for (const Extent2 size : sizes) {
+    for (const prepare::Extent2 size : sizes) {
       const test::Encoded bytes = encode_jpeg(size.width, size.height, way);
-      const auto decoder = make_jpeg_decoder();
-      PictureBuffer out;
+      const auto decoder = prepare::make_jpeg_decoder();
+      prepare::PictureBuffer out;
       const Bytes before = heap();
       REQUIRE(decoder->open(bytes, {}));
-      const Box all = whole(size);
+      const prepare::Box all = prepare::whole(size);
       const Bytes said = decoder->needs(all);
       REQUIRE(decoder->decode(all, out) == all);
       const Bytes took = heap() - before;  // and a row elsewhere
@@ -52,7 +53,7 @@ TEST_CASE("a JPEG takes no more than was said when its header had been read") {
       CAPTURE(way.progressive);
       CAPTURE(static_cast<int>(way.from));
       if (kHeapIsMeasured) CHECK(took <= said);
-      CHECK(said < 16 * PictureBuffer::bytes(size) + (32u << 20));
+      CHECK(said < 16 * prepare::PictureBuffer::bytes(size) + (32u << 20));
       decoder->end();
     }
   }
@@ -66,26 +67,26 @@ TEST_CASE("a PNG of any kind takes no more than was said") {
                {PNG_COLOR_TYPE_GRAY, 16, 1},     {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 2},
                {PNG_COLOR_TYPE_RGB, 16, 3},      {PNG_COLOR_TYPE_RGB_ALPHA, 8, 4},
                {PNG_COLOR_TYPE_RGB_ALPHA, 16, 4}};
-  const Extent2 sizes[] = {{1, 1}, {700, 500}, {300'000, 2}, {2, 300'000}};
+  const prepare::Extent2 sizes[] = {{1, 1}, {700, 500}, {300'000, 2}, {2, 300'000}};
   for (const auto& kind : kinds) {
-    for (const Extent2 size : sizes) {
+    for (const prepare::Extent2 size : sizes) {
       for (const bool interlaced : {false, true}) {
         const std::size_t row =
             (static_cast<std::size_t>(size.width * kind.channels * kind.depth) + 7) / 8;
         const std::vector<std::uint8_t> pixels(row * static_cast<std::size_t>(size.height), 0x35);
         const test::Encoded bytes =
             encode_png(pixels, size.width, size.height, kind.colour, kind.depth, interlaced);
-        const auto decoder = make_png_decoder();
-        PictureBuffer out;
+        const auto decoder = prepare::make_png_decoder();
+        prepare::PictureBuffer out;
         REQUIRE(decoder->open(bytes, {}));
         CAPTURE(decoder->problem());
-        CHECK(decoder->decode(whole(size), out) == whole(size));
+        CHECK(decoder->decode(prepare::whole(size), out) == prepare::whole(size));
         CHECK_FALSE(decoder->ran_out_of_memory());
-        CHECK(decoder->held() <= decoder->needs(whole(size)) + 8192);
+        CHECK(decoder->held() <= decoder->needs(prepare::whole(size)) + 8192);
       }
     }
   }
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

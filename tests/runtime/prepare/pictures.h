@@ -11,8 +11,8 @@
 // Needs what <cstdio> declares.
 #include <jpeglib.h>
 
-#include "core/check.h"
-#include "core/random.h"
+#include "core/base/check.h"
+#include "core/base/random.h"
 #include "runtime/prepare/picture.h"
 
 namespace batchflow::test {

@@ -3,26 +3,27 @@
 
 #include <cstring>
 
-#include "configs/reader/yaml.h"
+#include "programs/input/yaml.h"
 #include "runtime/prepare/numbers.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/sources/tar_bytes.h"
 #include "tests/source_dir.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::compile;
 using test::FakeDataset;
 using test::Slot;
 
-FakeDataset rows(ElementType type, std::vector<std::uint64_t> shape, bool labelled = false) {
-  BatchSpec spec{{{"tokens", type, std::move(shape), false}}};
+FakeDataset rows(batch::ElementType type, std::vector<std::uint64_t> shape, bool labelled = false) {
+  batch::BatchSpec spec{{{"tokens", type, std::move(shape), false}}};
   const Bytes bytes = spec.fields[0].row_bytes();
-  return FakeDataset(RecordKind::rows, std::move(spec), {bytes, bytes}, labelled);
+  return FakeDataset(sources::RecordKind::rows, std::move(spec), {bytes, bytes}, labelled);
 }
 
-std::string error_of(std::string_view steps, const SampleIndex& dataset = test::files_dataset()) {
+std::string error_of(std::string_view steps,
+                     const sources::SampleIndex& dataset = test::files_dataset()) {
   try {
     compile(steps, dataset);
   } catch (const ConfigError& error) {
@@ -73,41 +74,46 @@ TEST_CASE("what cannot be carried out is refused, with its place and what to wri
   CHECK(
       error_of(decode + crop + "- {step: tokens, length: 3}\n").find("does not work on pictures") !=
       std::string::npos);
-  CHECK(error_of(decode, rows(ElementType::u16, {8})).find("holds numbers") != std::string::npos);
-  CHECK(error_of("- {step: cast, to: u8}\n", rows(ElementType::u16, {8}))
+  CHECK(error_of(decode, rows(batch::ElementType::u16, {8})).find("holds numbers") !=
+        std::string::npos);
+  CHECK(error_of("- {step: cast, to: u8}\n", rows(batch::ElementType::u16, {8}))
             .find("write a wider type") != std::string::npos);
-  CHECK(error_of("- {step: reshape, shape: [3, 3]}\n", rows(ElementType::u16, {8})) ==
+  CHECK(error_of("- {step: reshape, shape: [3, 3]}\n", rows(batch::ElementType::u16, {8})) ==
         "test.yaml:3: key 'steps.0.shape': field 'tokens' has 8 numbers a sample; write a shape of "
         "as many");
-  CHECK(error_of("- {step: tokens, length: 9, fit: pack}\n", rows(ElementType::u16, {8}))
+  CHECK(error_of("- {step: tokens, length: 9, fit: pack}\n", rows(batch::ElementType::u16, {8}))
             .find("steps.0.length") != std::string::npos);
-  CHECK(error_of("- {step: tokens, length: 9, pad_with: 70000}\n", rows(ElementType::u16, {8}))
-            .find("70000 is no u16") != std::string::npos);
+  CHECK(
+      error_of("- {step: tokens, length: 9, pad_with: 70000}\n", rows(batch::ElementType::u16, {8}))
+          .find("70000 is no u16") != std::string::npos);
 }
 
 TEST_CASE("hashes name what decides the bytes, and nothing else") {
   const std::string decode = "- {step: decode}\n";
   const std::string rest = "- {step: random_resized_crop, size: 32}\n- {step: horizontal_flip}\n";
-  const PipelineInfo base = compile(decode + rest)->info();
+  const engine::PipelineInfo base = compile(decode + rest)->info();
   CHECK(base.has_random);
   CHECK(base.hash == compile("- {step: decode, pixels_most: 67108864}\n" + rest)->info().hash);
-  const auto renamed = test::compile(
-      parse_yaml("name: other\nsteps:\n" + decode + rest, "other.yaml"), test::files_dataset());
+  const auto renamed =
+      test::compile(input::parse_yaml("name: other\nsteps:\n" + decode + rest, "other.yaml"),
+                    test::files_dataset());
   CHECK(renamed->info().hash == base.hash);
   CHECK(renamed->name() == "other");
-  const PipelineInfo larger =
+  const engine::PipelineInfo larger =
       compile(decode + "- {step: random_resized_crop, size: 33}\n- {step: horizontal_flip}\n")
           ->info();
   CHECK(larger.hash != base.hash);
   CHECK(larger.prefix_hash == base.prefix_hash);  // both begin with the decoded picture
-  const PipelineInfo resized = compile(decode + "- {step: resize, size: 64}\n" + rest)->info();
+  const engine::PipelineInfo resized =
+      compile(decode + "- {step: resize, size: 64}\n" + rest)->info();
   CHECK(resized.prefix_hash != base.prefix_hash);
   const auto value =
       compile(decode + "- {step: resize, size: [10, 20]}\n- {step: layout, order: nchw}\n");
   CHECK_FALSE(value->info().has_random);
   CHECK(value->info().decoded_bytes == 16 + 10 * 20 * 3);
   CHECK(value->info().prepared_bytes == 10 * 20 * 3 + 8);
-  CHECK(value->spec().fields.at(0) == Field{"image", ElementType::u8, {3, 10, 20}, false});
+  CHECK(value->spec().fields.at(0) ==
+        batch::Field{"image", batch::ElementType::u8, {3, 10, 20}, false});
   CHECK(value->describe().find("\nresize/1 size=10x20\nlayout/1 order=nchw") != std::string::npos);
 }
 
@@ -125,15 +131,15 @@ std::vector<T> values(const std::vector<std::byte>& bytes) {
 }
 
 TEST_CASE("tokens: cut, padded, packed, cast") {
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   const auto sample = words({1, 2, 3, 65535, 5, 6, 7});
-  const auto run = [&](std::string_view steps, const SampleIndex& dataset) {
+  const auto run = [&](std::string_view steps, const sources::SampleIndex& dataset) {
     const auto pipeline = compile(steps, dataset);
     Slot slot(*pipeline);
-    REQUIRE(test::prepare(*preparer, *pipeline, {sample}, slot) == Prepared::done);
+    REQUIRE(test::prepare(*preparer, *pipeline, {sample}, slot) == prepare::Prepared::done);
     return values<std::int64_t>(slot.field(0));
   };
-  const auto seven = rows(ElementType::u16, {7});
+  const auto seven = rows(batch::ElementType::u16, {7});
   using Values = std::vector<std::int64_t>;
   CHECK(run("- {step: tokens, length: 4}\n- {step: cast, to: i64}\n", seven) ==
         Values{1, 2, 3, 65535});
@@ -142,55 +148,59 @@ TEST_CASE("tokens: cut, padded, packed, cast") {
   CHECK(run("- {step: tokens, length: 3, fit: pack}\n- {step: cast, to: i64}\n", seven) ==
         Values{1, 2, 3, 65535, 5, 6});
   const auto packed = compile("- {step: tokens, length: 3, fit: pack}\n", seven);
-  CHECK(packed->spec().fields.at(0) == Field{"tokens", ElementType::u16, {2, 3}, false});
+  CHECK(packed->spec().fields.at(0) ==
+        batch::Field{"tokens", batch::ElementType::u16, {2, 3}, false});
   CHECK_FALSE(packed->info().decodes());
   CHECK(compile("- {step: reshape, shape: [7, 1]}\n", seven)->spec().fields.at(0).shape ==
         std::vector<std::uint64_t>{7, 1});
   // Bytes that are not as many as the data set says are a corrupt sample.
   const auto plain = compile("[]", seven);
   Slot slot(*plain);
-  CHECK(test::prepare(*preparer, *plain, {std::span(sample).first(12)}, slot) == Prepared::corrupt);
+  CHECK(test::prepare(*preparer, *plain, {std::span(sample).first(12)}, slot) ==
+        prepare::Prepared::corrupt);
   CHECK(preparer->problem() == "a row has not the size that the index says");
 }
 
 TEST_CASE("files without a step are their bytes, end to end") {
-  const FakeDataset dataset(RecordKind::whole, {}, {5, 3}, false);
+  const FakeDataset dataset(sources::RecordKind::whole, {}, {5, 3}, false);
   const auto pipeline = compile("[]", dataset);
-  REQUIRE(pipeline->spec().fields == std::vector<Field>{{"bytes", ElementType::u8, {5}, true}});
-  const auto preparer = make_preparer();
+  REQUIRE(pipeline->spec().fields ==
+          std::vector<batch::Field>{{"bytes", batch::ElementType::u8, {5}, true}});
+  const auto preparer = prepare::make_preparer();
   Slot slot(*pipeline, 2);
   const std::vector<std::byte> five(5, std::byte{5}), three(3, std::byte{3});
-  CHECK(test::prepare(*preparer, *pipeline, {five}, slot) == Prepared::done);
-  CHECK(test::prepare(*preparer, *pipeline, {.bytes = three, .place = 1}, slot) == Prepared::done);
+  CHECK(test::prepare(*preparer, *pipeline, {five}, slot) == prepare::Prepared::done);
+  CHECK(test::prepare(*preparer, *pipeline, {.bytes = three, .place = 1}, slot) ==
+        prepare::Prepared::done);
   const std::byte* bytes = slot.memory().data();
   CHECK(std::vector(bytes, bytes + 8) == std::vector<std::byte>{five[0], five[0], five[0], five[0],
                                                                 five[0], three[0], three[0],
                                                                 three[0]});
   Slot other(*pipeline);
   const std::vector<std::byte> six(6);
-  CHECK(test::prepare(*preparer, *pipeline, {six}, other) == Prepared::corrupt);
+  CHECK(test::prepare(*preparer, *pipeline, {six}, other) == prepare::Prepared::corrupt);
 }
 
 // As the index of a WebDataset has it.
 FakeDataset members(bool labelled) {
-  return FakeDataset(RecordKind::tar,
-                     {{{"cls", ElementType::u8, {}, false},
-                       {"jpg", ElementType::u8, {6}, true},
-                       {"txt", ElementType::u8, {9}, true}}},
+  return FakeDataset(sources::RecordKind::tar,
+                     {{{"cls", batch::ElementType::u8, {}, false},
+                       {"jpg", batch::ElementType::u8, {6}, true},
+                       {"txt", batch::ElementType::u8, {9}, true}}},
                      {2048, 2048}, labelled);
 }
 
 TEST_CASE("samples of several parts without a step are all of them; a named one stands alone") {
-  const auto names = [](const Pipeline& pipeline) {
+  const auto names = [](const prepare::Pipeline& pipeline) {
     std::vector<std::string> all;
-    for (const Field& field : pipeline.spec().fields) all.push_back(field.name);
+    for (const batch::Field& field : pipeline.spec().fields) all.push_back(field.name);
     return all;
   };
   using Names = std::vector<std::string>;
-  const auto with_field = [](std::string_view name, const SampleIndex& dataset,
+  const auto with_field = [](std::string_view name, const sources::SampleIndex& dataset,
                              std::string_view steps = "[]") {
     return test::compile(
-        parse_yaml(fmt::format("name: x\nfield: {}\nsteps: {}\n", name, steps), "test.yaml"),
+        input::parse_yaml(fmt::format("name: x\nfield: {}\nsteps: {}\n", name, steps), "test.yaml"),
         dataset);
   };
   CHECK(names(*compile("[]", members(false))) == Names{"cls", "jpg", "txt"});
@@ -200,51 +210,53 @@ TEST_CASE("samples of several parts without a step are all of them; a named one 
   CHECK_THROWS_WITH(with_field("text", members(true)),
                     "test.yaml:2: key 'field': dataset 'made-up' has no field 'text'; its samples "
                     "have 'cls', 'jpg', 'txt'");
-  CHECK_THROWS_WITH(with_field("text", FakeDataset(RecordKind::whole, {}, {5}, false)),
+  CHECK_THROWS_WITH(with_field("text", FakeDataset(sources::RecordKind::whole, {}, {5}, false)),
                     "test.yaml:2: key 'field': dataset 'made-up' has no field 'text'; its samples "
                     "have 'bytes'");
   // Nothing is known of its parts: one that is named is what its samples have of it.
-  const FakeDataset unknown(RecordKind::tar, {}, {2048}, false);
+  const FakeDataset unknown(sources::RecordKind::tar, {}, {2048}, false);
   CHECK(error_of("[]", unknown).find("samples of this dataset make no batch") != std::string::npos);
   CHECK(names(*with_field("txt", unknown)) == Names{"txt"});
 
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   const std::string both = test::tar_member("1.jpg", "jpeg") + test::tar_member("1.txt", "text");
   const std::string one = test::tar_member("2.jpg", "only");
-  const auto put = [&](const Pipeline& pipeline, Slot& slot, const std::string& record,
+  const auto put = [&](const prepare::Pipeline& pipeline, Slot& slot, const std::string& record,
                        std::uint32_t place) {
     return test::prepare(*preparer, pipeline,
                          {.bytes = std::as_bytes(std::span(record)), .place = place}, slot);
   };
   const auto pipeline = compile("[]", members(true));
   Slot slot(*pipeline, 2);
-  CHECK(put(*pipeline, slot, both, 0) == Prepared::done);
-  CHECK(put(*pipeline, slot, one, 1) == Prepared::done);
+  CHECK(put(*pipeline, slot, both, 0) == prepare::Prepared::done);
+  CHECK(put(*pipeline, slot, one, 1) == prepare::Prepared::done);
   const auto text = [&](std::size_t field, std::size_t bytes) {
     const char* at = reinterpret_cast<const char*>(slot.memory().data()) +
-                     BlockLayout(pipeline->spec(), 2).fields[field].values;
+                     batch::BlockLayout(pipeline->spec(), 2).fields[field].values;
     return std::string(at, bytes);
   };
   CHECK(text(0, 8) == "jpegonly");
   CHECK(text(1, 4) == "text");
   std::int64_t ends[3];
-  std::memcpy(ends, slot.memory().data() + BlockLayout(pipeline->spec(), 2).fields[1].offsets,
+  std::memcpy(ends,
+              slot.memory().data() + batch::BlockLayout(pipeline->spec(), 2).fields[1].offsets,
               sizeof ends);
   CHECK(ends[1] == 4);
   CHECK(ends[2] == 4);
   // Who names it wants it of each.
   const auto named = with_field("txt", members(true));
   Slot texts(*named, 2);
-  CHECK(put(*named, texts, both, 0) == Prepared::done);
-  CHECK(put(*named, texts, one, 1) == Prepared::corrupt);
+  CHECK(put(*named, texts, both, 0) == prepare::Prepared::done);
+  CHECK(put(*named, texts, one, 1) == prepare::Prepared::corrupt);
   CHECK(preparer->problem() == "it has no field 'txt'");
 }
 
 // Labels as a damaged dataset has them, or one that has them now and then.
 struct SomeLabelled final : FakeDataset {
   explicit SomeLabelled(std::vector<bool> which)
-      : FakeDataset(RecordKind::tar,
-                    {{{"cls", ElementType::u8, {1}, true}, {"jpg", ElementType::u8, {6}, true}}},
+      : FakeDataset(sources::RecordKind::tar,
+                    {{{"cls", batch::ElementType::u8, {1}, true},
+                      {"jpg", batch::ElementType::u8, {6}, true}}},
                     std::vector<Bytes>(which.size(), 2048), false),
         labelled(std::move(which)) {}
   std::optional<std::int64_t> label(SampleId sample) const override {
@@ -260,28 +272,28 @@ TEST_CASE("a batch has labels where most samples have, whichever comes first") {
 }
 
 TEST_CASE("halves are rounded to the nearest, halves of the last bit to even") {
-  CHECK(to_f16(1.0f) == 0x3c00);
-  CHECK(to_f16(-2.0f) == 0xc000);
-  CHECK(to_f16(65504.0f) == 0x7bff);
-  CHECK(to_f16(65519.9f) == 0x7bff);
-  CHECK(to_f16(65520.0f) == 0x7c00);
-  CHECK(to_f16(0x1.0p-24f) == 1);
-  CHECK(to_f16(0x1.0p-25f) == 0);  // a tie, to even
-  CHECK(to_f16(0x1.8p-24f) == 2);  // a tie, to even
-  CHECK(to_f16(1.0f + 0x1.0p-11f) == 0x3c00);
-  CHECK(to_f16(1.0f + 0x1.8p-10f) == 0x3c02);
-  CHECK(to_bf16(1.0f) == 0x3f80);
-  CHECK(to_bf16(1.0f + 0x1.0p-8f) == 0x3f80);
-  CHECK(to_bf16(1.0f + 0x1.8p-7f) == 0x3f82);
+  CHECK(prepare::to_f16(1.0f) == 0x3c00);
+  CHECK(prepare::to_f16(-2.0f) == 0xc000);
+  CHECK(prepare::to_f16(65504.0f) == 0x7bff);
+  CHECK(prepare::to_f16(65519.9f) == 0x7bff);
+  CHECK(prepare::to_f16(65520.0f) == 0x7c00);
+  CHECK(prepare::to_f16(0x1.0p-24f) == 1);
+  CHECK(prepare::to_f16(0x1.0p-25f) == 0);  // a tie, to even
+  CHECK(prepare::to_f16(0x1.8p-24f) == 2);  // a tie, to even
+  CHECK(prepare::to_f16(1.0f + 0x1.0p-11f) == 0x3c00);
+  CHECK(prepare::to_f16(1.0f + 0x1.8p-10f) == 0x3c02);
+  CHECK(prepare::to_bf16(1.0f) == 0x3f80);
+  CHECK(prepare::to_bf16(1.0f + 0x1.0p-8f) == 0x3f80);
+  CHECK(prepare::to_bf16(1.0f + 0x1.8p-7f) == 0x3f82);
   // Each half is its own nearest one, by way of a float.
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     float value = 0;
     std::uint16_t back = 0;
-    convert(ElementType::f16, reinterpret_cast<const std::byte*>(&half), ElementType::f32,
-            reinterpret_cast<std::byte*>(&value), 1);
-    convert(ElementType::f32, reinterpret_cast<const std::byte*>(&value), ElementType::f16,
-            reinterpret_cast<std::byte*>(&back), 1);
+    prepare::convert(batch::ElementType::f16, reinterpret_cast<const std::byte*>(&half),
+                     batch::ElementType::f32, reinterpret_cast<std::byte*>(&value), 1);
+    prepare::convert(batch::ElementType::f32, reinterpret_cast<const std::byte*>(&value),
+                     batch::ElementType::f16, reinterpret_cast<std::byte*>(&back), 1);
     if (back != half) FAIL("half ", bits);
   }
 }
@@ -290,9 +302,9 @@ TEST_CASE("every pipeline of configs/ compiles") {
   int compiled = 0;
   for (const auto& file : std::filesystem::directory_iterator(source_dir() / "configs/pipelines")) {
     CAPTURE(file.path().string());
-    const ConfigNode node = read_yaml_file(file.path());
+    const config::ConfigNode node = input::read_yaml_file(file.path());
     const bool tokens = file.path().stem() == "tokens";
-    const auto pipeline = tokens ? test::compile(node, rows(ElementType::u16, {1024}))
+    const auto pipeline = tokens ? test::compile(node, rows(batch::ElementType::u16, {1024}))
                                  : test::compile(node, test::files_dataset());
     CHECK(pipeline->name() == file.path().stem());
     ++compiled;
@@ -301,4 +313,4 @@ TEST_CASE("every pipeline of configs/ compiles") {
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

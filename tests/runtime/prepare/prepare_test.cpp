@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "core/keys.h"
+#include "core/order/keys.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
 
@@ -30,7 +30,7 @@ std::atomic<std::uint64_t> allocations{0};
 }
 #endif
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::compile;
@@ -82,11 +82,11 @@ TEST_CASE("from the decoded form, while keeping it, and from the encoded form: t
           Slot encoded(*pipeline), keeping(*pipeline), decoded(*pipeline);
           std::vector<std::byte> kept;
           REQUIRE(test::prepare(*preparer, *pipeline, {picture, false, key}, encoded) ==
-                  Prepared::done);
+                  prepare::Prepared::done);
           REQUIRE(test::prepare(*preparer, *pipeline, {picture, false, key}, keeping, &kept) ==
-                  Prepared::done);
+                  prepare::Prepared::done);
           REQUIRE(test::prepare(*preparer, *pipeline, {kept, true, key}, decoded) ==
-                  Prepared::done);
+                  prepare::Prepared::done);
           REQUIRE(encoded.memory() == keeping.memory());
           REQUIRE(encoded.memory() == decoded.memory());
           // Both kinds of inner loops give the same bytes, too.
@@ -102,32 +102,36 @@ TEST_CASE("from the decoded form, while keeping it, and from the encoded form: t
 
 TEST_CASE("the key alone decides: not the place, nor what was prepared before") {
   const auto pipeline = compile(kPipelines[0]);
-  const auto used = make_preparer(), fresh = make_preparer();
+  const auto used = prepare::make_preparer(), fresh = prepare::make_preparer();
   const auto all = pictures();
   Slot warm(*pipeline);
   for (const Encoded& picture : all) test::prepare(*used, *pipeline, {picture, false, 99}, warm);
   Slot first(*pipeline, 3), second(*pipeline, 3);
-  REQUIRE(test::prepare(*used, *pipeline, {all[0], false, 5, 2}, first) == Prepared::done);
-  REQUIRE(test::prepare(*fresh, *pipeline, {all[0], false, 5, 0}, second) == Prepared::done);
+  REQUIRE(test::prepare(*used, *pipeline, {all[0], false, 5, 2}, first) == prepare::Prepared::done);
+  REQUIRE(test::prepare(*fresh, *pipeline, {all[0], false, 5, 0}, second) ==
+          prepare::Prepared::done);
   CHECK(first.field(0, 2) == second.field(0, 0));
-  REQUIRE(test::prepare(*fresh, *pipeline, {all[0], false, 6, 0}, second) == Prepared::done);
+  REQUIRE(test::prepare(*fresh, *pipeline, {all[0], false, 6, 0}, second) ==
+          prepare::Prepared::done);
   CHECK(first.field(0, 2) != second.field(0, 0));  // the canary: another key is another crop
 }
 
 TEST_CASE("the label stands in the batch; a sample without one is corrupt") {
   const auto pipeline = compile(kPipelines[0]);
-  REQUIRE(pipeline->spec().fields.at(1) == Field{"label", ElementType::i64, {}, false});
-  const auto preparer = make_preparer();
+  REQUIRE(pipeline->spec().fields.at(1) ==
+          batch::Field{"label", batch::ElementType::i64, {}, false});
+  const auto preparer = prepare::make_preparer();
   const Encoded picture = encode_jpeg(60, 50);
   Slot slot(*pipeline);
-  Preparer::Input input{.sample = SampleId{0}, .bytes = picture};
+  prepare::Preparer::Input input{.sample = SampleId{0}, .bytes = picture};
   input.label = 7;
-  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == Prepared::done);
+  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == prepare::Prepared::done);
   std::int64_t label = 0;
   std::memcpy(&label, slot.field(1).data(), sizeof label);
   CHECK(label == 7);
   input.label = -1;
-  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == Prepared::corrupt);
+  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) ==
+        prepare::Prepared::corrupt);
   CHECK(preparer->problem() == "it has no label");
 }
 
@@ -135,7 +139,7 @@ TEST_CASE("the label stands in the batch; a sample without one is corrupt") {
 TEST_CASE("once the largest picture has been seen, nothing is allocated by us") {
   for (const std::string& steps : kPipelines) {
     const auto pipeline = compile(steps);
-    const auto preparer = make_preparer();
+    const auto preparer = prepare::make_preparer();
     const auto all = pictures();
     Slot slot(*pipeline);
     std::vector<std::byte> kept;
@@ -155,17 +159,19 @@ TEST_CASE("once the largest picture has been seen, nothing is allocated by us") 
 
 TEST_CASE("what is damaged is corrupt, and the next sample is none the worse for it") {
   const auto pipeline = compile(kPipelines[0]);
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   Slot slot(*pipeline), expected(*pipeline);
   const Encoded good = encode_jpeg(200, 150, {.h = 2, .v = 2});
-  REQUIRE(test::prepare(*preparer, *pipeline, {good, false, 1}, expected) == Prepared::done);
+  REQUIRE(test::prepare(*preparer, *pipeline, {good, false, 1}, expected) ==
+          prepare::Prepared::done);
   const auto is_corrupt = [&](std::span<const std::byte> bytes, std::string_view problem) {
     for (std::uint64_t key = 0; key < 20; ++key) {  // whatever part is wanted
-      REQUIRE(test::prepare(*preparer, *pipeline, {bytes, false, key}, slot) == Prepared::corrupt);
+      REQUIRE(test::prepare(*preparer, *pipeline, {bytes, false, key}, slot) ==
+              prepare::Prepared::corrupt);
       INFO(preparer->problem());
       CHECK(preparer->problem().find(problem) != std::string_view::npos);
     }
-    REQUIRE(test::prepare(*preparer, *pipeline, {good, false, 1}, slot) == Prepared::done);
+    REQUIRE(test::prepare(*preparer, *pipeline, {good, false, 1}, slot) == prepare::Prepared::done);
     CHECK(slot.memory() == expected.memory());
   };
   is_corrupt({}, "neither JPEG nor PNG");
@@ -183,25 +189,26 @@ TEST_CASE("what is damaged is corrupt, and the next sample is none the worse for
   flipped[flipped.size() / 2] ^= std::byte{0x10};
   is_corrupt(flipped, "");
   std::vector<std::byte> form(20);
-  REQUIRE(test::prepare(*preparer, *pipeline, {form, true, 0}, slot) == Prepared::corrupt);
+  REQUIRE(test::prepare(*preparer, *pipeline, {form, true, 0}, slot) == prepare::Prepared::corrupt);
 }
 
 TEST_CASE("no header makes anybody decode more than is allowed") {
   const std::string start = "- {step: decode, pixels_most: 30000}\n";
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   const auto crop = compile(start + "- {step: centre_crop, size: 20}\n");
   Slot slot(*crop);
   const Encoded jpeg = encode_jpeg(200, 151);
   const Encoded png = encode_png(test::make_pixels(200, 151, 3, 1), 200, 151);
   for (const Encoded* picture : {&jpeg, &png}) {
-    CHECK(test::prepare(*preparer, *crop, {*picture}, slot) == Prepared::corrupt);
+    CHECK(test::prepare(*preparer, *crop, {*picture}, slot) == prepare::Prepared::corrupt);
     CHECK(preparer->problem() == "200 x 151 pixels, of which 30000 are allowed");
   }
-  CHECK(test::prepare(*preparer, *crop, {encode_jpeg(200, 150)}, slot) == Prepared::done);
+  CHECK(test::prepare(*preparer, *crop, {encode_jpeg(200, 150)}, slot) == prepare::Prepared::done);
   // A line would become very many lines.
   const auto resize =
       compile(start + "- {step: resize, size: 100}\n- {step: centre_crop, size: 20}\n");
-  CHECK(test::prepare(*preparer, *resize, {encode_jpeg(1, 400)}, slot) == Prepared::corrupt);
+  CHECK(test::prepare(*preparer, *resize, {encode_jpeg(1, 400)}, slot) ==
+        prepare::Prepared::corrupt);
   CHECK(preparer->problem() == "it would be resized to 100 x 40000 pixels");
 }
 
@@ -224,24 +231,25 @@ TEST_CASE("a progressive picture of very many scans is corrupt") {
   many.push_back(std::byte{0xff});
   many.push_back(std::byte{0xd9});
   const auto pipeline = compile(kPipelines[0]);
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   Slot slot(*pipeline);
-  CHECK(test::prepare(*preparer, *pipeline, {many}, slot) == Prepared::corrupt);
+  CHECK(test::prepare(*preparer, *pipeline, {many}, slot) == prepare::Prepared::corrupt);
 }
 
 TEST_CASE("an interlaced PNG is the one that is not") {
   const auto pipeline = compile(kPipelines[1]);
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   const auto pixels = test::make_pixels(41, 33, 3, 5);
   Slot plain(*pipeline), interlaced(*pipeline);
   for (std::uint64_t key = 0; key < 5; ++key) {
     REQUIRE(test::prepare(*preparer, *pipeline, {encode_png(pixels, 41, 33), false, key}, plain) ==
-            Prepared::done);
+            prepare::Prepared::done);
     const Encoded other = encode_png(pixels, 41, 33, PNG_COLOR_TYPE_RGB, 8, true);
-    REQUIRE(test::prepare(*preparer, *pipeline, {other, false, key}, interlaced) == Prepared::done);
+    REQUIRE(test::prepare(*preparer, *pipeline, {other, false, key}, interlaced) ==
+            prepare::Prepared::done);
     CHECK(plain.memory() == interlaced.memory());
   }
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

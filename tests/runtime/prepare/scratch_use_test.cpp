@@ -4,13 +4,13 @@
 #include <memory>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/sample_scratch.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::compile;
@@ -22,15 +22,15 @@ using test::Encoded;
 constexpr Bytes kRounding = 11 * 4096;
 
 struct Worker {
-  std::shared_ptr<ScratchBudget> budget;
-  SampleScratch scratch;
-  StepRunner plugins;
-  PictureWorker pictures;
+  std::shared_ptr<memory::ScratchBudget> budget;
+  prepare::SampleScratch scratch;
+  step::StepRunner plugins;
+  prepare::PictureWorker pictures;
   explicit Worker(Bytes most)
-      : budget(std::make_shared<ScratchBudget>(ScratchLimits{0, most})),
+      : budget(std::make_shared<memory::ScratchBudget>(memory::ScratchLimits{0, most})),
         scratch(budget),
-        pictures(plain_kernels(), plugins, scratch) {}
-  bool run(const PicturePlan& plan, const Encoded& picture, std::byte* out,
+        pictures(prepare::plain_kernels(), plugins, scratch) {}
+  bool run(const prepare::PicturePlan& plan, const Encoded& picture, std::byte* out,
            std::vector<std::byte>* keep) {
     return pictures.run(plan, picture, false, 7, out, keep, 0);
   }
@@ -75,11 +75,12 @@ TEST_CASE("a picture takes no more than it has asked for, whatever is done to it
   for (int i = 0; i < 400; ++i) {
     const std::string steps = random_steps(random);
     const auto pipeline = compile(steps);
-    const PicturePlan& plan = *static_cast<const CompiledPipeline&>(*pipeline).picture();
+    const prepare::PicturePlan& plan =
+        *static_cast<const prepare::CompiledPipeline&>(*pipeline).picture();
     const Encoded& picture = pictures[random.below(pictures.size())];
     std::vector<std::byte> out(pipeline->info().prepared_bytes), kept;
     std::vector<std::byte>* const keep = random.below(2) == 0 ? &kept : nullptr;
-    Worker free(kUncountable);
+    Worker free(memory::kUncountable);
     if (!free.run(plan, picture, out.data(), keep)) continue;  // a line that would become many
     const Bytes held = free.pictures.held() + kept.size();
     CAPTURE(steps);
@@ -100,20 +101,21 @@ TEST_CASE("a picture takes no more than it has asked for, whatever is done to it
 TEST_CASE(
     "a sample of the size that is allowed is the same bytes, and one of a byte more is not made") {
   const auto pipeline = compile("- {step: decode}\n- {step: resize, size: [40, 50]}\n");
-  const PicturePlan& plan = *static_cast<const CompiledPipeline&>(*pipeline).picture();
+  const prepare::PicturePlan& plan =
+      *static_cast<const prepare::CompiledPipeline&>(*pipeline).picture();
   const Encoded picture = encode_png(test::make_pixels(200, 100, 3, 1), 200, 100);
   std::vector<std::byte> out(pipeline->info().prepared_bytes), bounded_out(out.size());
-  REQUIRE(Worker(kUncountable).run(plan, picture, out.data(), nullptr));
+  REQUIRE(Worker(memory::kUncountable).run(plan, picture, out.data(), nullptr));
   Bytes least = 0, most = Bytes{64} << 20;
   while (least + 1 < most) {
     const Bytes middle = (least + most) / 2;
     (Worker(middle).run(plan, picture, bounded_out.data(), nullptr) ? most : least) = middle;
   }
-  CHECK(most > PictureBuffer::bytes({200, 100}) + PictureBuffer::bytes({50, 40}));
+  CHECK(most > prepare::PictureBuffer::bytes({200, 100}) + prepare::PictureBuffer::bytes({50, 40}));
   bounded_out.assign(out.size(), {});
   CHECK(Worker(most).run(plan, picture, bounded_out.data(), nullptr));
   CHECK(bounded_out == out);
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <thread>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/protocol/mapping.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -24,16 +24,16 @@ struct Pair {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     raw = ends[0];
-    left = Channel(Descriptor(ends[0]));
-    right = Channel(Descriptor(ends[1]));
+    left = protocol::Channel(protocol::Descriptor(ends[0]));
+    right = protocol::Channel(protocol::Descriptor(ends[1]));
   }
   int raw;  // what `left` sends through
-  Channel left;
-  Channel right;
+  protocol::Channel left;
+  protocol::Channel right;
 };
 
-Channel::Clock::time_point in(std::chrono::milliseconds time) {
-  return Channel::Clock::now() + time;
+protocol::Channel::Clock::time_point in(std::chrono::milliseconds time) {
+  return protocol::Channel::Clock::now() + time;
 }
 
 ino_t file_of(int descriptor) {
@@ -46,13 +46,13 @@ ino_t file_of(int descriptor) {
 
 TEST_CASE("channel: each descriptor belongs to the frame it was sent with") {
   Pair pair;
-  std::vector<Descriptor> files;
+  std::vector<protocol::Descriptor> files;
   std::string problem;
-  for (int i = 0; i < 8; ++i) files.push_back(make_memory_file("test", 8, problem));
+  for (int i = 0; i < 8; ++i) files.push_back(protocol::make_memory_file("test", 8, problem));
   std::thread sender([&] {
     Random random(2);
     for (std::size_t i = 0; i < 400; ++i) {
-      const std::string text(1 + random.below(i % 40 == 0 ? kFrameMost : 200), 'a');
+      const std::string text(1 + random.below(i % 40 == 0 ? protocol::kFrameMost : 200), 'a');
       std::vector<int> descriptors;
       for (std::size_t k = 0; k < i % 4; ++k) descriptors.push_back(files[(i + k) % 8].get());
       pair.left.send(text, descriptors, in(10s));
@@ -62,7 +62,7 @@ TEST_CASE("channel: each descriptor belongs to the frame it was sent with") {
   Random random(2);
   while (auto frame = pair.right.receive(in(10s))) {
     const std::size_t i = frames++;
-    CHECK(frame->text.size() == 1 + random.below(i % 40 == 0 ? kFrameMost : 200));
+    CHECK(frame->text.size() == 1 + random.below(i % 40 == 0 ? protocol::kFrameMost : 200));
     REQUIRE(frame->descriptors.size() == i % 4);
     for (std::size_t k = 0; k < i % 4; ++k)
       CHECK(file_of(frame->descriptors[k].get()) == file_of(files[(i + k) % 8].get()));
@@ -87,14 +87,14 @@ TEST_CASE("channel: a frame that was sent before the channel closed is received 
 TEST_CASE("channel: a peer that does not read or write, or writes nonsense, costs a bounded time") {
   {
     Pair pair;
-    const auto begin = Channel::Clock::now();
+    const auto begin = protocol::Channel::Clock::now();
     CHECK_FALSE(pair.right.receive(in(50ms)));
-    CHECK_FALSE(pair.right.receive(Channel::kAtOnce));
+    CHECK_FALSE(pair.right.receive(protocol::Channel::kAtOnce));
     CHECK(pair.right.is_open());
     while (pair.left.send(std::string(10'000, 'a'), {}, in(50ms))) {
     }
     CHECK(pair.left.problem() == "the other side does not read");
-    CHECK(Channel::Clock::now() - begin < 5s);
+    CHECK(protocol::Channel::Clock::now() - begin < 5s);
   }
   {
     Pair pair;
@@ -115,7 +115,7 @@ TEST_CASE("channel: a peer that does not read or write, or writes nonsense, cost
 TEST_CASE("channel: descriptors beyond the bound are closed, and so is the channel") {
   Pair pair;
   std::string problem;
-  const Descriptor file = make_memory_file("test", 8, problem);
+  const protocol::Descriptor file = protocol::make_memory_file("test", 8, problem);
   const int next_free = dup(0);
   close(next_free);
   // Within one frame, a byte with five descriptors each.
@@ -144,9 +144,11 @@ TEST_CASE("channel: descriptors beyond the bound are closed, and so is the chann
 
 TEST_CASE("channel: an address that cannot be one is refused with its name") {
   std::string problem;
-  CHECK_FALSE(Channel::connect("", problem).is_open());
-  CHECK_FALSE(Channel::connect(std::string(200, 'x'), problem).is_open());
+  CHECK_FALSE(protocol::Channel::connect("", problem).is_open());
+  CHECK_FALSE(protocol::Channel::connect(std::string(200, 'x'), problem).is_open());
   CHECK(problem.find("1 to 107 bytes") != std::string::npos);
-  CHECK_FALSE(Channel::connect("/no/such/socket", problem).is_open());
+  CHECK_FALSE(protocol::Channel::connect("/no/such/socket", problem).is_open());
   CHECK(problem == "/no/such/socket: No such file or directory");
 }
+
+}  // namespace batchflow::test

@@ -10,15 +10,15 @@
 
 #include "runtime/protocol/records.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
 // A join message in which one field has another value.
 std::string join_with(std::string_view field, std::string_view value) {
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = "things";
-  std::string text = encode(request);
+  std::string text = protocol::encode(request);
   const std::string name = "\"" + std::string(field) + "\":";
   const std::size_t at = text.find(name) + name.size();
   const std::size_t end = text.find_first_of(",}", at);
@@ -28,7 +28,7 @@ std::string join_with(std::string_view field, std::string_view value) {
 }  // namespace
 
 TEST_CASE("messages: a join comes out as it went in, to the last bit") {
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = "/data/\xc3\xa4\"\\";
   request.shuffle_seed = std::numeric_limits<std::uint64_t>::max();
   request.order = Order::sequential;
@@ -40,7 +40,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.rejoins = true;
   request.corrupt_ratio_max = 0.05;
   std::string problem;
-  const auto read = decode_join(encode(request), problem);
+  const auto read = protocol::decode_join(protocol::encode(request), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->dataset == request.dataset);
   CHECK(read->shuffle_seed == request.shuffle_seed);
@@ -49,14 +49,14 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(read->state == request.state);
   CHECK(read->pipeline_hash == request.pipeline_hash);
   CHECK(read->corrupt_ratio_max == request.corrupt_ratio_max);
-  CHECK(encode(*read) == encode(request));
+  CHECK(protocol::encode(*read) == protocol::encode(request));
 }
 
 TEST_CASE("messages: wrong values are refused by name") {
   std::string problem;
   const auto says = [&](const std::string& frame, std::string_view what) {
     problem.clear();
-    CHECK_FALSE(decode_join(frame, problem));
+    CHECK_FALSE(protocol::decode_join(frame, problem));
     CHECK_MESSAGE(problem.find(what) != std::string::npos, problem);
   };
   says(join_with("rank", "-1"), "'rank'");
@@ -81,83 +81,90 @@ TEST_CASE("messages: wrong values are refused by name") {
 
 TEST_CASE("messages: a long text of the other side still fits a frame when it is quoted") {
   std::string problem;
-  const std::string text(kFrameMost, 'x');
-  CHECK(message_type(fmt::format(R"({{"type":"{}"}})", text), problem).empty());
+  const std::string text(protocol::kFrameMost, 'x');
+  CHECK(protocol::message_type(fmt::format(R"({{"type":"{}"}})", text), problem).empty());
   CHECK(problem.size() < 1000);
   const std::string hello = R"({{"type":"hello","protocol":3,"version":"{}"}})";
-  CHECK_FALSE(decode_hello(fmt::format(fmt::runtime(hello), text), problem));
-  CHECK(decode_hello(fmt::format(fmt::runtime(hello), "0.2.0"), problem));
-  CHECK(encode(Refused{"bad_request", std::string(kFrameMost, '\x01')}).size() <= kFrameMost);
+  CHECK_FALSE(protocol::decode_hello(fmt::format(fmt::runtime(hello), text), problem));
+  CHECK(protocol::decode_hello(fmt::format(fmt::runtime(hello), "0.2.0"), problem));
+  CHECK(
+      protocol::encode(protocol::Refused{"bad_request", std::string(protocol::kFrameMost, '\x01')})
+          .size() <= protocol::kFrameMost);
 }
 
 TEST_CASE("messages: ratios of corrupt samples are parts of the whole") {
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = "things";
   for (const double ratio : {-0.1, 1.1}) {
     request.corrupt_ratio_max = ratio;
     std::string problem;
-    CHECK_FALSE(decode_join(encode(request), problem));
+    CHECK_FALSE(protocol::decode_join(protocol::encode(request), problem));
     CHECK(problem.find("'corrupt_ratio_max' must be a number from 0 to 1") != problem.npos);
   }
 }
 
 TEST_CASE("messages: what is asked about samples and waits, and its answers") {
   std::string problem;
-  const auto sum = decode_samples_sum(encode(SamplesSum{7, 4096, 1, 2, 0x100000000}), problem);
+  const auto sum = protocol::decode_samples_sum(
+      protocol::encode(protocol::SamplesSum{7, 4096, 1, 2, 0x100000000}), problem);
   REQUIRE_MESSAGE(sum, problem);
   CHECK(sum->first == 7);
   CHECK(sum->count == 4096);
   CHECK(sum->pairs == 0x100000000);
   for (const std::uint64_t count : {0, 4097}) {
-    CHECK_FALSE(decode_samples_sum(encode(SamplesSum{0, count}), problem));
+    CHECK_FALSE(
+        protocol::decode_samples_sum(protocol::encode(protocol::SamplesSum{0, count}), problem));
     CHECK(problem.find("'count'") != problem.npos);
   }
-  const auto question = decode_waiting(encode(WaitingMessage{}), problem);
+  const auto question =
+      protocol::decode_waiting(protocol::encode(protocol::WaitingMessage{}), problem);
   REQUIRE(question);
   CHECK_FALSE(question->message);
-  const auto answer = decode_waiting(encode(WaitingMessage{""}), problem);
+  const auto answer =
+      protocol::decode_waiting(protocol::encode(protocol::WaitingMessage{""}), problem);
   REQUIRE(answer);
   CHECK(answer->message == "");  // none holds it up
 }
 
 TEST_CASE("messages: strings that are not UTF-8 are sent with their bad bytes replaced") {
   std::string problem;
-  const auto read = decode_refused(encode(Refused{"bad", "file \xff is odd"}), problem);
+  const auto read = protocol::decode_refused(
+      protocol::encode(protocol::Refused{"bad", "file \xff is odd"}), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->message == "file \xef\xbf\xbd is odd");
 }
 
 TEST_CASE("messages: an admission with impossible batches is refused") {
-  JoinAnswer admission;
+  protocol::JoinAnswer admission;
   admission.dataset_samples = 10;
   admission.credits = 2;
   admission.ring_bytes = 1 << 17;
-  admission.spec.fields = {{"image", ElementType::f32, {3, 4}, false}};
+  admission.spec.fields = {{"image", batch::ElementType::f32, {3, 4}, false}};
   std::string problem;
-  const auto read = decode_join_answer(encode(admission), problem);
+  const auto read = protocol::decode_join_answer(protocol::encode(admission), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->spec == admission.spec);
   admission.spec.fields[0].shape[0] = 0;
-  CHECK_FALSE(decode_join_answer(encode(admission), problem));
+  CHECK_FALSE(protocol::decode_join_answer(protocol::encode(admission), problem));
   CHECK(problem.find("dimension of zero") != std::string::npos);
 }
 
 TEST_CASE("records: counts that do not add up are refused") {
-  const std::vector<Slice> slices{{{1, 2, 3, 4}, 5, 9}, {{1, 2, 3, 4}, 5, 6, true}};
-  BatchRecord batch;
+  const std::vector<order::Slice> slices{{{1, 2, 3, 4}, 5, 9}, {{1, 2, 3, 4}, 5, 6, true}};
+  protocol::BatchRecord batch;
   batch.slot_samples = 8;
   batch.from = 3;
   batch.samples = 5;
   batch.fillers = 1;
   batch.own = 2;
   std::vector<std::byte> bytes;
-  ServiceMessage out;
+  protocol::ServiceMessage out;
   std::string problem;
   const auto reads = [&](auto change) {
-    BatchRecord changed = batch;
+    protocol::BatchRecord changed = batch;
     change(changed);
-    write_batch(changed, slices, bytes);
-    return read_service_record(bytes, out, problem);
+    protocol::write_batch(changed, slices, bytes);
+    return protocol::read_service_record(bytes, out, problem);
   };
   REQUIRE_MESSAGE(reads([](auto&) {}), problem);
   REQUIRE(out.slices.size() == 2);
@@ -174,27 +181,29 @@ TEST_CASE("records: counts that do not add up are refused") {
   CHECK_FALSE(reads([](auto& b) { b.own_from = 1; }));
   CHECK_FALSE(reads([](auto& b) { b.own_from = ~0u; }));
   CHECK_FALSE(reads([](auto& b) { b.whole_step = 2; }));
-  write_batch(batch, slices, bytes);
+  protocol::write_batch(batch, slices, bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    CHECK_FALSE(read_service_record(std::span(bytes).first(size), out, problem));
+    CHECK_FALSE(protocol::read_service_record(std::span(bytes).first(size), out, problem));
 }
 
 TEST_CASE("records: of the slices of a step the batch's own are counted alone") {
-  const std::vector<Slice> slices{
+  const std::vector<order::Slice> slices{
       {{1, 2, 3, 4}, 0, 9}, {{1, 2, 3, 4}, 9, 14}, {{1, 2, 3, 5}, 0, 3}};
-  BatchRecord batch;
+  protocol::BatchRecord batch;
   batch.slot_samples = 8;
   batch.samples = 5;
   batch.own_from = 1;
   batch.own = 1;
   batch.whole_step = 1;
   std::vector<std::byte> bytes;
-  write_batch(batch, slices, bytes);
-  CHECK(bytes.size() == batch_bytes(3));
-  ServiceMessage out;
+  protocol::write_batch(batch, slices, bytes);
+  CHECK(bytes.size() == protocol::batch_bytes(3));
+  protocol::ServiceMessage out;
   std::string problem;
-  REQUIRE_MESSAGE(read_service_record(bytes, out, problem), problem);
+  REQUIRE_MESSAGE(protocol::read_service_record(bytes, out, problem), problem);
   CHECK(out.slices.size() == 3);
   REQUIRE(out.own().size() == 1);
   CHECK(out.own()[0].to == 14);
 }
+
+}  // namespace batchflow::test

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/protocol/ring_files.h"
 
-using namespace batchflow;
+namespace batchflow::test {
 
 namespace {
 
@@ -26,16 +26,16 @@ using namespace std::chrono_literals;
 struct TwoSides {
   TwoSides() {
     std::string problem;
-    files = make_rings(kRingLeast, problem);
+    files = protocol::make_rings(protocol::kRingLeast, problem);
     REQUIRE_MESSAGE(files, problem);
-    job = map_rings(files.service_file, files.job_file, kRingLeast, problem);
+    job = protocol::map_rings(files.service_file, files.job_file, protocol::kRingLeast, problem);
     REQUIRE_MESSAGE(job, problem);
   }
-  RingFiles files;
-  Rings job;
+  protocol::RingFiles files;
+  protocol::Rings job;
 };
 
-std::vector<std::byte> record_of(std::uint64_t seed, std::size_t most = kRecordMost) {
+std::vector<std::byte> record_of(std::uint64_t seed, std::size_t most = protocol::kRecordMost) {
   Random random(hash(7, seed));
   std::vector<std::byte> record(random.below(most + 1));
   for (std::byte& byte : record) byte = static_cast<std::byte>(random.draw());
@@ -46,16 +46,16 @@ bool equal(std::span<const std::byte> a, std::span<const std::byte> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-RingFileHead* head_of(const Mapping& file) {
-  return reinterpret_cast<RingFileHead*>(file.memory().data());
+protocol::RingFileHead* head_of(const protocol::Mapping& file) {
+  return reinterpret_cast<protocol::RingFileHead*>(file.memory().data());
 }
 
 }  // namespace
 
 TEST_CASE("ring: a writer that writes while it is read is read so many records, and no more") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.to_job());
-  RingReader reader(sides.job.to_job());
+  protocol::RingWriter writer(sides.files.rings.to_job());
+  protocol::RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(8);
   const auto more = [&] {
     REQUIRE(writer.write(record));
@@ -79,11 +79,11 @@ TEST_CASE("ring: a writer that writes while it is read is read so many records, 
 
 TEST_CASE("ring: records of any size come out as they went in, both ways, over many rounds") {
   TwoSides sides;
-  const RingMemory ends[2][2] = {{sides.files.rings.to_job(), sides.job.to_job()},
-                                 {sides.job.from_job(), sides.files.rings.from_job()}};
+  const protocol::RingMemory ends[2][2] = {{sides.files.rings.to_job(), sides.job.to_job()},
+                                           {sides.job.from_job(), sides.files.rings.from_job()}};
   for (const auto& [writers, readers] : ends) {
-    RingWriter writer(writers);
-    RingReader reader(readers);
+    protocol::RingWriter writer(writers);
+    protocol::RingReader reader(readers);
     std::uint64_t written = 0;
     std::uint64_t read = 0;
     Random random(3);
@@ -105,12 +105,12 @@ TEST_CASE("ring: records of any size come out as they went in, both ways, over m
 TEST_CASE(
     "ring: nothing is seen before it is published, nothing is overwritten before it is freed") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.to_job());
-  RingReader reader(sides.job.to_job());
+  protocol::RingWriter writer(sides.files.rings.to_job());
+  protocol::RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(1000, std::byte{7});
   std::size_t room = 0;
   while (writer.write(record)) ++room;
-  CHECK(room == kRingLeast / 1008);
+  CHECK(room == protocol::kRingLeast / 1008);
   CHECK_FALSE(writer.broken());
   CHECK_FALSE(reader.next());
   writer.publish();
@@ -123,8 +123,8 @@ TEST_CASE(
 
 TEST_CASE("ring: a reader that sleeps is woken, and only then") {
   TwoSides sides;
-  RingWriter writer(sides.files.rings.to_job());
-  RingReader reader(sides.job.to_job());
+  protocol::RingWriter writer(sides.files.rings.to_job());
+  protocol::RingReader reader(sides.job.to_job());
   const std::vector<std::byte> record(8);
   CHECK(reader.fall_asleep());
   REQUIRE(writer.write(record));
@@ -151,12 +151,12 @@ TEST_CASE("ring: a reader that sleeps is woken, and only then") {
 
 // Plain memory, so that ThreadSanitizer knows it as the same on both sides.
 TEST_CASE("ring: two threads, sleeping and waking at every pace, lose nothing") {
-  RingFileHead head{};
-  std::vector<std::uint64_t> records(kRingLeast / 8);
-  const RingMemory memory{&head.writer, &head.reader,
-                          std::as_writable_bytes(std::span<std::uint64_t>(records))};
-  RingWriter writer(memory);
-  RingReader reader(memory);
+  protocol::RingFileHead head{};
+  std::vector<std::uint64_t> records(protocol::kRingLeast / 8);
+  const protocol::RingMemory memory{&head.writer, &head.reader,
+                                    std::as_writable_bytes(std::span<std::uint64_t>(records))};
+  protocol::RingWriter writer(memory);
+  protocol::RingReader reader(memory);
   constexpr std::uint64_t kRecords = 10'000;
   std::thread service([&] {
     Random random(5);
@@ -195,13 +195,14 @@ TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
   const std::vector<std::byte> record(100);
   const auto reads_after = [&](std::uint64_t tail, std::uint64_t size_word) {
     TwoSides sides;
-    RingReader reader(sides.files.rings.from_job());
-    std::memcpy(sides.job.job_file.memory().data() + kRingRecordsAt, &size_word, sizeof size_word);
+    protocol::RingReader reader(sides.files.rings.from_job());
+    std::memcpy(sides.job.job_file.memory().data() + protocol::kRingRecordsAt, &size_word,
+                sizeof size_word);
     head_of(sides.job.job_file)->writer.tail.store(tail);
     const bool found = reader.next().has_value();
     CHECK(reader.broken() == !found);
     // Put right, it stays broken.
-    RingWriter writer(sides.job.from_job());
+    protocol::RingWriter writer(sides.job.from_job());
     for (int i = 0; i < 2; ++i) REQUIRE(writer.write(record));
     writer.publish();
     CHECK(reader.next().has_value() == found);
@@ -209,19 +210,20 @@ TEST_CASE("ring: a number that cannot be right breaks the ring for good") {
     return found;
   };
   CHECK(reads_after(112, 100));
-  CHECK_FALSE(reads_after(113, 100));             // not a multiple of 8
-  CHECK_FALSE(reads_after(kRingLeast + 8, 100));  // more than there is
+  CHECK_FALSE(reads_after(113, 100));                       // not a multiple of 8
+  CHECK_FALSE(reads_after(protocol::kRingLeast + 8, 100));  // more than there is
   CHECK_FALSE(reads_after(~std::uint64_t{7}, 100));
   CHECK_FALSE(reads_after(112, 105));  // beyond the tail
-  CHECK_FALSE(reads_after(112, kRecordMost + 1));
-  CHECK_FALSE(reads_after(kRingLeast, kRecordMost + 1));
-  CHECK_FALSE(reads_after(112, ~std::uint64_t{0}));         // skips what has not been written
-  CHECK_FALSE(reads_after(kRingLeast, ~std::uint64_t{0}));  // skips more than any record takes
-  CHECK_FALSE(reads_after(112, ~std::uint64_t{6}));         // rounds up to nothing
+  CHECK_FALSE(reads_after(112, protocol::kRecordMost + 1));
+  CHECK_FALSE(reads_after(protocol::kRingLeast, protocol::kRecordMost + 1));
+  CHECK_FALSE(reads_after(112, ~std::uint64_t{0}));  // skips what has not been written
+  CHECK_FALSE(
+      reads_after(protocol::kRingLeast, ~std::uint64_t{0}));  // skips more than any record takes
+  CHECK_FALSE(reads_after(112, ~std::uint64_t{6}));           // rounds up to nothing
 
-  for (const std::uint64_t head : {~std::uint64_t{0}, kRingLeast + 8, std::uint64_t{4}}) {
+  for (const std::uint64_t head : {~std::uint64_t{0}, protocol::kRingLeast + 8, std::uint64_t{4}}) {
     TwoSides sides;
-    RingWriter writer(sides.files.rings.to_job());
+    protocol::RingWriter writer(sides.files.rings.to_job());
     while (writer.write(record)) {
     }
     writer.publish();
@@ -247,13 +249,14 @@ TEST_CASE("ring: a job that scribbles over its pages harms only itself") {
     std::atomic<bool> done = false;
     std::thread job([&] {
       const std::span<std::byte> memory = sides.job.job_file.memory();
-      RingFileHead* head = head_of(sides.job.job_file);
+      protocol::RingFileHead* head = head_of(sides.job.job_file);
       Random random(round);
       // Some of what is right and much of what is nearly so: else all would break at the first
       // word.
       while (!done.load(std::memory_order_relaxed)) {
         const std::uint64_t some = random.draw();
-        const std::uint64_t at = kRingRecordsAt + random.below(kRingLeast / 8) * 8;
+        const std::uint64_t at =
+            protocol::kRingRecordsAt + random.below(protocol::kRingLeast / 8) * 8;
         const std::uint64_t word = random.below(64) == 0  ? some
                                    : random.below(8) == 0 ? ~std::uint64_t{0}
                                                           : random.below(200);
@@ -265,8 +268,8 @@ TEST_CASE("ring: a job that scribbles over its pages harms only itself") {
         if (random.below(20000) == 0) head->reader.head.store(some);
       }
     });
-    RingWriter writer(sides.files.rings.to_job());
-    RingReader reader(sides.files.rings.from_job());
+    protocol::RingWriter writer(sides.files.rings.to_job());
+    protocol::RingReader reader(sides.files.rings.from_job());
     const auto round_until = std::chrono::steady_clock::now() + 20ms;
     bool was_broken = false;
     while (std::chrono::steady_clock::now() < round_until) {
@@ -291,12 +294,12 @@ TEST_CASE("ring: a job that scribbles over its pages harms only itself") {
 TEST_CASE("ring files: the job can only read the service's file, and neither can be resized") {
   TwoSides sides;
   std::string problem;
-  CHECK_FALSE(Mapping::map_file(sides.files.service_file, 4096, true, problem));
+  CHECK_FALSE(protocol::Mapping::map_file(sides.files.service_file, 4096, true, problem));
   CHECK(problem.find("cannot be mapped") != std::string::npos);
   const char byte = 1;
   CHECK(pwrite(sides.files.service_file.get(), &byte, 1, 0) == -1);
   CHECK(pwrite(sides.files.job_file.get(), &byte, 1, 0) == 1);
-  for (const Descriptor* file : {&sides.files.service_file, &sides.files.job_file}) {
+  for (const protocol::Descriptor* file : {&sides.files.service_file, &sides.files.job_file}) {
     CHECK(ftruncate(file->get(), 0) == -1);
     CHECK(ftruncate(file->get(), 1 << 30) == -1);
   }
@@ -305,13 +308,18 @@ TEST_CASE("ring files: the job can only read the service's file, and neither can
 TEST_CASE("ring files: what is not a sealed file of that size is not mapped") {
   std::string problem;
   TwoSides sides;
-  CHECK_FALSE(map_rings(sides.files.service_file, sides.files.job_file, kRingLeast * 2, problem));
+  CHECK_FALSE(protocol::map_rings(sides.files.service_file, sides.files.job_file,
+                                  protocol::kRingLeast * 2, problem));
   CHECK(problem.find("are needed") != std::string::npos);
-  for (const Bytes bytes : {Bytes{0}, kRingLeast - 8, kRingLeast + 8, kRingMost * 2})
-    CHECK_FALSE(map_rings(sides.files.service_file, sides.files.job_file, bytes, problem));
-  CHECK_FALSE(map_rings(sides.files.service_file, sides.files.doorbell, kRingLeast, problem));
-  const Descriptor open = make_memory_file("open", kRingRecordsAt + kRingLeast, problem);
-  CHECK_FALSE(map_rings(sides.files.service_file, open, kRingLeast, problem));
+  for (const Bytes bytes :
+       {Bytes{0}, protocol::kRingLeast - 8, protocol::kRingLeast + 8, protocol::kRingMost * 2})
+    CHECK_FALSE(
+        protocol::map_rings(sides.files.service_file, sides.files.job_file, bytes, problem));
+  CHECK_FALSE(protocol::map_rings(sides.files.service_file, sides.files.doorbell,
+                                  protocol::kRingLeast, problem));
+  const protocol::Descriptor open =
+      protocol::make_memory_file("open", protocol::kRingRecordsAt + protocol::kRingLeast, problem);
+  CHECK_FALSE(protocol::map_rings(sides.files.service_file, open, protocol::kRingLeast, problem));
   CHECK(problem == "a descriptor is not of a sealed memory file");
 }
 
@@ -319,10 +327,12 @@ TEST_CASE(
     "ring files: a doorbell is silenced without waiting, even if the job makes it a waiting one") {
   TwoSides sides;
   fcntl(sides.files.doorbell.get(), F_SETFL, 0);
-  ring_doorbell(sides.files.doorbell);
+  protocol::ring_doorbell(sides.files.doorbell);
   pollfd poll_doorbell{sides.files.doorbell.get(), POLLIN, 0};
   CHECK(poll(&poll_doorbell, 1, 0) == 1);
-  silence_doorbell(sides.files.doorbell);
-  silence_doorbell(sides.files.doorbell);
+  protocol::silence_doorbell(sides.files.doorbell);
+  protocol::silence_doorbell(sides.files.doorbell);
   CHECK(poll(&poll_doorbell, 1, 0) == 0);
 }
+
+}  // namespace batchflow::test

@@ -56,7 +56,7 @@ bool says(const Came& came, std::string_view words) {
 struct Served {
   static constexpr int kOrdinary = 40;
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::string ordinary_socket = config.socket;
   explicit Served(const std::vector<Encoded>& hostile = {}) {
     config.memory = 500 * kMib;
@@ -183,13 +183,13 @@ TEST_CASE("workers and decoders that find no memory begin the block anew") {
        {"memory.scratch", "prepare.jpeg.memory", "prepare.png.memory", "service.prepare.new"}) {
     CAPTURE(where);
     const LiveService service(served.config);
-    configure_failpoints(where + "=fail:1:2");
+    failpoint::configure_failpoints(where + "=fail:1:2");
     const Came came = take(served.ordinary_socket, "mixed",
                            R"({"step": "decode"}, {"step": "resize", "size": [64, 64]})");
     std::uint64_t acted = 0;
-    for (const FailpointCount& one : failpoint_counts())
+    for (const failpoint::FailpointCount& one : failpoint::failpoint_counts())
       if (one.name == where) acted += one.acted;
-    configure_failpoints("");
+    failpoint::configure_failpoints("");
     CHECK(came.problem == "");
     CHECK(came.replaced == 0);
     CHECK(is_whole(came.keys, Served::kOrdinary + 1));

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 TEST_CASE("one picture in a hundred is corrupt: each other once, each corrupt one replaced") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 50};
   const auto root = folder.path() / "pictures";
   constexpr std::uint64_t kPictures = 600;
@@ -59,7 +59,7 @@ TEST_CASE("one picture in a hundred is corrupt: each other once, each corrupt on
 
 TEST_CASE("more corrupt pictures than are allowed end their job, and say so; others go on") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 100};
   const auto root = folder.path() / "pictures";
   const Encoded picture = encode_jpeg(48, 40);
@@ -86,7 +86,7 @@ TEST_CASE("more corrupt pictures than are allowed end their job, and say so; oth
 
 TEST_CASE("a tar that ends in mid-sample: what is whole is served, each once") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const auto root = folder.path() / "shards";
   std::filesystem::create_directory(root);
   std::string tar;
@@ -117,7 +117,7 @@ TEST_CASE("a data set whose files shrink while it is served ends its jobs alone"
   for (const bool small : {true, false}) {
     CAPTURE(small);
     Folder folder;
-    NodeConfig config = config_in(folder.path());
+    service::NodeConfig config = config_in(folder.path());
     const auto data = folder.path() / "data";
     const auto rows = folder.path() / "rows";
     std::filesystem::create_directory(data);

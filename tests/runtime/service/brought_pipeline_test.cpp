@@ -9,7 +9,7 @@ constexpr std::uint64_t kRows = 300;
 
 struct Rows {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   Rows() {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);

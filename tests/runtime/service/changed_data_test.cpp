@@ -39,7 +39,7 @@ TEST_CASE(
 // A folder that jobs name by its path.
 struct Brought {
   const Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const std::filesystem::path rows = folder.path() / "rows";
   JobPlan plan;
   Brought() {
@@ -143,13 +143,13 @@ TEST_CASE("a job that leaves in mid-epoch does not take its data from the engine
   config.brought_kept = Duration(0);
   plan.batches_most = 2;
   const LiveService service(config);
-  configure_failpoints("service.data.let_go=fail");
+  failpoint::configure_failpoints("service.data.let_go=fail");
   for (int time = 0; time < 40; ++time) {
     const Handed handed = run_job(plan);
     CHECK(handed.wrong == "");
     CHECK(handed.batches == 2);
   }
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   plan.batches_most = UINT64_MAX;
   CHECK(run_job(plan).wrong == "");
 }
@@ -158,14 +158,14 @@ TEST_CASE("a job that leaves in mid-epoch does not take its data from the engine
 // its times: that it is another folder does.
 TEST_CASE("another folder in the place of one that was let go is another data set") {
   const Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
   config.brought_kept = Duration(0);
   const auto make = [&](const char* name, std::int64_t first) {
     const auto place = folder.path() / name;
     std::filesystem::create_directory(place);
     std::ofstream out(place / "rows.npy", std::ios::binary);
-    out << npy_head("<i8", "(2000, 100)");
+    out << sources::npy_head("<i8", "(2000, 100)");
     std::vector<std::int64_t> row(100);
     for (int k = 0; k < 2000; ++k) {
       row[0] = k == 1000 ? first : 0;
@@ -213,7 +213,7 @@ TEST_CASE("another folder in the place of one that was let go is another data se
 TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and the rest is served") {
   constexpr std::uint64_t kFiles = 400;
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const auto data = folder.path() / "data";
   std::filesystem::create_directory(data);
   const auto name = [&](std::uint64_t file) { return data / fmt::format("{:03}.bin", file); };

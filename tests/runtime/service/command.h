@@ -12,8 +12,8 @@ namespace batchflow::test {
 inline nlohmann::json command(const std::string& socket, const std::string& name,
                               nlohmann::json arguments = nlohmann::json::object()) {
   std::string problem;
-  Channel channel = Channel::connect(socket, problem);
-  const auto deadline = Channel::Clock::now() + std::chrono::seconds(20);
+  protocol::Channel channel = protocol::Channel::connect(socket, problem);
+  const auto deadline = protocol::Channel::Clock::now() + std::chrono::seconds(20);
   const nlohmann::json question = {
       {"type", "command"}, {"name", name}, {"arguments", std::move(arguments)}};
   if (!channel.is_open() || !channel.send(question.dump(), {}, deadline)) return {};

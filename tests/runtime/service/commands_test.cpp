@@ -20,7 +20,7 @@ using nlohmann::json;
 
 struct Node {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   Node() {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", 640, 16);
@@ -101,10 +101,10 @@ TEST_CASE("an answer that no message holds is an error that says so, and not the
   const LiveService service(node.config);
   std::vector<ByHand> jobs;
   for (std::uint32_t i = 0; i < kJobs; ++i) {
-    JoinRequest request;
+    protocol::JoinRequest request;
     request.dataset = "rows";
     request.job = fmt::format("{}-{}", i, std::string(240, '\1'));  // six bytes each in JSON
-    request.world_size = 2;  // it waits for its other rank
+    request.world_size = 2;                                         // it waits for its other rank
     // Connections that come faster than they are accepted are turned away.
     while (!jobs.emplace_back(node.config.socket).ask(request)) jobs.pop_back();
   }
@@ -139,13 +139,13 @@ TEST_CASE("places that are let fail are told with their counts, and nothing wher
   const Node node;
   const LiveService service(node.config);
   CHECK(node.ask({"status"}).at("failpoints").empty());
-  configure_failpoints("storage.read.again=fail:1:2,service.slot.fill=count");
+  failpoint::configure_failpoints("storage.read.again=fail:1:2,service.slot.fill=count");
   node.train();
   const json all = node.ask({"status"}).at("failpoints");
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   std::map<std::string, json> places;
   for (const json& one : all) places[one.at("name")] = one;
-  CHECK(places.size() == failpoint_counts().size());
+  CHECK(places.size() == failpoint::failpoint_counts().size());
   CHECK(places.at("storage.read.again").at("reached") > 2);
   CHECK(places.at("storage.read.again").at("acted") == 2);
   CHECK(places.at("service.slot.fill").at("reached") > 0);

@@ -13,40 +13,40 @@ namespace batchflow::test {
 namespace {
 
 // Answers each frame with itself.
-class Echo final : public ConnectionHost {
+class Echo final : public service::ConnectionHost {
  public:
-  bool on_frame(Connection& session, std::string_view frame, std::vector<Descriptor>,
-                std::string&) override {
+  bool on_frame(service::Connection& session, std::string_view frame,
+                std::vector<protocol::Descriptor>, std::string&) override {
     ++frames;
     session.send(std::string(frame), {});
     return true;
   }
-  void on_doorbell(Connection&) override {}
-  void on_end(Connection&) override { ++ends; }
-  bool on_unfinished(Connection&, std::int64_t) override { return true; }
+  void on_doorbell(service::Connection&) override {}
+  void on_end(service::Connection&) override { ++ends; }
+  bool on_unfinished(service::Connection&, std::int64_t) override { return true; }
 
   int frames = 0;
   int ends = 0;
 };
 
 struct Failpoints {
-  explicit Failpoints(std::string_view text) { configure_failpoints(text); }
-  ~Failpoints() { configure_failpoints(""); }
+  explicit Failpoints(std::string_view text) { failpoint::configure_failpoints(text); }
+  ~Failpoints() { failpoint::configure_failpoints(""); }
 };
 
 // What a peer that says "one", "two" and "three" at once is answered.
 std::vector<std::string> answers(Echo& host) {
   int pair[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-  Channel peer{Descriptor(pair[0])};
-  for (const char* word : {"one", "two", "three"}) peer.send(word, {}, Channel::kAtOnce);
+  protocol::Channel peer{protocol::Descriptor(pair[0])};
+  for (const char* word : {"one", "two", "three"}) peer.send(word, {}, protocol::Channel::kAtOnce);
   boost::asio::io_context loop;
-  std::make_shared<Connection>(loop, Descriptor(pair[1]), host)->start();
+  std::make_shared<service::Connection>(loop, protocol::Descriptor(pair[1]), host)->start();
   while (host.ends == 0 && host.frames < 3 && loop.run_one() > 0) {
   }
   loop.poll();
   std::vector<std::string> all;
-  while (const auto frame = peer.receive(Channel::kAtOnce)) all.push_back(frame->text);
+  while (const auto frame = peer.receive(protocol::Channel::kAtOnce)) all.push_back(frame->text);
   return all;
 }
 

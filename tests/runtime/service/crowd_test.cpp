@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
@@ -25,7 +25,7 @@ constexpr std::uint64_t kRows = 20000;
 
 struct Place {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Place() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
@@ -33,39 +33,42 @@ struct Place {
   }
 };
 
-Channel::Clock::time_point soon() {
-  return Channel::Clock::now() + 20s;
+protocol::Channel::Clock::time_point soon() {
+  return protocol::Channel::Clock::now() + 20s;
 }
 
 // A client by hand, as far as it likes.
 struct Raw {
-  Channel channel;
-  Rings rings;
-  Descriptor doorbell;
+  protocol::Channel channel;
+  protocol::Rings rings;
+  protocol::Descriptor doorbell;
 
   explicit Raw(const std::string& socket) {
     std::string problem;
-    channel = Channel::connect(socket, problem);
+    channel = protocol::Channel::connect(socket, problem);
   }
   bool hello() {
-    return channel.send(encode(Hello{kProtocolVersion, "by hand", 1, ""}), {}, soon()) &&
+    return channel.send(
+               protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {},
+               soon()) &&
            channel.receive(soon()).has_value();
   }
   bool ask_to_join() {
-    JoinRequest request;
+    protocol::JoinRequest request;
     request.dataset = "rows";
     request.batch_samples = 32;
     request.credits = 2;
-    return channel.send(encode(request), {}, soon());
+    return channel.send(protocol::encode(request), {}, soon());
   }
   bool join() {
     if (!hello() || !ask_to_join()) return false;
     auto frame = channel.receive(soon());
     std::string problem;
-    const auto answer =
-        frame ? decode_join_answer(frame->text, problem) : std::optional<JoinAnswer>();
+    const auto answer = frame ? protocol::decode_join_answer(frame->text, problem)
+                              : std::optional<protocol::JoinAnswer>();
     if (!answer || frame->descriptors.size() != 4) return false;
-    rings = map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes, problem);
+    rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1], answer->ring_bytes,
+                                problem);
     doorbell = std::move(frame->descriptors[2]);
     return static_cast<bool>(rings);
   }
@@ -171,23 +174,23 @@ TEST_CASE("a job that scribbles over its rings is ended, and costs nobody a samp
     Raw one(socket);
     REQUIRE(one.join());
     Random random(round);
-    auto* head = reinterpret_cast<RingFileHead*>(one.rings.job_file.memory().data());
+    auto* head = reinterpret_cast<protocol::RingFileHead*>(one.rings.job_file.memory().data());
     const std::span<std::byte> memory = one.rings.job_file.memory();
     const auto until = std::chrono::steady_clock::now() + 20s;
     bool over = false;
     while (!over && std::chrono::steady_clock::now() < until) {
       for (int i = 0; i < 100; ++i) {
-        const std::uint64_t at =
-            kRingRecordsAt + random.below((memory.size() - kRingRecordsAt) / 8) * 8;
+        const std::uint64_t at = protocol::kRingRecordsAt +
+                                 random.below((memory.size() - protocol::kRingRecordsAt) / 8) * 8;
         const std::uint64_t word = random.below(3) == 0 ? random.draw() : random.below(200);
         std::memcpy(memory.data() + at, &word, sizeof word);
       }
       head->writer.tail.fetch_add(random.below(8) * 8);
       if (random.below(4) == 0) head->reader.head.store(random.draw());
-      ring_doorbell(one.doorbell);
-      while (const auto frame = one.channel.receive(Channel::kAtOnce)) {
+      protocol::ring_doorbell(one.doorbell);
+      while (const auto frame = one.channel.receive(protocol::Channel::kAtOnce)) {
         std::string problem;
-        over = over || decode_refused(frame->text, problem).has_value();
+        over = over || protocol::decode_refused(frame->text, problem).has_value();
       }
       over = over || !one.channel.is_open();
     }

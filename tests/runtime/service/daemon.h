@@ -29,7 +29,7 @@ class Daemon {
     start();
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::string problem;
-    while (!Channel::connect(socket, problem).is_open()) {
+    while (!protocol::Channel::connect(socket, problem).is_open()) {
       REQUIRE(std::chrono::steady_clock::now() < until);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }

@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "configs/reader/yaml.h"
+#include "programs/input/yaml.h"
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
 
@@ -55,14 +55,14 @@ std::vector<std::string> missing(const std::set<std::string>& shown,
 
 TEST_CASE("alerts ask for what is exported, and say what to do") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
   const LiveService service(config);
-  const ConfigNode root = read_yaml_file("configs/grafana/alerts.yaml");
-  const ConfigNode& rules = *root.find("groups")->list.at(0).find("rules");
+  const config::ConfigNode root = input::read_yaml_file("configs/grafana/alerts.yaml");
+  const config::ConfigNode& rules = *root.find("groups")->list.at(0).find("rules");
   REQUIRE(rules.list.size() > 5);
   std::string queries;
-  for (const ConfigNode& rule : rules.list) {
+  for (const config::ConfigNode& rule : rules.list) {
     CAPTURE(rule.find("alert")->scalar);
     queries += rule.find("expr")->scalar + "\n";
     CHECK(rule.find("labels")->find("severity"));
@@ -75,7 +75,7 @@ TEST_CASE("alerts ask for what is exported, and say what to do") {
 
 TEST_CASE("every metric of the dashboard is exported, and stalls can be summed by stage") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
   write_rows(folder.path() / "rows" / "rows.npy", 640, 16);
   config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});

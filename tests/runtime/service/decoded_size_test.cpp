@@ -13,7 +13,7 @@ constexpr std::uint64_t kPictures = 300;
 TEST_CASE("pictures that are a hundred times their files never take the memory of batches") {
   constexpr int kSide = 800;
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const auto root = folder.path() / "pictures";
   const Encoded picture =
       encode_jpeg(std::vector<std::uint8_t>(kSide * kSide * 3, 90), kSide, kSide, {});

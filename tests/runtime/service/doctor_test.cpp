@@ -17,8 +17,8 @@ constexpr std::size_t kWidth = 16384;  // 128 KiB a sample, 8 of them a block
 class Clinic {
  public:
   explicit Clinic(const std::string& failpoints, unsigned pause_us = 0) {
-    configure_failpoints(failpoints);
-    NodeConfig config = config_in(folder_.path());
+    failpoint::configure_failpoints(failpoints);
+    service::NodeConfig config = config_in(folder_.path());
     config.workers = 1;
     config.storage.engine = "pread";
     config.storage.threads = 2;
@@ -42,7 +42,7 @@ class Clinic {
   ~Clinic() {
     run({"job", "kill", "train"});
     job_.join();
-    configure_failpoints("");
+    failpoint::configure_failpoints("");
   }
   Outcome run(std::vector<std::string> words) const {
     words.insert(words.begin(), {"--service", plan_.service});
@@ -111,7 +111,7 @@ TEST_CASE("an expensive preparation is named, with its workers") {
 
 TEST_CASE("a machine without pages is named, and not storage or preparation") {
   const Clinic clinic("");
-  configure_failpoints("service.prepare.memory=fail");
+  failpoint::configure_failpoints("service.prepare.memory=fail");
   const json found = clinic.diagnose(1);
   CHECK(found.at("slow_link") == "room");
   CHECK_MESSAGE(has(found.at("facts"), "wait for memory"), found.dump());

@@ -5,7 +5,7 @@
 #if __has_include(<openssl/ssl.h>)  // else there are no remote jobs
 #include <cstdio>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/runtime/service/faulty_node.h"
 #include "tests/source_dir.h"
 

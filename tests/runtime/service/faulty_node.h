@@ -100,7 +100,8 @@ class FaultyNode {
   bool listens() {
     for (int tries = 0; tries < 4000; ++tries) {
       std::string problem;
-      if (Channel::connect(place_.socket, problem).is_open() && listens_remotely()) return true;
+      if (protocol::Channel::connect(place_.socket, problem).is_open() && listens_remotely())
+        return true;
       if (has_ended()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -141,7 +142,7 @@ class FaultyNode {
     command(place_.socket, "reload");
     command(place_.socket, "journal_flush");
     for (int tries = 0; tries < 2; ++tries) {
-      const Descriptor page = FaultyPlace::knock(place_.http_port);
+      const protocol::Descriptor page = FaultyPlace::knock(place_.http_port);
       const timeval most{2, 0};
       setsockopt(page.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
       const std::string question = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -97,8 +97,8 @@ class FaultyPlace {
   }
 
   // A connection; none when nobody listens.
-  static Descriptor knock(int port) {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  static protocol::Descriptor knock(int port) {
+    protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -113,7 +113,7 @@ class FaultyPlace {
   static constexpr std::size_t kWidth = 16, kLargeWidth = 8192;
 
   static int free_port() {
-    const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -13,8 +13,8 @@
 namespace batchflow::test {
 
 // A connection on which a request has been sent, or a part of one.
-inline Descriptor begin_to_ask(int port, const std::string& request) {
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+inline protocol::Descriptor begin_to_ask(int port, const std::string& request) {
+  protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -26,7 +26,7 @@ inline Descriptor begin_to_ask(int port, const std::string& request) {
   return socket;
 }
 inline std::string ask(int port, const std::string& request) {
-  const Descriptor socket = begin_to_ask(port, request);
+  const protocol::Descriptor socket = begin_to_ask(port, request);
   std::string answer;
   char buffer[4096];
   ssize_t got;

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/service/http.h"
+#include "runtime/service/http/http.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
@@ -19,7 +19,7 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a page, metrics and a status are served, and nothing else") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
   write_rows(folder.path() / "rows" / "rows.npy", 640, 16);
   config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
@@ -56,7 +56,7 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
 
 TEST_CASE("folders that jobs have brought are named to nobody who does not say who he is") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
   const std::filesystem::path rows = folder.path() / "of-a-user";
   std::filesystem::create_directory(rows);
@@ -94,13 +94,13 @@ TEST_CASE("a name that was made to lead here is not this machine's") {
   for (const char* mine :
        {"localhost", "LOCALHOST:9837", "127.0.0.1", "127.0.0.1:9837", "10.1.2.3:80", "[::1]:9837",
         "[::1]", "node17", "node17:9837", "node17.", "node17.cluster.example:1"})
-    CHECK_MESSAGE(is_this_machine(mine, names), mine);
+    CHECK_MESSAGE(service::is_this_machine(mine, names), mine);
   for (const char* other : {"", ":9837", "evil.example", "localhost.evil.example:9837", "[::1",
                             "node17.evil.example", "127.0.0.1.evil.example", "[node17]", "[", "x]"})
-    CHECK_FALSE_MESSAGE(is_this_machine(other, names), other);
+    CHECK_FALSE_MESSAGE(service::is_this_machine(other, names), other);
 
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.http_hosts = {"batchflow.example"};
   const LiveService service(config);
   const auto asked_as = [&](const std::string& host) {
@@ -129,7 +129,7 @@ TEST_CASE("a health check is answered at once, whoever else begins to ask and st
       CHECK(std::chrono::steady_clock::now() - began < 2s);
     }
   };
-  std::vector<Descriptor> open;
+  std::vector<protocol::Descriptor> open;
   for (int i = 0; i < 1000; ++i) open.push_back(begin_to_ask(port, half));
   check(20);
   std::atomic<bool> over = false;
@@ -140,7 +140,7 @@ TEST_CASE("a health check is answered at once, whoever else begins to ask and st
   over = true;
   opens.join();
   // Who asks and takes no answer keeps nobody out either.
-  for (Descriptor& one : open) one = begin_to_ask(port, "GET / HTTP/1.1\r\n\r\n");
+  for (protocol::Descriptor& one : open) one = begin_to_ask(port, "GET / HTTP/1.1\r\n\r\n");
   check(20);
 }
 

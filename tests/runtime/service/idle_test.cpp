@@ -33,11 +33,11 @@ TEST_CASE("it outlives its bound for as long as somebody is connected, and then 
   const auto begin = Clock::now();
   {
     std::string problem;
-    Channel channel = Channel::connect(idle.socket, problem);
+    protocol::Channel channel = protocol::Channel::connect(idle.socket, problem);
     REQUIRE(channel.is_open());
     std::this_thread::sleep_for(4s);
     CHECK(std::filesystem::exists(idle.socket));
-    CHECK(Channel::connect(idle.socket, problem).is_open());
+    CHECK(protocol::Channel::connect(idle.socket, problem).is_open());
   }
   CHECK(idle.daemon.kill(0) == 0);
   CHECK(Clock::now() - begin > 5s);

@@ -6,9 +6,9 @@ namespace batchflow::test {
 namespace {
 
 TEST_CASE("the data set and pipeline of a job that has left are in use until the engine is told") {
-  Inbox inbox, stepping;
+  service::Inbox inbox, stepping;
   inbox.add_left(JobId(3), DatasetId(5), PipelineId(7));
-  CHECK(std::get<JobLeft>(inbox.events().front()).job == JobId(3));
+  CHECK(std::get<engine::JobLeft>(inbox.events().front()).job == JobId(3));
   CHECK(inbox.is_left(DatasetId(5)));
   CHECK(inbox.is_left(PipelineId(7)));
   CHECK_FALSE(inbox.is_left(DatasetId(7)));

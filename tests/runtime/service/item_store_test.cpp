@@ -1,11 +1,11 @@
-#include "runtime/service/item_store.h"
+#include "runtime/service/backend/item_store.h"
 
 #include <cstring>
 #include <fstream>
 #include <thread>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "doctest/doctest.h"
 #include "runtime/failpoint/failpoint.h"
 
@@ -19,8 +19,8 @@ std::vector<std::byte> bytes_for(std::uint32_t item, Bytes count) {
   for (Bytes i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(hash(item, i / 8) >> (i % 8));
   return bytes;
 }
-bool holds(const ItemStore::Item& item, const std::vector<std::byte>& bytes) {
-  const auto kept = ItemStore::bytes_of(item);
+bool holds(const service::ItemStore::Item& item, const std::vector<std::byte>& bytes) {
+  const auto kept = service::ItemStore::bytes_of(item);
   return kept.size() == bytes.size() &&
          (bytes.empty() || std::memcmp(kept.data(), bytes.data(), bytes.size()) == 0);
 }
@@ -35,8 +35,8 @@ Bytes resident_anonymous() {
 }
 
 TEST_CASE("an item is there until it is dropped, and its bytes as long as somebody holds them") {
-  MemoryBudget budget(kMib);
-  ItemStore store(budget);
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
   const ShareId share(3);
   for (const Bytes count : {Bytes{0}, Bytes{1}, Bytes{4096}, Bytes{4097}}) {
     const auto item = ItemId(static_cast<std::uint32_t>(count));
@@ -45,7 +45,7 @@ TEST_CASE("an item is there until it is dropped, and its bytes as long as somebo
   }
   CHECK(store.items() == 4);
   CHECK(store.bytes() == 5 * 4096);
-  ItemStore::Item held = store.find(share, ItemId(4097));
+  service::ItemStore::Item held = store.find(share, ItemId(4097));
   store.drop(share, ItemId(4097));
   CHECK(store.find(share, ItemId(4097)) == nullptr);
   CHECK(store.put(share, ItemId(7), bytes_for(7, 8192)));
@@ -59,8 +59,8 @@ TEST_CASE("an item is there until it is dropped, and its bytes as long as somebo
 }
 
 TEST_CASE("of one share some are dropped until they have taken so much, and others stay") {
-  MemoryBudget budget(kMib);
-  ItemStore store(budget);
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
   for (std::uint32_t item = 0; item < 10; ++item) {
     CHECK(store.put(ShareId(1), ItemId(item), bytes_for(item, 8000)));
     CHECK(store.put(ShareId(2), ItemId(item), bytes_for(item, 8000)));
@@ -76,8 +76,8 @@ TEST_CASE("of one share some are dropped until they have taken so much, and othe
 }
 
 TEST_CASE("no more is kept than the budget has, and what is refused is not there") {
-  MemoryBudget budget(kMib);
-  ItemStore store(budget);
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
   std::uint32_t kept = 0;
   for (std::uint32_t item = 0; item < 100; ++item)
     kept += store.put(ShareId(0), ItemId(item), bytes_for(item, 64 << 10)) ? 1 : 0;
@@ -91,8 +91,8 @@ TEST_CASE("no more is kept than the budget has, and what is refused is not there
 }
 
 TEST_CASE("sizes of any kind come and go for long, and all of the budget stays of use") {
-  MemoryBudget budget(32 * kMib);
-  ItemStore store(budget);
+  service::MemoryBudget budget(32 * kMib);
+  service::ItemStore store(budget);
   Random chance(7);
   std::vector<std::uint32_t> there;
   const Bytes before = resident_anonymous();
@@ -118,24 +118,24 @@ TEST_CASE("sizes of any kind come and go for long, and all of the budget stays o
   for (const std::uint32_t item : there) {
     const auto kept = store.find(ShareId(1), ItemId(item));
     REQUIRE(kept);
-    CHECK(ItemStore::bytes_of(kept).front() == static_cast<std::byte>(item));
+    CHECK(service::ItemStore::bytes_of(kept).front() == static_cast<std::byte>(item));
   }
 }
 
 TEST_CASE("a machine without pages keeps nothing, and the budget is as before") {
-  MemoryBudget budget(kMib);
-  ItemStore store(budget);
-  configure_failpoints("service.items.fill=fail:1:2");
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
+  failpoint::configure_failpoints("service.items.fill=fail:1:2");
   CHECK_FALSE(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
   CHECK_FALSE(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
   CHECK(budget.used() == 0);
   CHECK(store.put(ShareId(0), ItemId(1), bytes_for(1, 5000)));
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
 }
 
 TEST_CASE("threads that put, find and drop the same items see whole ones or none") {
-  MemoryBudget budget(8 * kMib);
-  ItemStore store(budget);
+  service::MemoryBudget budget(8 * kMib);
+  service::ItemStore store(budget);
   std::vector<std::thread> threads;
   std::atomic<std::uint32_t> wrong{0};
   for (std::uint32_t thread = 0; thread < 4; ++thread) {

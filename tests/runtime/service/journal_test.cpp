@@ -1,6 +1,7 @@
 // A live service's journal decides the same once more, whatever happened in the run; and a journal
 // in which anything was changed does not.
-#include "core/journal.h"
+#include "core/log/journal.h"
+#include "programs/config/replay.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,9 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/engine.h"
-#include "core/engine_config_text.h"
+#include "core/engine/engine.h"
 #include "policies/registry.h"
+#include "programs/config/engine_config_text.h"
 #include "runtime/protocol/channel.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/daemon.h"
@@ -65,8 +66,8 @@ struct Node {
   }
   nlohmann::json ask(const nlohmann::json& question) const {
     std::string problem;
-    Channel channel = Channel::connect(socket, problem);
-    const auto until = Channel::Clock::now() + std::chrono::seconds(20);
+    protocol::Channel channel = protocol::Channel::connect(socket, problem);
+    const auto until = protocol::Channel::Clock::now() + std::chrono::seconds(20);
     REQUIRE(channel.send(question.dump(), {}, until));
     const auto frame = channel.receive(until);
     REQUIRE(frame);
@@ -184,17 +185,17 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
 // What the journal says has happened, by kind of event; failures and corruption by what they hit.
 std::map<std::string, std::uint64_t> happened(std::span<const std::byte> journal) {
   std::map<std::string, std::uint64_t> counts;
-  JournalReader reader(journal, "journal");
+  log::JournalReader reader(journal, "journal");
   while (const auto step = reader.next()) {
-    for (const Event& event : step->events) {
+    for (const engine::Event& event : step->events) {
       ++counts["events"];
-      if (std::holds_alternative<RankLost>(event)) ++counts["rank lost"];
-      if (std::holds_alternative<JobLeft>(event)) ++counts["job left"];
-      if (std::holds_alternative<PolicyChanged>(event)) ++counts["policy changed"];
-      if (const auto* read = std::get_if<ReadDone>(&event))
-        counts["read failed"] += read->outcome == Outcome::failed;
-      if (const auto* made = std::get_if<PreparationDone>(&event))
-        counts["corrupt"] += made->outcome == Outcome::corrupt;
+      if (std::holds_alternative<engine::RankLost>(event)) ++counts["rank lost"];
+      if (std::holds_alternative<engine::JobLeft>(event)) ++counts["job left"];
+      if (std::holds_alternative<engine::PolicyChanged>(event)) ++counts["policy changed"];
+      if (const auto* read = std::get_if<engine::ReadDone>(&event))
+        counts["read failed"] += read->outcome == engine::Outcome::failed;
+      if (const auto* made = std::get_if<engine::PreparationDone>(&event))
+        counts["corrupt"] += made->outcome == engine::Outcome::corrupt;
     }
   }
   return counts;
@@ -215,11 +216,11 @@ void live_and_replay(std::uint64_t events) {
   for (const char* const kind :
        {"rank lost", "job left", "policy changed", "read failed", "corrupt"})
     CHECK_MESSAGE(counts[kind] > 0, kind);
-  JournalReader reader(journal, "journal");
-  const ReplayResult replayed = replay(reader, policy_list());
+  log::JournalReader reader(journal, "journal");
+  const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
   CHECK_MESSAGE(replayed.same(), replayed.report);
   CHECK(replayed.events == counts["events"]);
-  CHECK(reader.end() == LogEnd::closed);
+  CHECK(reader.end() == log::LogEnd::closed);
   CHECK(reader.final_digest() == replayed.digest);
   MESSAGE(
       fmt::format("{} steps, {} events in {} bytes, digest {:016x}; {} ranks lost, {} policies "
@@ -265,11 +266,11 @@ TEST_CASE("a service that is killed leaves a journal that replays, and the next 
   std::vector<std::byte> journal = read_file(node.journal);
   for (const std::size_t torn : {0, 1, 7, 30}) {
     const std::span<const std::byte> whole = journal;
-    JournalReader reader(whole.first(whole.size() - torn), "journal");
-    const ReplayResult replayed = replay(reader, policy_list());
+    log::JournalReader reader(whole.first(whole.size() - torn), "journal");
+    const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
     CHECK_MESSAGE(replayed.same(), replayed.report);
     CHECK(replayed.events > 100);
-    CHECK(reader.end() == LogEnd::none);
+    CHECK(reader.end() == log::LogEnd::none);
   }
   daemon.start();
   const std::string before = node.journal.string() + ".before";
@@ -288,9 +289,10 @@ TEST_CASE("canary: a bit that is flipped anywhere is damage, or a difference") {
     CAPTURE(at);
     bool noticed = false;
     try {
-      JournalReader reader(changed, "journal");
+      log::JournalReader reader(changed, "journal");
       // A last frame that does not fit its checksum was torn: then there is no end.
-      noticed = !replay(reader, policy_list()).same() || reader.end() == LogEnd::none;
+      noticed = !config::replay(reader, policies::policy_list()).same() ||
+                reader.end() == log::LogEnd::none;
     } catch (const ConfigError& error) {
       noticed = std::string_view(error.what()).starts_with("journal: ");
     }
@@ -301,16 +303,17 @@ TEST_CASE("canary: a bit that is flipped anywhere is damage, or a difference") {
 TEST_CASE("canary: an event that was left out is a difference, named by its step") {
   const std::vector<std::byte> journal = small_journal(SIGTERM);
   const auto without = [&](std::size_t kind) {
-    JournalReader reader(journal, "journal");
+    log::JournalReader reader(journal, "journal");
     // The run as it was, and what another journal would say of it.
-    Engine engine(engine_config_of(reader.header().configuration, "c"), policy_list(),
-                  reader.catalogues());
-    Journal changed(reader.header(), reader.catalogues(), FrameWriter::kNoBound);
+    engine::Engine engine(config::engine_config_of(reader.header().configuration, "c"),
+                          policies::policy_list(), reader.catalogues());
+    log::Journal changed(reader.header(), reader.catalogues(), log::FrameWriter::kNoBound);
     bool left_out = false;
     while (const auto step = reader.next()) {
-      std::vector<Event> events(step->events.begin(), step->events.end());
-      const auto found = std::find_if(events.begin(), events.end(),
-                                      [&](const Event& event) { return event.index() == kind; });
+      std::vector<engine::Event> events(step->events.begin(), step->events.end());
+      const auto found =
+          std::find_if(events.begin(), events.end(),
+                       [&](const engine::Event& event) { return event.index() == kind; });
       if (!left_out && found != events.end()) {
         left_out = true;
         events.erase(found);
@@ -320,14 +323,14 @@ TEST_CASE("canary: an event that was left out is a difference, named by its step
     }
     CHECK(left_out);
     changed.close();
-    JournalReader again(changed.pending(), "changed");
-    return replay(again, policy_list());
+    log::JournalReader again(changed.pending(), "changed");
+    return config::replay(again, policies::policy_list());
   };
-  for (const Event& kind :
-       std::initializer_list<Event>{BatchWanted{}, ReadDone{}, PreparationDone{}, JobJoined{},
-                                    PipelineKnown{}, NodeJoined{}}) {
+  for (const engine::Event& kind : std::initializer_list<engine::Event>{
+           engine::BatchWanted{}, engine::ReadDone{}, engine::PreparationDone{},
+           engine::JobJoined{}, engine::PipelineKnown{}, engine::NodeJoined{}}) {
     CAPTURE(kind.index());
-    const ReplayResult replayed = without(kind.index());
+    const log::ReplayResult replayed = without(kind.index());
     REQUIRE(replayed.first_difference);
     CHECK(replayed.report.starts_with(fmt::format("step {} ", *replayed.first_difference)));
   }
@@ -335,26 +338,27 @@ TEST_CASE("canary: an event that was left out is a difference, named by its step
 
 namespace {
 
-class Never final : public DispatchPolicy {
+class Never final : public engine::DispatchPolicy {
  public:
-  std::size_t next(const DispatchView&) override { return kNoChoice; }
+  std::size_t next(const engine::DispatchView&) override { return engine::kNoChoice; }
 };
 
 }  // namespace
 
 TEST_CASE("with a policy that never dispatches, nothing is read, prepared or delivered") {
-  static constexpr PolicyEntry kNever{
+  static constexpr engine::PolicyEntry kNever{
       "never", "Dispatches nothing.",
-      MakeDispatch{+[](const PolicyContext&) -> std::unique_ptr<DispatchPolicy> {
-        return std::make_unique<Never>();
-      }}};
-  std::vector<const PolicyEntry*> entries(policy_list().entries().begin(),
-                                          policy_list().entries().end());
+      engine::MakeDispatch{
+          +[](const engine::PolicyContext&) -> std::unique_ptr<engine::DispatchPolicy> {
+            return std::make_unique<Never>();
+          }}};
+  std::vector<const engine::PolicyEntry*> entries(policies::policy_list().entries().begin(),
+                                                  policies::policy_list().entries().end());
   entries.push_back(&kNever);
-  const PolicyList list(entries);
+  const engine::PolicyList list(entries);
 
   Node node;
-  NodeConfig config = config_in(node.folder.path());
+  service::NodeConfig config = config_in(node.folder.path());
   config.journal = true;
   config.datasets.push_back({"rows", node.folder.path() / "rows", "", "", 0});
   for (const std::string dispatch : {"never", "fifo"}) {
@@ -377,8 +381,8 @@ TEST_CASE("with a policy that never dispatches, nothing is read, prepared or del
     for (const char* const figure : {"batches", "read_samples", "read_bytes", "prepared_samples"})
       CHECK_MESSAGE((status.at(figure) > 0) == fifo, figure);
     const std::vector<std::byte> journal = read_file(node.journal);
-    JournalReader reader(journal, "journal");
-    CHECK(replay(reader, list).same());
+    log::JournalReader reader(journal, "journal");
+    CHECK(config::replay(reader, list).same());
   }
 }
 

@@ -14,7 +14,7 @@ constexpr std::uint64_t kRows = 20000;
 bool listens(const std::string& socket) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   std::string problem;
-  while (!Channel::connect(socket, problem).is_open()) {
+  while (!protocol::Channel::connect(socket, problem).is_open()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -95,7 +95,7 @@ TEST_CASE("the next service knows who may come back, and from where on") {
   REQUIRE(bf_loader_open(&options, &loader) == BF_OK);
   const char* text = nullptr;
   REQUIRE(bf_loader_state(loader, &text) == BF_OK);
-  JoinRequest behind;
+  protocol::JoinRequest behind;
   behind.dataset = plan.dataset;
   behind.job = "away";
   behind.batch_samples = 32;
@@ -125,9 +125,9 @@ TEST_CASE("the next service knows who may come back, and from where on") {
     CHECK(returning() == std::vector<std::string>{"away"});
   }
   std::string problem;
-  Channel channel = Channel::connect(place.socket, problem);
-  const auto until = Channel::Clock::now() + std::chrono::seconds(20);
-  channel.send(encode(behind), {}, until);
+  protocol::Channel channel = protocol::Channel::connect(place.socket, problem);
+  const auto until = protocol::Channel::Clock::now() + std::chrono::seconds(20);
+  channel.send(protocol::encode(behind), {}, until);
   const auto answer = channel.receive(until);
   REQUIRE(answer);
   CHECK_MESSAGE(answer->text.find("comes back after 0 samples of epoch 0, but had trained on") !=

@@ -58,7 +58,7 @@ inline std::int64_t value_at(std::uint64_t row, std::size_t column) {
 }
 inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width) {
   std::ofstream out(file, std::ios::binary);
-  out << npy_head("<i8", fmt::format("({}, {})", rows, width));
+  out << sources::npy_head("<i8", fmt::format("({}, {})", rows, width));
   std::vector<std::int64_t> row(width);
   for (std::uint64_t k = 0; k < rows; ++k) {
     for (std::size_t i = 0; i < width; ++i) row[i] = value_at(k, i);
@@ -69,7 +69,8 @@ inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, st
 
 class LiveService {
  public:
-  explicit LiveService(NodeConfig config, const PolicyList& policies = policy_list())
+  explicit LiveService(service::NodeConfig config,
+                       const engine::PolicyList& policies = policies::policy_list())
       : service_(config, {}, policies) {
     thread_ = std::thread([this] {
       service_.run([this](const std::string& line) {
@@ -90,14 +91,14 @@ class LiveService {
   }
 
  private:
-  Service service_;
+  service::Service service_;
   mutable std::mutex mutex_;
   std::string said_;
   std::thread thread_;
 };
 
-inline NodeConfig config_in(const std::filesystem::path& folder) {
-  NodeConfig config = default_node_config();
+inline service::NodeConfig config_in(const std::filesystem::path& folder) {
+  service::NodeConfig config = service::default_node_config();
   config.socket = folder / "batchflow.sock";
   config.state = folder / "state";
   config.memory = Bytes{512} << 20;

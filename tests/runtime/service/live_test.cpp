@@ -15,7 +15,7 @@ constexpr std::uint64_t kRows = 5000;
 
 struct Rows {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Rows() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
@@ -102,7 +102,7 @@ TEST_CASE("jobs that share get each sample once each, and it is prepared once fo
 // In blocks of 32 MiB these rows would be one an epoch, which each job would prepare for itself.
 TEST_CASE("jobs that begin apart share a small data set, too") {
   const Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
   write_rows(folder.path() / "rows" / "rows.npy", 256, 16);
   config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
@@ -226,7 +226,7 @@ TEST_CASE("a job that begins with the state of its end is at its end") {
 // Reads of many files take longer than a job needs to come.
 TEST_CASE("a data set that is being opened may be named by its path, as later") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const auto files = folder.path() / "files";
   std::filesystem::create_directory(files);
   for (int file = 0; file < 3000; ++file)
@@ -274,21 +274,22 @@ TEST_CASE("a client with another protocol is refused before anything else, by bo
   Rows rows;
   const LiveService service(rows.config);
   std::string problem;
-  Channel client = Channel::connect(rows.config.socket, problem);
-  const auto soon = Channel::Clock::now() + std::chrono::seconds(20);
-  JoinRequest request;
+  protocol::Channel client = protocol::Channel::connect(rows.config.socket, problem);
+  const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
+  protocol::JoinRequest request;
   request.dataset = "rows";
   request.batch_samples = 32;
-  REQUIRE(client.send(encode(Hello{kProtocolVersion + 1, "0.9.9", 1, ""}), {}, soon));
-  REQUIRE(client.send(encode(request), {}, soon));
+  REQUIRE(client.send(
+      protocol::encode(protocol::Hello{protocol::kProtocolVersion + 1, "0.9.9", 1, ""}), {}, soon));
+  REQUIRE(client.send(protocol::encode(request), {}, soon));
   const auto frame = client.receive(soon);
   REQUIRE(frame);
-  const auto refused = decode_refused(frame->text, problem);
+  const auto refused = protocol::decode_refused(frame->text, problem);
   REQUIRE_MESSAGE(refused, frame->text);
   CHECK(refused->why == "protocol");
   for (const std::string& part :
-       {fmt::format("speaks version {} of the protocol", kProtocolVersion),
-        fmt::format("the client 0.9.9 speaks version {}", kProtocolVersion + 1),
+       {fmt::format("speaks version {} of the protocol", protocol::kProtocolVersion),
+        fmt::format("the client 0.9.9 speaks version {}", protocol::kProtocolVersion + 1),
         std::string("install the same version of both")})
     CHECK_MESSAGE(refused->message.find(part) != std::string::npos, refused->message);
   CHECK_FALSE(client.receive(soon));
@@ -299,26 +300,27 @@ TEST_CASE("a client with another protocol is refused before anything else, by bo
 TEST_CASE("a name that is too long for an answer is refused, and the service goes on") {
   Rows rows;
   const LiveService service(rows.config);
-  const auto soon = Channel::Clock::now() + std::chrono::seconds(20);
+  const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
   // Messages of the greatest length that a frame may have: an answer that quotes them is longer.
-  JoinRequest request;
-  request.dataset = std::string(kFrameMost - encode(request).size(), 'x');
+  protocol::JoinRequest request;
+  request.dataset = std::string(protocol::kFrameMost - protocol::encode(request).size(), 'x');
   const auto filled = [](std::string_view begin, std::string_view end) {
-    return fmt::format("{}{}{}", begin, std::string(kFrameMost - begin.size() - end.size(), 'x'),
-                       end);
+    return fmt::format("{}{}{}", begin,
+                       std::string(protocol::kFrameMost - begin.size() - end.size(), 'x'), end);
   };
-  for (const std::string& text : {encode(request), filled(R"({"type":")", R"("})"),
+  for (const std::string& text : {protocol::encode(request), filled(R"({"type":")", R"("})"),
                                   filled(R"({"type":"hello","protocol":3,"version":")", R"("})"),
                                   filled(R"({"type":"command","name":")", R"("})")}) {
-    REQUIRE(text.size() == kFrameMost);
+    REQUIRE(text.size() == protocol::kFrameMost);
     std::string problem;
-    Channel client = Channel::connect(rows.config.socket, problem);
-    REQUIRE(client.send(encode(Hello{kProtocolVersion, "by hand", 1, ""}), {}, soon));
+    protocol::Channel client = protocol::Channel::connect(rows.config.socket, problem);
+    REQUIRE(client.send(
+        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
     REQUIRE(client.receive(soon));
     REQUIRE(client.send(text, {}, soon));
     const auto frame = client.receive(soon);
     REQUIRE(frame);
-    CHECK(frame->text.size() < kFrameMost);
+    CHECK(frame->text.size() < protocol::kFrameMost);
   }
   CHECK(run_job(rows.plan()).wrong == "");
 }
@@ -326,7 +328,7 @@ TEST_CASE("a name that is too long for an answer is refused, and the service goe
 TEST_CASE("a job that began and cannot go on is told why at once, all ranks of it") {
   Rows rows;
   const LiveService service(rows.config);
-  configure_failpoints("storage.read.error=fail");
+  failpoint::configure_failpoints("storage.read.error=fail");
   const auto began = std::chrono::steady_clock::now();
   std::vector<Handed> handed(2);
   std::vector<std::thread> ranks;
@@ -340,7 +342,7 @@ TEST_CASE("a job that began and cannot go on is told why at once, all ranks of i
     });
   }
   for (std::thread& rank : ranks) rank.join();
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   for (const Handed& one : handed) {
     CAPTURE(one.wrong);
     CHECK(one.wrong.find("reading the dataset failed again and again") != std::string::npos);
@@ -359,11 +361,11 @@ TEST_CASE("a job that began and cannot go on is told why at once, all ranks of i
 TEST_CASE("of reads that fail now and then those samples alone are read again") {
   Rows rows;
   const LiveService service(rows.config);
-  configure_failpoints("storage.read.error=fail:0.03,seed=3");
+  failpoint::configure_failpoints("storage.read.error=fail:0.03,seed=3");
   JobPlan plan = rows.plan();
   plan.epochs = 1;
   const Handed handed = run_job(plan);
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   CHECK(handed.wrong == "");
   CHECK(is_whole(handed.epochs.at(0), kRows));
   const nlohmann::json status = command(rows.config.socket, "status");

@@ -3,25 +3,25 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "doctest/doctest.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "runtime/service/rotating_file.h"
-#include "runtime/service/service_log.h"
-#include "runtime/service/users.h"
+#include "runtime/service/jobs/users.h"
+#include "runtime/service/log/rotating_file.h"
+#include "runtime/service/log/service_log.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
 namespace {
 
 // 2026-11-24 01:47:28.123 UTC.
-ServiceLog::Clock::time_point a_moment() {
-  return ServiceLog::Clock::time_point(std::chrono::milliseconds(1795484848123));
+service::ServiceLog::Clock::time_point a_moment() {
+  return service::ServiceLog::Clock::time_point(std::chrono::milliseconds(1795484848123));
 }
 
 struct Written {
-  explicit Written(LogForm form = LogForm::text) : log(form, a_moment) {
+  explicit Written(service::LogForm form = service::LogForm::text) : log(form, a_moment) {
     log.write_to([this](const std::string& line) { lines.push_back(line); });
   }
   std::size_t with(const std::string& words) const {
@@ -30,7 +30,7 @@ struct Written {
                       [&](const std::string& line) { return line.find(words) != line.npos; }));
   }
   std::vector<std::string> lines;
-  ServiceLog log;
+  service::ServiceLog log;
 };
 
 std::string content(const std::filesystem::path& path) {
@@ -43,15 +43,16 @@ std::string content(const std::filesystem::path& path) {
 TEST_CASE("a line has time and level") {
   Written written;
   written.log.say({"serving at /run/x"});
-  written.log.say({"the disk is full", LogLevel::error});
+  written.log.say({"the disk is full", service::LogLevel::error});
   CHECK(written.lines ==
         std::vector<std::string>{"2026-11-24T01:47:28.123Z info batchflowd: serving at /run/x",
                                  "2026-11-24T01:47:28.123Z error batchflowd: the disk is full"});
 }
 
 TEST_CASE("as JSON a line is an object, whatever stands in it") {
-  Written written(LogForm::json);
-  written.log.say({"bad \x1b[2J \"name\" \xff\n\u202e", LogLevel::warning, "dataset", uid_t{0}});
+  Written written(service::LogForm::json);
+  written.log.say(
+      {"bad \x1b[2J \"name\" \xff\n\u202e", service::LogLevel::warning, "dataset", uid_t{0}});
   REQUIRE(written.lines.size() == 1);
   CHECK(written.lines[0].find_first_of("\n\x1b\xff") == std::string::npos);
   const auto line = nlohmann::json::parse(written.lines[0]);
@@ -63,7 +64,7 @@ TEST_CASE("as JSON a line is an object, whatever stands in it") {
 }
 
 TEST_CASE("what is said before there is anywhere to write it is written then") {
-  ServiceLog log(LogForm::text, a_moment);
+  service::ServiceLog log(service::LogForm::text, a_moment);
   log.say({"3 jobs may come back"});
   std::string written;
   log.write_to([&](const std::string& line) { written += line; });
@@ -75,16 +76,16 @@ TEST_CASE("a client's lines are bounded a second, and those left out are counted
   Written written;
   for (int second = 0; second < kSeconds; ++second) {
     for (int i = 0; i < kLines; ++i)
-      written.log.say({"dataset /bad: is empty", LogLevel::error, "dataset", uid_t{0}});
+      written.log.say({"dataset /bad: is empty", service::LogLevel::error, "dataset", uid_t{0}});
     // Neither another user's lines, nor another kind, nor the service's own are left out.
-    written.log.say({"dataset /other: is empty", LogLevel::error, "dataset", uid_t{1}});
-    written.log.say({"pipeline /bad: no steps", LogLevel::error, "pipeline", uid_t{0}});
+    written.log.say({"dataset /other: is empty", service::LogLevel::error, "dataset", uid_t{1}});
+    written.log.say({"pipeline /bad: no steps", service::LogLevel::error, "pipeline", uid_t{0}});
     for (int i = 0; i < 30; ++i) written.log.say({"of the service"});
     written.log.tick();
   }
-  CHECK(written.with("dataset /bad") == kSeconds * ServiceLog::kLinesMost);
+  CHECK(written.with("dataset /bad") == kSeconds * service::ServiceLog::kLinesMost);
   CHECK(written.with(fmt::format("{} more lines of kind dataset, by user root, were left out",
-                                 kLines - ServiceLog::kLinesMost)) == kSeconds);
+                                 kLines - service::ServiceLog::kLinesMost)) == kSeconds);
   CHECK(written.with("dataset /other") == kSeconds);
   CHECK(written.with("pipeline /bad") == kSeconds);
   CHECK(written.with("of the service") == kSeconds * 30);
@@ -95,7 +96,7 @@ TEST_CASE("a client's lines are bounded a second, and those left out are counted
 
 TEST_CASE("joins of a bad folder fill no log") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
   const LiveService service(config);
   const std::filesystem::path empty = folder.path() / "empty";
@@ -109,14 +110,14 @@ TEST_CASE("joins of a bad folder fill no log") {
     REQUIRE(run_job(plan).wrong.find("empty") != std::string::npos);
   CHECK(service.has_said("dataset " + empty.string() + ": "));
   CHECK(service.has_said(left_out));
-  CHECK(joins > static_cast<int>(ServiceLog::kLinesMost));
+  CHECK(joins > static_cast<int>(service::ServiceLog::kLinesMost));
 }
 
 TEST_CASE("a log file takes no more than its bound, and keeps what is newest") {
   Folder folder;
   const std::filesystem::path path = folder.path() / "log";
   {
-    RotatingFile file(path, 1000);
+    service::RotatingFile file(path, 1000);
     for (int i = 0; i < 1000; ++i) REQUIRE(file.append(fmt::format("line {:04}", i)));
   }
   // Half of the bound holds 50 lines of 10 bytes.
@@ -125,7 +126,7 @@ TEST_CASE("a log file takes no more than its bound, and keeps what is newest") {
   CHECK(content(path).ends_with("line 0999\n"));
   CHECK(content(path).size() + content(path.string() + ".1").size() <= 1000);
   // It goes on with what is there; a line beyond the bound is cut.
-  RotatingFile again(path, 1000);
+  service::RotatingFile again(path, 1000);
   CHECK(again.append(std::string(5000, 'x')));
   CHECK(content(path) == std::string(500, 'x') + '\n');
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
@@ -133,7 +134,7 @@ TEST_CASE("a log file takes no more than its bound, and keeps what is newest") {
 
 TEST_CASE("a log file that cannot be written is named at the start") {
   Folder folder;
-  CHECK_THROWS_WITH_AS(RotatingFile(folder.path() / "none" / "log", 1000),
+  CHECK_THROWS_WITH_AS(service::RotatingFile(folder.path() / "none" / "log", 1000),
                        doctest::Contains("choose another file"), ConfigError);
 }
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include "core/types.h"
+#include "core/base/types.h"
 
 namespace batchflow::test {
 

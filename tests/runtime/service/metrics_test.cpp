@@ -1,7 +1,7 @@
 // What Prometheus is told, of a snapshot that is written by hand.
 #include "doctest/doctest.h"
-#include "runtime/service/snapshot.h"
-#include "runtime/service/users.h"
+#include "runtime/service/http/snapshot.h"
+#include "runtime/service/jobs/users.h"
 
 namespace batchflow::test {
 namespace {
@@ -13,8 +13,8 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 // Waits of 0, 1, 1.001, 20 and 400000 ms.
-WaitHistogram five_waits() {
-  WaitHistogram waits;
+service::WaitHistogram five_waits() {
+  service::WaitHistogram waits;
   for (const Duration wait :
        {Duration(0), Duration(milliseconds(1)), Duration(std::chrono::microseconds(1001)),
         Duration(milliseconds(20)), Duration(milliseconds(400'000))})
@@ -22,10 +22,10 @@ WaitHistogram five_waits() {
   return waits;
 }
 
-Snapshot with_a_job() {
-  Snapshot all;
+service::Snapshot with_a_job() {
+  service::Snapshot all;
   all.waits = five_waits();
-  Jobs::Told job;
+  service::Jobs::Told job;
   job.name = "train";
   job.dataset = "rows";
   job.waits_for_batches.add(milliseconds(3));
@@ -36,7 +36,7 @@ Snapshot with_a_job() {
 }  // namespace
 
 TEST_CASE("waits are a histogram: cumulative buckets in seconds, their sum and count") {
-  const std::string text = metrics_text(with_a_job());
+  const std::string text = service::metrics_text(with_a_job());
   CHECK(has(text, "# TYPE batchflow_wait_seconds histogram\n"));
   // A bound belongs to its bucket.
   CHECK(has(text,
@@ -59,11 +59,11 @@ TEST_CASE("waits are a histogram: cumulative buckets in seconds, their sum and c
 }
 
 TEST_CASE("a job's user is a label where the operator allows it, and nowhere else") {
-  Snapshot all = with_a_job();
-  CHECK(!has(metrics_text(all), "user="));
+  service::Snapshot all = with_a_job();
+  CHECK(!has(service::metrics_text(all), "user="));
   all.user_labels = true;
-  const std::string text = metrics_text(all);
-  const std::string labels = "job=\"train\",dataset=\"rows\",user=\"" + user_name(0) + '"';
+  const std::string text = service::metrics_text(all);
+  const std::string labels = "job=\"train\",dataset=\"rows\",user=\"" + service::user_name(0) + '"';
   CHECK(has(text, "batchflow_job_samples_total{" + labels + "} 0\n"));
   CHECK(has(text, "batchflow_job_stage_stall_seconds_total{" + labels + ",stage=\"room\"} 0\n"));
   CHECK(has(text, "batchflow_job_wait_seconds_sum{" + labels + "} 0.003\n"));

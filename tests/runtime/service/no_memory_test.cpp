@@ -12,7 +12,7 @@ constexpr std::uint64_t kRows = 1000;
 
 struct Rows {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   JobPlan plan;
   Rows() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
@@ -23,7 +23,7 @@ struct Rows {
     plan.service = config.socket;
     plan.timeout_s = 60;
   }
-  ~Rows() { configure_failpoints(""); }
+  ~Rows() { failpoint::configure_failpoints(""); }
   void check_whole(const Handed& handed) const {
     CHECK(handed.wrong == "");
     REQUIRE(handed.epochs.size() == plan.epochs);
@@ -33,7 +33,7 @@ struct Rows {
 };
 
 std::uint64_t acted(std::string_view name) {
-  for (const FailpointCount& one : failpoint_counts()) {
+  for (const failpoint::FailpointCount& one : failpoint::failpoint_counts()) {
     if (one.name == name) return one.acted;
   }
   return 0;
@@ -45,7 +45,7 @@ TEST_CASE("blocks and batches wait for pages, and nothing is lost") {
     CAPTURE(where);
     Rows rows;
     const LiveService service(rows.config);
-    configure_failpoints(where + "=fail:1:4");
+    failpoint::configure_failpoints(where + "=fail:1:4");
     const Handed handed = run_job(rows.plan);
     rows.check_whole(handed);
     CHECK(acted(where) == 4);
@@ -58,7 +58,7 @@ TEST_SUITE("long") {
   TEST_CASE("without pages for good a job is refused, in bounded time and with the reason") {
     Rows rows;
     const LiveService service(rows.config);
-    configure_failpoints("service.slot.fill=fail");
+    failpoint::configure_failpoints("service.slot.fill=fail");
     const auto began = std::chrono::steady_clock::now();
     const Handed handed = run_job(rows.plan);
     CAPTURE(handed.wrong);
@@ -67,14 +67,14 @@ TEST_SUITE("long") {
                             "was: no memory for a block within 30 s") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(45));
     CHECK(service.has_said("no memory for a batch for more than 5 s"));
-    configure_failpoints("");
+    failpoint::configure_failpoints("");
     rows.check_whole(run_job(rows.plan));
   }
 
   TEST_CASE("without pages for gathered batches a job waits as long as it will, and can go on") {
     Rows rows;
     const LiveService service(rows.config);
-    configure_failpoints("service.gather.memory=fail");
+    failpoint::configure_failpoints("service.gather.memory=fail");
     bf_loader_options options = BF_LOADER_OPTIONS_INIT;
     options.service = rows.config.socket.c_str();
     options.dataset = "rows";
@@ -97,7 +97,7 @@ TEST_SUITE("long") {
     CHECK(status == BF_TIMEOUT);
     CHECK(std::string(bf_last_error()).find("no batch within 8 s") != std::string::npos);
     CHECK(service.has_said("no memory for a batch for more than 5 s"));
-    configure_failpoints("");
+    failpoint::configure_failpoints("");
     go_on();
     CHECK(status == BF_END);
     CHECK(is_whole(keys, kRows));

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/service/openers.h"
+#include "runtime/service/datasets/openers.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/early_child.h"
@@ -133,7 +133,7 @@ TEST_CASE("rows that are alike count towards what a user's jobs may bring, and t
     skipped("the file system has no files of two terabytes");
     return;
   }
-  NodeConfig config = config_in(place.folder.path());
+  service::NodeConfig config = config_in(place.folder.path());
   config.open_datasets = true;
   config.memory = Bytes{300} << 20;
   const LiveService service(config);
@@ -161,13 +161,13 @@ TEST_CASE("openers end within their bound, and what they come to later is forgot
   std::atomic<int> posted{0};
   std::atomic<bool> hangs{true};
   {
-    Openers openers([&](const std::function<void()>&) { ++posted; });
-    openers.start(1, 7, [](const StopAsked& stop) -> std::function<void()> {
+    service::Openers openers([&](const std::function<void()>&) { ++posted; });
+    openers.start(1, 7, [](const sources::StopAsked& stop) -> std::function<void()> {
       while (!stop()) std::this_thread::sleep_for(1ms);
       return [] {};
     });
     // As one whose file server does not answer.
-    openers.start(2, std::nullopt, [&hangs](const StopAsked&) -> std::function<void()> {
+    openers.start(2, std::nullopt, [&hangs](const sources::StopAsked&) -> std::function<void()> {
       while (hangs) std::this_thread::sleep_for(1ms);
       return [] {};
     });
@@ -186,7 +186,7 @@ TEST_CASE("openers end within their bound, and what they come to later is forgot
 struct TwoFolders {
   Folder folder;
   std::filesystem::path mine = folder.path() / "mine", secret = folder.path() / "secret";
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   TwoFolders() {
     chmod(folder.path().c_str(), 0777);
     for (const auto& [place, word] : {std::pair{mine, "plain"}, std::pair{secret, "theft"}}) {

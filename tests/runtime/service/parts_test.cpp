@@ -35,7 +35,8 @@ Told told(const std::string& service, std::uint32_t batch_samples) {
       CHECK((batch.marks[i] & BF_MARK_REPLACED) == 0);
       for (std::uint32_t f = 0; f < info.fields; ++f) {
         const bf_array& array = batch.arrays[f];
-        const std::size_t row = element_bytes(static_cast<ElementType>(info.field[f].type));
+        const std::size_t row =
+            batch::element_bytes(static_cast<batch::ElementType>(info.field[f].type));
         const auto* values = static_cast<const char*>(array.values);
         const std::int64_t first = array.offsets ? array.offsets[i] : i;
         const std::int64_t last = array.offsets ? array.offsets[i + 1] : i + 1;
@@ -63,7 +64,7 @@ TEST_CASE("a WebDataset comes as its members and its label, though some samples 
   std::filesystem::create_directory(folder.path() / "parts");
   for (const auto& [name, bytes] : {std::pair{"0.tar", &tar}, {"1.tar", &other}})
     std::ofstream(folder.path() / "parts" / name, std::ios::binary) << *bytes << tar_end();
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.datasets.push_back({"parts", folder.path() / "parts", "", "", 0});
   const LiveService service(config);
   const Told got = told(config.socket, 7);

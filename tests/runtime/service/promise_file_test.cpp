@@ -1,20 +1,20 @@
 // The file of promises where its disk fails: behind for a while, and never damaged.
-#include "runtime/service/promise_file.h"
+#include "runtime/service/log/promise_file.h"
 
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/service/returning.h"
+#include "runtime/service/jobs/returning.h"
 #include "tests/core/promised_join.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
 namespace {
 
-Promise joined(std::uint32_t job) {
-  return test::joined(job, Position(Order::strict, 7, 64, 0), {NodeId(0)});
+engine::Promise joined(std::uint32_t job) {
+  return test::joined(job, order::Position(Order::strict, 7, 64, 0), {NodeId(0)});
 }
 
 std::string name_of(JobId job) {
@@ -27,14 +27,14 @@ std::vector<std::uint32_t> jobs_in(const std::filesystem::path& path) {
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::uint32_t> jobs;
   const auto bytes = std::as_bytes(std::span(text));
-  const Promises found = recover_promises(bytes, "promises").promises;
+  const log::Promises found = log::recover_promises(bytes, "promises").promises;
   for (const auto& [job, what] : found.jobs()) jobs.push_back(job);
   return jobs;
 }
 
 struct Configured {
-  explicit Configured(std::string_view text) { configure_failpoints(text); }
-  ~Configured() { configure_failpoints(""); }
+  explicit Configured(std::string_view text) { failpoint::configure_failpoints(text); }
+  ~Configured() { failpoint::configure_failpoints(""); }
 };
 
 using JobIds = std::vector<std::uint32_t>;
@@ -46,7 +46,7 @@ TEST_CASE("what could not be written, whole or in part, is there when it can be 
     CAPTURE(failing);
     const Folder folder;
     const std::filesystem::path path = folder.path() / "promises";
-    PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1)});
     CHECK(file.take_problem() == "");
     {
@@ -76,8 +76,8 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   const auto commit = [](std::uint64_t step) {
-    Promise promise;
-    promise.kind = Promise::Kind::committed;
+    engine::Promise promise;
+    promise.kind = engine::Promise::Kind::committed;
     promise.job = JobId(1);
     promise.step = step;
     const auto place = static_cast<std::uint32_t>(step);
@@ -87,12 +87,16 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
   const auto steps_in = [&] {
     std::ifstream file(path, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
-    return recover_promises(std::as_bytes(std::span(text)), "promises").promises.jobs().at(1).steps;
+    return log::recover_promises(std::as_bytes(std::span(text)), "promises")
+        .promises.jobs()
+        .at(1)
+        .steps;
   };
   std::uint64_t step = 0;
   {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
-    file.write(std::vector{test::joined(1, Position(Order::strict, 7, 1 << 20, 0), {NodeId(0)})});
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    file.write(
+        std::vector{test::joined(1, order::Position(Order::strict, 7, 1 << 20, 0), {NodeId(0)})});
     file.write(std::vector{commit(step++)});
     CHECK(steps_in() == 0);
     file.flush();
@@ -113,9 +117,9 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
 constexpr std::uint64_t kUser = 0;
 
 // Of a job that has trained on so many of its 64 samples, one a step.
-Promise commit(std::uint32_t job, std::uint64_t step) {
-  Promise promise;
-  promise.kind = Promise::Kind::committed;
+engine::Promise commit(std::uint32_t job, std::uint64_t step) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::committed;
   promise.job = JobId(job);
   promise.step = step;
   const auto place = static_cast<std::uint32_t>(step);
@@ -123,41 +127,41 @@ Promise commit(std::uint32_t job, std::uint64_t step) {
   return promise;
 }
 
-Position at(std::uint32_t epoch, std::uint64_t consumed) {
-  Position::Fields fields;
+order::Position at(std::uint32_t epoch, std::uint64_t consumed) {
+  order::Position::Fields fields;
   fields.dataset_version = 7;
   fields.samples = 64;
   fields.epoch = epoch;
   fields.consumed = consumed;
   std::string problem;
-  return *Position::from(fields, problem);
+  return *order::Position::from(fields, problem);
 }
 
 TEST_CASE("the next service knows the jobs, and who comes back behind what he trained on") {
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1), joined(2), joined(4)});
     for (std::uint64_t step = 0; step < 3; ++step) file.write(std::vector{commit(2, step)});
-    Promise left;
-    left.kind = Promise::Kind::left;
+    engine::Promise left;
+    left.kind = engine::Promise::Kind::left;
     left.job = JobId(1);
     file.write(std::vector{left});
   }
   // However often it is killed before anybody is back.
   for (int start = 0; start < 3; ++start) {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
-    const Returning returning(file);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    const service::Returning returning(file);
     CHECK(returning.names() == std::vector<std::string>{"job-2", "job-4"});
     CHECK(returning.next_job() == 5);
   }
-  PromiseFile file(path, Bytes{1} << 20, name_of);
-  Returning returning(file);
+  service::PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::Returning returning(file);
   CHECK(returning.objection(kUser, "job-2", at(0, 2))
             .find("after 2 samples of epoch 0, but had "
                   "trained on 3 of epoch 0") != std::string::npos);
-  for (const Position& told : {at(0, 3), at(0, 9), at(1, 0)})
+  for (const order::Position& told : {at(0, 3), at(0, 9), at(1, 0)})
     CHECK(returning.objection(kUser, "job-2", told) == "");
   CHECK(returning.objection(kUser + 1, "job-2", at(0, 0)) == "");
   CHECK(returning.objection(kUser, "job-3", at(0, 0)) == "");
@@ -172,14 +176,14 @@ TEST_CASE("the next service knows the jobs, and who comes back behind what he tr
 
 TEST_CASE("where an epoch ends, a loader need not have heard of it") {
   const Folder folder;
-  PromiseFile file(folder.path() / "promises", Bytes{1} << 20, name_of);
+  service::PromiseFile file(folder.path() / "promises", Bytes{1} << 20, name_of);
   file.write(std::vector{joined(1)});
   for (std::uint64_t step = 0; step < 64; ++step) file.write(std::vector{commit(1, step)});
-  Promise end;
-  end.kind = Promise::Kind::epoch_finished;
+  engine::Promise end;
+  end.kind = engine::Promise::Kind::epoch_finished;
   end.job = JobId(1);
   file.write(std::vector{end});
-  const Returning returning(file);
+  const service::Returning returning(file);
   CHECK(returning.objection(kUser, "job-1", at(0, 64)) == "");
   CHECK(returning.objection(kUser, "job-1", at(1, 0)) == "");
 }
@@ -188,14 +192,14 @@ TEST_CASE("a file of promises that is damaged is put aside, and said") {
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1), joined(2)});
   }
   std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
   bytes.seekp(40);
   bytes.put('!');
   bytes.close();
-  PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file(path, Bytes{1} << 20, name_of);
   CHECK(file.take_problem().find("it is put aside as") != std::string::npos);
   CHECK(std::filesystem::exists(path.string() + ".damaged"));
   CHECK(jobs_in(path).empty());
@@ -207,7 +211,7 @@ TEST_CASE("a hole in a file of promises costs what stands behind it, and is said
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
     for (std::uint32_t job = 1; job <= 200; ++job) file.write(std::vector{joined(job)});
   }
   REQUIRE(std::filesystem::file_size(path) > 3 * 4096);
@@ -215,7 +219,7 @@ TEST_CASE("a hole in a file of promises costs what stands behind it, and is said
   bytes.seekp(4096);
   bytes << std::string(4096, '\0');
   bytes.close();
-  PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file(path, Bytes{1} << 20, name_of);
   const std::string problem = file.take_problem();
   CHECK(problem.find("there are zeros from byte 4") != std::string::npos);
   CHECK(!std::filesystem::exists(path.string() + ".damaged"));

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/hostile_pictures.h"
 #include "tests/runtime/service/memory_watch.h"

@@ -1,9 +1,9 @@
 // What reading a node file again changes of a service that runs, and what it does not.
-#include "runtime/service/reload.h"
+#include "runtime/service/control/reload.h"
 
 #include <fstream>
 
-#include "configs/reader/yaml.h"
+#include "programs/input/yaml.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
@@ -12,103 +12,106 @@
 namespace batchflow::test {
 namespace {
 
-NodeConfig node() {
-  NodeConfig config = default_node_config();
+service::NodeConfig node() {
+  service::NodeConfig config = service::default_node_config();
   config.datasets.push_back({"rows", "/data/rows", "", "", 0});
   return config;
 }
 
-NodeConfig read(const std::string& text) {
+service::NodeConfig read(const std::string& text) {
   Folder folder;
   std::ofstream(folder.path() / "node.yaml") << text;
-  NodeConfig config;
-  read_config(read_yaml_file(folder.path() / "node.yaml"),
-              [&](ConfigSection& section) { config = read_node_config(section); });
+  service::NodeConfig config;
+  config::read_config(
+      input::read_yaml_file(folder.path() / "node.yaml"),
+      [&](config::ConfigSection& section) { config = service::read_node_config(section); });
   return config;
 }
 
 TEST_CASE("the same file changes nothing") {
-  const ReloadPlan plan = plan_reload(node(), node());
+  const service::ReloadPlan plan = service::plan_reload(node(), node());
   CHECK(plan.changes_nothing());
   CHECK(plan.takes_restart.empty());
   CHECK(plan.summary() == "nothing changes");
 }
 
 TEST_CASE("datasets come and go by name; one at another place does both") {
-  NodeConfig wanted = node();
+  service::NodeConfig wanted = node();
   wanted.datasets.front().path = "/data/other";
   wanted.datasets.push_back({"more", "/data/more", "", "", 0});
-  const ReloadPlan plan = plan_reload(node(), wanted);
+  const service::ReloadPlan plan = service::plan_reload(node(), wanted);
   CHECK(plan.summary() == "dataset rows goes, dataset rows comes, dataset more comes");
   wanted = node();
   wanted.datasets.front().pipeline = "bytes";
-  CHECK(plan_reload(node(), wanted).summary() == "dataset rows has pipeline bytes");
+  CHECK(service::plan_reload(node(), wanted).summary() == "dataset rows has pipeline bytes");
   wanted.datasets.clear();
-  CHECK(plan_reload(node(), wanted).summary() == "dataset rows goes");
+  CHECK(service::plan_reload(node(), wanted).summary() == "dataset rows goes");
 }
 
 TEST_CASE("the file with every setting says what there is without it") {
-  const NodeConfig usual = default_node_config();
-  NodeConfig written;
-  read_config(read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()),
-              [&](ConfigSection& section) { written = read_node_config(section); });
-  CHECK(plan_reload(usual, written).summary() == "nothing changes");
-  CHECK(plan_reload(usual, written).takes_restart == std::vector<std::string>());
+  const service::NodeConfig usual = service::default_node_config();
+  service::NodeConfig written;
+  config::read_config(
+      input::read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()),
+      [&](config::ConfigSection& section) { written = service::read_node_config(section); });
+  CHECK(service::plan_reload(usual, written).summary() == "nothing changes");
+  CHECK(service::plan_reload(usual, written).takes_restart == std::vector<std::string>());
 }
 
 TEST_CASE("a data set's name is told from a path") {
-  CHECK_THROWS_WITH(check_names({{"/p", "/p", {}, {}, 0, {}}}),
+  CHECK_THROWS_WITH(service::check_names({{"/p", "/p", {}, {}, 0, {}}}),
                     doctest::Contains("a name that begins like a path"));
-  CHECK_NOTHROW(check_names({{"p", "/p", {}, {}, 0, {}}}));
+  CHECK_NOTHROW(service::check_names({{"p", "/p", {}, {}, 0, {}}}));
 }
 
 TEST_CASE("what is looked up when it is needed is named as it is written") {
-  NodeConfig wanted = node();
+  service::NodeConfig wanted = node();
   wanted.steps.timeout = std::chrono::seconds(3);
-  CHECK(plan_reload(node(), wanted).summary() == "steps");
+  CHECK(service::plan_reload(node(), wanted).summary() == "steps");
   wanted.quotas.of_all.jobs = 7;
   wanted.brought_kept = Duration(0);
-  CHECK(plan_reload(node(), wanted).summary() == "limits, brought_kept, steps");
+  CHECK(service::plan_reload(node(), wanted).summary() == "limits, brought_kept, steps");
 }
 
 TEST_CASE("a service takes no policy that would have to know the future, nor one out of place") {
   CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {eviction: {encoded: belady}}}"),
                     doctest::Contains("needs to be told the future"));
-  CHECK_THROWS_WITH(check_policy("eviction.decoded", "belady-bypass"),
+  CHECK_THROWS_WITH(service::check_policy("eviction.decoded", "belady-bypass"),
                     doctest::Contains("needs to be told the future"));
-  CHECK_NOTHROW(check_policy("eviction", "sieve"));
-  CHECK_NOTHROW(check_policy("eviction.prepared", "sieve"));
-  CHECK_THROWS_WITH(check_policy("eviction.nosuch", "lru"), doctest::Contains("no kind of policy"));
+  CHECK_NOTHROW(service::check_policy("eviction", "sieve"));
+  CHECK_NOTHROW(service::check_policy("eviction.prepared", "sieve"));
+  CHECK_THROWS_WITH(service::check_policy("eviction.nosuch", "lru"),
+                    doctest::Contains("no kind of policy"));
   CHECK_THROWS_WITH(read("kind: node\npolicies: {dispatch: fifo}"),
                     doctest::Contains("they stand in the engine's section"));
 }
 
 TEST_CASE("policies and settings are told to the engine in its own words") {
-  NodeConfig wanted = node();
+  service::NodeConfig wanted = node();
   wanted.engine.policies.dispatch = "fifo";
   wanted.engine.read_attempts = 7;
   wanted.engine.retry_wait = std::chrono::milliseconds(25);
   wanted.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 50};
-  const ReloadPlan plan = plan_reload(node(), wanted);
+  const service::ReloadPlan plan = service::plan_reload(node(), wanted);
   CHECK(plan.policies == std::vector<std::string>{"dispatch=fifo"});
   CHECK(plan.settings == std::vector<std::string>{"corrupt_ratio_max=0.020000000000",
                                                   "retry_wait=25000000ns", "read_attempts=7"});
   // As the engine understands them.
-  EngineConfig engine = node().engine;
-  for (const std::string& setting : plan.settings) change_setting(engine, setting);
+  engine::EngineConfig engine = node().engine;
+  for (const std::string& setting : plan.settings) engine::change_setting(engine, setting);
   wanted.engine.policies = engine.policies;
   CHECK(engine == wanted.engine);
 }
 
 TEST_CASE("what takes a restart is said by name, each time until it is restarted") {
-  NodeConfig wanted = node();
+  service::NodeConfig wanted = node();
   wanted.socket = "/elsewhere";
   wanted.http_port = 1;
   wanted.storage.depth = 1;
   wanted.spill = {"/nvme", Bytes{1} << 30};
   wanted.engine.block_bytes = 1;
   wanted.workers = 3;
-  const ReloadPlan plan = plan_reload(node(), wanted);
+  const service::ReloadPlan plan = service::plan_reload(node(), wanted);
   CHECK(plan.summary() == "workers");
   REQUIRE(plan.takes_restart.size() == 5);
   CHECK(plan.takes_restart.at(0).starts_with("engine: a setting beside policies"));
@@ -116,7 +119,8 @@ TEST_CASE("what takes a restart is said by name, each time until it is restarted
   CHECK(plan.takes_restart.at(2) == "http");
   CHECK(plan.takes_restart.at(3) == "storage");
   CHECK(plan.takes_restart.at(4) == "spill");
-  const ReloadPlan again = plan_reload(after_reload(node(), wanted), wanted);
+  const service::ReloadPlan again =
+      service::plan_reload(service::after_reload(node(), wanted), wanted);
   CHECK(again.changes_nothing());
   CHECK(again.takes_restart == plan.takes_restart);
 }
@@ -158,7 +162,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
   const auto with_mine = [&](const std::string& text) {
     std::ofstream(mine) << text;
     try {
-      const NodeConfig config =
+      const service::NodeConfig config =
           read("pipelines: [" + mine + "]\ndatasets: [{path: /data/p/, pipeline: mine}]\n");
       CHECK(config.datasets.at(0).path == "/data/p");
       return config.datasets.at(0).name + " " + config.datasets.at(0).pipeline;
@@ -177,7 +181,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
 }
 
 TEST_CASE("quotas are read with the limits of all as defaults, and refused with a line") {
-  const NodeConfig config = read(
+  const service::NodeConfig config = read(
       "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "
       "4242, jobs: 1}]\n");
   CHECK(config.quotas.of(0).jobs == 3);

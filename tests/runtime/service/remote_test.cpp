@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
 #include "runtime/remote/tcp_channel.h"
@@ -33,7 +33,7 @@ const std::string kToken(64, 't');
 
 struct Place {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Place() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
@@ -65,8 +65,8 @@ void check_says(const JobPlan& plan, const std::string& text) {
 }
 
 // A connection; none when nobody listens.
-Descriptor knock(int port) {
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+protocol::Descriptor knock(int port) {
+  protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -149,15 +149,17 @@ TEST_CASE("who says that he is on another machine, and is not, is taken for one 
                        place.folder.path() / "state", "--http", "-1"},
                       place.config.socket);
   std::string problem;
-  Channel liar = Channel::connect(place.config.socket, problem);
-  JoinRequest request;
+  protocol::Channel liar = protocol::Channel::connect(place.config.socket, problem);
+  protocol::JoinRequest request;
   request.dataset = "rows";
   request.batch_samples = 32;
   request.credits = 2;
-  const auto soon = Channel::Clock::now() + 20s;
-  REQUIRE(liar.send(encode(Hello{kProtocolVersion, "by hand", 1, "10.0.0.1"}), {}, soon));
+  const auto soon = protocol::Channel::Clock::now() + 20s;
+  REQUIRE(liar.send(
+      protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, "10.0.0.1"}), {},
+      soon));
   REQUIRE(liar.receive(soon));
-  REQUIRE(liar.send(encode(request), {}, soon));
+  REQUIRE(liar.send(protocol::encode(request), {}, soon));
   REQUIRE(liar.receive(soon));
   const json jobs = command(place.config.socket, "status").at("jobs");
   REQUIRE(jobs.size() == 1);
@@ -221,12 +223,12 @@ TEST_CASE("without a token nothing is served, and it is said what to do") {
   unsetenv("BATCHFLOW_TOKEN_FILE");
   check_says(plan, "name the file that holds it by BATCHFLOW_TOKEN_FILE");
 
-  NodeConfig config = place.config;
+  service::NodeConfig config = place.config;
   config.tcp.token_file = place.token("short", "secret");
   config.socket = place.folder.path() / "other.sock";
-  CHECK_THROWS_AS(Service{config}, ConfigError);
+  CHECK_THROWS_AS(service::Service{config}, ConfigError);
   config.tcp.token_file = "";
-  CHECK_THROWS_AS(Service{config}, ConfigError);
+  CHECK_THROWS_AS(service::Service{config}, ConfigError);
 }
 
 TEST_CASE("a remote job names data sets, not paths of the service's machine") {
@@ -253,9 +255,9 @@ TEST_CASE("whatever is sent to the port, the service goes on") {
   };
   const std::string token = json{{"type", "token"}, {"token", kToken}}.dump();
   const std::string shown = frame(1, token.size(), token);
-  std::vector<Descriptor> open;
+  std::vector<protocol::Descriptor> open;
   for (int round = 0; round < 200; ++round) {
-    Descriptor socket = knock(service.tcp_port());
+    protocol::Descriptor socket = knock(service.tcp_port());
     REQUIRE(socket);
     std::string bytes = random.below(2) == 0 ? shown : "";
     switch (random.below(6)) {
@@ -315,7 +317,7 @@ TEST_CASE("connections on which nobody says anything keep no job out") {
     setenv("BATCHFLOW_TLS_CA", place.config.tcp.certificate.c_str(), 1);
   }
   const LiveService service(place.config);
-  std::deque<Descriptor> open;
+  std::deque<protocol::Descriptor> open;
   for (int i = 0; i < 2500; ++i) open.push_back(knock(service.tcp_port()));
   // There are always others, however long it waits for these.
   std::atomic<bool> is_over{false};
@@ -346,7 +348,7 @@ TEST_CASE("a connection has one deadline for its token, however it sends it") {
   const LiveService service(place.config);
   for (const bool with_head : {false, true}) {
     CAPTURE(with_head);
-    const Descriptor socket = knock(service.tcp_port());
+    const protocol::Descriptor socket = knock(service.tcp_port());
     REQUIRE(socket);
     std::string head(16, '\0');
     head[0] = 1;
@@ -370,26 +372,28 @@ TEST_CASE("a connection has one deadline for its token, however it sends it") {
 TEST_CASE("a remote rank is not ended by who names its job and process, and is by itself") {
   const Place place;
   const LiveService service(place.config);
-  const auto join = [&](JoinRequest request, std::string& heard) {
-    RemoteAddress address;
+  const auto join = [&](protocol::JoinRequest request, std::string& heard) {
+    remote::RemoteAddress address;
     std::string problem;
-    REQUIRE(parse_remote(fmt::format("tcp://127.0.0.1:{}", service.tcp_port()), address, problem));
-    const auto soon = TcpChannel::Clock::now() + 20s;
-    auto stream = TcpChannel::connect(address, nullptr, soon, problem);
+    REQUIRE(remote::parse_remote(fmt::format("tcp://127.0.0.1:{}", service.tcp_port()), address,
+                                 problem));
+    const auto soon = remote::TcpChannel::Clock::now() + 20s;
+    auto stream = remote::TcpChannel::connect(address, nullptr, soon, problem);
     REQUIRE(stream);
-    REQUIRE(stream->write_text(token_message(kToken)));
-    REQUIRE(stream->write_text(encode(Hello{kProtocolVersion, "by hand", request.pid, ""})));
-    REQUIRE(stream->write_text(encode(request)));
-    TcpChannel::Head head;
+    REQUIRE(stream->write_text(remote::token_message(kToken)));
+    REQUIRE(stream->write_text(
+        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", request.pid, ""})));
+    REQUIRE(stream->write_text(protocol::encode(request)));
+    remote::TcpChannel::Head head;
     for (heard.clear(); stream->read_head(head, soon);) {
       heard.resize(head.bytes);
       if (!stream->read(std::as_writable_bytes(std::span(heard)))) break;
-      const std::string type = message_type(heard, problem);
+      const std::string type = protocol::message_type(heard, problem);
       if (type == "admitted" || type == "refused") break;
     }
     return stream;
   };
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = "rows";
   request.job = "known";
   request.pid = 4242;
@@ -397,7 +401,7 @@ TEST_CASE("a remote rank is not ended by who names its job and process, and is b
   request.credits = 2;
   std::string heard, problem;
   const auto rank = join(request, heard);
-  const auto admitted = decode_join_answer(heard, problem);
+  const auto admitted = protocol::decode_join_answer(heard, problem);
   REQUIRE_MESSAGE(admitted, heard);
   CHECK(admitted->ticket.size() == 32);
   const auto jobs = [&] { return command(place.config.socket, "status").at("jobs"); };
@@ -408,7 +412,7 @@ TEST_CASE("a remote rank is not ended by who names its job and process, and is b
   for (const std::string& guessed : {std::string(), std::string(32, '0')}) {
     request.ticket = guessed;
     const auto thief = join(request, heard);
-    CHECK(decode_refused(heard, problem));
+    CHECK(protocol::decode_refused(heard, problem));
     CHECK(jobs().size() == 1);
     CHECK(jobs().at(0).at("id") == before);
   }
@@ -417,17 +421,17 @@ TEST_CASE("a remote rank is not ended by who names its job and process, and is b
   const auto until = std::chrono::steady_clock::now() + 20s;
   do {
     const auto again = join(request, heard);
-    if (decode_join_answer(heard, problem)) break;
+    if (protocol::decode_join_answer(heard, problem)) break;
     std::this_thread::sleep_for(5ms);
   } while (std::chrono::steady_clock::now() < until);
-  CHECK_MESSAGE(decode_join_answer(heard, problem), heard);
+  CHECK_MESSAGE(protocol::decode_join_answer(heard, problem), heard);
 }
 
 TEST_CASE("a remote job outlives its service: each sample once") {
   const Place place;
   const std::string socket = place.config.socket;
   const int port = [] {  // one that was free a moment ago
-    Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
+    protocol::Descriptor probe(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -11,7 +11,7 @@ struct Told {
   std::string wrong;
 };
 
-Told run(const NodeConfig& config, const std::string& dataset, const char* pipeline,
+Told run(const service::NodeConfig& config, const std::string& dataset, const char* pipeline,
          double corrupt_ratio_max = -1) {
   Told told;
   const std::string socket = config.socket.string();
@@ -62,7 +62,7 @@ bool has(const std::string& text, std::string_view words) {
 
 TEST_CASE("each job has the bound of corrupt samples that it asks for, as far as is allowed") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.corrupt_ratio_allowed = Ratio{Ratio::kWhole / 10};
   const auto root = folder.path() / "pictures";
   write_pictures(root, 200, 20, ".jpg");  // ten of these are cut: 5 %
@@ -84,7 +84,7 @@ TEST_CASE("each job has the bound of corrupt samples that it asks for, as far as
 
 TEST_CASE("without a word of the operator's, a job may ask for no more than all have") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   write_pictures(folder.path() / "pictures", 20, 50, ".jpg");
   config.datasets.push_back({"pictures", folder.path() / "pictures", "", "", 0, {}});
   const LiveService service(config);
@@ -94,7 +94,7 @@ TEST_CASE("without a word of the operator's, a job may ask for no more than all 
 
 TEST_CASE("a job is told how many files of which kind cannot be decoded") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   const auto root = folder.path() / "pictures";
   write_pictures(root, 40, 8, ".BMP");
   write_file(root / "a" / "0041.tiff", Encoded(9, std::byte{2}));
@@ -111,7 +111,7 @@ TEST_CASE("a job is told how many files of which kind cannot be decoded") {
 
 TEST_CASE("files that are no pictures are served as bytes with a word, and to no decoder") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   for (const char* ending : {".wav", ".mp4", ".txt", ".parquet"}) {
     const auto root = folder.path() / (ending + 1);
     for (int i = 0; i < 20; ++i)

@@ -1,4 +1,4 @@
-#include "runtime/service/slot_memory.h"
+#include "runtime/service/backend/slot_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -39,9 +39,9 @@ double thread_ms() {
 }
 
 TEST_CASE("a slab that is given back has no pages any more, though a job still maps it") {
-  MemoryBudget budget(64 * kMib);
+  service::MemoryBudget budget(64 * kMib);
   std::vector<std::uint64_t> gone;
-  SlotMemory slots(budget, [&](std::uint64_t slab) { gone.push_back(slab); });
+  service::SlotMemory slots(budget, [&](std::uint64_t slab) { gone.push_back(slab); });
   auto slot = slots.take(kShare, SlotId(0), 32 * kMib, 1);
   REQUIRE(slot);
   const std::uint64_t slab = slot->slab->id();
@@ -83,8 +83,8 @@ TEST_CASE("a slab that is given back has no pages any more, though a job still m
 }
 
 TEST_CASE("a service that ends leaves jobs the batches that they hold") {
-  MemoryBudget budget(64 * kMib);
-  auto slots = std::make_unique<SlotMemory>(budget, [](std::uint64_t) {});
+  service::MemoryBudget budget(64 * kMib);
+  auto slots = std::make_unique<service::SlotMemory>(budget, [](std::uint64_t) {});
   auto slot = slots->take(kShare, SlotId(0), kMib, 1);
   REQUIRE(slot);
   std::memset(slot->memory(), 7, slot->bytes);
@@ -98,8 +98,8 @@ TEST_CASE("a service that ends leaves jobs the batches that they hold") {
 
 TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back") {
   constexpr Bytes kSlab = 64 * kMib;
-  MemoryBudget budget(kSlab);
-  SlotMemory slots(budget, [](std::uint64_t) {});
+  service::MemoryBudget budget(kSlab);
+  service::SlotMemory slots(budget, [](std::uint64_t) {});
   const auto give_back = [&] {
     {
       const auto slot = slots.take(kShare, SlotId(0), kSlab, 1);
@@ -120,8 +120,8 @@ TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back")
   CHECK(mapped_slabs() == 0);
 
   // What it would have taken here.
-  const auto charge = std::make_shared<MemoryCharge>(budget, kSlab);
-  auto slab = std::make_unique<SharedSlab>(1, kSlab, charge);
+  const auto charge = std::make_shared<service::MemoryCharge>(budget, kSlab);
+  auto slab = std::make_unique<service::SharedSlab>(1, kSlab, charge);
   std::memset(slab->memory(), 7, kSlab);
   const double began = thread_ms();
   slab.reset();
@@ -131,14 +131,14 @@ TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back")
 }
 
 TEST_CASE("without pages a slot is not filled, and its memory is of use again later") {
-  MemoryBudget budget(8 * kMib);
-  SlotMemory slots(budget, [](std::uint64_t) {});
+  service::MemoryBudget budget(8 * kMib);
+  service::SlotMemory slots(budget, [](std::uint64_t) {});
   const auto slot = slots.take(kShare, SlotId(0), kMib, 1);
   REQUIRE(slot);
-  configure_failpoints("service.slot.fill=fail:1:1");
+  failpoint::configure_failpoints("service.slot.fill=fail:1:1");
   CHECK_FALSE(slot->fill());
   CHECK(slot->fill());
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
 }
 
 }  // namespace

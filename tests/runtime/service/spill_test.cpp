@@ -1,8 +1,8 @@
-#include "runtime/service/spill.h"
+#include "runtime/service/backend/spill.h"
 
 #include <fcntl.h>
 
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
@@ -20,8 +20,8 @@ constexpr DatasetId kSet{2};
 
 TEST_CASE("what is written is found where it was put, what is dropped or being written is not") {
   Folder folder;
-  MemoryBudget budget(64 * kMib);
-  Spill spill({folder.path() / "drive", 16 * kMib}, budget);
+  service::MemoryBudget budget(64 * kMib);
+  service::Spill spill({folder.path() / "drive", 16 * kMib}, budget);
   CHECK(spill.capacity() == 15 * kMib);
   CHECK(std::filesystem::is_empty(folder.path() / "drive"));  // nothing would be left of it
   const auto first = spill.begin(kSet, SampleId(5), 5000);
@@ -57,8 +57,8 @@ TEST_CASE("what is written is found where it was put, what is dropped or being w
 
 TEST_CASE("a full drive makes the tier as large as what is there, one that fails ends it") {
   Folder folder;
-  MemoryBudget budget(64 * kMib);
-  Spill spill({folder.path(), 64 * kMib}, budget);
+  service::MemoryBudget budget(64 * kMib);
+  service::Spill spill({folder.path(), 64 * kMib}, budget);
   for (std::uint64_t sample = 0; sample < 40; ++sample)
     spill.end(spill.begin(kSet, SampleId(sample), kMib)->record, sample, 0);
   CHECK_FALSE(spill.take_change());
@@ -85,18 +85,18 @@ TEST_CASE("a full drive makes the tier as large as what is there, one that fails
 
 TEST_CASE("room that is not there is not promised, and a folder that is none is said") {
   Folder folder;
-  MemoryBudget budget(64 * kMib);
-  configure_failpoints("service.spill.allocate=fail:1:1");
-  const Spill smaller({folder.path(), Bytes{1} << 43}, budget);
+  service::MemoryBudget budget(64 * kMib);
+  failpoint::configure_failpoints("service.spill.allocate=fail:1:1");
+  const service::Spill smaller({folder.path(), Bytes{1} << 43}, budget);
   CHECK(smaller.note().find("has room for") != std::string::npos);
   CHECK(smaller.capacity() < Bytes{1} << 43);
-  configure_failpoints("service.spill.allocate=fail");
-  const Spill none({folder.path(), 64 * kMib}, budget);
+  failpoint::configure_failpoints("service.spill.allocate=fail");
+  const service::Spill none({folder.path(), 64 * kMib}, budget);
   CHECK(none.note().find("there is no spill tier") != std::string::npos);
   CHECK(none.capacity() == 0);
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   std::ofstream(folder.path() / "file") << "x";
-  CHECK_THROWS_AS(Spill({folder.path() / "file", 64 * kMib}, budget), ConfigError);
+  CHECK_THROWS_AS(service::Spill({folder.path() / "file", 64 * kMib}, budget), ConfigError);
 }
 
 // --------------------------------------------------------------------------- in a live service --
@@ -107,7 +107,7 @@ constexpr std::size_t kWidth = 8192;
 
 struct Tiers {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   explicit Tiers(Bytes spill) : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, kWidth);
@@ -208,15 +208,16 @@ TEST_CASE("a service that is ended while blocks are made of what it has read end
     });
     // In the second epoch there is no room for more.
     wait_for([&] { return number(tiers.status(), "read_samples") > kRows + 100; });
-    configure_failpoints("service.prepare.memory=delay-300");  // then it looks at the samples
+    failpoint::configure_failpoints(
+        "service.prepare.memory=delay-300");  // then it looks at the samples
     wait_for([&] {
-      const auto counts = failpoint_counts();
-      return std::any_of(counts.begin(), counts.end(), [](const FailpointCount& one) {
+      const auto counts = failpoint::failpoint_counts();
+      return std::any_of(counts.begin(), counts.end(), [](const failpoint::FailpointCount& one) {
         return one.name == "service.prepare.memory" && one.reached > 4;
       });
     });
   }
-  configure_failpoints("");
+  failpoint::configure_failpoints("");
   job.join();
 }
 
@@ -308,9 +309,9 @@ TEST_CASE("a drive that is full, or fails, costs copies and no sample") {
     CAPTURE(one.failing);
     Tiers tiers(256 * kMib);
     const LiveService service(tiers.config);
-    configure_failpoints(one.failing);
+    failpoint::configure_failpoints(one.failing);
     tiers.run(3);
-    configure_failpoints("");
+    failpoint::configure_failpoints("");
     const auto status = tiers.status();
     CHECK(number(status, "spill_errors") > 0);
     CHECK(number(status, "read_samples") > kRows);

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "configs/reader/yaml.h"
-#include "runtime/service/dataset_splits.h"
+#include "programs/input/yaml.h"
+#include "runtime/service/datasets/dataset_splits.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
 
@@ -43,7 +43,7 @@ std::vector<std::uint64_t> rows_of(const std::string& service, const std::string
 
 std::string error_of(const std::string& argument) {
   try {
-    dataset_from_argument(argument);
+    service::dataset_from_argument(argument);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -54,15 +54,15 @@ std::string error_of(const std::string& argument) {
 TEST_CASE("a service may have more than a thousand data sets") {
   constexpr std::uint64_t kMany = 1100;
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
   write_rows(folder.path() / "rows" / "rows.npy", kMany, 16);
-  NodeDataset dataset;
+  service::NodeDataset dataset;
   dataset.name = "rows";
   dataset.path = folder.path() / "rows";
   for (std::uint64_t i = 0; i < kMany; ++i) {
-    SplitRule rule;
-    rule.keys = SplitRule::Range{i, i};
+    sources::SplitRule rule;
+    rule.keys = sources::SplitRule::Range{i, i};
     dataset.splits.push_back({std::to_string(i), rule});
   }
   config.datasets.push_back(dataset);
@@ -75,12 +75,13 @@ TEST_CASE("a service may have more than a thousand data sets") {
 
 TEST_CASE("train and val are disjoint and complete, by contents, and stay so") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
   write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
-  config.datasets.push_back(dataset_from_argument("rows=" + (folder.path() / "rows").string() +
-                                                  ",split=train:0.9,split=val:rest,split=few:keys="
-                                                  "10-19:bytes=1-1kb,split=none:keys=9999-99999"));
+  config.datasets.push_back(
+      service::dataset_from_argument("rows=" + (folder.path() / "rows").string() +
+                                     ",split=train:0.9,split=val:rest,split=few:keys="
+                                     "10-19:bytes=1-1kb,split=none:keys=9999-99999"));
   const LiveService service(config);
   const auto train = rows_of(config.socket, "rows:train", BF_RELAXED);
   const auto val = rows_of(config.socket, "rows:val", BF_SEQUENTIAL);
@@ -110,7 +111,7 @@ TEST_CASE("train and val are disjoint and complete, by contents, and stay so") {
 
 TEST_CASE("a job that names a path says which part of it is wanted") {
   Folder folder;
-  NodeConfig config = config_in(folder.path());
+  service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
   const std::string path = (folder.path() / "rows").string();
   std::filesystem::create_directory(path);
@@ -160,28 +161,29 @@ TEST_CASE("a job that names a path says which part of it is wanted") {
 }
 
 TEST_CASE("splits in a configuration are those of the command line") {
-  NodeConfig config;
-  read_config(parse_yaml("kind: node\n"
-                         "datasets:\n"
-                         "  - path: /data/pets\n"
-                         "    splits:\n"
-                         "      - {name: train, fraction: 0.9, classes: [cat, dog]}\n"
-                         "      - {name: val, fraction: 0.9, part: rest}\n",
-                         "node.yaml"),
-              [&](ConfigSection& section) { config = read_node_config(section); });
-  const NodeDataset said =
-      dataset_from_argument("/data/pets,split=train:90%:classes=cat+dog,split=val:rest");
+  service::NodeConfig config;
+  config::read_config(
+      input::parse_yaml("kind: node\n"
+                        "datasets:\n"
+                        "  - path: /data/pets\n"
+                        "    splits:\n"
+                        "      - {name: train, fraction: 0.9, classes: [cat, dog]}\n"
+                        "      - {name: val, fraction: 0.9, part: rest}\n",
+                        "node.yaml"),
+      [&](config::ConfigSection& section) { config = service::read_node_config(section); });
+  const service::NodeDataset said =
+      service::dataset_from_argument("/data/pets,split=train:90%:classes=cat+dog,split=val:rest");
   REQUIRE(config.datasets.at(0).splits.size() == 2);
   REQUIRE(said.splits.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {
-    const NodeSplit& a = config.datasets[0].splits[i];
-    const NodeSplit& b = said.splits[i];
+    const service::NodeSplit& a = config.datasets[0].splits[i];
+    const service::NodeSplit& b = said.splits[i];
     CHECK(a.name == b.name);
     CHECK(a.rule.fraction == b.rule.fraction);
     CHECK(a.rule.rest == b.rule.rest);
     CHECK(a.rule.classes == b.rule.classes);
   }
-  CHECK(served_names(said) == std::vector<std::string>{"pets", "pets:train", "pets:val"});
+  CHECK(service::served_names(said) == std::vector<std::string>{"pets", "pets:train", "pets:val"});
 }
 
 TEST_CASE("a split that makes no sense is refused in words") {

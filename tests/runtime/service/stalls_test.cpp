@@ -1,5 +1,5 @@
 // Waits are divided by stage exactly, by a clock of the test's own.
-#include "runtime/service/stalls.h"
+#include "runtime/service/backend/stalls.h"
 
 #include "doctest/doctest.h"
 
@@ -10,18 +10,18 @@ using namespace std::chrono_literals;
 
 struct Fixture {
   Instant now{};
-  StallBook book{[this] { return now; }};
+  service::StallBook book{[this] { return now; }};
   const PipelineId one{0};
   const PipelineId other{3};
 
   void pass(Duration time) { now += time; }
-  void check(const StallBook::Wait& wait, Duration storage, Duration preparation, Duration delivery,
-             Duration room) const {
-    const StageTimes times = book.of(wait);
-    CHECK(times[Stage::storage].count() == storage.count());
-    CHECK(times[Stage::preparation].count() == preparation.count());
-    CHECK(times[Stage::delivery].count() == delivery.count());
-    CHECK(times[Stage::room].count() == room.count());
+  void check(const service::StallBook::Wait& wait, Duration storage, Duration preparation,
+             Duration delivery, Duration room) const {
+    const service::StageTimes times = book.of(wait);
+    CHECK(times[service::Stage::storage].count() == storage.count());
+    CHECK(times[service::Stage::preparation].count() == preparation.count());
+    CHECK(times[service::Stage::delivery].count() == delivery.count());
+    CHECK(times[service::Stage::room].count() == room.count());
     CHECK(times.sum() == book.lasted(wait));
   }
 };
@@ -45,7 +45,7 @@ TEST_CASE("a wait is what its pipeline's blocks went through meanwhile, the last
   f.check(later, 0s, 4s, 5s, 0s);
   f.book.gathering(f.one, -1);
   f.book.preparing(f.one, -1);
-  CHECK(f.book.stage(f.one) == Stage::room);
+  CHECK(f.book.stage(f.one) == service::Stage::room);
 }
 
 TEST_CASE("what others' blocks go through is not counted, unless all workers are busy with them") {
@@ -72,11 +72,11 @@ TEST_CASE("a wait that is not on is nothing; nobody's pipeline is nobody's") {
   f.book.reading(PipelineId::none(), 1);
   f.book.preparing(PipelineId::none(), 1);
   f.pass(1s);
-  const StallBook::Wait none;
+  const service::StallBook::Wait none;
   CHECK_FALSE(none.is_on());
   f.check(none, 0s, 0s, 0s, 0s);
   CHECK(f.book.reads_now() == 0);
-  CHECK(f.book.stage(PipelineId(99)) == Stage::room);
+  CHECK(f.book.stage(PipelineId(99)) == service::Stage::room);
 }
 
 TEST_CASE("storage is busy while anything is read; each block's reading counts on its own") {

@@ -12,9 +12,9 @@ namespace batchflow::test {
 
 inline nlohmann::json status_of(const std::string& socket) {
   std::string problem;
-  Channel channel = Channel::connect(socket, problem);
+  protocol::Channel channel = protocol::Channel::connect(socket, problem);
   REQUIRE(channel.is_open());
-  const auto deadline = Channel::Clock::now() + std::chrono::seconds(20);
+  const auto deadline = protocol::Channel::Clock::now() + std::chrono::seconds(20);
   REQUIRE(channel.send(R"({"type": "command", "name": "status", "arguments": {}})", {}, deadline));
   const auto frame = channel.receive(deadline);
   REQUIRE(frame);

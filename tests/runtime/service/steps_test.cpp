@@ -15,7 +15,7 @@ constexpr std::uint64_t kRows = 2000;
 
 struct Plugins {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Plugins() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);

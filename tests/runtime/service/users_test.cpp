@@ -1,5 +1,5 @@
 // Limits of users: counted exactly, and kept between users of one machine.
-#include "runtime/service/users.h"
+#include "runtime/service/jobs/users.h"
 
 #include <grp.h>
 #include <poll.h>
@@ -26,10 +26,10 @@ using nlohmann::json;
 constexpr uid_t kStranger = 54321;
 
 TEST_CASE("connections and unfinished frames are counted to the limit, and given back") {
-  Quotas quotas;
+  service::Quotas quotas;
   quotas.of_all.connections = 2;
   quotas.of_all.frame_bytes = 100;
-  Users users(quotas);
+  service::Users users(quotas);
   CHECK(users.connects(1));
   CHECK(users.connects(1));
   CHECK_FALSE(users.connects(1));
@@ -44,9 +44,9 @@ TEST_CASE("connections and unfinished frames are counted to the limit, and given
 }
 
 TEST_CASE("messages beyond a second's worth wait for their turn, whatever the clock says") {
-  Quotas quotas;
+  service::Quotas quotas;
   quotas.of_all.messages_per_s = 10;
-  Users users(quotas);
+  service::Users users(quotas);
   const Instant now(1000s);
   for (int message = 0; message < 10; ++message) CHECK(users.message(1, now) == Duration(0));
   CHECK(users.message(1, now) == 100ms);
@@ -57,24 +57,24 @@ TEST_CASE("messages beyond a second's worth wait for their turn, whatever the cl
 }
 
 TEST_CASE("a limit is changed by the words of the file, within its bounds") {
-  UserLimits limits;
-  change_limit(limits, "jobs=4");
-  change_limit(limits, "batch_bytes=2gib");
-  change_limit(limits, "weight=0.5");
+  service::UserLimits limits;
+  service::change_limit(limits, "jobs=4");
+  service::change_limit(limits, "batch_bytes=2gib");
+  service::change_limit(limits, "weight=0.5");
   CHECK(limits.jobs == 4);
   CHECK(limits.batch_bytes == Bytes{2} << 30);
   CHECK(limits.weight == 0.5);
   for (const char* wrong : {"jobs", "jobs=0", "jobs=many", "weight=0", "weight=nan", "job=1", ""}) {
     CAPTURE(wrong);
-    const UserLimits before = limits;
-    CHECK_THROWS_AS(change_limit(limits, wrong), ConfigError);
+    const service::UserLimits before = limits;
+    CHECK_THROWS_AS(service::change_limit(limits, wrong), ConfigError);
     CHECK(limits == before);
   }
 }
 
 struct Place {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Place() : config(config_in(folder.path())) {
     chmod(folder.path().c_str(), 0755);
     std::filesystem::create_directory(folder.path() / "rows");
@@ -152,7 +152,7 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
   Place place;
   place.config.quotas.of_all.jobs = 1;
   place.config.quotas.of_all.connections = 3;
-  place.config.quotas.of_some[geteuid()] = UserLimits();
+  place.config.quotas.of_some[geteuid()] = service::UserLimits();
   const std::string socket = place.config.socket;
   Stranger stranger([&] {
     const json status = command(socket, "status");
@@ -172,10 +172,10 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
     if (!run_job(place.plan("of-stranger")).wrong.empty()) return 7;
     // As many connections as he may have, and one more.
     std::string problem;
-    std::vector<Channel> channels;
-    for (int i = 0; i < 3; ++i) channels.push_back(Channel::connect(socket, problem));
-    const auto until = Channel::Clock::now() + 10s;
-    Channel more = Channel::connect(socket, problem);
+    std::vector<protocol::Channel> channels;
+    for (int i = 0; i < 3; ++i) channels.push_back(protocol::Channel::connect(socket, problem));
+    const auto until = protocol::Channel::Clock::now() + 10s;
+    protocol::Channel more = protocol::Channel::connect(socket, problem);
     const auto frame = more.receive(until);
     if (!frame || frame->text.find("as many connections as he may") == std::string::npos) return 8;
     return 0;
@@ -234,11 +234,11 @@ TEST_CASE("a folder is opened for nobody who could not read it") {
   chmod(closed.c_str(), 0700);
   Stranger stranger([&] {
     std::string problem;
-    Channel channel = Channel::connect(socket, problem);
-    const auto until = Channel::Clock::now() + 10s;
-    JoinRequest request;
+    protocol::Channel channel = protocol::Channel::connect(socket, problem);
+    const auto until = protocol::Channel::Clock::now() + 10s;
+    protocol::JoinRequest request;
     request.dataset = closed;
-    channel.send(encode(request), {}, until);
+    channel.send(protocol::encode(request), {}, until);
     const auto frame = channel.receive(until);
     return frame && frame->text.find("not_allowed") != std::string::npos ? 0 : 1;
   });
@@ -294,11 +294,11 @@ TEST_CASE("frames that never end are bounded over all connections of a user") {
   place.config.quotas.of_some[geteuid()].frame_bytes = Bytes{1} << 20;
   const std::string socket = place.config.socket;
   const LiveService service(place.config);
-  std::vector<Channel> channels;
+  std::vector<protocol::Channel> channels;
   std::string problem;
   std::size_t ended = 0;
   for (int i = 0; i < 4; ++i) {
-    channels.push_back(Channel::connect(socket, problem));
+    channels.push_back(protocol::Channel::connect(socket, problem));
     std::string unfinished("\0\0\x10\0", 4);  // 1 MiB is to come, and most of it does
     unfinished.resize(700'000, 'x');
     std::size_t sent = 0;
@@ -310,7 +310,7 @@ TEST_CASE("frames that never end are bounded over all connections of a user") {
       if (some <= 0) break;
       sent += static_cast<std::size_t>(some);
     }
-    const auto frame = channels.back().receive(Channel::Clock::now() + 1s);
+    const auto frame = channels.back().receive(protocol::Channel::Clock::now() + 1s);
     // What it was told may be lost with the rest of what it sent.
     if (frame || !channels.back().is_open()) ++ended;
   }
@@ -321,20 +321,20 @@ TEST_CASE("frames that never end are bounded over all connections of a user") {
 TEST_CASE("what cannot be served is refused before anything is made of it") {
   Place place;
   const LiveService service(place.config);
-  const auto answer = [&](const JoinRequest& request) {
+  const auto answer = [&](const protocol::JoinRequest& request) {
     std::string problem;
-    const auto until = Channel::Clock::now() + 10s;
-    Channel channel = Channel::connect(place.config.socket, problem);
-    channel.send(encode(request), {}, until);
+    const auto until = protocol::Channel::Clock::now() + 10s;
+    protocol::Channel channel = protocol::Channel::connect(place.config.socket, problem);
+    channel.send(protocol::encode(request), {}, until);
     const auto frame = channel.receive(until);
     return frame ? frame->text : "nothing";
   };
-  JoinRequest many;
+  protocol::JoinRequest many;
   many.dataset = "rows";
   many.batch_samples = 32;
   many.world_size = 4'000'000'000;
   CHECK(answer(many).find("a job has at most 4096 on a node") != std::string::npos);
-  JoinRequest listed = many;
+  protocol::JoinRequest listed = many;
   listed.world_size = 1;
   listed.order = Order::listed;
   CHECK(answer(listed).find("a listed order is not served") != std::string::npos);

@@ -13,7 +13,7 @@ constexpr std::uint64_t kRows = 5000;
 
 struct Rows {
   Folder folder;
-  NodeConfig config;
+  service::NodeConfig config;
   Rows() : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
@@ -160,7 +160,7 @@ TEST_CASE("a data set that is pinned keeps its memory against others") {
   rows.config.memory = Bytes{384} << 20;
   for (const bool pinned : {false, true}) {
     CAPTURE(pinned);
-    NodeConfig config = rows.config;
+    service::NodeConfig config = rows.config;
     config.datasets[0].pin = pinned;
     const LiveService service(config);
     JobPlan plan;

@@ -56,7 +56,7 @@ std::string little(T value) {
 // -------------------------------------------------------------------------------- TFRecord ----
 
 inline std::uint32_t masked(std::string_view bytes) {
-  return masked_crc32c(std::as_bytes(std::span(bytes)));
+  return sources::masked_crc32c(std::as_bytes(std::span(bytes)));
 }
 inline std::string tfrecord(std::string_view payload) {
   const std::string length = little(std::uint64_t{payload.size()});
@@ -103,13 +103,13 @@ inline std::string example(std::string_view features) {
 
 inline std::string npy(std::string_view type, std::string_view shape, std::string_view data,
                        unsigned version = 1, std::string_view order = "False") {
-  return npy_head(type, shape, version, order) + std::string(data);
+  return sources::npy_head(type, shape, version, order) + std::string(data);
 }
 
 // ----------------------------------------------------------------------------------- asking ----
 
-inline SourceOptions source(const std::filesystem::path& root, std::string format = "") {
-  SourceOptions options;
+inline sources::SourceOptions source(const std::filesystem::path& root, std::string format = "") {
+  sources::SourceOptions options;
   options.name = "data";
   options.root = root;
   options.format = std::move(format);
@@ -117,25 +117,25 @@ inline SourceOptions source(const std::filesystem::path& root, std::string forma
 }
 
 // The bytes of a sample, as a read of its extent gives them.
-inline std::string bytes_of(const SampleIndex& index, const std::filesystem::path& root,
+inline std::string bytes_of(const sources::SampleIndex& index, const std::filesystem::path& root,
                             std::uint64_t sample) {
-  const Extent extent = index.extent(SampleId(sample));
+  const sources::Extent extent = index.extent(SampleId(sample));
   std::string only;
-  const Descriptor folder = open_root(root, only);
-  DatasetFile file(folder.get(), index.path(extent.file));
-  return std::string(as_text(file.view(extent.offset, extent.bytes)));
+  const protocol::Descriptor folder = sources::open_root(root, only);
+  sources::DatasetFile file(folder.get(), index.path(extent.file));
+  return std::string(sources::as_text(file.view(extent.offset, extent.bytes)));
 }
 
-inline std::string error_of(const SourceOptions& options) {
+inline std::string error_of(const sources::SourceOptions& options) {
   try {
-    open_index(options);
-  } catch (const DatasetError& error) {
+    sources::open_index(options);
+  } catch (const sources::DatasetError& error) {
     return error.what();
   }
   return "no error";
 }
 
-inline bool has_note(const SampleIndex& index, std::string_view part) {
+inline bool has_note(const sources::SampleIndex& index, std::string_view part) {
   for (const std::string& note : index.notes())
     if (note.find(part) != std::string::npos) return true;
   return false;

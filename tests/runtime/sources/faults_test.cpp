@@ -7,21 +7,20 @@
 #include "runtime/sources/pack.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 struct Failing {
-  explicit Failing(std::string_view text) { configure_failpoints(text); }
-  ~Failing() { configure_failpoints(""); }
+  explicit Failing(std::string_view text) { failpoint::configure_failpoints(text); }
+  ~Failing() { failpoint::configure_failpoints(""); }
 };
 
 Digest make(const Folder& data) {
   std::string tar;
   for (int i = 0; i < 20; ++i) tar += tar_member(fmt::format("{}.jpg", i), std::string(5000, 'x'));
   data.write("a.tar", tar + tar_end());
-  return open_index(source(data.path()))->version();
+  return sources::open_index(source(data.path()))->version();
 }
 
 }  // namespace
@@ -31,7 +30,7 @@ TEST_CASE("reads that are short change nothing; a read that fails is no corrupti
   const Digest version = make(data);
   {
     const Failing failing("sources.read.short=short");
-    CHECK(open_index(source(data.path()))->version() == version);
+    CHECK(sources::open_index(source(data.path()))->version() == version);
   }
   const Failing failing("sources.read.error=fail:1:1");
   CHECK(error_of(source(data.path())) ==
@@ -41,11 +40,11 @@ TEST_CASE("reads that are short change nothing; a read that fails is no corrupti
 TEST_CASE("an index that cannot be written or renamed is in memory, and leaves nothing") {
   Folder data, indices;
   const Digest version = make(data);
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
   for (const char* place : {"sources.index.write=fail", "sources.index.rename=fail"}) {
     const Failing failing(place);
-    const auto index = open_index(options);
+    const auto index = sources::open_index(options);
     CHECK(index->version() == version);
     CHECK(has_note(*index, "the index cannot be kept"));
     CHECK(std::filesystem::is_empty(indices.path()));
@@ -55,19 +54,19 @@ TEST_CASE("an index that cannot be written or renamed is in memory, and leaves n
 TEST_CASE("killed before its index has its name: the next start makes it, and clears up") {
   Folder data, indices;
   const Digest version = make(data);
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
   const pid_t child = fork();
   if (child == 0) {
-    configure_failpoints("sources.index.rename=kill");
-    open_index(options);
+    failpoint::configure_failpoints("sources.index.rename=kill");
+    sources::open_index(options);
     _exit(0);
   }
   int status = 0;
   waitpid(child, &status, 0);
   CHECK(WIFSIGNALED(status));
   CHECK_FALSE(std::filesystem::is_empty(indices.path()));
-  CHECK(open_index(options)->version() == version);
+  CHECK(sources::open_index(options)->version() == version);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(indices.path()))
     files += entry.exists();
@@ -77,13 +76,15 @@ TEST_CASE("killed before its index has its name: the next start makes it, and cl
 TEST_CASE("no room while packing: an error, and no shard") {
   Folder packed;
   const Failing failing("sources.pack.write=fail");
-  const BatchSpec spec{{{"n", ElementType::i64, {}, false}}};
+  const batch::BatchSpec spec{{{"n", batch::ElementType::i64, {}, false}}};
   const std::int64_t number = 7;
   const std::span<const std::byte> value[] = {std::as_bytes(std::span(&number, 1))};
   {
-    PackWriter writer({packed.path(), "x"}, spec, {});
+    sources::PackWriter writer({packed.path(), "x"}, spec, {});
     writer.add(value);
-    CHECK_THROWS_AS(writer.close(), DatasetError);
+    CHECK_THROWS_AS(writer.close(), sources::DatasetError);
   }
   CHECK(std::filesystem::is_empty(packed.path()));
 }
+
+}  // namespace batchflow::test

@@ -5,12 +5,11 @@
 #include "runtime/sources/record.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
-std::vector<std::string> names_of(const SampleIndex& index) {
+std::vector<std::string> names_of(const sources::SampleIndex& index) {
   std::vector<std::string> names;
   for (std::uint64_t i = 0; i < index.samples(); ++i)
     names.push_back(index.sample_name(SampleId(i)));
@@ -31,8 +30,8 @@ TEST_CASE("pictures: classes by folders, ascending bytes of paths, other files c
   data.write("top.jpg", "in no class");
   data.write(".hidden/1.jpg", "hidden");
   std::filesystem::create_directories(data / "empty");
-  const auto index = open_index(source(data.path()));
-  CHECK(index->kind() == RecordKind::whole);
+  const auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::whole);
   CHECK(names_of(*index) == Names{"a/10.jpg", "a/9.jpg", "b.c/1.jpeg", "b/2.JPG", "b/sub/1.png"});
   CHECK(index->classes() == Names{"a", "b", "b.c", "empty"});
   const std::int64_t labels[] = {0, 0, 2, 1, 1};
@@ -41,7 +40,7 @@ TEST_CASE("pictures: classes by folders, ascending bytes of paths, other files c
   CHECK(bytes_of(*index, data.path(), 4) == "nested");
   CHECK(has_note(*index, "2 files are not images and are passed over, such as a/notes.txt"));
   CHECK(has_note(*index, "class 'empty' (3) is empty"));
-  const Catalogue catalogue = index->catalogue();
+  const engine::Catalogue catalogue = index->catalogue();
   CHECK(catalogue.samples() == 5);
   CHECK(catalogue.total_bytes() == 16);
   CHECK(catalogue.classes() == 4);
@@ -52,7 +51,7 @@ TEST_CASE("pictures without folders have no classes") {
   Folder data;
   data.write("1.png", "1");
   data.write("0.png", "0");
-  const auto index = open_index(source(data.path()));
+  const auto index = sources::open_index(source(data.path()));
   CHECK(names_of(*index) == Names{"0.png", "1.png"});
   CHECK(index->classes().empty());
   CHECK_FALSE(index->label(SampleId(0)).has_value());
@@ -68,7 +67,7 @@ TEST_CASE("links stay inside; pipes and links that lead out are passed over") {
   std::filesystem::create_symlink("../nowhere", data / "gone.bin");
   std::filesystem::create_directory_symlink("folder", data / "again");
   REQUIRE(mkfifo((data / "pipe").c_str(), 0600) == 0);
-  const auto index = open_index(source(data.path(), "files"));
+  const auto index = sources::open_index(source(data.path(), "files"));
   CHECK(names_of(*index) ==
         Names{"folder/x.bin"});  // folders are classes: those at the root are not
   CHECK(has_note(*index, "3 links"));
@@ -89,21 +88,21 @@ TEST_CASE("WebDataset: keys up to the first dot, long names, labels, extents") {
   data.write("0.tar", tar + tar_end());
   data.write("1.tar", tar_member("z.jpg", "z") + tar_end());
   data.write("README.md", "text");
-  const auto index = open_index(source(data.path()));
-  CHECK(index->kind() == RecordKind::tar);
+  const auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::tar);
   CHECK(names_of(*index) == Names{"set/a", "set/b", long_name, long_name + "p", "pre/fix/q", "z"});
   CHECK(index->label(SampleId(0)) == 7);
   CHECK_FALSE(index->label(SampleId(1)).has_value());
   CHECK(index->label(SampleId(2)) == 12);
   CHECK_FALSE(index->label(SampleId(5)).has_value());
-  const Extent first = index->extent(SampleId(0));
+  const sources::Extent first = index->extent(SampleId(0));
   CHECK(first.offset == 512);                  // behind the folder's header
   CHECK(first.bytes == 512 + 1024 + 512 + 2);  // to the end of the last member's bytes
   CHECK(index->extent(SampleId(2)).offset == third);
   CHECK(index->extent(SampleId(5)).file == 1);
   CHECK(index->path(1) == "1.tar");
 
-  RecordParts parts;
+  sources::RecordParts parts;
   for (const auto& [sample, part, text] : {std::tuple{0, "cls", "7\n"},
                                            {1, "x.jpg", "b"},
                                            {1, "json", "{}"},
@@ -113,9 +112,9 @@ TEST_CASE("WebDataset: keys up to the first dot, long names, labels, extents") {
                                            {4, "jpg", "q"},
                                            {5, "jpg", "z"}}) {
     const std::string record = bytes_of(*index, data.path(), static_cast<std::uint64_t>(sample));
-    REQUIRE(parts.find(RecordKind::tar, std::as_bytes(std::span(record)), {}));
+    REQUIRE(parts.find(sources::RecordKind::tar, std::as_bytes(std::span(record)), {}));
     REQUIRE(parts.part(part) != nullptr);
-    CHECK(as_text(parts.part(part)->bytes) == text);
+    CHECK(sources::as_text(parts.part(part)->bytes) == text);
   }
 }
 
@@ -128,11 +127,11 @@ TEST_CASE("parts of samples are fields: dense where all have as many, else ragge
                          tar_member("3.big", std::string(9999, 'x')));  // and cut
   const auto shards = tar.read("a.tar");
   tar.write("a.tar", shards.substr(0, shards.size() - 5000));
-  CHECK(open_index(source(tar.path()))->stored_fields() ==
-        BatchSpec{{{"cls", ElementType::u8, {}, false},
-                   {"jpg", ElementType::u8, {4}, true},
-                   {"txt", ElementType::u8, {9}, true},
-                   {"vec", ElementType::u8, {3}, false}}});
+  CHECK(sources::open_index(source(tar.path()))->stored_fields() ==
+        batch::BatchSpec{{{"cls", batch::ElementType::u8, {}, false},
+                          {"jpg", batch::ElementType::u8, {4}, true},
+                          {"txt", batch::ElementType::u8, {9}, true},
+                          {"vec", batch::ElementType::u8, {3}, false}}});
 
   // Those of a record that is damaged do not count; the same from the index that is kept.
   Folder records, kept;
@@ -142,16 +141,16 @@ TEST_CASE("parts of samples are fields: dense where all have as many, else ragge
                               int_feature("tags", std::vector<std::int64_t>(i, 9))));
   bytes[bytes.size() - 5] ^= 1;
   records.write("a.tfrecord", bytes);
-  SourceOptions options = source(records.path());
+  sources::SourceOptions options = source(records.path());
   options.index_folder = kept.path();
   for (int i = 0; i < 2; ++i)
-    CHECK(
-        open_index(options)->stored_fields() ==
-        BatchSpec{{{"box", ElementType::f32, {4}, false}, {"tags", ElementType::i64, {1}, true}}});
+    CHECK(sources::open_index(options)->stored_fields() ==
+          batch::BatchSpec{{{"box", batch::ElementType::f32, {4}, false},
+                            {"tags", batch::ElementType::i64, {1}, true}}});
 
   const auto note = [&](const std::string& content) {
     records.write("a.tfrecord", content);
-    const auto index = open_index(source(records.path()));
+    const auto index = sources::open_index(source(records.path()));
     CHECK(index->stored_fields().fields.empty());
     return index->notes().at(0);
   };
@@ -173,18 +172,18 @@ TEST_CASE("a tar that was cut: the samples before the cut are served, the cut is
            tar_member(fmt::format("{}.cls", i), "1");
   Folder data;
   data.write("cut.tar", tar.substr(0, 2560 * 3 + 512 + 100));  // in the picture of sample 3
-  const auto cut = open_index(source(data.path()));
+  const auto cut = sources::open_index(source(data.path()));
   CHECK(names_of(*cut) == Names{"0", "1", "2"});
   CHECK(has_note(*cut, "cut.tar: cut at byte 7680 of 8292; the 3 samples before it are served"));
 
   data.write("cut.tar", tar);
-  const auto unmarked = open_index(source(data.path()));
+  const auto unmarked = sources::open_index(source(data.path()));
   CHECK(unmarked->samples() == 5);
   CHECK(has_note(*unmarked, "has no mark of its end after 5 samples"));
 
   tar[2560 * 2 + 20] = 'X';  // a header that does not sum up
   data.write("cut.tar", tar + tar_end());
-  const auto damaged = open_index(source(data.path()));
+  const auto damaged = sources::open_index(source(data.path()));
   CHECK(names_of(*damaged) == Names{"0"});  // the damaged member may have been a part of 1
   CHECK(has_note(*damaged, "damaged at byte 5120"));
 
@@ -201,39 +200,39 @@ TEST_CASE("TFRecord: features of every kind, checksums, cuts") {
   Folder data;
   std::string bytes = tfrecord(one) + tfrecord(two) + tfrecord(one);
   data.write("train-00000-of-00001", bytes);
-  auto index = open_index(source(data.path()));
-  CHECK(index->kind() == RecordKind::example);
+  auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::example);
   CHECK(names_of(*index) ==
         Names{"train-00000-of-00001:0", "train-00000-of-00001:1", "train-00000-of-00001:2"});
   CHECK(index->label(SampleId(0)) == 42);
   CHECK(index->label(SampleId(1)) == 3);
 
-  RecordParts parts;
+  sources::RecordParts parts;
   const std::string record = bytes_of(*index, data.path(), 0);
-  REQUIRE(parts.find(RecordKind::example, std::as_bytes(std::span(record)), {}));
-  CHECK(as_text(parts.part("image/encoded")->bytes) == "jpeg");
-  CHECK(parts.part("unpacked")->type == ElementType::i64);
-  CHECK(as_text(parts.part("unpacked")->bytes) ==
+  REQUIRE(parts.find(sources::RecordKind::example, std::as_bytes(std::span(record)), {}));
+  CHECK(sources::as_text(parts.part("image/encoded")->bytes) == "jpeg");
+  CHECK(parts.part("unpacked")->type == batch::ElementType::i64);
+  CHECK(sources::as_text(parts.part("unpacked")->bytes) ==
         little(std::int64_t{-1}) + little(std::int64_t{300}) + little(std::int64_t{5}));
-  CHECK(parts.part("f")->type == ElementType::f32);
-  CHECK(as_text(parts.part("f")->bytes) == little(1.5F) + little(-2.F));
-  CHECK(as_text(parts.part("g")->bytes) == little(0.25F));
+  CHECK(parts.part("f")->type == batch::ElementType::f32);
+  CHECK(sources::as_text(parts.part("f")->bytes) == little(1.5F) + little(-2.F));
+  CHECK(sources::as_text(parts.part("g")->bytes) == little(0.25F));
   CHECK(parts.parts().size() == 7);  // two words
 
   // A payload that changed is one corrupt sample; a length that changed ends the file.
   std::string wrong = bytes;
   wrong[tfrecord(one).size() + 14] ^= 1;
   data.write("train-00000-of-00001", wrong);
-  index = open_index(source(data.path()));
+  index = sources::open_index(source(data.path()));
   CHECK(index->samples() == 3);
   CHECK(has_note(*index, "record 1 is corrupt: the checksum of the TFRecord does not fit"));
   wrong[tfrecord(one).size()] ^= 1;
   data.write("train-00000-of-00001", wrong);
-  index = open_index(source(data.path()));
+  index = sources::open_index(source(data.path()));
   CHECK(index->samples() == 1);
   CHECK(has_note(*index, fmt::format("damaged at byte {}", tfrecord(one).size())));
   data.write("train-00000-of-00001", bytes.substr(0, bytes.size() - 1));
-  index = open_index(source(data.path()));
+  index = sources::open_index(source(data.path()));
   CHECK(index->samples() == 2);
   CHECK(has_note(*index, "cut at byte"));
 }
@@ -254,17 +253,18 @@ TEST_CASE("NumPy: rows of all files end to end, versions 1 to 3, what cannot be 
   data.write("a.npy", npy("<i2", "(3, 2, 3)", rows(0, 3)));
   data.write("b.npy", npy("<i2", "(0, 2, 3)", "", 2));
   data.write("c.npy", npy("<i2", "(2, 2, 3)", rows(3, 5), 3));
-  auto index = open_index(source(data.path()));
-  CHECK(index->kind() == RecordKind::rows);
+  auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::rows);
   REQUIRE(index->samples() == 5);
-  CHECK(index->stored_fields().fields[0] == Field{"data", ElementType::i16, {2, 3}, false});
+  CHECK(index->stored_fields().fields[0] ==
+        batch::Field{"data", batch::ElementType::i16, {2, 3}, false});
   for (int row = 0; row < 5; ++row)
     CHECK(bytes_of(*index, data.path(), static_cast<std::uint64_t>(row)) == rows(row, row + 1));
   CHECK(index->sample_name(SampleId(3)) == "c.npy:0");
   CHECK(index->catalogue().is_uniform());
 
   data.write("c.npy", npy("<i2", "(2, 2, 3)", rows(3, 5).substr(0, 23), 3));
-  index = open_index(source(data.path()));
+  index = sources::open_index(source(data.path()));
   CHECK(index->samples() == 4);
   CHECK(has_note(*index, "c.npy: cut after 1 of 2 rows"));
 
@@ -294,11 +294,12 @@ TEST_CASE("tokens are cut into samples; the rest is named") {
   Folder data;
   data.write("a.u16", std::string(2 * 10, 'a'));
   data.write("b.u16", std::string(2 * 9 + 1, 'b'));
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.tokens_per_sample = 4;
-  auto index = open_index(options);
+  auto index = sources::open_index(options);
   CHECK(index->samples() == 4);
-  CHECK(index->stored_fields().fields[0] == Field{"tokens", ElementType::u16, {4}, false});
+  CHECK(index->stored_fields().fields[0] ==
+        batch::Field{"tokens", batch::ElementType::u16, {4}, false});
   CHECK(index->extent(SampleId(2)).file == 1);
   CHECK(bytes_of(*index, data.path(), 3) == "bbbbbbbb");
   CHECK(has_note(*index, "b.u16: its last 3 bytes"));
@@ -307,9 +308,9 @@ TEST_CASE("tokens are cut into samples; the rest is named") {
   options.root = data / "all.bin";
   CHECK(error_of(options).find("let its name end in .u16 or .u32") != std::string::npos);
   options.token_type = "u32";
-  index = open_index(options);
+  index = sources::open_index(options);
   CHECK(index->samples() == 2);
-  CHECK(index->stored_fields().fields[0].type == ElementType::i32);
+  CHECK(index->stored_fields().fields[0].type == batch::ElementType::i32);
   options.tokens_per_sample = 0;
   options.format = "tokens";
   CHECK(error_of(options).find("write tokens: 1024 (--dataset NAME=PATH,tokens=1024") !=
@@ -319,11 +320,11 @@ TEST_CASE("tokens are cut into samples; the rest is named") {
 TEST_CASE("the format is found out, or given") {
   Folder data;
   data.write("part-a", tfrecord(example(int_feature("label", {1}))));
-  auto index = open_index(source(data.path()));
-  CHECK(index->kind() == RecordKind::example);
+  auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::example);
   CHECK(has_note(*index, "format tfrecord, by what is in it"));
-  index = open_index(source(data / "part-a", "files"));
-  CHECK(index->kind() == RecordKind::whole);
+  index = sources::open_index(source(data / "part-a", "files"));
+  CHECK(index->kind() == sources::RecordKind::whole);
   CHECK(error_of(source(data.path(), "tfrecords")) ==
         "data: format 'tfrecords' is not known; write tfrecord");
   CHECK(error_of(source(data.path(), "webdataset")).find("it is not a tar file") !=
@@ -331,7 +332,7 @@ TEST_CASE("the format is found out, or given") {
   // Most bytes decide.
   data.write("more.tar", tar_member("a.jpg", std::string(9999, 'a')) + tar_end());
   data.write("one.jpg", "x");
-  CHECK(open_index(source(data.path()))->kind() == RecordKind::tar);
+  CHECK(sources::open_index(source(data.path()))->kind() == sources::RecordKind::tar);
   Folder zipped;
   zipped.write("a.tar.gz", "zipped");
   CHECK(error_of(source(zipped.path())).find("unpack them to plain tars") != std::string::npos);
@@ -340,3 +341,5 @@ TEST_CASE("the format is found out, or given") {
   CHECK(error_of(source(empty / "gone")).find("write the folder or file that holds the data") !=
         std::string::npos);
 }
+
+}  // namespace batchflow::test

@@ -6,8 +6,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index;
 
@@ -22,9 +21,9 @@ void write_corpus(std::string_view name, const std::vector<std::string>& inputs)
 
 std::string index_bytes(const Folder& data) {
   Folder indices;
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
-  open_index(options);
+  sources::open_index(options);
   const auto file = std::filesystem::directory_iterator(indices.path())->path();
   return indices.read(file.filename().string());
 }
@@ -43,18 +42,19 @@ void write_corpora() {
                        npy("<i8", "(1, 2, 3, 4)", "", 3)});
 
   Folder packed;
-  const BatchSpec spec{{{"label", ElementType::i64, {}, false}, {"b", ElementType::u8, {9}, true}}};
-  PackWriter writer({packed.path(), "x"}, spec, {"cat", "dog"});
+  const batch::BatchSpec spec{
+      {{"label", batch::ElementType::i64, {}, false}, {"b", batch::ElementType::u8, {9}, true}}};
+  sources::PackWriter writer({packed.path(), "x"}, spec, {"cat", "dog"});
   const std::int64_t label = 1;
   const std::span<const std::byte> values[] = {std::as_bytes(std::span(&label, 1)),
-                                               as_bytes("bytes")};
+                                               sources::as_bytes("bytes")};
   writer.add(values);
   writer.add(values);
   writer.close();
   const std::string shard = packed.read("x-00000.bfpack");
   const std::string record =
       little(label) + little(std::uint64_t{2}) + "wordword" + little(std::uint64_t{3}) + "abc";
-  write_corpus("packed", {shard, shard.substr(kPackedPreamble), record});
+  write_corpus("packed", {shard, shard.substr(sources::kPackedPreamble), record});
 
   Folder pictures, shards, rows;
   pictures.write("a/1.jpg", "1");
@@ -77,3 +77,5 @@ TEST_CASE("damaged datasets are refused or read, within their bytes") {
   run(fuzz_packed, "packed");
   run(fuzz_index, "index");
 }
+
+}  // namespace batchflow::test

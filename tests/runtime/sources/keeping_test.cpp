@@ -10,8 +10,7 @@
 #include "runtime/sources/index_file.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -32,9 +31,9 @@ void touch(const fs::path& path) {
   REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
 }
 
-bool is_kept(const SourceOptions& options, const Folder& indices) {
+bool is_kept(const sources::SourceOptions& options, const Folder& indices) {
   const auto before = fs::last_write_time(kept_file(indices));
-  open_index(options);
+  sources::open_index(options);
   return fs::last_write_time(kept_file(indices)) == before;
 }
 
@@ -43,21 +42,21 @@ bool is_kept(const SourceOptions& options, const Folder& indices) {
 TEST_CASE("an index is kept until a file of the dataset changes") {
   Folder data, indices;
   make(data);
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
-  const Digest version = open_index(options)->version();
+  const Digest version = sources::open_index(options)->version();
   CHECK(is_kept(options, indices));
   data.write("a/README.txt", "passed over");
   CHECK(is_kept(options, indices));
   // Touched: looked at again, and found to be the same.
   touch(data / "a/1.jpg");
   CHECK_FALSE(is_kept(options, indices));
-  CHECK(open_index(options)->version() == version);
+  CHECK(sources::open_index(options)->version() == version);
   CHECK(is_kept(options, indices));
   fs::create_directories(data / "c");  // a class more, without a sample
   CHECK_FALSE(is_kept(options, indices));
-  CHECK(open_index(options)->version() != version);
-  CHECK(open_index(options)->classes().size() == 3);
+  CHECK(sources::open_index(options)->version() != version);
+  CHECK(sources::open_index(options)->classes().size() == 3);
 }
 
 TEST_CASE("a version is of names and contents: it moves with the data, and changes with it") {
@@ -65,13 +64,13 @@ TEST_CASE("a version is of names and contents: it moves with the data, and chang
   make(one);
   make(two);
   touch(two / "a/2.jpg");
-  const Digest version = open_index(source(one.path()))->version();
-  CHECK(open_index(source(two.path()))->version() == version);
+  const Digest version = sources::open_index(source(one.path()))->version();
+  CHECK(sources::open_index(source(two.path()))->version() == version);
   const auto changed = [&](std::string_view name, std::string_view bytes) {
     Folder other;
     make(other);
     other.write(name, bytes);
-    return open_index(source(other.path()))->version() != version;
+    return sources::open_index(source(other.path()))->version() != version;
   };
   CHECK(changed("a/1.jpg", "ONE"));  // the same size
   CHECK(changed("a/1.jpg", "longer"));
@@ -80,7 +79,7 @@ TEST_CASE("a version is of names and contents: it moves with the data, and chang
   Folder renamed;
   make(renamed);
   fs::rename(renamed / "b", renamed / "bb");
-  CHECK(open_index(source(renamed.path()))->version() != version);
+  CHECK(sources::open_index(source(renamed.path()))->version() != version);
 }
 
 TEST_CASE("a version of shards depends on every sample's name, extent and label") {
@@ -88,7 +87,7 @@ TEST_CASE("a version of shards depends on every sample's name, extent and label"
     Folder data;
     data.write("x.tar", tar_member(std::string(name) + ".jpg", "1") +
                             tar_member(std::string(name) + ".cls", label) + tar_end());
-    return open_index(source(data.path()))->version();
+    return sources::open_index(source(data.path()))->version();
   };
   CHECK(version("a", "1") == version("a", "1"));
   CHECK(version("a", "1") != version("b", "1"));
@@ -98,9 +97,9 @@ TEST_CASE("a version of shards depends on every sample's name, extent and label"
 TEST_CASE("a damaged index is made again, with a note; no leftovers stay") {
   Folder data, indices;
   make(data);
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path() / "below";
-  const Digest version = open_index(options)->version();
+  const Digest version = sources::open_index(options)->version();
   const fs::path file = fs::directory_iterator(options.index_folder)->path();
   std::string bytes = indices.read("below/" + file.filename().string());
   for (const std::size_t at :
@@ -108,10 +107,10 @@ TEST_CASE("a damaged index is made again, with a note; no leftovers stay") {
     std::string wrong = bytes;
     wrong[at] ^= 0x10;
     indices.write("below/" + file.filename().string(), wrong);
-    const auto index = open_index(options);
+    const auto index = sources::open_index(options);
     CHECK(index->version() == version);
     CHECK(has_note(*index, "; the index was made again"));
-    CHECK_FALSE(has_note(*open_index(options), "made again"));
+    CHECK_FALSE(has_note(*sources::open_index(options), "made again"));
   }
   // A temporary file of a process that has ended.
   const pid_t child = fork();
@@ -119,7 +118,7 @@ TEST_CASE("a damaged index is made again, with a note; no leftovers stay") {
   waitpid(child, nullptr, 0);
   indices.write(fmt::format("below/{}.tmp-{}", file.filename().string(), child), "half");
   touch(data / "b/1.jpg");
-  open_index(options);
+  sources::open_index(options);
   int files = 0;
   for (const auto& entry : fs::directory_iterator(options.index_folder)) files += entry.exists();
   CHECK(files == 1);
@@ -129,9 +128,9 @@ TEST_CASE("an index that cannot be kept is in memory, with a note") {
   Folder data, indices;
   make(data);
   indices.write("file", "no folder");
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices / "file";
-  const auto index = open_index(options);
+  const auto index = sources::open_index(options);
   CHECK(index->samples() == 3);
   CHECK(has_note(*index, "the index cannot be kept"));
 }
@@ -139,11 +138,11 @@ TEST_CASE("an index that cannot be kept is in memory, with a note") {
 TEST_CASE("an index that is shown stays as it was when another is made") {
   Folder data, indices;
   make(data);
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
-  const auto before = open_index(options);
+  const auto before = sources::open_index(options);
   data.write("a/0.jpg", "new");
-  const auto after = open_index(options);
+  const auto after = sources::open_index(options);
   CHECK(before->samples() == 3);
   CHECK(before->sample_name(SampleId(0)) == "a/1.jpg");
   CHECK(after->samples() == 4);
@@ -153,13 +152,13 @@ TEST_CASE("an index that is shown stays as it was when another is made") {
 TEST_CASE("indexing can be stopped, and reports its progress") {
   Folder data;
   for (int i = 0; i < 300; ++i) data.write(fmt::format("{}.jpg", i), "x");
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.stop = [] { return true; };
   CHECK(error_of(options) == "data: stopped while it was being indexed");
   std::string heard;
   options.stop = nullptr;
   options.progress = [&](std::uint64_t, std::uint64_t, std::string_view what) { heard = what; };
-  open_index(options);
+  sources::open_index(options);
   CHECK_FALSE(heard.empty());
 }
 
@@ -174,7 +173,7 @@ TEST_CASE("a dataset that changes while it is indexed is indexed again, or refus
   grow();
   // Written to after it was listed, for as often as `times` says.
   int times = 1;
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.stop = [&] {
     if (times > 0) {
       --times;
@@ -183,7 +182,7 @@ TEST_CASE("a dataset that changes while it is indexed is indexed again, or refus
     }
     return false;
   };
-  const auto index = open_index(options);
+  const auto index = sources::open_index(options);
   CHECK(index->sample_name(SampleId(0)) == fmt::format("{}", runs));
   times = 1000;
   CHECK(error_of(options).find("data: it changes while it is being indexed (x.tar") == 0);
@@ -197,3 +196,5 @@ TEST_CASE("a file below a folder that may not be read is an error that says so")
   CHECK(error_of(source(data.path())) == "a/: Permission denied; let this user read it");
   fs::permissions(data / "a", fs::perms::owner_all);
 }
+
+}  // namespace batchflow::test

@@ -5,8 +5,7 @@
 #include "runtime/sources/record.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -15,21 +14,22 @@ using Names = std::vector<std::string>;
 
 struct Packed {
   Folder folder;
-  std::unique_ptr<SampleIndex> index;
-  explicit Packed(const SampleIndex& from, const fs::path& root, Bytes shard_bytes = 1 << 30,
-                  const std::vector<std::uint64_t>& left_out = {}) {
+  std::unique_ptr<sources::SampleIndex> index;
+  explicit Packed(const sources::SampleIndex& from, const fs::path& root,
+                  Bytes shard_bytes = 1 << 30, const std::vector<std::uint64_t>& left_out = {}) {
     std::string only;
-    const Descriptor opened = open_root(root, only);
-    pack_dataset(from, opened.get(), {folder.path(), "x", shard_bytes}, left_out, nullptr, nullptr);
-    index = open_index(source(folder.path()));
+    const protocol::Descriptor opened = sources::open_root(root, only);
+    sources::pack_dataset(from, opened.get(), {folder.path(), "x", shard_bytes}, left_out, nullptr,
+                          nullptr);
+    index = sources::open_index(source(folder.path()));
   }
   std::string value(std::uint64_t sample, std::string_view field) const {
-    RecordParts parts;
+    sources::RecordParts parts;
     const std::string record = bytes_of(*index, folder.path(), sample);
-    REQUIRE(
-        parts.find(RecordKind::packed, std::as_bytes(std::span(record)), index->stored_fields()));
+    REQUIRE(parts.find(sources::RecordKind::packed, std::as_bytes(std::span(record)),
+                       index->stored_fields()));
     REQUIRE(parts.part(field) != nullptr);
-    return std::string(as_text(parts.part(field)->bytes));
+    return std::string(sources::as_text(parts.part(field)->bytes));
   }
 };
 
@@ -44,13 +44,14 @@ void write_pictures(const Folder& data, int samples) {
 TEST_CASE("class folders are packed with classes and labels, over shards") {
   Folder data;
   write_pictures(data, 50);
-  const auto from = open_index(source(data.path()));
+  const auto from = sources::open_index(source(data.path()));
   const Packed packed(*from, data.path(), 1500);
   CHECK(packed.index->files() > 4);
-  CHECK(packed.index->kind() == RecordKind::packed);
+  CHECK(packed.index->kind() == sources::RecordKind::packed);
   CHECK(packed.index->classes() == Names{"cat", "dog"});
-  CHECK(packed.index->stored_fields() == BatchSpec{{{"bytes", ElementType::u8, {149}, true},
-                                                    {"label", ElementType::i64, {}, false}}});
+  CHECK(packed.index->stored_fields() ==
+        batch::BatchSpec{{{"bytes", batch::ElementType::u8, {149}, true},
+                          {"label", batch::ElementType::i64, {}, false}}});
   REQUIRE(packed.index->samples() == 50);
   for (std::uint64_t i = 0; i < 50; ++i) {
     CHECK(packed.index->label(SampleId(i)) == from->label(SampleId(i)));
@@ -68,10 +69,11 @@ TEST_CASE("members and features become fields of their own") {
   tar.write("a.tar", tar_member("1.jpg", "jpeg") + tar_member("1.cls", "4") +
                          tar_member("2.jpg", "jp") + tar_member("2.cls", "5") +
                          tar_member("2.txt", "only here") + tar_end());
-  const Packed members(*open_index(source(tar.path())), tar.path());
-  CHECK(members.index->stored_fields() == BatchSpec{{{"jpg", ElementType::u8, {4}, true},
-                                                     {"txt", ElementType::u8, {9}, true},
-                                                     {"label", ElementType::i64, {}, false}}});
+  const Packed members(*sources::open_index(source(tar.path())), tar.path());
+  CHECK(members.index->stored_fields() ==
+        batch::BatchSpec{{{"jpg", batch::ElementType::u8, {4}, true},
+                          {"txt", batch::ElementType::u8, {9}, true},
+                          {"label", batch::ElementType::i64, {}, false}}});
   CHECK(members.value(0, "txt").empty());
   CHECK(members.index->label(SampleId(1)) == 5);
 
@@ -82,7 +84,7 @@ TEST_CASE("members and features become fields of their own") {
                               int_feature("tags", std::vector<std::int64_t>(i, 9))));
   bytes[bytes.size() - 5] ^= 1;  // the last payload
   records.write("a.tfrecord", bytes);
-  const auto damaged = open_index(source(records.path()));
+  const auto damaged = sources::open_index(source(records.path()));
   CHECK_THROWS_WITH(Packed(*damaged, records.path()),
                     "data: a.tfrecord:2: the checksum of the TFRecord does not fit; it changes; "
                     "start again");
@@ -92,16 +94,17 @@ TEST_CASE("members and features become fields of their own") {
       "names them");
   const Packed features(*damaged, records.path(), 1 << 30, {2});
   CHECK(features.index->samples() == 2);
-  CHECK(features.index->stored_fields() == BatchSpec{{{"box", ElementType::f32, {4}, false},
-                                                      {"size", ElementType::i64, {}, false},
-                                                      {"tags", ElementType::i64, {1}, true}}});
+  CHECK(features.index->stored_fields() ==
+        batch::BatchSpec{{{"box", batch::ElementType::f32, {4}, false},
+                          {"size", batch::ElementType::i64, {}, false},
+                          {"tags", batch::ElementType::i64, {1}, true}}});
   CHECK(features.value(1, "tags") == little(std::int64_t{9}));
 }
 
 TEST_CASE("errors for damaged, missing and interrupted files say what to do") {
   Folder data;
   write_pictures(data, 20);
-  const auto from = open_index(source(data.path()));
+  const auto from = sources::open_index(source(data.path()));
   const Packed packed(*from, data.path(), 1000);
   const std::string first = packed.folder.read("x-00000.bfpack");
   const auto error = [&] { return error_of(source(packed.folder.path())); };
@@ -111,7 +114,7 @@ TEST_CASE("errors for damaged, missing and interrupted files say what to do") {
         "data: x-00000.bfpack: it has no index: packing was interrupted, or the file was cut; pack "
         "it again");
   std::string wrong = first;
-  wrong[first.size() - kPackedFooter - 5] ^= 1;
+  wrong[first.size() - sources::kPackedFooter - 5] ^= 1;
   packed.folder.write("x-00000.bfpack", wrong);
   CHECK(error() == "data: x-00000.bfpack: its index is damaged; pack it again");
   wrong = first;
@@ -125,11 +128,11 @@ TEST_CASE("errors for damaged, missing and interrupted files say what to do") {
   wrong = first;
   wrong[packed.index->extent(SampleId(0)).offset + 20] ^= 1;
   packed.folder.write("x-00000.bfpack", wrong);
-  const auto index = open_index(source(packed.folder.path()));
+  const auto index = sources::open_index(source(packed.folder.path()));
   const std::string record = bytes_of(*index, packed.folder.path(), 0);
-  RecordParts parts;
-  CHECK_FALSE(
-      parts.find(RecordKind::packed, std::as_bytes(std::span(record)), index->stored_fields()));
+  sources::RecordParts parts;
+  CHECK_FALSE(parts.find(sources::RecordKind::packed, std::as_bytes(std::span(record)),
+                         index->stored_fields()));
   CHECK(parts.problem() == "the checksum of the packed record does not fit");
   packed.folder.write("x-00000.bfpack", first);
 
@@ -143,19 +146,21 @@ TEST_CASE("errors for damaged, missing and interrupted files say what to do") {
 
 TEST_CASE("a writer that is not closed leaves no file that is taken for a shard") {
   Folder folder;
-  const BatchSpec spec{{{"n", ElementType::i64, {}, false}}};
+  const batch::BatchSpec spec{{{"n", batch::ElementType::i64, {}, false}}};
   const std::int64_t number = 7;
   const std::span<const std::byte> value[] = {std::as_bytes(std::span(&number, 1))};
   const std::span<const std::byte> short_value[] = {value[0].first(7)};
   {
-    PackWriter writer({folder.path(), "x"}, spec, {});
+    sources::PackWriter writer({folder.path(), "x"}, spec, {});
     writer.add(value);
     CHECK_THROWS_WITH(writer.add(short_value), "x: record 1: 7 bytes are no value of field 'n'");
   }
   CHECK(fs::is_empty(folder.path()));
-  PackWriter writer({folder.path(), "x"}, spec, {});
+  sources::PackWriter writer({folder.path(), "x"}, spec, {});
   writer.add(value);
   writer.close();
-  CHECK_THROWS_AS(PackWriter({folder.path(), "x"}, spec, {}), DatasetError);
-  CHECK(open_index(source(folder / "x-00000.bfpack"))->samples() == 1);
+  CHECK_THROWS_AS(sources::PackWriter({folder.path(), "x"}, spec, {}), sources::DatasetError);
+  CHECK(sources::open_index(source(folder / "x-00000.bfpack"))->samples() == 1);
 }
+
+}  // namespace batchflow::test

@@ -4,26 +4,26 @@
 #include <algorithm>
 #include <set>
 
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "doctest/doctest.h"
+#include "programs/input/yaml.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 namespace {
 
 using Names = std::vector<std::string>;
 
-SplitRule rule_of(const std::string& yaml, const std::string& file = "node.yaml") {
-  SplitRule rule;
-  read_config(parse_yaml(yaml, file),
-              [&](ConfigSection& section) { rule = read_split_rule(section); });
+sources::SplitRule rule_of(const std::string& yaml, const std::string& file = "node.yaml") {
+  sources::SplitRule rule;
+  config::read_config(input::parse_yaml(yaml, file), [&](config::ConfigSection& section) {
+    rule = sources::read_split_rule(section);
+  });
   return rule;
 }
 
-Names names_of(const SampleIndex& index) {
+Names names_of(const sources::SampleIndex& index) {
   Names names;
   for (std::uint64_t i = 0; i < index.samples(); ++i)
     names.push_back(index.sample_name(SampleId(i)));
@@ -32,15 +32,15 @@ Names names_of(const SampleIndex& index) {
 
 struct Whole {
   Folder data;
-  std::shared_ptr<const SampleIndex> index;
+  std::shared_ptr<const sources::SampleIndex> index;
   Whole() {
     for (const char* folder : {"train/cat", "train/dog", "val/dog", "val/eel"})
       for (int i = 0; i < 3; ++i)
         data.write(fmt::format("{}/{}.jpg", folder, i), std::string(10 * i + 1, 'x'));
-    index = open_index(source(data.path()));
+    index = sources::open_index(source(data.path()));
   }
-  std::unique_ptr<SampleIndex> split(const std::string& yaml) const {
-    return make_split(index, rule_of(yaml, (data / "node.yaml").string()), "data:part");
+  std::unique_ptr<sources::SampleIndex> split(const std::string& yaml) const {
+    return sources::make_split(index, rule_of(yaml, (data / "node.yaml").string()), "data:part");
   }
   std::string error(const std::string& yaml) const {
     try {
@@ -86,8 +86,10 @@ TEST_CASE("a fraction and its rest are the whole; new samples move no old ones")
   CHECK(first.size() + rest.size() == 12);
   CHECK(all.size() == 12);
   whole.data.write("train/ape/0.jpg", "new");
-  const std::shared_ptr<const SampleIndex> more = open_index(source(whole.data.path()));
-  for (const std::string& name : names_of(*make_split(more, rule_of("{fraction: 0.5}"), "more")))
+  const std::shared_ptr<const sources::SampleIndex> more =
+      sources::open_index(source(whole.data.path()));
+  for (const std::string& name :
+       names_of(*sources::make_split(more, rule_of("{fraction: 0.5}"), "more")))
     CHECK((name == "train/ape/0.jpg" || std::count(first.begin(), first.end(), name) == 1));
 }
 
@@ -96,9 +98,10 @@ TEST_CASE("a fraction of many samples has about that many") {
   std::string tar;
   for (int i = 0; i < 4000; ++i) tar += tar_member(fmt::format("{:06}.x", i), "");
   data.write("a.tar", tar + tar_end());
-  const std::shared_ptr<const SampleIndex> whole = open_index(source(data.path()));
-  const double samples =
-      static_cast<double>(make_split(whole, rule_of("{fraction: 0.9}"), "train")->samples());
+  const std::shared_ptr<const sources::SampleIndex> whole =
+      sources::open_index(source(data.path()));
+  const double samples = static_cast<double>(
+      sources::make_split(whole, rule_of("{fraction: 0.9}"), "train")->samples());
   CHECK(samples > 3600 - 5 * 19);  // five standard deviations, sqrt(4000 .9 .1)
   CHECK(samples < 3600 + 5 * 19);
 }
@@ -148,3 +151,5 @@ TEST_CASE("wrong rules are errors with file and line") {
         std::string::npos);
   CHECK(whole.error("{fractoin: 0.5}").find("fraction") != std::string::npos);
 }
+
+}  // namespace batchflow::test

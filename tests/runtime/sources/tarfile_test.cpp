@@ -5,8 +5,7 @@
 #include "tests/runtime/sources/dataset_files.h"
 #include "tests/skip.h"
 
-using namespace batchflow;
-using namespace batchflow::test;
+namespace batchflow::test {
 
 TEST_CASE("tars of Python's tarfile have the samples that were put in") {
   if (std::system("python3 -c 'import tarfile' 2>/dev/null") != 0)
@@ -26,7 +25,7 @@ with tarfile.open("{}", "w", format=tarfile.{}) as tar:
 )",
                                       (data / "a.tar").string(), format, folder, format));
     REQUIRE(std::system(fmt::format("python3 {}", (data / "make.py").string()).c_str()) == 0);
-    const auto index = open_index(source(data.path()));
+    const auto index = sources::open_index(source(data.path()));
     REQUIRE(index->samples() == 20);
     for (std::uint64_t i = 0; i < 20; ++i) {
       CHECK(index->sample_name(SampleId(i)) == folder + "/" + std::string(i * 4 + 1, 'n'));
@@ -35,3 +34,5 @@ with tarfile.open("{}", "w", format=tarfile.{}) as tar:
     CHECK_FALSE(has_note(*index, "a.tar: "));
   }
 }
+
+}  // namespace batchflow::test

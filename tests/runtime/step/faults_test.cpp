@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-StepSettings hasty() {
-  StepSettings settings;
+step::StepSettings hasty() {
+  step::StepSettings settings;
   settings.timeout = milliseconds(200);
   settings.start_timeout = std::chrono::seconds(5);
   return settings;
@@ -49,14 +49,14 @@ TEST_CASE("a crash or a hang costs the sample, and says so; the next one is made
     for (std::int64_t key = 0; key < 8; ++key) {
       CAPTURE(key);
       const bool bad = key == 3 || key == 5;
-      CHECK(rows.prepare(key) == (bad ? Prepared::corrupt : Prepared::done));
+      CHECK(rows.prepare(key) == (bad ? prepare::Prepared::corrupt : prepare::Prepared::done));
       if (bad) {
         CHECK(rows.problem() == said(why));
       } else {
         CHECK(rows.made() == row(key));
       }
     }
-    const StepCounters counters = rows.counters();
+    const step::StepCounters counters = rows.counters();
     const bool stays = what == "throw" || what == "allocate";
     CHECK(counters.samples == 6);
     CHECK(counters.corrupt == (stays ? 2 : 0));
@@ -79,10 +79,10 @@ TEST_CASE("a process that is killed in mid-sample costs that sample once") {
       }
     }
   });
-  CHECK(rows.prepare(1) == Prepared::corrupt);
+  CHECK(rows.prepare(1) == prepare::Prepared::corrupt);
   killer.join();
   CHECK(rows.problem() == said("crashed (SIGKILL)"));
-  CHECK(rows.prepare(1) == Prepared::done);
+  CHECK(rows.prepare(1) == prepare::Prepared::done);
   CHECK(rows.made() == row(1));
 }
 
@@ -92,11 +92,12 @@ TEST_CASE("a step that always fails is given up, fast, and it is not the samples
     Rows rows(mischief(what), hasty());
     const auto began = std::chrono::steady_clock::now();
     int corrupt = 0;
-    while (rows.prepare(corrupt) == Prepared::corrupt) REQUIRE(++corrupt < 100);
+    while (rows.prepare(corrupt) == prepare::Prepared::corrupt) REQUIRE(++corrupt < 100);
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
-    const StepCounters before = rows.counters();
+    const step::StepCounters before = rows.counters();
     CHECK(before.crashes + before.late == (std::string(what) == "crash" ? 16 : 2));
-    for (std::int64_t key = 0; key < 1000; ++key) REQUIRE(rows.prepare(key) == Prepared::failed);
+    for (std::int64_t key = 0; key < 1000; ++key)
+      REQUIRE(rows.prepare(key) == prepare::Prepared::failed);
     CHECK(rows.counters().starts == before.starts);
     CHECK(rows.problem().find(std::string(what) == "crash" ? "SIGSEGV" : "more than 0.2 s") !=
           std::string::npos);
@@ -108,23 +109,23 @@ TEST_CASE("a step that always fails is given up, fast, and it is not the samples
 TEST_CASE("samples at fault that are tried again, one after the other, do not break the step") {
   Rows rows(mischief("hang", ", at: [1, 2, 3]"), hasty());
   for (const std::int64_t bad : {1, 2, 3}) {
-    CHECK(rows.prepare(bad) == Prepared::corrupt);
-    CHECK(rows.prepare(0) == Prepared::done);
+    CHECK(rows.prepare(bad) == prepare::Prepared::corrupt);
+    CHECK(rows.prepare(0) == prepare::Prepared::done);
   }
-  for (const std::int64_t bad : {1, 2, 3}) CHECK(rows.prepare(bad) == Prepared::corrupt);
-  CHECK(rows.prepare(0) == Prepared::done);
+  for (const std::int64_t bad : {1, 2, 3}) CHECK(rows.prepare(bad) == prepare::Prepared::corrupt);
+  CHECK(rows.prepare(0) == prepare::Prepared::done);
 }
 
 TEST_CASE("what a plugin writes to its output is read, and answers that are none end its process") {
   Rows chatter(mischief("chatter"));
-  for (std::int64_t key = 0; key < 3; ++key) CHECK(chatter.prepare(key) == Prepared::done);
+  for (std::int64_t key = 0; key < 3; ++key) CHECK(chatter.prepare(key) == prepare::Prepared::done);
   CHECK(chatter.counters().starts == 1);
 
   Rows lying(mischief("answer twice", ", at: [1]"));
-  CHECK(lying.prepare(0) == Prepared::done);
-  CHECK(lying.prepare(1) == Prepared::corrupt);
+  CHECK(lying.prepare(0) == prepare::Prepared::done);
+  CHECK(lying.prepare(1) == prepare::Prepared::corrupt);
   CHECK(lying.problem() == said("crashed (SIGKILL)"));
-  CHECK(lying.prepare(2) == Prepared::done);
+  CHECK(lying.prepare(2) == prepare::Prepared::done);
   CHECK(lying.made() == row(2));
 }
 
@@ -134,24 +135,24 @@ TEST_CASE(
        {"open", "append", "socket", "fork", "kill", "own", "limits", "memory", "exec", "survive"}) {
     CAPTURE(what);
     Rows rows(mischief(what));
-    REQUIRE(rows.prepare(1) == Prepared::done);
+    REQUIRE(rows.prepare(1) == prepare::Prepared::done);
     CHECK(rows.made()[0] == EPERM);
   }
   CHECK(!std::filesystem::exists("/tmp/mischief"));
   for (const char* what : {"read", "thread"}) {
     CAPTURE(what);
     Rows rows(mischief(what));
-    REQUIRE(rows.prepare(1) == Prepared::done);
+    REQUIRE(rows.prepare(1) == prepare::Prepared::done);
     CHECK(rows.made()[0] == 0);
   }
   // Standard input, output and error, and its socket.
   Rows rows(mischief("descriptors"));
   const int leaking = fcntl(0, F_DUPFD, 20);  // which the service would not do
-  REQUIRE(rows.prepare(1) == Prepared::done);
+  REQUIRE(rows.prepare(1) == prepare::Prepared::done);
   CHECK(rows.made()[0] == 0b1111);
   close(leaking);
   Rows user(mischief("user"));
-  REQUIRE(user.prepare(1) == Prepared::done);
+  REQUIRE(user.prepare(1) == prepare::Prepared::done);
   CHECK(user.made()[0] == (geteuid() == 0 ? 65534 : geteuid()));
 }
 
@@ -183,13 +184,13 @@ TEST_CASE("a library that is no plugin, or none for this service, is refused wit
   has(refused(mischief("declare nonsense"), rows), "an output that can be no field");
   has(refused(mischief("declare too much"), rows), "it makes can be no field: ");
   has(refused(mischief("declare much"), rows), "give the steps more");
-  StepSettings impatient;
+  step::StepSettings impatient;
   impatient.start_timeout = milliseconds(300);
   has(refused(mischief("hang at start"), rows, impatient), "took more than 0.3 s to start");
   has(refused("- {plugin: a.so, step: cast}\n", rows), "it stands beside 'plugin'");
   has(refused(mischief("nothing") + "- {step: cast, to: f64}\n", rows),
       "'cast' cannot come after 'mischief'");
-  StepSettings elsewhere;
+  step::StepSettings elsewhere;
   elsewhere.worker = "/nowhere/worker";
   has(refused(mischief("nothing"), rows, elsewhere), "/nowhere/worker cannot be started");
   // Of a program that is no service.
@@ -199,15 +200,15 @@ TEST_CASE("a library that is no plugin, or none for this service, is refused wit
 
 TEST_CASE("what goes wrong once, in the process or before it is there, costs one attempt") {
   Rows rows(mischief("nothing"));
-  configure_failpoints("step.start=fail:1:1");
-  CHECK(rows.prepare(1) == Prepared::failed);
+  failpoint::configure_failpoints("step.start=fail:1:1");
+  CHECK(rows.prepare(1) == prepare::Prepared::failed);
   CHECK(rows.problem() == said("its process cannot be started"));
-  CHECK(rows.prepare(1) == Prepared::done);
-  configure_failpoints("step.crash=fail:1:1");
-  CHECK(rows.prepare(1) == Prepared::corrupt);
+  CHECK(rows.prepare(1) == prepare::Prepared::done);
+  failpoint::configure_failpoints("step.crash=fail:1:1");
+  CHECK(rows.prepare(1) == prepare::Prepared::corrupt);
   CHECK(rows.problem() == said("crashed (SIGKILL)"));
-  CHECK(rows.prepare(1) == Prepared::done);
-  configure_failpoints("");
+  CHECK(rows.prepare(1) == prepare::Prepared::done);
+  failpoint::configure_failpoints("");
   CHECK(rows.made() == row(1));
 }
 
@@ -231,7 +232,7 @@ TEST_CASE("the hash of the plugins' interface is that of its header") {
 void check_crashes(int crashes) {
   std::optional<Rows> made(std::in_place, mischief("crash", ", at: [1]"));
   Rows& rows = *made;
-  REQUIRE(rows.prepare(0) == Prepared::done);
+  REQUIRE(rows.prepare(0) == prepare::Prepared::done);
   const auto mappings = [] {
     std::ifstream file("/proc/self/maps");
     return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
@@ -239,8 +240,8 @@ void check_crashes(int crashes) {
   const std::size_t files = open_files();
   const auto mapped = mappings();
   for (int i = 0; i < crashes; ++i) {
-    REQUIRE(rows.prepare(1) == Prepared::corrupt);
-    REQUIRE(rows.prepare(0) == Prepared::done);
+    REQUIRE(rows.prepare(1) == prepare::Prepared::corrupt);
+    REQUIRE(rows.prepare(0) == prepare::Prepared::done);
   }
   CHECK(rows.counters().crashes == crashes);
   CHECK(open_files() == files);

@@ -21,15 +21,16 @@ inline std::string plugin(std::string_view name) {
   return fmt::format("{}/{}.so", BATCHFLOW_TEST_STEPS, name);
 }
 
-inline std::unique_ptr<Pipeline> compile_steps(const std::string& steps, const SampleIndex& dataset,
-                                               const StepSettings& settings = {}) {
-  return compile_pipeline(parse_yaml("name: test\nsteps:\n" + steps, "test.yaml"), dataset,
-                          settings);
+inline std::unique_ptr<prepare::Pipeline> compile_steps(const std::string& steps,
+                                                        const sources::SampleIndex& dataset,
+                                                        const step::StepSettings& settings = {}) {
+  return prepare::compile_pipeline(input::parse_yaml("name: test\nsteps:\n" + steps, "test.yaml"),
+                                   dataset, settings);
 }
 
 // Why it cannot be compiled.
-inline std::string refused(const std::string& steps, const SampleIndex& dataset,
-                           const StepSettings& settings = {}) {
+inline std::string refused(const std::string& steps, const sources::SampleIndex& dataset,
+                           const step::StepSettings& settings = {}) {
   try {
     compile_steps(steps, dataset, settings);
   } catch (const ConfigError& error) {
@@ -42,8 +43,8 @@ inline constexpr std::size_t kColumns = 16;
 
 // Rows of numbers, of which row k begins with 7 k.
 inline FakeDataset rows_dataset() {
-  BatchSpec spec{{{"data", ElementType::i64, {kColumns}, false}}};
-  return FakeDataset(RecordKind::rows, spec, {kColumns * 8, kColumns * 8}, false);
+  batch::BatchSpec spec{{{"data", batch::ElementType::i64, {kColumns}, false}}};
+  return FakeDataset(sources::RecordKind::rows, spec, {kColumns * 8, kColumns * 8}, false);
 }
 inline std::vector<std::int64_t> row(std::int64_t key) {
   std::vector<std::int64_t> numbers(kColumns);
@@ -57,10 +58,10 @@ inline std::string mischief(std::string_view what, std::string_view more = "") {
 // One thread that prepares rows by a pipeline.
 class Rows {
  public:
-  explicit Rows(const std::string& steps, const StepSettings& settings = {})
+  explicit Rows(const std::string& steps, const step::StepSettings& settings = {})
       : dataset_(rows_dataset()), pipeline_(compile_steps(steps, dataset_, settings)) {}
 
-  Prepared prepare(std::int64_t key) {
+  prepare::Prepared prepare(std::int64_t key) {
     const std::vector<std::int64_t> numbers = row(key);
     slot_ = Slot(*pipeline_);
     Sample sample{std::as_bytes(std::span(numbers))};
@@ -75,13 +76,13 @@ class Rows {
     return numbers;
   }
   std::string problem() const { return std::string(preparer_->problem()); }
-  StepCounters counters() const { return pipeline_->plugins()[0]->counters(); }
-  const Pipeline& pipeline() const { return *pipeline_; }
+  step::StepCounters counters() const { return pipeline_->plugins()[0]->counters(); }
+  const prepare::Pipeline& pipeline() const { return *pipeline_; }
 
  private:
   FakeDataset dataset_;
-  std::unique_ptr<Pipeline> pipeline_;
-  std::unique_ptr<Preparer> preparer_ = make_preparer();
+  std::unique_ptr<prepare::Pipeline> pipeline_;
+  std::unique_ptr<prepare::Preparer> preparer_ = prepare::make_preparer();
   Slot slot_{*pipeline_};
 };
 

@@ -22,20 +22,20 @@ struct Made {
 };
 
 // Every picture under some keys; `twice`: once more, from its decoded form.
-std::vector<Made> make(const Pipeline& pipeline, bool twice = false) {
-  const std::unique_ptr<Preparer> preparer = make_preparer();
+std::vector<Made> make(const prepare::Pipeline& pipeline, bool twice = false) {
+  const std::unique_ptr<prepare::Preparer> preparer = prepare::make_preparer();
   std::vector<Made> all;
   for (const Encoded& picture : pictures()) {
     for (std::uint64_t key = 1; key <= 8; ++key) {
       Made made;
       Slot slot(pipeline);
       REQUIRE(prepare(*preparer, pipeline, {picture, false, hash(key)}, slot, &made.decoded) ==
-              Prepared::done);
+              prepare::Prepared::done);
       made.slot = slot.field(0);
       if (twice) {
         Slot again(pipeline);
         REQUIRE(prepare(*preparer, pipeline, {made.decoded, true, hash(key)}, again) ==
-                Prepared::done);
+                prepare::Prepared::done);
         CHECK(again.field(0) == made.slot);
       }
       all.push_back(std::move(made));
@@ -56,26 +56,27 @@ const std::string kDecode = "- {step: decode}\n", kFlip = "- {step: horizontal_f
 
 TEST_CASE("pictures of plugins are bounded as all are") {
   const FakeDataset files = files_dataset();
-  const ConfigNode crop =
-      parse_yaml("name: test\nsteps:\n" + kDecode + by("crop", ", size: 700"), "test.yaml");
-  const ScratchLimits enough{Bytes{1} << 20, Bytes{2} << 20}, too_few{Bytes{1} << 20, 1'000'000};
-  CHECK(compile_pipeline(crop, files, {}, enough));
+  const config::ConfigNode crop =
+      input::parse_yaml("name: test\nsteps:\n" + kDecode + by("crop", ", size: 700"), "test.yaml");
+  const memory::ScratchLimits enough{Bytes{1} << 20, Bytes{2} << 20},
+      too_few{Bytes{1} << 20, 1'000'000};
+  CHECK(prepare::compile_pipeline(crop, files, {}, enough));
   try {
-    compile_pipeline(crop, files, {}, too_few);
+    prepare::compile_pipeline(crop, files, {}, too_few);
     FAIL_CHECK("it is not refused");
   } catch (const ConfigError& error) {
     CHECK(std::string(error.what()).find("takes 1.4 MiB") != std::string::npos);
   }
   // A process takes a quarter of its memory in, and the scratch memory what it gives out.
   const auto flip = compile_steps(kDecode + by("flip") + kCrop, files);
-  const auto preparer = make_preparer();
+  const auto preparer = prepare::make_preparer();
   Slot slot(*flip);
   const Encoded large = encode_jpeg(2500, 2400, {});
-  CHECK(prepare(*preparer, *flip, {large}, slot) == Prepared::corrupt);
+  CHECK(prepare(*preparer, *flip, {large}, slot) == prepare::Prepared::corrupt);
   CHECK(preparer->problem().find("a sample of 18000000 bytes") != std::string::npos);
-  const auto bounded =
-      make_preparer(std::make_shared<ScratchBudget>(ScratchLimits{0, Bytes{4} << 20}));
-  CHECK(prepare(*bounded, *flip, {encode_jpeg(1000, 900, {})}, slot) == Prepared::corrupt);
+  const auto bounded = prepare::make_preparer(
+      std::make_shared<memory::ScratchBudget>(memory::ScratchLimits{0, Bytes{4} << 20}));
+  CHECK(prepare(*bounded, *flip, {encode_jpeg(1000, 900, {})}, slot) == prepare::Prepared::corrupt);
   CHECK(bounded->problem().find("of which a sample may have 4.0 MiB") != std::string::npos);
 }
 
@@ -135,16 +136,17 @@ TEST_CASE("canary: another seed, or none, is not the twin") {
 }
 
 TEST_CASE("bytes become rows of numbers, ragged before and after") {
-  const FakeDataset files(RecordKind::whole, {}, {40, 10});
+  const FakeDataset files(sources::RecordKind::whole, {}, {40, 10});
   const auto pipeline = compile_steps(by("words", ", columns: 2"), files);
-  REQUIRE(pipeline->spec().fields[0] == Field{"numbers", ElementType::i32, {40, 2}, true});
-  const std::unique_ptr<Preparer> preparer = make_preparer();
+  REQUIRE(pipeline->spec().fields[0] ==
+          batch::Field{"numbers", batch::ElementType::i32, {40, 2}, true});
+  const std::unique_ptr<prepare::Preparer> preparer = prepare::make_preparer();
   const std::vector<std::string> texts = {"1 2 3", "", "77", "5 5 5 5 5 5 5 5 5 5 5 5"};
   Slot slot(*pipeline, 4);
   for (std::uint32_t place = 0; place < texts.size(); ++place)
     REQUIRE(prepare(*preparer, *pipeline, {std::as_bytes(std::span(texts[place])), false, 0, place},
-                    slot) == Prepared::done);
-  const BlockLayout layout(pipeline->spec(), 4);
+                    slot) == prepare::Prepared::done);
+  const batch::BlockLayout layout(pipeline->spec(), 4);
   std::int64_t offsets[5];
   std::memcpy(offsets, slot.memory().data() + layout.fields[0].offsets, sizeof offsets);
   CHECK(std::vector(offsets, offsets + 5) == std::vector<std::int64_t>{0, 3, 3, 4, 16});
@@ -155,17 +157,18 @@ TEST_CASE("bytes become rows of numbers, ragged before and after") {
 
   const std::string letter = "1 x", much(41, '1');
   CHECK(prepare(*preparer, *pipeline, {std::as_bytes(std::span(letter))}, slot) ==
-        Prepared::corrupt);
+        prepare::Prepared::corrupt);
   CHECK(preparer->problem() ==
         "step 'words' of " + plugin("words") + ": a letter where a digit should be");
-  CHECK(prepare(*preparer, *pipeline, {std::as_bytes(std::span(much))}, slot) == Prepared::corrupt);
+  CHECK(prepare(*preparer, *pipeline, {std::as_bytes(std::span(much))}, slot) ==
+        prepare::Prepared::corrupt);
   CHECK(pipeline->plugins()[0]->counters().starts == 1);
 
   // Rows that it says it made, and could not have.
   const auto lying = compile_steps(by("words", ", lies: true"), files);
   Slot other(*lying);
   CHECK(prepare(*preparer, *lying, {std::as_bytes(std::span(texts[0]))}, other) ==
-        Prepared::corrupt);
+        prepare::Prepared::corrupt);
   CHECK(preparer->problem().find("18446744073709551615 rows, where 40 are the most") !=
         std::string::npos);
 }

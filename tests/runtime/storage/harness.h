@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/storage/read_engine.h"
 
@@ -85,17 +85,18 @@ class Folder {
 
 class Gathered {
  public:
-  explicit Gathered(const ReadEngineOptions& options)
-      : engine_(make_read_engine(options, [this](std::span<const ReadResult> results) {
-          const std::lock_guard lock(mutex_);
-          for (const ReadResult& result : results) {
-            ++times_[result.tag];
-            results_[result.tag] = result;
-          }
-          changed_.notify_all();
-        })) {}
+  explicit Gathered(const storage::ReadEngineOptions& options)
+      : engine_(storage::make_read_engine(options,
+                                          [this](std::span<const storage::ReadResult> results) {
+                                            const std::lock_guard lock(mutex_);
+                                            for (const storage::ReadResult& result : results) {
+                                              ++times_[result.tag];
+                                              results_[result.tag] = result;
+                                            }
+                                            changed_.notify_all();
+                                          })) {}
 
-  ReadEngine& engine() { return *engine_; }
+  storage::ReadEngine& engine() { return *engine_; }
   void destroy() { engine_.reset(); }
 
   // Waits until there are so many results in all.
@@ -104,7 +105,7 @@ class Gathered {
     return changed_.wait_for(lock, std::chrono::seconds(100),
                              [&] { return results_.size() >= count; });
   }
-  std::map<std::uint64_t, ReadResult> results() {
+  std::map<std::uint64_t, storage::ReadResult> results() {
     const std::lock_guard lock(mutex_);
     return results_;
   }
@@ -118,15 +119,16 @@ class Gathered {
 
   // One read, alone; its memory is copied out.
   struct Read {
-    ReadResult result;
+    storage::ReadResult result;
     std::vector<std::byte> bytes;
   };
   Read read(int root, const char* path, std::uint64_t offset, Bytes bytes, bool whole = true,
-            std::uint64_t file = 1, const ReadGuard* guard = nullptr) {
-    ReadPiece piece{.root = root, .path = path, .guard = guard, .file = file, .whole_file = whole};
+            std::uint64_t file = 1, const storage::ReadGuard* guard = nullptr) {
+    storage::ReadPiece piece{
+        .root = root, .path = path, .guard = guard, .file = file, .whole_file = whole};
     piece.offset = offset;
     piece.bytes = bytes;
-    piece.to = engine_->stage(room_for(offset, bytes));
+    piece.to = engine_->stage(storage::room_for(offset, bytes));
     piece.tag = next_tag_++;
     REQUIRE(piece.to != nullptr);
     engine_->submit({&piece, 1});
@@ -137,7 +139,7 @@ class Gathered {
     }
     Read read;
     read.result = results()[piece.tag];
-    const std::byte* begin = piece.to + lead(offset);
+    const std::byte* begin = piece.to + storage::lead(offset);
     read.bytes.assign(begin, begin + read.result.bytes);
     engine_->unstage(piece.to);
     return read;
@@ -146,14 +148,14 @@ class Gathered {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, ReadResult> results_;
+  std::map<std::uint64_t, storage::ReadResult> results_;
   std::map<std::uint64_t, int> times_;
   std::uint64_t next_tag_ = 1'000'000'000;
-  std::unique_ptr<ReadEngine> engine_;  // last: its results come until it is gone
+  std::unique_ptr<storage::ReadEngine> engine_;  // last: its results come until it is gone
 };
 
-inline ReadEngineOptions small(const std::string& engine) {
-  ReadEngineOptions options;
+inline storage::ReadEngineOptions small(const std::string& engine) {
+  storage::ReadEngineOptions options;
   options.engine = engine;
   options.staging = Bytes{16} << 20;
   return options;
@@ -163,7 +165,7 @@ inline ReadEngineOptions small(const std::string& engine) {
 inline std::vector<std::string> engines() {
   std::vector<std::string> names{"pread"};
   try {
-    make_read_engine(small("io_uring"), [](auto) {});
+    storage::make_read_engine(small("io_uring"), [](auto) {});
     names.push_back("io_uring");
   } catch (const std::runtime_error&) {
   }
@@ -172,10 +174,10 @@ inline std::vector<std::string> engines() {
 
 // Off again at the end of the test.
 struct Failpoints {
-  explicit Failpoints(std::string_view text) { configure_failpoints(text); }
-  ~Failpoints() { configure_failpoints(""); }
-  static FailpointCount count(std::string_view name) {
-    for (const FailpointCount& one : failpoint_counts()) {
+  explicit Failpoints(std::string_view text) { failpoint::configure_failpoints(text); }
+  ~Failpoints() { failpoint::configure_failpoints(""); }
+  static failpoint::FailpointCount count(std::string_view name) {
+    for (const failpoint::FailpointCount& one : failpoint::failpoint_counts()) {
       if (one.name == name) return one;
     }
     return {};

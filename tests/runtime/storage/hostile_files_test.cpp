@@ -12,7 +12,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::Folder;
@@ -29,7 +29,7 @@ void in_every_way(Body body) {
         CAPTURE(engine);
         CAPTURE(whole);
         CAPTURE(direct);
-        ReadEngineOptions options = test::small(engine);
+        storage::ReadEngineOptions options = test::small(engine);
         options.direct = direct;
         Gathered gathered(options);
         body(gathered, whole);
@@ -114,11 +114,11 @@ TEST_CASE("a guarded file is read only while it is the same file") {
   fs::create_symlink("public", folder.path() / "link");
   struct stat about {};
   REQUIRE(stat((folder.path() / "private").c_str(), &about) == 0);
-  const ReadGuard everybody{true, 0, 0};
-  const ReadGuard this_one{false, about.st_dev, about.st_ino};
+  const storage::ReadGuard everybody{true, 0, 0};
+  const storage::ReadGuard this_one{false, about.st_dev, about.st_ino};
   in_every_way([&](Gathered& gathered, bool whole) {
     std::uint64_t file = 100;
-    const auto error = [&](const char* path, const ReadGuard& guard) {
+    const auto error = [&](const char* path, const storage::ReadGuard& guard) {
       ++file;  // not one that is open already
       return gathered.read(folder.root(), path, 0, 100, whole, file, &guard).result.error;
     };
@@ -265,4 +265,4 @@ TEST_CASE("close_root closes the files that stayed open") {
   }
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

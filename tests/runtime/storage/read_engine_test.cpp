@@ -6,7 +6,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::Folder;
@@ -41,8 +41,9 @@ const Files& files() {
   return all;
 }
 
-ReadPiece piece_of(std::uint64_t file, std::uint64_t offset, Bytes bytes, std::uint64_t tag) {
-  ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
+storage::ReadPiece piece_of(std::uint64_t file, std::uint64_t offset, Bytes bytes,
+                            std::uint64_t tag) {
+  storage::ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
   piece.file = file;
   piece.whole_file = file != kBig;
   piece.offset = offset;
@@ -54,17 +55,18 @@ ReadPiece piece_of(std::uint64_t file, std::uint64_t offset, Bytes bytes, std::u
 // Reads all pieces, with as many staged as there is room for, and checks each when it is there.
 class Run {
  public:
-  Run(const ReadEngineOptions& options, std::vector<ReadPiece> pieces)
-      : pieces_(std::move(pieces)), engine_(make_read_engine(options, [this](auto results) {
-          for (const ReadResult& result : results) take(result);
+  Run(const storage::ReadEngineOptions& options, std::vector<storage::ReadPiece> pieces)
+      : pieces_(std::move(pieces)),
+        engine_(storage::make_read_engine(options, [this](auto results) {
+          for (const storage::ReadResult& result : results) take(result);
         })) {}
 
   // The pieces of `from`, `from + step`, ...: by as many threads as steps.
   void submit(std::size_t from, std::size_t step) {
-    std::vector<ReadPiece> some;
+    std::vector<storage::ReadPiece> some;
     for (std::size_t i = from; i < pieces_.size(); i += step) {
-      ReadPiece& piece = pieces_[i];
-      while ((piece.to = engine_->stage(room_for(piece.offset, piece.bytes))) == nullptr) {
+      storage::ReadPiece& piece = pieces_[i];
+      while ((piece.to = engine_->stage(storage::room_for(piece.offset, piece.bytes))) == nullptr) {
         engine_->submit(some);
         some.clear();
         std::this_thread::yield();
@@ -83,15 +85,15 @@ class Run {
                               [&] { return done_ == pieces_.size(); }));
   }
   std::size_t wrong() const { return wrong_; }
-  ReadEngine& engine() { return *engine_; }
+  storage::ReadEngine& engine() { return *engine_; }
 
  private:
-  void take(const ReadResult& result) {
-    const ReadPiece& piece = pieces_[result.tag];
+  void take(const storage::ReadResult& result) {
+    const storage::ReadPiece& piece = pieces_[result.tag];
     const Bytes size = bytes_of(piece.file);
     const Bytes want = piece.offset >= size ? 0 : std::min<Bytes>(piece.bytes, size - piece.offset);
     if (result.error != 0 || result.bytes != want ||
-        !test::holds(piece.file, piece.offset, want, piece.to + lead(piece.offset))) {
+        !test::holds(piece.file, piece.offset, want, piece.to + storage::lead(piece.offset))) {
       ++wrong_;
     }
     engine_->unstage(piece.to);
@@ -100,16 +102,16 @@ class Run {
     changed_.notify_all();
   }
 
-  std::vector<ReadPiece> pieces_;
+  std::vector<storage::ReadPiece> pieces_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t done_ = 0;
   std::atomic<std::size_t> wrong_{0};
-  std::unique_ptr<ReadEngine> engine_;
+  std::unique_ptr<storage::ReadEngine> engine_;
 };
 
-std::vector<ReadPiece> all_small_files() {
-  std::vector<ReadPiece> pieces;
+std::vector<storage::ReadPiece> all_small_files() {
+  std::vector<storage::ReadPiece> pieces;
   for (std::uint64_t file = 0; file < kFiles; ++file) {
     pieces.push_back(piece_of(file, 0, bytes_of(file), file));
   }
@@ -117,8 +119,8 @@ std::vector<ReadPiece> all_small_files() {
 }
 
 // Beyond the end, too.
-std::vector<ReadPiece> random_pieces_of_the_big_one(int count) {
-  std::vector<ReadPiece> pieces;
+std::vector<storage::ReadPiece> random_pieces_of_the_big_one(int count) {
+  std::vector<storage::ReadPiece> pieces;
   Random random(3);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t offset = random.below(kBigBytes + 10'000);
@@ -148,7 +150,7 @@ TEST_CASE("one big file, any offset and any size") {
     for (const bool direct : {true, false}) {
       CAPTURE(engine);
       CAPTURE(direct);
-      ReadEngineOptions options = test::small(engine);
+      storage::ReadEngineOptions options = test::small(engine);
       options.direct = direct;
       Run run(options, random_pieces_of_the_big_one(2000));
       run.submit(0, 1);
@@ -163,11 +165,11 @@ TEST_CASE("small and large, at any depth, through the page cache too") {
     for (const unsigned depth : {1U, 5U, 256U}) {
       CAPTURE(engine);
       CAPTURE(depth);
-      std::vector<ReadPiece> pieces = random_pieces_of_the_big_one(200);
+      std::vector<storage::ReadPiece> pieces = random_pieces_of_the_big_one(200);
       for (std::uint64_t file = 0; file < 200; ++file) {
         pieces.push_back(piece_of(file, file, bytes_of(file), pieces.size()));
       }
-      ReadEngineOptions options = test::small(engine);
+      storage::ReadEngineOptions options = test::small(engine);
       options.depth = options.threads = depth;
       options.direct = depth != 5;
       Run run(options, pieces);
@@ -181,7 +183,7 @@ TEST_CASE("small and large, at any depth, through the page cache too") {
 TEST_CASE("more large files than stay open, again and again") {
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);
-    std::vector<ReadPiece> pieces;
+    std::vector<storage::ReadPiece> pieces;
     Random random(9);
     for (std::uint64_t i = 0; i < 3000; ++i) {
       const std::uint64_t file = random.below(300);
@@ -196,15 +198,15 @@ TEST_CASE("more large files than stay open, again and again") {
 }
 
 TEST_CASE("wrong options are refused") {
-  auto problem = [](ReadEngineOptions options) -> std::string {
+  auto problem = [](storage::ReadEngineOptions options) -> std::string {
     try {
-      make_read_engine(options, [](auto) {});
+      storage::make_read_engine(options, [](auto) {});
     } catch (const std::runtime_error& error) {
       return error.what();
     }
     return "";
   };
-  ReadEngineOptions options = test::small("aio");
+  storage::ReadEngineOptions options = test::small("aio");
   CHECK(problem(options) == "no read engine `aio`; write auto, io_uring or pread");
   options = test::small("pread");
   options.depth = 0;
@@ -214,4 +216,4 @@ TEST_CASE("wrong options are refused") {
   CHECK(problem(options) == "5000 reading threads; write 1 to 1024");
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

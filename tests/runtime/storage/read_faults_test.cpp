@@ -6,7 +6,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -41,16 +41,16 @@ struct Outcome {
   std::size_t good = 0, failed = 0, wrong = 0;
 };
 Outcome read_all(const std::string& engine) {
-  ReadEngineOptions options = test::small(engine);
+  storage::ReadEngineOptions options = test::small(engine);
   options.staging = Bytes{64} << 20;
   Gathered gathered(options);
-  std::vector<ReadPiece> pieces;
+  std::vector<storage::ReadPiece> pieces;
   for (std::uint64_t file = 0; file < kFiles; ++file) {
-    ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
+    storage::ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
     piece.file = file;
     piece.whole_file = file % 2 == 0;
     piece.bytes = bytes_of(file);
-    piece.to = gathered.engine().stage(room_for(0, piece.bytes));
+    piece.to = gathered.engine().stage(storage::room_for(0, piece.bytes));
     piece.tag = file;
     REQUIRE(piece.to != nullptr);
     pieces.push_back(piece);
@@ -81,10 +81,10 @@ Kept write_and_read(const std::string& engine) {
   const int fd = ::open(files().folder.path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   REQUIRE(fd >= 0);
   Gathered gathered(test::small(engine));
-  std::vector<ReadPiece> pieces(kPieces);
+  std::vector<storage::ReadPiece> pieces(kPieces);
   for (const bool write : {true, false}) {
     for (std::size_t i = 0; i < kPieces; ++i) {
-      ReadPiece& piece = pieces[i];
+      storage::ReadPiece& piece = pieces[i];
       if (write) piece.to = gathered.engine().stage(kRoom);
       REQUIRE(piece.to != nullptr);
       std::memset(piece.to, write ? static_cast<int>(i) : 255, kRoom);
@@ -99,7 +99,7 @@ Kept write_and_read(const std::string& engine) {
   }
   const auto results = gathered.results();
   for (std::size_t i = 0; i < kPieces; ++i) {
-    const ReadResult written = results.at(i), read = results.at(kPieces + i);
+    const storage::ReadResult written = results.at(i), read = results.at(kPieces + i);
     kept.full += written.error == ENOSPC;
     kept.failed += (written.error == EIO) + (read.error == EIO);
     if (written.error != 0 || read.error != 0) continue;
@@ -233,7 +233,7 @@ TEST_CASE("staging that is exhausted, and memory that is not there") {
     CHECK(gathered.engine().stage(1) != nullptr);
   }
   const Failpoints configured("storage.staging.map=fail");
-  CHECK_THROWS_AS(make_read_engine(test::small("auto"), [](auto) {}), std::runtime_error);
+  CHECK_THROWS_AS(storage::make_read_engine(test::small("auto"), [](auto) {}), std::runtime_error);
 }
 
 TEST_CASE("destroyed in the middle: each piece has one result") {
@@ -241,13 +241,14 @@ TEST_CASE("destroyed in the middle: each piece has one result") {
     for (int round = 0; round < 20; ++round) {
       CAPTURE(engine);
       Gathered gathered(test::small(engine));
-      std::vector<ReadPiece> pieces;
+      std::vector<storage::ReadPiece> pieces;
       for (std::uint64_t file = 0; file < 100; ++file) {
-        ReadPiece piece{.root = files().folder.root(), .path = files().names[file].c_str()};
+        storage::ReadPiece piece{.root = files().folder.root(),
+                                 .path = files().names[file].c_str()};
         piece.file = file;
         piece.whole_file = file % 2 == 0;
         piece.bytes = bytes_of(file);
-        piece.to = gathered.engine().stage(room_for(0, piece.bytes));
+        piece.to = gathered.engine().stage(storage::room_for(0, piece.bytes));
         piece.tag = file;
         pieces.push_back(piece);
       }
@@ -273,11 +274,11 @@ TEST_CASE("a read that hangs is left behind after the bound, and says nothing la
     if (engine == "io_uring") continue;
 #endif
     const Failpoints configured("storage.read.again=delay-700:1:1");
-    ReadEngineOptions options = test::small(engine);
+    storage::ReadEngineOptions options = test::small(engine);
     options.threads = 1;
     options.end_within = std::chrono::milliseconds(50);
     Gathered gathered(options);
-    ReadPiece piece{.root = files().folder.root(), .path = "1"};
+    storage::ReadPiece piece{.root = files().folder.root(), .path = "1"};
     piece.bytes = 5000;
     piece.whole_file = true;
     piece.to = gathered.engine().stage(8192);
@@ -295,27 +296,29 @@ TEST_CASE("a read that hangs is left behind after the bound, and says nothing la
 TEST_CASE("Done may submit, and take and give staging") {
   for (const std::string& engine : test::engines()) {
     CAPTURE(engine);
-    std::unique_ptr<ReadEngine> reader;
+    std::unique_ptr<storage::ReadEngine> reader;
     std::mutex mutex;
     std::condition_variable changed;
     int left = 200;
     int wrong = 0;
     std::byte* area = nullptr;
     auto next = [&] {
-      ReadPiece piece{.root = files().folder.root(), .path = "1"};
+      storage::ReadPiece piece{.root = files().folder.root(), .path = "1"};
       piece.file = 1;
       piece.whole_file = left % 2 == 0;
       piece.bytes = 5000;
       piece.to = area = reader->stage(8192);
       reader->submit({&piece, 1});
     };
-    reader = make_read_engine(test::small(engine), [&](std::span<const ReadResult> results) {
-      const std::lock_guard lock(mutex);
-      wrong += results.size() != 1 || results[0].bytes != 5000 || !test::holds(1, 0, 5000, area);
-      reader->unstage(area);
-      if (--left > 0) next();
-      changed.notify_all();
-    });
+    reader = storage::make_read_engine(
+        test::small(engine), [&](std::span<const storage::ReadResult> results) {
+          const std::lock_guard lock(mutex);
+          wrong +=
+              results.size() != 1 || results[0].bytes != 5000 || !test::holds(1, 0, 5000, area);
+          reader->unstage(area);
+          if (--left > 0) next();
+          changed.notify_all();
+        });
     {
       std::unique_lock lock(mutex);
       next();
@@ -334,7 +337,7 @@ TEST_CASE("every failpoint of storage has been reached") {
   }
   const bool has_ring = test::engines().size() == 2;
   std::set<std::string_view> missed;
-  for (const FailpointCount& count : failpoint_counts()) {
+  for (const failpoint::FailpointCount& count : failpoint::failpoint_counts()) {
     if (!count.name.starts_with("storage.")) continue;
     if (count.reached > 0 || (!has_ring && count.name.starts_with("storage.ring"))) continue;
     missed.insert(count.name);
@@ -343,4 +346,4 @@ TEST_CASE("every failpoint of storage has been reached") {
   for (const std::string_view name : missed) MESSAGE(name);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -13,7 +13,7 @@
 #include "tests/runtime/storage/harness.h"
 #include "tests/skip.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 
 using test::Folder;
@@ -46,9 +46,9 @@ bool reads_right(Gathered& gathered, const Folder& folder) {
   return read.bytes.size() == 9000 && test::holds(1, 10, 9000, read.bytes.data());
 }
 
-std::string problem(const ReadEngineOptions& options) {
+std::string problem(const storage::ReadEngineOptions& options) {
   try {
-    make_read_engine(options, [](auto) {});
+    storage::make_read_engine(options, [](auto) {});
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -118,7 +118,7 @@ TEST_CASE("more staging than an ordinary user may lock") {
     REQUIRE(::syscall(SYS_capget, &header, sets) == 0);
     sets[0].effective &= ~(1U << CAP_IPC_LOCK);
     REQUIRE(::syscall(SYS_capset, &header, sets) == 0);
-    ReadEngineOptions options = test::small("io_uring");
+    storage::ReadEngineOptions options = test::small("io_uring");
     options.staging = Bytes{128} << 20;
     Gathered gathered(options);
     CHECK(gathered.engine().description() ==
@@ -128,4 +128,4 @@ TEST_CASE("more staging than an ordinary user may lock") {
   });
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

@@ -9,15 +9,15 @@
 #include <thread>
 #include <vector>
 
-#include "core/random.h"
+#include "core/base/random.h"
 
-namespace batchflow {
+namespace batchflow::test {
 namespace {
 constexpr Bytes kPage = 4096;
 }
 
 TEST_CASE("any size up to all of it, aligned") {
-  Staging staging(64 * kPage);
+  storage::Staging staging(64 * kPage);
   for (Bytes bytes = 1; bytes <= staging.bytes(); bytes += 1000) {
     std::byte* area = staging.take(bytes);
     REQUIRE(area != nullptr);
@@ -32,7 +32,7 @@ TEST_CASE("any size up to all of it, aligned") {
 }
 
 TEST_CASE("neighbours merge, in whatever order they come back") {
-  Staging staging(8 * kPage);
+  storage::Staging staging(8 * kPage);
   Random random(1);
   for (int round = 0; round < 200; ++round) {
     std::vector<std::byte*> areas;
@@ -47,7 +47,7 @@ TEST_CASE("neighbours merge, in whatever order they come back") {
 }
 
 TEST_CASE("the smallest hole that fits is taken") {
-  Staging staging(10 * kPage);
+  storage::Staging staging(10 * kPage);
   std::byte* large = staging.take(4 * kPage);
   std::byte* wall = staging.take(kPage);
   std::byte* little = staging.take(2 * kPage);
@@ -60,7 +60,7 @@ TEST_CASE("the smallest hole that fits is taken") {
 }
 
 TEST_CASE("random histories against a map of pages") {
-  Staging staging(500 * kPage);
+  storage::Staging staging(500 * kPage);
   std::vector<int> owner(500, -1);
   std::vector<std::pair<std::byte*, Bytes>> held;
   Random random(7);
@@ -96,7 +96,7 @@ TEST_CASE("random histories against a map of pages") {
 }
 
 TEST_CASE("from several threads at once") {
-  Staging staging(64 * kPage);
+  storage::Staging staging(64 * kPage);
   std::atomic<int> torn{0};
   std::vector<std::thread> threads;
   for (int id = 1; id <= 4; ++id) {
@@ -118,8 +118,8 @@ TEST_CASE("from several threads at once") {
 }
 
 TEST_CASE("no memory is an error that says so") {
-  CHECK_THROWS_AS(Staging(0), std::runtime_error);
-  CHECK_THROWS_AS(Staging(~Bytes{0}), std::runtime_error);
+  CHECK_THROWS_AS(storage::Staging(0), std::runtime_error);
+  CHECK_THROWS_AS(storage::Staging(~Bytes{0}), std::runtime_error);
 }
 
-}  // namespace batchflow
+}  // namespace batchflow::test

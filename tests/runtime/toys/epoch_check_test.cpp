@@ -25,7 +25,7 @@ struct Batch {
 }  // namespace
 
 TEST_CASE("ranks that together have each sample once, in each epoch, are right") {
-  EpochCheck check(6, 2, true);
+  toys::EpochCheck check(6, 2, true);
   CHECK(check.add(Batch(0, {0, 3}).batch) == "");
   CHECK(check.add(Batch(0, {1, 4}, true).batch) == "");  // a rank may be an epoch ahead
   CHECK(check.add(Batch(1, {0, 1, 2}, true).batch) == "");
@@ -34,21 +34,21 @@ TEST_CASE("ranks that together have each sample once, in each epoch, are right")
 }
 
 TEST_CASE("canary: a sample that comes twice, never, or does not exist is found") {
-  EpochCheck twice(3, 1, true);
+  toys::EpochCheck twice(3, 1, true);
   CHECK(twice.add(Batch(0, {0, 1}).batch) == "");
   CHECK(twice.add(Batch(0, {1, 2}, true).batch) == "sample 1 was delivered twice in epoch 0");
-  EpochCheck never(3, 1, true);
+  toys::EpochCheck never(3, 1, true);
   CHECK(never.add(Batch(2, {0, 1}, true).batch) == "2 of 3 samples were delivered in epoch 2");
-  EpochCheck beyond(3, 1, true);
+  toys::EpochCheck beyond(3, 1, true);
   CHECK(beyond.add(Batch(0, {3}).batch) == "sample 3 of 3 was delivered");
 }
 
 TEST_CASE("fillers count for nothing, and an epoch that drops its last may be short") {
-  EpochCheck check(4, 1, true);
+  toys::EpochCheck check(4, 1, true);
   Batch last(0, {0, 1, 2, 3, 0}, true);
   last.marks[4] = BF_MARK_FILLER;
   CHECK(check.add(last.batch) == "");
-  EpochCheck drops(5, 1, false);
+  toys::EpochCheck drops(5, 1, false);
   CHECK(drops.add(Batch(0, {0, 1, 2, 3}, true).batch) == "");
 }
 

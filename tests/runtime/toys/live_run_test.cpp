@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "configs/reader/results.h"
 #include "doctest/doctest.h"
 #include "fmt/format.h"
+#include "programs/output/results.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/skip.h"
 
@@ -77,9 +77,9 @@ TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
   REQUIRE_MESSAGE(run_live.code == 0, run_live.text);
 
   const auto runs = [&](const char* file) {
-    return parse_results(read_results_file(place.name(file)), file);
+    return output::parse_results(output::read_results_file(place.name(file)), file);
   };
-  const RunResult sim = runs("sim.json").at(0), real = runs("live.json").at(0);
+  const output::RunResult sim = runs("sim.json").at(0), real = runs("live.json").at(0);
   CHECK(real.scenario == sim.scenario);
   CHECK(real.seed == sim.seed);
   CHECK(real.policies == sim.policies);
@@ -169,7 +169,8 @@ TEST_CASE("an interrupted run ends at once, with the results so far and 130") {
   waitpid(run, &status, 0);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 130);
-  const RunResult cut = parse_results(read_results_file(place.name("cut.json")), "cut").at(0);
+  const output::RunResult cut =
+      output::parse_results(output::read_results_file(place.name("cut.json")), "cut").at(0);
   CHECK(cut.interrupted);
   CHECK(cut.jobs.size() == 3);
   CHECK(cut.makespan_s < 60);

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/yaml.h"
-#include "core/random.h"
+#include "core/base/random.h"
+#include "programs/input/yaml.h"
 #include "sim/cluster_replay/replay_scenario.h"
 #include "sim/planned_runs.h"
 
-namespace batchflow::sim {
+namespace batchflow::bench {
 
 namespace {
 
@@ -32,14 +32,14 @@ constexpr char kCluster[] =
 
 // Sixty jobs of nine users within forty minutes, with one to sixteen GPUs and a minute and a half
 // to twenty-five minutes: as many batches as can be simulated one by one.
-JobTrace window() {
+traces::JobTrace window() {
   constexpr std::uint32_t kGpus[] = {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
-  JobTrace trace;
+  traces::JobTrace trace;
   trace.name = "window";
   Random random(7);
   for (std::uint32_t i = 0; i < 60; ++i) {
-    JobRecord job;
-    job.submit_ns = static_cast<TraceTime>(random.below(2400 * kNanosPerSecond));
+    traces::JobRecord job;
+    job.submit_ns = static_cast<traces::TraceTime>(random.below(2400 * traces::kNanosPerSecond));
     job.start_ns = job.submit_ns;
     // Between the ends, evenly by the logarithm.
     const double way = static_cast<double>(random.below(1 << 20)) / (1 << 20);
@@ -50,7 +50,9 @@ JobTrace window() {
     trace.jobs.push_back(job);
   }
   std::sort(trace.jobs.begin(), trace.jobs.end(),
-            [](const JobRecord& a, const JobRecord& b) { return a.submit_ns < b.submit_ns; });
+            [](const traces::JobRecord& a, const traces::JobRecord& b) {
+              return a.submit_ns < b.submit_ns;
+            });
   return trace;
 }
 
@@ -74,11 +76,11 @@ struct Figures {
   double cpu_s = 0;
 };
 
-Figures figures_of(const RunResult& run) {
+Figures figures_of(const output::RunResult& run) {
   Figures of;
   double time_s = 0;
   double lost_s = 0;
-  for (const JobResult& job : run.jobs) {
+  for (const output::JobResult& job : run.jobs) {
     time_s += job.time_s * static_cast<double>(job.ranks);
     lost_s += (job.stall_s + job.idle_s) * static_cast<double>(job.ranks);
     of.completion_s += (job.ended_s - job.arrived_s) / static_cast<double>(run.jobs.size());
@@ -90,20 +92,22 @@ Figures figures_of(const RunResult& run) {
   return of;
 }
 
-std::vector<Figures> run(const JobTrace& trace, const ReplayGrain& grain, std::uint64_t seeds) {
-  const OverlayModel overlay = read_overlay(load_overlay("mixed"));
-  std::vector<PlannedRun> planned;
+std::vector<Figures> run(const traces::JobTrace& trace, const sim::ReplayGrain& grain,
+                         std::uint64_t seeds) {
+  const input::OverlayModel overlay = input::read_overlay(input::load_overlay("mixed"));
+  std::vector<sim::PlannedRun> planned;
   for (const Policy& policy : kPolicies) {
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      ConfigNode tree = parse_yaml(std::string(kCluster) + "engine: " + policy.engine + "\n" +
-                                       fmt::format("seed: {}\n", seed),
-                                   "window");
-      LeftOut out;
-      planned.push_back({policy.name, replay_scenario(read_cluster_and_engine(tree), trace, overlay,
-                                                      grain, {}, out)});
+      config::ConfigNode tree =
+          input::parse_yaml(std::string(kCluster) + "engine: " + policy.engine + "\n" +
+                                fmt::format("seed: {}\n", seed),
+                            "window");
+      sim::LeftOut out;
+      planned.push_back({policy.name, sim::replay_scenario(input::read_cluster_and_engine(tree),
+                                                           trace, overlay, grain, {}, out)});
     }
   }
-  const auto results = run_all(planned, {});
+  const auto results = sim::run_all(planned, {});
   std::vector<Figures> means(std::size(kPolicies));
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Figures one = figures_of(*results[i]);
@@ -129,9 +133,9 @@ constexpr double kApart = 0.02;
 }  // namespace
 
 bool compare_grains(std::uint64_t seeds) {
-  const JobTrace trace = window();
+  const traces::JobTrace trace = window();
   const std::vector<Figures> coarse = run(trace, {}, seeds);
-  ReplayGrain by_batches;
+  sim::ReplayGrain by_batches;
   by_batches.fine = true;
   const std::vector<Figures> fine = run(trace, by_batches, seeds);
   bool good = true;
@@ -158,4 +162,4 @@ bool compare_grains(std::uint64_t seeds) {
   return good;
 }
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::bench

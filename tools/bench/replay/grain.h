@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace batchflow::sim {
+namespace batchflow::bench {
 
 // Prints both, as means over so many seeds; false if they are farther apart than documented.
 bool compare_grains(std::uint64_t seeds);
 
-}  // namespace batchflow::sim
+}  // namespace batchflow::bench

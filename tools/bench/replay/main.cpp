@@ -10,9 +10,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
 #include "policies/registry.h"
+#include "programs/input/yaml.h"
 #include "sim/cluster_replay/replay_scenario.h"
 #include "sim/forked_runs.h"
 #include "sim/world/world.h"
@@ -20,7 +20,7 @@
 #include "tools/bench/replay/grain.h"
 #include "traces/job_synth.h"
 
-namespace batchflow::sim {
+namespace batchflow::bench {
 namespace {
 
 struct Cost {
@@ -32,26 +32,27 @@ struct Cost {
 };
 
 Cost replay(std::uint64_t jobs, const std::string& preset) {
-  const auto work = [&](const ForkedRuns::ReportProgress&) {
-    SynthOptions options;
+  const auto work = [&](const sim::ForkedRuns::ReportProgress&) {
+    traces::SynthOptions options;
     options.jobs = jobs;
     options.days = std::max<std::uint64_t>(1, jobs * 75 / 100'000);
-    const JobTrace trace = synthesize_jobs(usual_job_model(), options);
-    ConfigNode tree;
-    apply_override(tree, "cluster=philly");
-    apply_override(tree, "engine={preset: " + preset + "}");
-    resolve_names(tree);
-    LeftOut out;
-    const Scenario scenario = replay_scenario(read_cluster_and_engine(tree), trace,
-                                              read_overlay(load_overlay("mixed")), {}, {}, out);
+    const traces::JobTrace trace = traces::synthesize_jobs(traces::usual_job_model(), options);
+    config::ConfigNode tree;
+    input::apply_override(tree, "cluster=philly");
+    input::apply_override(tree, "engine={preset: " + preset + "}");
+    input::resolve_names(tree);
+    sim::LeftOut out;
+    const input::Scenario scenario =
+        sim::replay_scenario(input::read_cluster_and_engine(tree), trace,
+                             input::read_overlay(input::load_overlay("mixed")), {}, {}, out);
     const double before_s = cpu_s();
-    World world(scenario, policy_list(), {});
-    const RunResult run = world.run();
+    world::World world(scenario, policies::policy_list(), {});
+    const output::RunResult run = world.run();
     if (!run.failure.empty()) throw ConfigError(run.failure);
     return fmt::format("{} {} {} {} {}", cpu_s() - before_s, memory_mib(), run.steps,
                        world.flows_started(), run.aggregate.prepared_blocks);
   };
-  const auto outcomes = ForkedRuns::run({work}, 1, [](const RunProgress&) {});
+  const auto outcomes = sim::ForkedRuns::run({work}, 1, [](const sim::RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   std::sscanf(outcomes[0].text.c_str(), "%lf %lf %llu %llu %llu", &cost.cpu_s, &cost.memory_mib,
@@ -76,7 +77,7 @@ void scale(bool all) {
 }
 
 }  // namespace
-}  // namespace batchflow::sim
+}  // namespace batchflow::bench
 
 int main(int argc, char** argv) {
   using namespace batchflow;
@@ -93,8 +94,8 @@ int main(int argc, char** argv) {
     }
   }
   try {
-    if (!check) scale(all);
-    return compare_grains(check ? 4 : 16) ? 0 : 1;
+    if (!check) bench::scale(all);
+    return bench::compare_grains(check ? 4 : 16) ? 0 : 1;
   } catch (const ConfigError& error) {
     fmt::print(stderr, "bench_replay: {}\n", error.what());
     return 1;

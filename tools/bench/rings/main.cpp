@@ -62,30 +62,31 @@ pid_t in_another_process(Body body) {
 // records: the reader sleeps meanwhile, as a job does that waits for its batch.
 void hand_over(std::size_t records, unsigned pause_us, const char* what) {
   std::string problem;
-  RingFiles files = make_rings(kRingLeast, problem);
+  protocol::RingFiles files = protocol::make_rings(protocol::kRingLeast, problem);
   if (!files) {
     fmt::print(stderr, "bench_rings: {}\n", problem);
     std::exit(1);
   }
-  const Rings job = map_rings(files.service_file, files.job_file, kRingLeast, problem);
+  const protocol::Rings job =
+      protocol::map_rings(files.service_file, files.job_file, protocol::kRingLeast, problem);
   const pid_t service = in_another_process([&] {
-    RingWriter writer(files.rings.to_job());
+    protocol::RingWriter writer(files.rings.to_job());
     for (std::size_t i = 0; i < records; ++i) {
       if (pause_us != 0) usleep(pause_us);
       const std::uint64_t sent = now_ns();
-      BatchRecord record;
+      protocol::BatchRecord record;
       record.step = sent;
-      while (!writer.write(bytes_of(record))) {
+      while (!writer.write(protocol::bytes_of(record))) {
       }
       if (writer.publish()) writer.wake();
     }
   });
-  RingReader reader(job.to_job());
+  protocol::RingReader reader(job.to_job());
   std::vector<std::uint64_t> times;
   while (times.size() < records) {
     if (!reader.wait(1'000'000'000)) break;
     while (const auto bytes = reader.next()) {
-      BatchRecord record;
+      protocol::BatchRecord record;
       std::memcpy(&record, bytes->data(), sizeof record);
       times.push_back(now_ns() - record.step);
     }
@@ -100,7 +101,7 @@ void next_and_release(std::uint64_t batches) {
   char folder[] = "/tmp/batchflow-bench-XXXXXX";
   if (mkdtemp(folder) == nullptr) std::exit(1);
   const std::string path = std::string(folder) + "/s";
-  const Descriptor listener = test::listen_at(path);
+  const protocol::Descriptor listener = test::listen_at(path);
   test::Script script;
   script.samples = 256;
   script.epochs = static_cast<std::uint32_t>(batches / 4);

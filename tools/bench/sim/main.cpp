@@ -9,14 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "configs/reader/packed_runs.h"
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/input/yaml.h"
+#include "programs/output/packed_runs.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
 #include "tools/bench/process_cost.h"
 
-namespace batchflow::sim {
+namespace batchflow::bench {
 namespace {
 
 struct Cost {
@@ -26,20 +26,18 @@ struct Cost {
   std::string digest;
 };
 
-Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
-  const auto outcomes = ForkedRuns::run({[&](const ForkedRuns::ReportProgress&) {
-                                          const double before_s = cpu_s();
-                                          ConfigNode tree = base;
-                                          for (const std::string& text : set)
-                                            apply_override(tree, text);
-                                          const RunResult run = simulate(read_scenario(tree), {});
-                                          double batches = 0;
-                                          for (const JobResult& job : run.jobs)
-                                            batches += static_cast<double>(job.batches);
-                                          return fmt::format("{} {} {} {}", cpu_s() - before_s,
-                                                             memory_mib(), batches, run.digest);
-                                        }},
-                                        1, [](const RunProgress&) {});
+Cost measure(const config::ConfigNode& base, const std::vector<std::string>& set) {
+  const auto outcomes = sim::ForkedRuns::run(
+      {[&](const sim::ForkedRuns::ReportProgress&) {
+        const double before_s = cpu_s();
+        config::ConfigNode tree = base;
+        for (const std::string& text : set) input::apply_override(tree, text);
+        const output::RunResult run = sim::simulate(input::read_scenario(tree), {});
+        double batches = 0;
+        for (const output::JobResult& job : run.jobs) batches += static_cast<double>(job.batches);
+        return fmt::format("{} {} {} {}", cpu_s() - before_s, memory_mib(), batches, run.digest);
+      }},
+      1, [](const sim::RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   char digest[32] = {};
@@ -51,8 +49,8 @@ Cost measure(const ConfigNode& base, const std::vector<std::string>& set) {
 
 bool kept = true;
 
-Cost line(const std::string& name, const ConfigNode& base, const std::vector<std::string>& set,
-          double bound_s) {
+Cost line(const std::string& name, const config::ConfigNode& base,
+          const std::vector<std::string>& set, double bound_s) {
   const Cost cost = measure(base, set);
   const bool good = cost.cpu_s <= bound_s;
   kept = kept && good;
@@ -64,8 +62,8 @@ Cost line(const std::string& name, const ConfigNode& base, const std::vector<std
 }
 
 // Many jobs that compute on a large cluster, each on a few GPUs: their cost is timers.
-ConfigNode large_cluster(int jobs) {
-  return parse_yaml(
+config::ConfigNode large_cluster(int jobs) {
+  return input::parse_yaml(
       fmt::format("cluster:\n  nodes: [{{name: node, count: 312, cores: 32, gpus: 8, memory: 512gb,"
                   " cache: 10%}}]\n  store: {{bytes_per_s: 200gb, latency: 1ms, "
                   "operations_ahead: 64}}\n"
@@ -80,12 +78,12 @@ ConfigNode large_cluster(int jobs) {
 
 // From the process that simulated to files: packed, unpacked, as JSON and as CSV.
 void results_of(std::size_t jobs, double bound_s) {
-  const auto outcomes = ForkedRuns::run(
-      {[&](const ForkedRuns::ReportProgress&) {
+  const auto outcomes = sim::ForkedRuns::run(
+      {[&](const sim::ForkedRuns::ReportProgress&) {
         const double before_s = cpu_s();
-        RunResult run;
+        output::RunResult run;
         for (std::size_t i = 0; i < jobs; ++i) {
-          JobResult& job = run.jobs.emplace_back();
+          output::JobResult& job = run.jobs.emplace_back();
           job.name = fmt::format("job-{}", i);
           job.user = "user-17";
           job.dataset = "imagenet";
@@ -94,14 +92,14 @@ void results_of(std::size_t jobs, double bound_s) {
           job.time_s = job.ended_s = job.arrived_s * 1.1;
           job.compute_s = job.stall_s = job.samples_per_s = job.au = job.arrived_s / 3;
         }
-        run.jobs = unpack_run(pack_run(run)).jobs;
+        run.jobs = output::unpack_run(output::pack_run(run)).jobs;
         std::size_t bytes = 0;
-        const Sink sink = [&bytes](std::string_view piece) { bytes += piece.size(); };
-        results_json({&run, 1}, "run", BATCHFLOW_VERSION)(sink);
-        jobs_csv({&run, 1})(sink);
+        const output::Sink sink = [&bytes](std::string_view piece) { bytes += piece.size(); };
+        output::results_json({&run, 1}, "run", BATCHFLOW_VERSION)(sink);
+        output::jobs_csv({&run, 1})(sink);
         return fmt::format("{} {} {}", cpu_s() - before_s, memory_mib(), bytes);
       }},
-      1, [](const RunProgress&) {});
+      1, [](const sim::RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].failure);
   Cost cost;
   double bytes = 0;
@@ -114,7 +112,7 @@ void results_of(std::size_t jobs, double bound_s) {
 }
 
 int run(bool small) {
-  const ConfigNode eight = load_scenario("eight-jobs");
+  const config::ConfigNode eight = input::load_scenario("eight-jobs");
   const int epochs = small ? 1 : 20;
   const auto with = [&](std::vector<std::string> set, int count) {
     set.push_back(fmt::format("jobs.0.epochs={}", count));
@@ -145,11 +143,11 @@ int run(bool small) {
 }
 
 }  // namespace
-}  // namespace batchflow::sim
+}  // namespace batchflow::bench
 
 int main(int argc, char** argv) {
   try {
-    return batchflow::sim::run(argc > 1 && std::strcmp(argv[1], "--small") == 0);
+    return batchflow::bench::run(argc > 1 && std::strcmp(argv[1], "--small") == 0);
   } catch (const batchflow::ConfigError& error) {
     std::fprintf(stderr, "bench_sim: %s\n", error.what());
     return 2;

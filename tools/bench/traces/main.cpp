@@ -14,16 +14,16 @@
 #include "traces/job_synth.h"
 #include "traces/text_fields.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 // 10^6 jobs, as large sites have in a year.
-const JobTrace& jobs() {
-  static const JobTrace trace = [] {
-    SynthOptions options;
+const traces::JobTrace& jobs() {
+  static const traces::JobTrace trace = [] {
+    traces::SynthOptions options;
     options.jobs = 1'000'000;
     options.days = 365;
-    return synthesize_jobs(usual_job_model(), options);
+    return traces::synthesize_jobs(traces::usual_job_model(), options);
   }();
   return trace;
 }
@@ -33,13 +33,14 @@ std::string helios_text() {
   std::string text =
       "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,"
       "queue\n";
-  const JobTrace& trace = jobs();
-  for (const JobRecord& job : trace.jobs) {
-    text += fmt::format(
-        "{},{},{},{},4,1,COMPLETED,{},{},{},{},{}\n", trace.text(job.id), trace.text(job.user),
-        trace.text(job.queue), job.gpus_hundredths / 100, calendar_text(job.submit_ns),
-        calendar_text(job.start_ns), calendar_text(job.start_ns + job.duration_ns),
-        job.duration_ns / kNanosPerSecond, (job.start_ns - job.submit_ns) / kNanosPerSecond);
+  const traces::JobTrace& trace = jobs();
+  for (const traces::JobRecord& job : trace.jobs) {
+    text += fmt::format("{},{},{},{},4,1,COMPLETED,{},{},{},{},{}\n", trace.text(job.id),
+                        trace.text(job.user), trace.text(job.queue), job.gpus_hundredths / 100,
+                        traces::calendar_text(job.submit_ns), traces::calendar_text(job.start_ns),
+                        traces::calendar_text(job.start_ns + job.duration_ns),
+                        job.duration_ns / traces::kNanosPerSecond,
+                        (job.start_ns - job.submit_ns) / traces::kNanosPerSecond);
   }
   return text;
 }
@@ -47,10 +48,10 @@ std::string helios_text() {
 // In the format in which Microsoft publishes them: indented, with every GPU on a line.
 std::string philly_text() {
   constexpr std::size_t kJobs = 200'000;
-  const JobTrace& trace = jobs();
+  const traces::JobTrace& trace = jobs();
   std::string text = "[\n";
   for (std::size_t i = 0; i < kJobs; ++i) {
-    const JobRecord& job = trace.jobs[i];
+    const traces::JobRecord& job = trace.jobs[i];
     std::string gpus;
     for (std::uint32_t gpu = 0; gpu < job.gpus_hundredths / 100; ++gpu) {
       gpus += fmt::format("{}                        \"gpu{}\"", gpu == 0 ? "" : ",\n", gpu);
@@ -64,9 +65,9 @@ std::string philly_text() {
         "                        \"gpus\": [\n{}\n                        ]\n"
         "                    }}\n                ]\n            }}\n        ],\n"
         "        \"submitted_time\": \"{}\",\n        \"user\": \"{}\"\n    }}{}\n",
-        trace.text(job.queue), trace.text(job.id), calendar_text(job.start_ns),
-        calendar_text(job.start_ns + job.duration_ns), gpus, calendar_text(job.submit_ns),
-        trace.text(job.user), i + 1 == kJobs ? "" : ",");
+        trace.text(job.queue), trace.text(job.id), traces::calendar_text(job.start_ns),
+        traces::calendar_text(job.start_ns + job.duration_ns), gpus,
+        traces::calendar_text(job.submit_ns), trace.text(job.user), i + 1 == kJobs ? "" : ",");
   }
   return text + "]\n";
 }
@@ -75,12 +76,12 @@ void read(benchmark::State& state, std::string (*make)(), const char* ending) {
   std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
   close(mkstemp(name.data()));
   const std::string text = make();
-  std::ofstream(name, std::ios::binary) << encoded_for(ending, text);
+  std::ofstream(name, std::ios::binary) << traces::encoded_for(ending, text);
   std::size_t read = 0, bytes = 0;
   for (auto _ : state) {
-    const JobTrace trace = read_job_trace(name);
+    const traces::JobTrace trace = traces::read_job_trace(name);
     read = trace.jobs.size();
-    bytes = trace.jobs.capacity() * sizeof(JobRecord) + trace.texts.bytes();
+    bytes = trace.jobs.capacity() * sizeof(traces::JobRecord) + trace.texts.bytes();
   }
   std::filesystem::remove(name);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(text.size()));
@@ -89,7 +90,7 @@ void read(benchmark::State& state, std::string (*make)(), const char* ending) {
 }
 
 std::string own_text() {
-  return job_csv(jobs());
+  return traces::job_csv(jobs());
 }
 
 BENCHMARK_CAPTURE(read, batchflow, own_text, "")->Unit(benchmark::kMillisecond);
@@ -99,4 +100,4 @@ BENCHMARK_CAPTURE(read, helios, helios_text, "")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(read, philly_json, philly_text, "")->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -1,17 +1,17 @@
 #include "tools/bench/validation/case.h"
 
-#include "configs/reader/scenario.h"
-#include "configs/reader/yaml.h"
+#include "programs/input/scenario.h"
+#include "programs/input/yaml.h"
 
 namespace batchflow::validation {
 
 namespace {
 
-double signed_number(ConfigSection& section, std::string_view key, double fallback) {
+double signed_number(config::ConfigSection& section, std::string_view key, double fallback) {
   return section.number(key, fallback, -1e300);
 }
 
-Row read_row(ConfigSection& section, const Row& defaults) {
+Row read_row(config::ConfigSection& section, const Row& defaults) {
   Row row = defaults;
   section.require("name", "the name of the row in the table");
   row.name = section.text("name", "");
@@ -47,8 +47,8 @@ Row read_row(ConfigSection& section, const Row& defaults) {
 
 Case read_case(const std::string& path) {
   Case all;
-  const ConfigNode tree = read_yaml_file(path);
-  read_config(tree, [&](ConfigSection& section) {
+  const config::ConfigNode tree = input::read_yaml_file(path);
+  config::read_config(tree, [&](config::ConfigSection& section) {
     const std::string kind = section.text("kind", "validation");
     if (kind != "validation") section.refuse("kind", "this is a " + kind, "write kind: validation");
     section.require("title", "the name of the case in the table");
@@ -65,17 +65,17 @@ Case read_case(const std::string& path) {
         section.choice("role", {"calibrated", "predicted", "derived", "reported"}, defaults.role);
     defaults.inverse = section.flag("inverse", false);
     defaults.factor = signed_number(section, "factor", 1);
-    section.sections("rows",
-                     [&](ConfigSection& row) { all.rows.push_back(read_row(row, defaults)); });
+    section.sections(
+        "rows", [&](config::ConfigSection& row) { all.rows.push_back(read_row(row, defaults)); });
     if (all.rows.empty()) section.refuse("rows", "there are none", "write at least one");
   });
-  const ConfigNode* scenario = tree.find("scenario");
+  const config::ConfigNode* scenario = tree.find("scenario");
   if (scenario == nullptr) throw ConfigError(path + ": there is no scenario; write one");
-  if (scenario->kind == ConfigNode::Kind::scalar) {
-    all.scenario = load_scenario(find_config(scenario->scalar, "scenarios", path));
+  if (scenario->kind == config::ConfigNode::Kind::scalar) {
+    all.scenario = input::load_scenario(input::find_config(scenario->scalar, "scenarios", path));
   } else {
     all.scenario = *scenario;
-    resolve_names(all.scenario, path);
+    input::resolve_names(all.scenario, path);
   }
   return all;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config.h"
+#include "programs/config/config.h"
 
 namespace batchflow::validation {
 
@@ -41,7 +41,7 @@ struct Case {
   std::string unit;
   std::uint64_t seeds = 1;  // every run is repeated with so many; figures are means
   double mean_accept = 0;   // of the mean of the predicted rows' errors; 0: no bound
-  ConfigNode scenario;
+  config::ConfigNode scenario;
   std::vector<Row> rows;
 };
 

@@ -16,10 +16,10 @@
 #include <sstream>
 #include <thread>
 
-#include "configs/reader/output.h"
-#include "configs/reader/terminal.h"
-#include "configs/reader/yaml.h"
-#include "core/config_error.h"
+#include "core/base/config_error.h"
+#include "programs/input/yaml.h"
+#include "programs/output/output.h"
+#include "programs/output/terminal.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
 #include "tools/bench/validation/case.h"
@@ -69,15 +69,15 @@ class Runs {
 
   sim::ForkedRuns::Work work(const Overrides& set, std::uint64_t seed) const {
     return [this, &set, seed](const sim::ForkedRuns::ReportProgress&) {
-      ConfigNode tree = case_.scenario;
-      apply_override(tree, fmt::format("seed={}", seed));
-      for (const std::string& text : set) apply_override(tree, text);
-      const std::vector<RunResult> runs = {sim::simulate(read_scenario(tree), {})};
+      config::ConfigNode tree = case_.scenario;
+      input::apply_override(tree, fmt::format("seed={}", seed));
+      for (const std::string& text : set) input::apply_override(tree, text);
+      const std::vector<output::RunResult> runs = {sim::simulate(input::read_scenario(tree), {})};
       if (!runs[0].failure.empty()) throw ConfigError(case_.title + ": " + runs[0].failure);
-      for (const JobResult& job : runs[0].jobs) {
+      for (const output::JobResult& job : runs[0].jobs) {
         if (!job.refusal.empty()) throw ConfigError(case_.title + ": " + job.refusal);
       }
-      return text_of(results_json(runs, "validation", ""));
+      return output::text_of(output::results_json(runs, "validation", ""));
     };
   }
 
@@ -237,7 +237,7 @@ int run(std::vector<fs::path> files, bool check) {
   for (const Runs& one : runs) {
     for (auto& work : one.works()) works.push_back(std::move(work));
   }
-  ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
+  output::ProgressBar bar(fmt::format("validating: {} cases, {} runs", cases.size(), works.size()));
   const auto outcomes =
       sim::ForkedRuns::run(works, std::max(1u, std::thread::hardware_concurrency()),
                            [&](const sim::RunProgress& so) { bar.show(so.done, ""); });
@@ -267,7 +267,7 @@ int run(std::vector<fs::path> files, bool check) {
       return 1;
     }
   } else if (all) {
-    write_file_atomically(written.string(), document, [] {});
+    output::write_file_atomically(written.string(), document, [] {});
     fmt::print("docs/validation.md: {} cases, {} runs, {} rows outside of what is accepted\n",
                cases.size(), works.size(), outside);
   } else {

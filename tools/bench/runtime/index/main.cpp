@@ -29,16 +29,16 @@ void write_shard(const std::filesystem::path& path, int records, Record record) 
   for (int i = 0; i < records; ++i) file << record(i);
 }
 
-double seconds_of(const SourceOptions& options, std::uint64_t& samples) {
-  const double begin = cpu_s();
-  samples = open_index(options)->samples();
-  return cpu_s() - begin;
+double seconds_of(const sources::SourceOptions& options, std::uint64_t& samples) {
+  const double begin = bench::cpu_s();
+  samples = sources::open_index(options)->samples();
+  return bench::cpu_s() - begin;
 }
 
 // Medians, in turn: without an index that was kept, and with it.
 void measure(std::string_view what, const Folder& data) {
   Folder indices;
-  SourceOptions options = source(data.path());
+  sources::SourceOptions options = source(data.path());
   options.index_folder = indices.path();
   std::vector<double> anew, kept;
   std::uint64_t samples = 0;
@@ -99,5 +99,5 @@ int main(int argc, char** argv) {
     });
     measure("TFRecord of the same", data);
   }
-  fmt::print("greatest memory {:.0f} MiB\n", memory_mib());
+  fmt::print("greatest memory {:.0f} MiB\n", bench::memory_mib());
 }

@@ -25,8 +25,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-using batchflow::Spread;
-using batchflow::spread_of;
+using batchflow::bench::spread_of;
+using batchflow::bench::Spread;
 using nlohmann::json;
 
 std::string output_of(const std::string& command) {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "configs/reader/yaml.h"
-#include "core/keys.h"
+#include "core/order/keys.h"
+#include "programs/input/yaml.h"
 #include "runtime/prepare/decode.h"
 #include "runtime/prepare/geometry.h"
 #include "runtime/prepare/preparer.h"
@@ -24,7 +24,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tools/bench/process_cost.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 constexpr int kWidth = 500, kHeight = 375;
@@ -68,33 +68,35 @@ double rate(double seconds, const std::function<void(std::size_t)>& one) {
 }
 
 struct Whole {
-  std::unique_ptr<Pipeline> pipeline;
-  BlockLayout layout;
+  std::unique_ptr<prepare::Pipeline> pipeline;
+  batch::BlockLayout layout;
   std::vector<std::byte> slot;
-  std::unique_ptr<Preparer> preparer;
+  std::unique_ptr<prepare::Preparer> preparer;
 
-  Whole(const std::string& file, const Kernels* kernels)
+  Whole(const std::string& file, const prepare::Kernels* kernels)
       : pipeline(compile(file)),
         layout(pipeline->spec(), kBlock),
         slot(static_cast<std::size_t>(layout.bytes)),
-        preparer(kernels ? make_preparer(*kernels) : make_preparer()) {}
+        preparer(kernels ? prepare::make_preparer(*kernels) : prepare::make_preparer()) {}
 
-  static std::unique_ptr<Pipeline> compile(const std::string& file) {
-    const test::FakeDataset dataset(RecordKind::whole, {}, {kEncodedBytes});
-    std::unique_ptr<Pipeline> compiled;
-    read_config(read_yaml_file(BATCHFLOW_ROOT "/configs/pipelines/" + file),
-                [&](ConfigSection& section) { compiled = compile_pipeline(section, dataset); });
+  static std::unique_ptr<prepare::Pipeline> compile(const std::string& file) {
+    const test::FakeDataset dataset(sources::RecordKind::whole, {}, {kEncodedBytes});
+    std::unique_ptr<prepare::Pipeline> compiled;
+    config::read_config(input::read_yaml_file(BATCHFLOW_ROOT "/configs/pipelines/" + file),
+                        [&](config::ConfigSection& section) {
+                          compiled = prepare::compile_pipeline(section, dataset);
+                        });
     return compiled;
   }
 
   void run(const std::vector<test::Encoded>& pictures, std::size_t i) {
-    Preparer::Input input{.sample = SampleId{i}, .bytes = pictures[i % pictures.size()]};
+    prepare::Preparer::Input input{.sample = SampleId{i}, .bytes = pictures[i % pictures.size()]};
     input.label = 0;
     input.draw_key = hash(3, i);
-    const BlockWriter writer(layout, slot.data());
-    const Prepared prepared = preparer->prepare(*pipeline, input, writer,
-                                                static_cast<std::uint32_t>(i % kBlock), nullptr);
-    BF_CHECK(prepared == Prepared::done);
+    const batch::BlockWriter writer(layout, slot.data());
+    const prepare::Prepared prepared = preparer->prepare(
+        *pipeline, input, writer, static_cast<std::uint32_t>(i % kBlock), nullptr);
+    BF_CHECK(prepared == prepare::Prepared::done);
   }
 };
 
@@ -151,44 +153,45 @@ void run(bool small) {
       "rounds (least to most)\n",
       pictures.size(), kWidth, kHeight, pictures[0].size(), rounds);
 
-  const auto decoder = make_jpeg_decoder(), library = make_jpeg_decoder(JpegScans::of_library);
-  PictureBuffer buffer, out;
+  const auto decoder = prepare::make_jpeg_decoder(),
+             library = prepare::make_jpeg_decoder(prepare::JpegScans::of_library);
+  prepare::PictureBuffer buffer, out;
   struct Stage {
     std::string name;
     std::function<void(std::size_t)> one;
     Stats stats{};
   };
   std::vector<Stage> stages;
-  const auto decode = [&](Decoder& by, std::size_t i, const Box& box) {
+  const auto decode = [&](prepare::Decoder& by, std::size_t i, const prepare::Box& box) {
     BF_CHECK(by.open(pictures[i % pictures.size()], {}));
     by.decode(box, buffer);
   };
   const auto random_box = [](std::size_t i) {
     Random random(hash(3, i));
-    return random_crop({kWidth, kHeight}, {0.08, 1}, {3.0 / 4, 4.0 / 3}, random);
+    return prepare::random_crop({kWidth, kHeight}, {0.08, 1}, {3.0 / 4, 4.0 / 3}, random);
   };
-  for (Decoder* by : {decoder.get(), library.get()}) {
+  for (prepare::Decoder* by : {decoder.get(), library.get()}) {
     const char* codes = by == library.get() ? " (libjpeg-turbo reads the codes)" : "";
     stages.push_back({fmt::format("decode, whole{}", codes), [&, by](std::size_t i) {
-                        decode(*by, i, whole({kWidth, kHeight}));
+                        decode(*by, i, prepare::whole({kWidth, kHeight}));
                       }});
     stages.push_back({fmt::format("decode, random crop{}", codes),
                       [&, by](std::size_t i) { decode(*by, i, random_box(i)); }});
   }
-  std::vector<const Kernels*> versions = {&plain_kernels()};
-  if (wide_kernels()) versions.push_back(wide_kernels());
-  std::vector<std::unique_ptr<Resampler>> resamplers;
+  std::vector<const prepare::Kernels*> versions = {&prepare::plain_kernels()};
+  if (prepare::wide_kernels()) versions.push_back(prepare::wide_kernels());
+  std::vector<std::unique_ptr<prepare::Resampler>> resamplers;
   std::vector<std::unique_ptr<Whole>> wholes;
-  PictureBuffer source;
+  prepare::PictureBuffer source;
   source.reset({kWidth, kHeight});
-  for (const Kernels* kernels : versions) {
-    resamplers.push_back(std::make_unique<Resampler>(*kernels));
-    stages.push_back({fmt::format("crop, resize, flip ({})", kernels->name),
-                      [&, resampler = resamplers.back().get()](std::size_t i) {
-                        resampler->run(
-                            Scaling{random_box(i), {224, 224}, {0, 0, 224, 224}, i % 2 == 0},
-                            source.view(), whole({kWidth, kHeight}), out);
-                      }});
+  for (const prepare::Kernels* kernels : versions) {
+    resamplers.push_back(std::make_unique<prepare::Resampler>(*kernels));
+    stages.push_back(
+        {fmt::format("crop, resize, flip ({})", kernels->name),
+         [&, resampler = resamplers.back().get()](std::size_t i) {
+           resampler->run(prepare::Scaling{random_box(i), {224, 224}, {0, 0, 224, 224}, i % 2 == 0},
+                          source.view(), prepare::whole({kWidth, kHeight}), out);
+         }});
     for (const std::string file :
          {"imagenet-train.yaml", "imagenet-train-f32.yaml", "imagenet-val.yaml"}) {
       wholes.push_back(std::make_unique<Whole>(file, kernels));
@@ -203,7 +206,7 @@ void run(bool small) {
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -212,6 +215,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "bench_prepare: unknown argument; write --small or nothing\n");
     return 2;
   }
-  batchflow::run(small);
+  batchflow::bench::run(small);
   return 0;
 }

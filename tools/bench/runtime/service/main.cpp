@@ -36,8 +36,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-using batchflow::Spread;
-using batchflow::spread_of;
+using batchflow::bench::spread_of;
+using batchflow::bench::Spread;
 using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration time) {
@@ -82,7 +82,7 @@ class Folder {
 // An array of `rows` times `width` floats.
 void write_rows(const std::string& file, std::size_t rows, std::size_t width) {
   std::ofstream out(file, std::ios::binary);
-  out << batchflow::npy_head("<f4", fmt::format("({}, {})", rows, width));
+  out << batchflow::sources::npy_head("<f4", fmt::format("({}, {})", rows, width));
   std::vector<float> row(width);
   for (std::size_t k = 0; k < rows; ++k) {
     std::fill(row.begin(), row.end(), static_cast<float>(k));
@@ -133,7 +133,7 @@ class Service {
  private:
   bool listens() const {
     std::string problem;
-    return batchflow::Channel::connect(socket_, problem).is_open();
+    return batchflow::protocol::Channel::connect(socket_, problem).is_open();
   }
 
   std::string socket_;

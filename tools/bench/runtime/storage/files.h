@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
-#include "core/types.h"
+#include "core/base/random.h"
+#include "core/base/types.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 
 class BenchFiles {
  public:
@@ -78,4 +78,4 @@ class BenchFiles {
   std::uint64_t noise_[1 << 14];
 };
 
-}  // namespace batchflow
+}  // namespace batchflow::bench

@@ -22,12 +22,12 @@
 #include <string>
 #include <vector>
 
-#include "core/config_value.h"
-#include "core/random.h"
+#include "core/base/config_value.h"
+#include "core/base/random.h"
 #include "runtime/storage/read_engine.h"
 #include "tools/bench/runtime/storage/files.h"
 
-namespace batchflow {
+namespace batchflow::bench {
 namespace {
 
 constexpr unsigned kDepth = 32;
@@ -93,18 +93,18 @@ class Ours {
  public:
   Ours(const Choice& choice, const Work& work, const BenchFiles& files)
       : choice_(choice), work_(work), files_(files) {
-    ReadEngineOptions options;
+    storage::ReadEngineOptions options;
     options.engine = choice.engine;
     options.depth = options.threads = kDepth;
     options.staging = Bytes{64} << 20;
-    engine_ = make_read_engine(options, [this](auto results) { take(results); });
+    engine_ = storage::make_read_engine(options, [this](auto results) { take(results); });
   }
 
   Rate run() {
     for (unsigned i = 0; i < 2 * kDepth; ++i) areas_.push_back(engine_->stage(work_.block));
     const double cpu_before_s = cpu_s();
     begin_ = Clock::now();
-    std::vector<ReadPiece> pieces;
+    std::vector<storage::ReadPiece> pieces;
     for (std::uint64_t i = 0; i < areas_.size(); ++i) pieces.push_back(next(i));
     std::unique_lock lock(mutex_);
     engine_->submit(pieces);
@@ -119,8 +119,8 @@ class Ours {
  private:
   using Clock = std::chrono::steady_clock;
 
-  ReadPiece next(std::uint64_t area) {
-    ReadPiece piece{.root = files_.root(), .path = "big"};
+  storage::ReadPiece next(std::uint64_t area) {
+    storage::ReadPiece piece{.root = files_.root(), .path = "big"};
     if (work_.files > 0) {
       piece.path = files_.name(work_.block, asked_).c_str();
       piece.whole_file = true;
@@ -138,11 +138,11 @@ class Ours {
     if (work_.files > 0) return asked_ < work_.files;
     return std::chrono::duration<double>(Clock::now() - begin_).count() < choice_.seconds;
   }
-  void take(std::span<const ReadResult> results) {
+  void take(std::span<const storage::ReadResult> results) {
     const std::lock_guard lock(mutex_);
     again_.clear();
     const bool go_on = more();
-    for (const ReadResult& result : results) {
+    for (const storage::ReadResult& result : results) {
       wrong_ += result.error != 0 || result.bytes != work_.block;
       ++done_;
       --under_way_;
@@ -159,13 +159,13 @@ class Ours {
   const Work& work_;
   const BenchFiles& files_;
   std::vector<std::byte*> areas_;
-  std::vector<ReadPiece> again_;
+  std::vector<storage::ReadPiece> again_;
   Random random_{11};
   Clock::time_point begin_, end_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t asked_ = 0, done_ = 0, under_way_ = 0, wrong_ = 0;
-  std::unique_ptr<ReadEngine> engine_;
+  std::unique_ptr<storage::ReadEngine> engine_;
 };
 
 // -------------------------------------------------------------------------------- the table ----
@@ -228,10 +228,10 @@ int misused(std::string_view problem) {
 }
 
 }  // namespace
-}  // namespace batchflow
+}  // namespace batchflow::bench
 
 int main(int argc, char** argv) {
-  batchflow::Choice choice;
+  batchflow::bench::Choice choice;
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
     if (name == "--small") {
@@ -240,17 +240,18 @@ int main(int argc, char** argv) {
       choice.rounds = 1;
       choice.seconds = 1;
     } else if (i + 1 == argc) {
-      return batchflow::misused(fmt::format("`{}` is unknown or has no value", name));
+      return batchflow::bench::misused(fmt::format("`{}` is unknown or has no value", name));
     } else if (name == "--folder") {
       choice.folder = argv[++i];
     } else if (name == "--engine") {
       choice.engine = argv[++i];
     } else if (name == "--rounds") {
       const auto rounds = batchflow::parse_unsigned(argv[++i]);
-      if (!rounds || *rounds == 0 || *rounds > 1000) return batchflow::misused("rounds: 1 to 1000");
+      if (!rounds || *rounds == 0 || *rounds > 1000)
+        return batchflow::bench::misused("rounds: 1 to 1000");
       choice.rounds = static_cast<unsigned>(*rounds);
     } else {
-      return batchflow::misused(fmt::format("no argument `{}`", name));
+      return batchflow::bench::misused(fmt::format("no argument `{}`", name));
     }
   }
   if (std::system("command -v fio >/dev/null") != 0) {
@@ -258,7 +259,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   try {
-    return batchflow::run(choice);
+    return batchflow::bench::run(choice);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_storage: {}\n", error.what());
     return 1;

@@ -1,0 +1,45 @@
+// The values a configuration or a command line can hold, read from text: sizes, durations, numbers.
+//
+// Each function answers nullopt for a text that is not of its kind; who asked says where and what
+// to write. All arithmetic is integer and exact; what is not whole is rounded down.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/base/types.h"
+
+namespace batchflow {
+
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<std::uint64_t> parse_unsigned(std::string_view text);  // also 0x...
+std::optional<double> parse_number(std::string_view text);           // finite
+std::optional<bool> parse_flag(std::string_view text);               // true, false
+
+// A share of something, exactly: `0.001`, `10%`.
+struct Ratio {
+  static constexpr std::uint64_t kWhole = 1'000'000'000'000;
+  std::uint64_t parts = 0;  // of kWhole
+  // REQUIRES: the result fits 64 bits. Rounded down.
+  std::uint64_t of(std::uint64_t whole) const;
+  friend constexpr auto operator<=>(const Ratio&, const Ratio&) = default;
+};
+std::optional<Ratio> parse_ratio(std::string_view text);
+
+// `4096`, `64kb` (10^3), `64kib` (2^10), and so for m, g, t, p; capital or not; `1.5gb`.
+std::optional<Bytes> parse_bytes(std::string_view text);
+
+// So many bytes, or a share of something that is known later: `64gb`, `10%`.
+struct Size {
+  bool relative = false;
+  Bytes bytes = 0;
+  Ratio ratio;
+  Bytes of(Bytes whole) const { return relative ? ratio.of(whole) : bytes; }
+};
+std::optional<Size> parse_size(std::string_view text);
+
+// `300s`; units ns, us, ms, s, min, h, d. Only zero may stand without a unit.
+std::optional<Duration> parse_duration(std::string_view text);
+
+}  // namespace batchflow

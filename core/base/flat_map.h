@@ -1,0 +1,133 @@
+// An open-addressing map from 64-bit keys to 32-bit values, for lookups alone: nothing iterates it,
+// so nothing depends on the order of its slots.
+//
+// No call takes long: when the table must grow, the entries of the old one move a few at a time,
+// with the calls that follow.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "core/base/pool.h"
+#include "core/base/random.h"
+#include "core/base/zero_array.h"
+
+namespace batchflow {
+
+class FlatMap {
+ public:
+  // kNone when absent.
+  std::uint32_t find(std::uint64_t key) const {
+    const std::uint32_t value = table_.find(key);
+    return value != kNone || old_.count == 0 ? value : old_.find(key);
+  }
+
+  bool has(std::uint64_t key) const { return find(key) != kNone; }
+  // REQUIRES: has(key)
+  std::uint32_t at(std::uint64_t key) const {
+    const std::uint32_t value = find(key);
+    BF_CHECK(value != kNone);
+    return value;
+  }
+
+  // REQUIRES: value != kNone. Replaces what was there.
+  void set(std::uint64_t key, std::uint32_t value) {
+    move_some();
+    if ((table_.count + 1) * 2 > table_.size) enlarge();
+    if (old_.count != 0) old_.erase(key);
+    table_.set(key, value);
+  }
+
+  void erase(std::uint64_t key) {
+    move_some();
+    if (!table_.erase(key) && old_.count != 0) old_.erase(key);
+  }
+
+  // If that is its value.
+  void erase(std::uint64_t key, std::uint32_t value) {
+    move_some();
+    if (!table_.erase(key, value) && old_.count != 0) old_.erase(key, value);
+  }
+
+  std::size_t size() const { return table_.count + old_.count; }
+
+ private:
+  struct Slot {
+    std::uint64_t key;
+    std::uint32_t value_plus_1;  // 0: empty
+  };
+
+  struct Table {
+    ZeroArray<Slot> slots;
+    std::size_t size = 0;  // a power of two, or 0
+    std::size_t count = 0;
+
+    std::size_t home(std::uint64_t key) const { return mix(key) & (size - 1); }
+    std::size_t next(std::size_t at) const { return (at + 1) & (size - 1); }
+    std::size_t place(std::uint64_t key) const {
+      std::size_t at = home(key);
+      while (slots[at].value_plus_1 != 0 && slots[at].key != key) at = next(at);
+      return at;
+    }
+    // An empty slot's value is 0, and 0 - 1 is kNone.
+    std::uint32_t find(std::uint64_t key) const {
+      return count == 0 ? kNone : slots[place(key)].value_plus_1 - 1;
+    }
+    void set(std::uint64_t key, std::uint32_t value) {
+      Slot& slot = slots[place(key)];
+      if (slot.value_plus_1 == 0) ++count;
+      slot = {key, value + 1};
+    }
+    // True: the key was here. kNone: whatever its value.
+    bool erase(std::uint64_t key, std::uint32_t value = kNone) {
+      if (size == 0) return false;
+      const std::size_t at = place(key);
+      const std::uint32_t found = slots[at].value_plus_1 - 1;
+      if (found == kNone) return false;
+      if (value == kNone || value == found) close(at);
+      return true;
+    }
+    // Later entries of the run move back into the hole when that keeps them findable.
+    void close(std::size_t hole) {
+      --count;
+      for (std::size_t at = next(hole); slots[at].value_plus_1 != 0; at = next(at)) {
+        const std::size_t wanted = home(slots[at].key);
+        const bool between =
+            hole <= at ? (wanted > hole && wanted <= at) : (wanted > hole || wanted <= at);
+        if (between) continue;
+        slots[hole] = slots[at];
+        hole = at;
+      }
+      slots[hole].value_plus_1 = 0;
+    }
+  };
+
+  // Four steps a call empty the old table long before the new one is full.
+  void move_some() {
+    for (int step = 0; step < 4 && old_.count != 0; ++step) {
+      if (old_.slots[moving_].value_plus_1 == 0) {
+        moving_ = old_.next(moving_);
+        continue;
+      }
+      const Slot slot = old_.slots[moving_];
+      old_.close(moving_);
+      table_.set(slot.key, slot.value_plus_1 - 1);
+    }
+    if (old_.count == 0 && old_.size != 0) old_ = Table();
+  }
+
+  void enlarge() {
+    while (old_.count != 0) move_some();
+    old_ = std::move(table_);
+    table_ = Table();
+    table_.size = old_.size == 0 ? 64 : old_.size * 2;
+    table_.slots.grow(table_.size);
+    moving_ = 0;
+  }
+
+  Table table_;
+  Table old_;  // being emptied into table_
+  std::size_t moving_ = 0;
+};
+
+}  // namespace batchflow

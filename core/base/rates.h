@@ -1,0 +1,60 @@
+// Smoothed rates and means of what happens at irregular instants.
+//
+// What happened counts for half after each half-life. Time is integer, and the decay is computed
+// with additions and multiplications alone, so that the same events give the same bits on every
+// machine: these figures reach policies, and replay must repeat their decisions.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/types.h"
+
+namespace batchflow {
+
+// 2^(-elapsed / half_life), relative error below 1e-9. REQUIRES: elapsed >= 0, half_life > 0
+double decay(Duration elapsed, Duration half_life);
+
+// A sum whose terms fade.
+class FadingSum {
+ public:
+  explicit FadingSum(Duration half_life) : half_life_(half_life) {}
+  void add(Instant now, double amount);
+  double at(Instant now) const;  // an earlier `now` than the last term's counts as that one's
+  Duration half_life() const { return half_life_; }
+
+ private:
+  Duration half_life_;
+  Instant last_{};
+  double sum_ = 0;
+};
+
+// How much happens a second: bytes, requests, blocks. Right from the first half-life on, since what
+// lies before the beginning is not taken for silence.
+class SmoothedRate {
+ public:
+  explicit SmoothedRate(Duration half_life = std::chrono::seconds(10)) : sum_(half_life) {}
+  void add(Instant now, double amount = 1);
+  double per_second(Instant now) const;
+
+ private:
+  FadingSum sum_;
+  Instant begin_ = kNever;
+};
+
+// The mean of values, recent ones counting more.
+class SmoothedMean {
+ public:
+  explicit SmoothedMean(Duration half_life = std::chrono::seconds(10))
+      : values_(half_life), weights_(half_life) {}
+  void add(Instant now, double value);
+  bool empty() const { return empty_; }
+  double value() const { return mean_; }  // 0 while empty
+
+ private:
+  FadingSum values_;
+  FadingSum weights_;
+  double mean_ = 0;
+  bool empty_ = true;
+};
+
+}  // namespace batchflow

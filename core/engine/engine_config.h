@@ -1,0 +1,103 @@
+// What can be configured of the engine, with its defaults (programs/config/engine_settings.h reads
+// it).
+//
+// A preset combines policies of all kinds with the settings they need; what a configuration says
+// beside it wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the engine
+// resolves with its list of policies.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/config_value.h"
+#include "core/base/types.h"
+
+namespace batchflow::engine {
+
+// More than anybody trains ahead of; a job that asks for more gets so many, if they fit.
+inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
+// Longer than any run: added to a time within it, it is still one.
+inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);
+inline constexpr Duration kRankTimeoutLeast = std::chrono::milliseconds(1);
+inline constexpr Duration kRetryWaitLeast = std::chrono::microseconds(1);
+
+struct PolicyTexts {
+  std::string allocation;
+  std::array<std::string, kForms> eviction;  // by form
+  std::string selection;                     // of relaxed jobs; a strict order leaves no choice
+  std::string dispatch;
+  std::string scaling;
+  friend bool operator==(const PolicyTexts&, const PolicyTexts&) = default;
+};
+
+struct EngineConfig {
+  EngineConfig();  // preset `default`
+
+  std::string preset;
+  PolicyTexts policies;
+  std::uint64_t seed = 0;  // of every policy's own stream of chance; no order comes from it
+
+  // What a job gets.
+  std::uint32_t credits = 2;            // a rank, unless the job asks for another number
+  std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
+  std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
+  Bytes block_bytes = Bytes{32} << 20;  // of a prepared block, to which B is fitted
+  std::uint32_t blocks_least = 1;       // of a dataset: smaller ones, where it would have fewer
+  Bytes item_slot_bytes = 4096;         // in which encoded samples are counted
+  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
+  Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job
+
+  // What fails is tried again, this often in all, first after `retry_wait`, then twice that.
+  std::uint32_t read_attempts = 5;
+  std::uint32_t delivery_attempts = 5;
+  Duration retry_wait = std::chrono::milliseconds(10);
+
+  // The world without sharing is simulated by the same engine: preset `independent`.
+  bool share_streams = true;  // false: a stream a job
+  bool share_nodes = true;    // false: a node knows its own caches alone
+  // Nodes beyond those of a stream's ranks that prepare for it; the samples of its dataset have
+  // their homes on these, and on more where they do not hold it twice.
+  std::uint32_t helper_nodes = 8;
+  std::uint32_t workers_per_rank = 0;      // 0: all workers of a node serve all jobs
+  bool workers_held_during_reads = false;  // a worker waits for the reads of its block
+  // What a block is made of stays where it is kept until it is made. False for replays, whose
+  // blocks stand for streams that need a part of it at a time.
+  bool hold_ingredients = true;
+  // What reads land in is memory of its place, a sample at least: as much as `staging_bytes` says,
+  // or 0: so that all workers are busy, within a part of the place. Where storage is read in whole
+  // sectors a sample takes as many as it may touch. False for models of caches, whose places hold
+  // what is kept and nothing else: then reads are not bounded.
+  bool count_staging = true;
+  Bytes staging_bytes = 0;
+  Bytes staging_sector_bytes = 1;
+  std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
+  // A job's blocks that are ready or in the making beyond those its ranks wait for, whatever the
+  // policy asks for. 0 for replays, whose blocks stand for streams that come while they are used.
+  std::uint32_t look_ahead_most = 1 << 20;
+  // A block in preparation for longer than so many times its stream's p99 is given to a second
+  // worker, too; 0: never.
+  std::uint32_t late_after_p99 = 2;
+
+  // Bounds of the logs. A journal at its bound ends; the promise log begins anew with a snapshot.
+  Bytes journal_bytes_max = Bytes{1} << 30;
+  Bytes promise_log_bytes_max = Bytes{16} << 20;
+
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
+};
+
+struct Preset {
+  std::string_view name;
+  std::string_view help;
+  void (*apply)(EngineConfig& config);
+};
+std::span<const Preset> presets();
+// Throws ConfigError naming the nearest preset.
+void apply_preset(EngineConfig& config, std::string_view name);
+
+// `key=value`: one of the settings that may change while the engine runs. Throws ConfigError.
+void change_setting(EngineConfig& config, std::string_view assignment);
+
+}  // namespace batchflow::engine

@@ -1,0 +1,370 @@
+// The whole boundary of the engine on one page: events in, commands out.
+//
+//   std::span<const Command> Engine::step(Instant now, std::span<const Event> events);
+//
+// Events are facts a backend has observed; commands are orders it carries out. A backend owns its
+// loop: it collects what has happened, calls `step`, obeys. Lists inside an event belong to the
+// caller and need to live for the call only; lists inside a command belong to the engine and live
+// until the next step.
+//
+// Every order that takes time carries a Request: an id, and the number of the attempt. Its
+// completion quotes both; a completion of a cancelled or older attempt changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "core/base/types.h"
+#include "core/order/block_name.h"
+
+namespace batchflow::order {
+class Position;  // where a job is in its data, what `state_dict` holds (core/order/position.h)
+}
+
+namespace batchflow::engine {
+
+struct Request {
+  RequestId id;
+  std::uint32_t attempt = 0;
+  friend constexpr auto operator<=>(const Request&, const Request&) = default;
+};
+
+// ----------------------------------------------------------------------------------- samples ----
+
+// One sample of a block to prepare: whose bytes to use and where they are.
+struct Ingredient {
+  std::uint32_t place = 0;       // in the block
+  bool keep_decoded = false;     // the decoded form goes into its share
+  Form form = Form::encoded;     // encoded or decoded
+  std::uint32_t occurrence = 0;  // weighted and rehearsed: a word of the draw key
+  SampleId sample;
+  // The read whose staging memory holds it; none: it is in its share on the preparing node.
+  RequestId staging = RequestId::none();
+};
+
+// ------------------------------------------------------------------------------------ events ----
+
+struct CatalogueKnown {  // look it up in the Catalogues the engine was given
+  DatasetId dataset;     // of this version alone: what is cached under it has no other name
+  Digest version;
+};
+struct PipelineKnown {
+  PipelineId pipeline;
+  Digest hash;
+};
+
+// All ranks of a job have come (again: a job that resumes joins with its position).
+struct JobJoined {
+  JobId job;               // never used before in this engine: one id an incarnation
+  std::uint64_t user = 0;  // hash of the user id
+  DatasetId dataset;
+  PipelineId pipeline;
+  Order order = Order::relaxed;
+  bool has_shuffle_seed = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint32_t batch_samples = 1;  // b, of one rank
+  bool drop_last = false;
+  std::uint32_t epochs = 0;       // how many the job will run; 0: not known, until it leaves
+  std::uint64_t steps = 0;        // how many it will take; 0: not known, or all of its epochs
+  std::uint32_t credits = 0;      // a rank; 0: the default of the configuration
+  double weight = 1.0;            // of its stalls, for policies
+  std::uint64_t draws = 0;        // weighted: of one epoch; 0: as many as there are samples
+  bool multinomial = false;       // weighted: independent draws in place of systematic ones
+  bool node_local = false;        // relaxed: each block is for the ranks of one node
+  std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
+  Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
+  std::span<const NodeId> ranks;  // the node of each
+  const order::Position* position = nullptr;  // where to start; null: at the beginning
+};
+struct JobLeft {
+  JobId job;
+};
+// A rank died. Uncommitted steps return to the pool; the job waits for JobResized.
+struct RankLost {
+  JobId job;
+  Rank rank;
+};
+// The job goes on from its last commit with other ranks or another batch size.
+struct JobResized {
+  JobId job;
+  std::uint32_t batch_samples;
+  std::span<const NodeId> ranks;
+};
+
+struct BatchWanted {  // the rank has room for `credits` more batches
+  JobId job;
+  Rank rank;
+  std::uint32_t credits = 1;
+};
+// A listed order: these samples, in this order, as one batch. `next_uses` is empty, or says for
+// each sample at which later request of the same share it is wanted next (kNeverUsed, kUnknownUse).
+struct SamplesWanted {
+  JobId job;
+  Rank rank;
+  std::span<const SampleId> samples;
+  std::span<const std::uint64_t> next_uses;
+  std::span<const Bytes> sizes;  // empty, or the sizes to use in place of the catalogue's
+};
+struct BatchConsumed {  // trained on; a step is committed when all its ranks have said so
+  JobId job;
+  Rank rank;
+  std::uint64_t step;
+  Duration compute{0};  // measured time of the step, waiting not included
+};
+struct SlotReleased {  // no tensor, and no device, refers to the batch any more
+  JobId job;
+  Rank rank;
+  std::uint64_t step;
+};
+struct Score {
+  SampleId sample;
+  float value;
+};
+// A backend that has more reports them in several steps. Each may be the first to touch a page of
+// memory, which takes microseconds.
+inline constexpr std::size_t kScoresMost = 128;  // in one event
+struct ScoresReported {
+  JobId job;
+  std::span<const Score> scores;
+};
+inline constexpr std::size_t kExemplarsAtOnce = 2048;  // in one event
+// What a job rehearses: places [first, first + samples) of its buffer. It counts from the job's
+// next epoch on, or at once for one that has just joined. Whoever has more than one event may hold
+// says `more` in all but the last: none of them counts before that.
+struct ExemplarsReported {
+  JobId job;
+  bool anew = false;        // what the buffer held is forgotten first
+  std::uint32_t first = 0;  // at most the size of the buffer: it may grow, but has no gaps
+  std::span<const SampleId> samples;
+  bool more = false;
+};
+
+enum class Outcome : std::uint8_t {
+  done,
+  failed,   // nothing came of it (I/O error, no route, peer gone): tried again within a bound
+  corrupt,  // done, but for the samples listed: their bytes cannot be decoded
+};
+struct ReadDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+  // Of a failed read: those not read, and the others stay until it is ordered again for these, or
+  // released; empty: nothing came of it.
+  std::span<const SampleId> failed;
+};
+struct PreparationDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+  std::span<const SampleId> failed;  // of a corrupt one: those that cannot be decoded
+};
+struct TransferDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+};
+struct DeliveryDone {
+  Request request;
+  Outcome outcome = Outcome::done;
+};
+
+struct NodeJoined {
+  NodeId node;
+  std::uint32_t cores = 1;  // that may be given to preparation
+};
+struct NodeQuiesced {  // takes no more work, finishes what it has
+  NodeId node;
+};
+struct NodeLost {  // with everything on it
+  NodeId node;
+};
+struct WorkerJoined {
+  WorkerId worker;
+  NodeId node;
+};
+// The worker takes no more orders and writes no more memory: what it had is free.
+struct WorkerQuiesced {
+  WorkerId worker;
+};
+// The worker does not answer. Until it is quiet, the slot it might still write stays taken.
+struct WorkerLost {
+  WorkerId worker;
+};
+struct CapacityChanged {  // of a place; a new place begins with this, zero ends it
+  Place place;
+  Bytes bytes;
+};
+// What a decoded sample that is kept takes, in the mean: a pipeline only guesses before there are
+// any.
+struct DecodedMeasured {
+  DatasetId dataset;
+  ShareId share;
+  Bytes bytes;
+};
+// What becomes of the kept samples of a dataset.
+enum class Keep : std::uint8_t {
+  as_needed,  // memory as the policies say, while jobs read it and then while nobody else wants it
+  always,     // as if one more job read it
+  dropped,    // what no job reads leaves at once; and from then on as needed
+};
+struct DatasetKept {
+  DatasetId dataset;
+  Keep keep = Keep::as_needed;
+};
+struct PolicyChanged {  // `kind=name:parameter=value`
+  std::string_view text;
+};
+struct ConfigurationChanged {  // `key=value`, one of those the engine can change while it runs
+  std::string_view text;
+};
+struct TimerFired {
+  TimerId timer;
+};
+
+using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                           ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
+                           NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
+                           WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
+                           ConfigurationChanged, TimerFired>;
+
+// ---------------------------------------------------------------------------------- commands ----
+
+// The job is in. Sizes it needs to know stand here.
+struct Admit {
+  JobId job;
+  StreamId stream;
+  std::uint32_t credits;        // a rank, what its reserve covers
+  std::uint32_t block_samples;  // B
+  std::uint64_t first_step;     // the number of the step its ranks get next
+};
+
+enum class Refusal : std::uint8_t {
+  no_room,  // its minimum does not fit: `needed` and `available` bytes, beside what others have
+  unknown_dataset,
+  unknown_pipeline,  // or another by that id: `needed` is the hash the job knows, `available` ours
+  bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours
+  bad_request,       // zero ranks, zero batch, an unknown node, a repeated id
+  rank_lost,         // no resize came in time
+  too_many_corrupt,  // `needed` corrupt samples, `available` allowed
+  storage_failed,    // a read failed more often than the configuration allows
+  no_workers,        // preparation failed more often than the configuration allows, or nobody could
+                     // prepare for the job for as long as a rank is waited for
+  nothing_to_draw,   // a weighted order in which all weights are zero
+  wrong_order,       // node-local, but not relaxed; rehearsal of draws or of a list
+};
+// The job is not served, or no longer: every rank gets this as its answer.
+struct Refuse {
+  JobId job;
+  Refusal why;
+  std::uint64_t needed = 0;
+  std::uint64_t available = 0;
+};
+
+// Bring samples' bytes to a node: into a share (`keep`), or into staging memory that stays until
+// the read is released.
+struct Read {
+  Request request;
+  DatasetId dataset;
+  Place from;  // a store, a device of a node, or a peer's memory
+  Place to;    // where they are staged, unless that is where they are kept
+  Form form = Form::encoded;
+  ShareId keep = ShareId::none();
+  Place keep_at;                      // with `keep`: the place of the share
+  WorkerId held = WorkerId::none();   // a worker that is kept waiting meanwhile, if any
+  order::Lineage lineage;             // of the block it is for; `samples` empty: all of them
+  std::span<const SampleId> samples;  // of another attempt: those that failed
+};
+
+// Make a block, or a part of it. Parts come in the order of their places, by further attempts of
+// one request; between them come samples that could not be decoded. `slot` is where the prepared
+// form goes.
+struct Prepare {
+  Request request;
+  WorkerId worker;
+  NodeId node;
+  order::Lineage lineage;
+  ShareId share;
+  SlotId slot;
+  // Empty: every sample of the lineage, encoded, from the staging memory of `staging`. Else one
+  // entry for each sample to prepare.
+  RequestId staging = RequestId::none();
+  std::span<const Ingredient> ingredients;
+  ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
+  std::span<const order::Replacement>
+      replacements;    // for corrupt samples: drawn with the key of `corrupt`
+  bool mends = false;  // the places were made before, but for what could not be decoded
+};
+
+// Copy a slice of a block into a batch's slot, on the same node or to another.
+struct Transfer {
+  Request request;
+  Place from;
+  Place to;
+  ShareId from_share;
+  SlotId from_slot;
+  ShareId to_share;
+  SlotId to_slot;
+  order::Slice slice;
+  std::uint32_t offset_samples = 0;  // where in the batch
+  std::uint32_t slot_samples = 0;    // that `to_slot` has room for
+};
+
+// Hand a batch to a rank; its batches are ordered in the order of their steps. In place: `slot` is
+// the block's, the batch its samples [from, to) of the only slice. Otherwise `slot` holds the
+// gathered batch.
+struct Deliver {
+  Request request;
+  JobId job;
+  Rank rank;
+  std::uint64_t step = 0;  // counts the job's steps over all epochs of this incarnation
+  std::uint32_t epoch = 0;
+  bool last_of_epoch = false;
+  bool in_place = false;
+  Place place;
+  ShareId share;
+  SlotId slot;
+  std::uint32_t block_samples = 0;  // B and L of the blocks that slices name
+  std::uint32_t lane_blocks = 0;
+  std::span<const order::Slice> slices;  // fillers after the rank's own, then rehearsed ones
+  Digest drawn_from = 0;                 // weighted: the weights; rehearsed: the buffer
+  std::span<const SampleId> samples;     // of draws, weighted or rehearsed: the ids; else empty
+  std::uint32_t rehearsed_block_samples = 0;  // B of the blocks that rehearsed slices name
+  std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
+  std::span<const order::Replacement> replacements;  // `place` counts within the batch
+  std::uint32_t repeats = 0;  // samples the job had in committed steps with the same draws
+};
+
+// An item or block leaves a place. Its slot is free when this has been carried out, at once.
+struct Drop {
+  ShareId share;
+  Place place;
+  Form form;
+  ItemId item;
+  SlotId slot = SlotId::none();
+};
+struct Cancel {
+  Request request;
+};
+// Staging memory of a read is needed no more: that of these samples.
+struct Release {
+  Request request;
+  std::span<const SampleId> samples = {};  // empty: all that is left of it
+};
+struct EpochEnded {
+  JobId job;
+  std::uint32_t epoch;
+  std::uint64_t samples;  // delivered and acknowledged in it, fillers excluded
+};
+struct SetWorkers {
+  NodeId node;
+  std::uint32_t workers;
+};
+struct SetTimer {
+  TimerId timer;
+  Instant at;
+};
+
+using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
+                             EpochEnded, SetWorkers, SetTimer>;
+
+}  // namespace batchflow::engine

@@ -1,0 +1,106 @@
+#include "core/engine/policy_list.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/base/config_error.h"
+
+namespace batchflow::engine {
+namespace {
+
+constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
+                                                       "dispatch", "scaling"};
+
+// Cuts `text` at the first `mark`; what stands before it is returned, what follows stays.
+std::string_view take_until(std::string_view& text, char mark) {
+  const std::size_t end = text.find(mark);
+  const std::string_view head = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  return head;
+}
+
+void set_parameter(PolicyChoice& choice, std::string_view assignment,
+                   std::vector<std::string_view>& seen) {
+  std::string_view value = assignment;
+  const std::string_view name = take_until(value, '=');
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError(fmt::format("policy '{}': {}", choice.entry->name, why));
+  };
+  if (assignment.find('=') == std::string_view::npos || name.empty()) {
+    refuse(fmt::format("'{}' sets nothing; write parameter=value", assignment));
+  }
+  for (std::string_view earlier : seen) {
+    if (earlier == name) refuse(fmt::format("parameter '{}' is set twice; keep one", name));
+  }
+  seen.push_back(name);
+  try {
+    choice.parameters.set(name, value);
+  } catch (const ConfigError& error) {
+    refuse(error.what());
+  }
+}
+
+}  // namespace
+
+std::string_view policy_kind_name(PolicyKind kind) {
+  return kKindNames[static_cast<std::size_t>(kind)];
+}
+
+PolicyKind policy_kind(std::string_view name) {
+  for (std::size_t i = 0; i < kPolicyKinds; ++i) {
+    if (kKindNames[i] == name) return static_cast<PolicyKind>(i);
+  }
+  const std::vector<std::string_view> names(std::begin(kKindNames), std::end(kKindNames));
+  const std::string nearest = nearest_name(name, names);
+  throw ConfigError(fmt::format("unknown kind of policy '{}'; {}the kinds are {}", name,
+                                nearest.empty() ? "" : fmt::format("write '{}'; ", nearest),
+                                fmt::join(names, ", ")));
+}
+
+std::string PolicyChoice::text() const {
+  std::string result(entry->name);
+  for (const Parameter& parameter : parameters.declared()) {
+    const std::string& value = parameters.value(parameter.name);
+    if (value != parameter.default_value) result += fmt::format(":{}={}", parameter.name, value);
+  }
+  return result;
+}
+
+std::vector<const PolicyEntry*> PolicyList::of_kind(PolicyKind kind) const {
+  std::vector<const PolicyEntry*> result;
+  for (const PolicyEntry* entry : entries_) {
+    if (entry->kind() == kind) result.push_back(entry);
+  }
+  return result;
+}
+
+PolicyChoice PolicyList::choose(PolicyKind kind, std::string_view text) const {
+  if (text.ends_with(':'))
+    throw ConfigError(fmt::format("policy '{}': nothing behind ':'; write parameter=value", text));
+  const std::string_view name = take_until(text, ':');
+  std::vector<std::string_view> names;
+  for (const PolicyEntry* entry : of_kind(kind)) {
+    if (entry->name == name) {
+      PolicyChoice choice{entry, Parameters(entry->parameters)};
+      std::vector<std::string_view> seen;
+      while (!text.empty()) set_parameter(choice, take_until(text, ':'), seen);
+      return choice;
+    }
+    names.push_back(entry->name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  throw ConfigError(fmt::format(
+      "unknown {} policy '{}'; {}the policies are {}", policy_kind_name(kind), name,
+      nearest.empty() ? "" : fmt::format("write '{}'; ", nearest), fmt::join(names, ", ")));
+}
+
+PolicyChoice PolicyList::choose(std::string_view text) const {
+  const std::size_t mark = text.find_first_of("=:");
+  if (mark == std::string_view::npos || text[mark] != '=') {
+    throw ConfigError(
+        fmt::format("'{}' names no kind of policy; write kind=name, as eviction=lru", text));
+  }
+  return choose(policy_kind(text.substr(0, mark)), text.substr(mark + 1));
+}
+
+}  // namespace batchflow::engine

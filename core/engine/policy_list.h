@@ -1,0 +1,65 @@
+// The list of policies: what each is called, what it is for, its parameters, how it is made.
+//
+// The list itself is an explicit table (policies/registry.cpp) that a program hands to the engine;
+// nothing registers itself, so what is linked is what is listed.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/engine/policy.h"
+
+namespace batchflow::engine {
+
+enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
+inline constexpr std::size_t kPolicyKinds = 5;
+std::string_view policy_kind_name(PolicyKind kind);
+PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
+
+using MakeEviction = std::unique_ptr<EvictionPolicy> (*)(const EvictionContext&);
+using MakeAllocation = std::unique_ptr<AllocationPolicy> (*)(const PolicyContext&);
+using MakeSelection = std::unique_ptr<SelectionPolicy> (*)(const PolicyContext&);
+using MakeDispatch = std::unique_ptr<DispatchPolicy> (*)(const PolicyContext&);
+using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
+
+// One policy. The kind follows from which factory is given.
+struct PolicyEntry {
+  std::string_view name;
+  std::string_view help;  // one line, then more lines if more is to be said
+  std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling> make;
+  std::span<const Parameter> parameters = {};
+  bool clairvoyant = false;  // needs next uses; a bound for the others rather than a competitor
+
+  PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
+};
+
+// A policy with its parameters set: what `kind=name:parameter=value` says.
+struct PolicyChoice {
+  const PolicyEntry* entry;
+  Parameters parameters;
+
+  std::string text() const;  // name, and the parameters that differ from their defaults
+};
+
+class PolicyList {
+ public:
+  explicit PolicyList(std::span<const PolicyEntry* const> entries) : entries_(entries) {}
+
+  std::span<const PolicyEntry* const> entries() const { return entries_; }
+  std::vector<const PolicyEntry*> of_kind(PolicyKind kind) const;
+
+  // `text` is `name[:parameter=value[:parameter=value...]]`. Throws ConfigError naming the nearest
+  // policy or parameter.
+  PolicyChoice choose(PolicyKind kind, std::string_view text) const;
+  // The same with the kind in front: `kind=name[:parameter=value...]`.
+  PolicyChoice choose(std::string_view text) const;
+
+ private:
+  std::span<const PolicyEntry* const> entries_;
+};
+
+}  // namespace batchflow::engine

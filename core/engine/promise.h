@@ -1,0 +1,75 @@
+// What the engine has promised and must know after a crash: joins, sizes, commits, ends. Nothing
+// else.
+//
+// Each step leaves its promises; a backend writes them to the promise log before it carries out the
+// commands of that step. Caches and policies are not in it: they start empty.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/event.h"
+#include "core/order/position.h"
+
+namespace batchflow::engine {
+
+// A join as it was accepted, with everything it refers to.
+struct PromisedJoin {
+  JobJoined join;    // its lists and position point into this struct
+  std::string name;  // that a backend knows the job by; the engine has none
+  std::vector<NodeId> ranks;
+  order::Position position;
+};
+
+struct Promise {
+  enum class Kind : std::uint8_t { joined, committed, epoch_finished, left, resized };
+  Kind kind = Kind::joined;
+  JobId job;
+  std::uint64_t step = 0;            // committed
+  std::uint32_t epoch = 0;           // committed, epoch_finished
+  std::vector<order::Slice> slices;  // committed: the step's samples, fillers left out
+  order::LaneSizes sizes;            // committed, relaxed: of the slices' generation
+  Digest weights = 0;                // committed, weighted: those the epoch is drawn from
+  std::uint64_t draws = 0;           // committed, weighted: of the epoch
+  Digest buffer = 0;                 // committed: what is rehearsed in the epoch; 0: nothing
+  PromisedJoin join;                 // joined
+  std::uint32_t batch_samples = 0;   // resized: of one rank
+  std::vector<NodeId> ranks;         // resized
+
+  // As new, but for the memory of its lists.
+  void reset() {
+    if (kind == Kind::joined) join = PromisedJoin();
+    kind = Kind::joined;
+    step = weights = draws = buffer = 0;
+    epoch = batch_samples = 0;
+    slices.clear();
+    sizes = order::LaneSizes();
+    ranks.clear();
+  }
+};
+
+// What one step promises. Most are commits, which are many and alike: their memory is used again.
+class StepPromises {
+ public:
+  Promise& add(Promise::Kind kind, JobId job) {
+    if (used_ == all_.size()) all_.emplace_back();
+    Promise& promise = all_[used_++];
+    promise.kind = kind;
+    promise.job = job;
+    return promise;
+  }
+  void clear() {
+    for (std::size_t i = 0; i < used_; ++i) all_[i].reset();
+    used_ = 0;
+  }
+  std::span<const Promise> all() const { return {all_.data(), used_}; }
+
+ private:
+  std::vector<Promise> all_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace batchflow::engine

@@ -1,0 +1,310 @@
+#include "core/engine/share.h"
+
+#include <bit>
+
+#include "core/base/check.h"
+
+namespace batchflow::engine {
+namespace {
+
+constexpr std::size_t words_for(std::size_t items) {
+  return (items + 63) / 64;
+}
+constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
+// Pinned items that are passed by for one newcomer. After that it stays out or, where it must be
+// in, the unpinned resident of the lowest id leaves.
+constexpr std::size_t kPinnedPassed = 64;
+
+}  // namespace
+
+std::string_view refused_name(Refused reason) {
+  constexpr std::string_view kNames[kRefusedReasons] = {"none", "no victim named", "no such item",
+                                                        "not resident", "pinned"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy)
+    : items_(items),
+      capacity_(capacity),
+      words_(words_for(items)),
+      lowest_word_(words_.size()),
+      policy_(std::move(policy)) {
+  BF_CHECK(policy_ != nullptr && items < UINT32_MAX);
+}
+
+// -------------------------------------------------------------------- requests and residents ----
+
+Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) {
+  BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  counters_.slots_requested += access.slots;
+  if (resident(access.item)) {
+    ++counters_.hits;
+    bring_back(access.item);
+    policy_->hit(access);
+    if (told_incoming(access.item)) incoming_->hit(access);
+    return Result::hit;
+  }
+  ++counters_.misses;
+  counters_.slots_missed += access.slots;
+  const Admission answer = tell_missed(access);
+  if (answer == Admission::bypass || !fits(access, false)) return Result::bypassed;
+  if (answer == Admission::insert || answer == Admission::trim_and_insert) {
+    if (answer == Admission::trim_and_insert) evict_named(access, false, evicted);
+    if (!make_room(access, false, evicted)) return Result::bypassed;
+    insert(access);
+    return Result::inserted;
+  }
+  evict_named(access, true, evicted);
+  return Result::bypassed;
+}
+
+bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
+  BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  BF_CHECK(!resident(access.item));
+  if (!fits(access, true)) return false;
+  tell_missed(access);
+  // Nameless: to a policy that lets newcomers compete with residents, this one does not.
+  BF_CHECK(make_room({ItemId::none(), access.slots, kUnknownUse}, true, evicted));
+  insert(access);
+  return true;
+}
+
+void Share::remove(ItemId item, Removal why) {
+  BF_CHECK(resident(item));
+  if (pinned(item)) {
+    while (pins_.drop(item) != 0) {
+    }
+    free_pinned(item);
+  }
+  leave(item, why);
+}
+
+void Share::forget(ItemId item) {
+  BF_CHECK(item.value < items_ && !resident(item));
+  policy_->forget(item);
+  if (told_incoming(item)) incoming_->forget(item);
+}
+
+void Share::pin(ItemId item) {
+  BF_CHECK(resident(item));
+  if (pins_.add(item) != 1) return;
+  words_[item.value >> 6].pinned |= bit_of(item);
+  pinned_slots_ += slots(item);
+}
+
+void Share::unpin(ItemId item) {
+  if (pins_.drop(item) == 0) free_pinned(item);
+}
+
+// Its last pin has gone.
+void Share::free_pinned(ItemId item) {
+  words_[item.value >> 6].pinned &= ~bit_of(item);
+  pinned_slots_ -= slots(item);
+  bring_back(item);
+  note_freed();
+}
+
+void Share::put_aside(ItemId item) {
+  aside_.grow(words_.size());
+  aside_[item.value >> 6] |= bit_of(item);
+  ++aside_count_;
+  policy_->pinned(item);
+}
+
+// The policy is told nothing of what it put aside but that it may leave.
+void Share::bring_back(ItemId item) {
+  if (!aside(item)) return;
+  aside_[item.value >> 6] &= ~bit_of(item);
+  --aside_count_;
+  policy_->unpinned(item);
+}
+
+Admission Share::tell_missed(const Access& access) {
+  if (told_incoming(access.item)) incoming_->missed(access);
+  return policy_->missed(access);
+}
+
+void Share::insert(const Access& access) {
+  const ItemId item = access.item;
+  if (access.slots != 1 && more_slots_.empty()) more_slots_.grow(items_);
+  if (!more_slots_.empty()) more_slots_[item.value] = static_cast<std::uint32_t>(access.slots - 1);
+  words_[item.value >> 6].resident |= bit_of(item);
+  if (item.value >> 6 < lowest_word_) lowest_word_ = item.value >> 6;
+  ++residents_;
+  used_ += access.slots;
+  ++counters_.insertions;
+  policy_->inserted(access);
+  if (told_incoming(item)) incoming_->inserted(access);
+}
+
+void Share::leave(ItemId item, Removal why) {
+  words_[item.value >> 6].resident &= ~bit_of(item);
+  --residents_;
+  used_ -= slots(item);
+  policy_->removed(item, why);
+  if (told_incoming(item)) incoming_->removed(item, why);
+}
+
+// --------------------------------------------------------------------------------- eviction ----
+
+// Whether room can be made without touching the pinned. A share that is being shrunk lets in only
+// what must be somewhere: nobody should wait in one request for all that `shrink` has to evict.
+bool Share::fits(const Access& newcomer, bool forced) const {
+  if (newcomer.slots > capacity_ || pinned_slots_ > capacity_ - newcomer.slots) return false;
+  return forced || used_ <= capacity_;
+}
+
+// Evicts whom the policy names until it names nobody or, when asked so, until the newcomer fits.
+void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted) {
+  std::size_t looks = kPinnedPassed;
+  while (!until_fits || used_ > capacity_ - newcomer.slots) {
+    const Victim victim = ask_victim(newcomer, looks);
+    if (victim.put_off || victim.reason == Refused::no_victim) return;
+    if (victim.reason != Refused::none) return refuse(victim.reason);
+    evict(victim.item, evicted);
+  }
+}
+
+// REQUIRES: fits(newcomer, forced)
+bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted) {
+  std::size_t looks = kPinnedPassed;
+  while (used_ > capacity_ - newcomer.slots) {
+    Victim victim = ask_victim(newcomer, looks);
+    if (victim.reason != Refused::none) refuse(victim.reason);
+    if (victim.item.is_none() && forced) victim.item = lowest_unpinned();
+    if (victim.item.is_none()) return false;
+    evict(victim.item, evicted);
+  }
+  return true;
+}
+
+// REQUIRES: somebody may leave. Each pinned item that is passed by takes one off `looks`.
+Share::Victim Share::ask_victim(const Access& newcomer, std::size_t& looks) {
+  for (;;) {
+    const ItemId proposal = policy_->victim(newcomer);
+    const Refused reason = objection(proposal);
+    if (reason != Refused::none) return {ItemId::none(), reason};
+    if (!pinned(proposal)) return {proposal};
+    if (looks == 0) return {ItemId::none(), Refused::none, true};
+    --looks;
+    put_aside(proposal);
+  }
+}
+
+Refused Share::objection(ItemId proposal) const {
+  if (proposal.is_none()) return Refused::no_victim;
+  if (proposal.value >= items_) return Refused::out_of_range;
+  if (!resident(proposal)) return Refused::not_resident;
+  return aside(proposal) ? Refused::pinned : Refused::none;
+}
+
+void Share::refuse(Refused reason) {
+  ++counters_.refused;
+  ++counters_.refused_by_reason[static_cast<std::size_t>(reason)];
+  counters_.last_refused = reason;
+}
+
+ItemId Share::lowest_unpinned() {
+  while (lowest_word_ < words_.size() && words_[lowest_word_].resident == 0) ++lowest_word_;
+  for (std::size_t word = lowest_word_; word < words_.size(); ++word) {
+    const std::uint64_t free = words_[word].resident & ~words_[word].pinned;
+    if (free != 0) return ItemId(static_cast<std::uint32_t>(64 * word + std::countr_zero(free)));
+  }
+  return ItemId::none();
+}
+
+void Share::evict(ItemId item, std::vector<ItemId>& evicted) {
+  ++counters_.evictions;
+  leave(item, Removal::evicted);
+  evicted.push_back(item);
+}
+
+// --------------------------------------------------------------------------------- capacity ----
+
+void Share::set_capacity(Slots capacity) {
+  capacity_ = capacity;
+  policy_->resized(capacity);
+  if (incoming_) incoming_->resized(capacity);
+}
+
+bool Share::shrink(std::size_t& limit, std::vector<ItemId>& evicted) {
+  while (used_ > capacity_ && evictable() > 0) {
+    if (limit == 0) return false;
+    Victim victim = ask_victim(kNobody, limit);
+    if (limit == 0) return false;
+    --limit;
+    if (victim.reason != Refused::none) {
+      refuse(victim.reason);
+      victim.item = lowest_unpinned();
+    }
+    evict(victim.item, evicted);
+  }
+  return true;
+}
+
+void Share::grow(std::size_t items) {
+  BF_CHECK(items < UINT32_MAX);
+  if (items <= items_) return;
+  // No resident stands beyond the old words, so a "none" at their end becomes one at the new end.
+  if (lowest_word_ == words_.size()) lowest_word_ = words_for(items);
+  words_.grow(words_for(items));
+  if (!aside_.empty()) aside_.grow(words_.size());
+  if (!more_slots_.empty()) more_slots_.grow(items);
+  items_ = items;
+  policy_->grow(items);
+  if (incoming_) incoming_->grow(items);
+}
+
+// ---------------------------------------------------------------------- facts for a policy ----
+
+void Share::needed(ItemId item, std::uint32_t jobs) {
+  bring_back(item);
+  policy_->needed(item, jobs);
+  if (told_incoming(item)) incoming_->needed(item, jobs);
+}
+
+void Share::scored(ItemId item, float score) {
+  bring_back(item);
+  policy_->scored(item, score);
+  if (incoming_) incoming_->scored(item, score);
+}
+
+void Share::epoch_began(JobId job, std::uint32_t epoch) {
+  policy_->epoch_began(job, epoch);
+  if (incoming_) incoming_->epoch_began(job, epoch);
+}
+
+// ---------------------------------------------------------------------- changing the policy ----
+
+void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
+  BF_CHECK(policy != nullptr);
+  incoming_ = std::move(policy);
+  adopted_ = 0;
+}
+
+bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
+  if (!incoming_) return true;
+  // A slice is bounded in words too: a large share may hold few items.
+  for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
+    if (adopted_ % 64 == 0 && words_[adopted_ / 64].resident == 0) {
+      if (budget < 64) return false;
+      budget -= 64;
+      adopted_ += 63;
+      continue;
+    }
+    const ItemId item(static_cast<std::uint32_t>(adopted_));
+    if (!resident(item)) continue;
+    if (limit == 0) return false;
+    --limit;
+    const Access access{item, slots(item), kUnknownUse};
+    incoming_->missed(access);
+    incoming_->inserted(access);
+    if (adopted != nullptr) adopted->push_back(item);
+  }
+  policy_ = std::move(incoming_);
+  aside_ = {};
+  aside_count_ = 0;
+  return true;
+}
+
+}  // namespace batchflow::engine

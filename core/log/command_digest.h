@@ -1,0 +1,24 @@
+// One number for all that an engine has ordered: equal for equal runs, printed at the end of each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/engine/event.h"
+
+namespace batchflow::log {
+
+// Over contents, not addresses: lists count by their entries.
+std::uint64_t digest(const engine::Command& command);
+
+// Over the commands of all steps, in order, and where each step ends.
+class CommandDigest {
+ public:
+  void add(std::span<const engine::Command> commands);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace batchflow::log

@@ -1,0 +1,15 @@
+// Events and commands as text for people: explanations, logs, first differences of a replay.
+#pragma once
+
+#include <string>
+
+#include "core/engine/event.h"
+
+namespace batchflow::log {
+
+// `BatchConsumed job=3 rank=0 step=17 compute=0.250000000s`; lists are cut after eight entries,
+// with their length.
+std::string describe(const engine::Event& event);
+std::string describe(const engine::Command& command);
+
+}  // namespace batchflow::log

@@ -1,0 +1,125 @@
+// The trace journal: every `(now, events)` a run's engine was given, and a digest of what it
+// ordered, so that the run can be repeated and compared bit for bit.
+//
+// A Journal wraps around Engine::step: call record() with a step's input before the engine sees it
+// and ordered() with the commands it answered. The bytes that record() leaves in pending() are to
+// be on their way to a file before the commands are carried out. At its bound in bytes the journal
+// ends with a mark; the run goes on, recorded() becomes false, and the digest still covers all.
+//
+// A journal needs nothing beside it: its header has the engine's configuration, and what events
+// refer to in Catalogues stands before the step that first does, as far as the engine asks of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/engine/catalogue.h"
+#include "core/engine/policy_list.h"
+#include "core/log/command_digest.h"
+#include "core/log/event_codec.h"
+#include "core/log/frame_log.h"
+
+namespace batchflow::log {
+
+// What a replay needs to know before the first event.
+struct JournalHeader {
+  std::uint64_t seed = 0;     // of the run, for people
+  std::string configuration;  // of the engine (programs/config/engine_config_text.h)
+  std::string version;        // of the program, for people
+  friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
+};
+
+class Journal {
+ public:
+  // `catalogues` are those the engine was given.
+  Journal(const JournalHeader& header, const engine::Catalogues& catalogues, Bytes bytes_max);
+
+  void record(Instant now, std::span<const engine::Event> events);
+  void ordered(std::span<const engine::Command> commands);
+  void close();  // the end mark; nothing may be recorded after it
+
+  // What has to be written since the last clear_pending(), in order.
+  std::span<const std::byte> pending() const { return pending_; }
+  void clear_pending() { pending_.clear(); }
+
+  bool recorded() const { return !frames_.ended(); }
+  std::uint64_t steps() const { return steps_; }
+  std::uint64_t digest() const { return digest_.value(); }
+
+ private:
+  void tell_what_is_known(std::span<const engine::Event> events);
+  void append();  // payload_, as a frame
+
+  const engine::Catalogues& catalogues_;
+  std::set<std::pair<const void*, std::uint32_t>> told_;  // of these, by id
+  std::vector<std::byte> pending_;
+  FrameWriter frames_;
+  EventEncoder encoder_;
+  CommandDigest digest_;
+  std::vector<std::byte> payload_;
+  std::uint64_t steps_ = 0;
+};
+
+// A journal being read, step by step.
+class JournalReader {
+ public:
+  static constexpr std::uint32_t kVersion = 6;
+
+  // Throws ConfigError when this is not a journal of this version.
+  JournalReader(std::span<const std::byte> log, std::string_view name);
+
+  // Empty when the journal was cut before its header was whole; then there are no steps.
+  bool has_header() const { return frames_.has_header(); }
+  const JournalHeader& header() const { return header_; }
+  // What the events so far refer to: for the engine that they are replayed into.
+  const engine::Catalogues& catalogues() const { return catalogues_; }
+
+  struct Step {
+    Instant now;
+    std::span<const engine::Event> events;  // until the next call
+    std::uint32_t digest_before;            // low half of the digest of all commands so far
+  };
+  // nullopt after the last one. Throws ConfigError where the journal is damaged.
+  std::optional<Step> next();
+
+  // After the last step: how it ends, and the whole digest if it has an end mark.
+  LogEnd end() const { return frames_.end(); }
+  Bytes bytes_cut() const { return frames_.bytes_cut(); }
+  std::optional<std::uint64_t> final_digest() const;
+
+ private:
+  FrameReader frames_;
+  JournalHeader header_;
+  engine::Catalogues catalogues_;
+  EventDecoder decoder_;
+};
+
+// Engine::step of whatever is replayed into.
+using StepFunction = std::function<std::span<const engine::Command>(
+    Instant now, std::span<const engine::Event> events)>;
+
+struct ReplayResult {
+  std::uint64_t steps = 0;
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;
+  // The first step whose commands differ from those of the recorded run, from 0, and what to tell.
+  std::optional<std::uint64_t> first_difference;
+  std::string report;
+  bool same() const { return !first_difference; }
+};
+
+// Feeds a new engine what the journal holds.
+ReplayResult replay(JournalReader& journal, const StepFunction& step);
+
+// Feeds two; the report shows both commands where they first differ.
+ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
+                             const StepFunction& other);
+
+}  // namespace batchflow::log

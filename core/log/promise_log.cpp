@@ -1,0 +1,260 @@
+#include "core/log/promise_log.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/log/field_codec.h"
+#include "core/order/permutation.h"
+#include "core/order/position_forms.h"
+
+namespace batchflow::log {
+
+namespace {
+
+// A position has a byte for each: what a damaged record may claim is bounded.
+constexpr std::uint32_t kLanesMost = 1 << 24;
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::resized);
+
+engine::JobJoined whole(const engine::PromisedJoin& promised) {
+  engine::JobJoined join = promised.join;
+  join.ranks = promised.ranks;
+  // A listed order has no position: its samples are named by its job.
+  join.position = join.order == Order::listed ? nullptr : &promised.position;
+  return join;
+}
+
+void put(const engine::Promise& promise, FieldWriter& writer) {
+  writer.count(static_cast<std::uint64_t>(promise.kind));
+  writer.put(promise.job);
+  switch (promise.kind) {
+    case engine::Promise::Kind::joined:
+      writer.put(whole(promise.join));
+      return writer.put(std::string_view(promise.join.name));
+    case engine::Promise::Kind::committed:
+      writer.put(promise.step);
+      writer.put(promise.epoch);
+      writer.put(promise.sizes.samples);
+      writer.put(promise.sizes.block_samples);
+      writer.put(promise.sizes.lane_blocks);
+      writer.put(promise.weights);
+      writer.put(promise.draws);
+      writer.put(promise.buffer);
+      return writer.put(std::span<const order::Slice>(promise.slices));
+    case engine::Promise::Kind::epoch_finished:
+      return writer.put(promise.epoch);
+    case engine::Promise::Kind::left:
+      return;
+    case engine::Promise::Kind::resized:
+      writer.put(promise.batch_samples);
+      return writer.put(std::span<const NodeId>(promise.ranks));
+  }
+}
+
+std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& arena) {
+  arena.clear();
+  std::deque<order::Position> positions;
+  FieldReader reader(payload, arena, positions);
+  engine::Promise promise;
+  promise.kind = static_cast<engine::Promise::Kind>(reader.count(kLastKind));
+  reader.take(promise.job);
+  if (promise.kind == engine::Promise::Kind::joined) {
+    engine::JobJoined& join = promise.join.join;
+    std::string_view name;
+    reader.take(join);
+    reader.take(name);
+    promise.join.name = name;
+    promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
+    if (join.position) promise.join.position = *join.position;
+    if (join.position == nullptr && join.order != Order::listed) return std::nullopt;
+    join.ranks = {};
+    join.position = nullptr;
+  } else if (promise.kind == engine::Promise::Kind::committed) {
+    std::span<const order::Slice> slices;
+    reader.take(promise.step);
+    reader.take(promise.epoch);
+    reader.take(promise.sizes.samples);
+    reader.take(promise.sizes.block_samples);
+    reader.take(promise.sizes.lane_blocks);
+    reader.take(promise.weights);
+    reader.take(promise.draws);
+    reader.take(promise.buffer);
+    reader.take(slices);
+    promise.slices.assign(slices.begin(), slices.end());
+  } else if (promise.kind == engine::Promise::Kind::epoch_finished) {
+    reader.take(promise.epoch);
+  } else if (promise.kind == engine::Promise::Kind::resized) {
+    std::span<const NodeId> ranks;
+    reader.take(promise.batch_samples);
+    reader.take(ranks);
+    promise.ranks.assign(ranks.begin(), ranks.end());
+  }
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  return promise;
+}
+
+// A relaxed job's slices of a new generation begin it.
+std::string enter_generation(order::Position& at, const engine::Promise& promise) {
+  const std::uint64_t generation = promise.slices.front().name.generation;
+  if (at.has_generation() && at.lanes().generation == generation) return "";
+  const bool can_begin = order::is_sane(promise.sizes) &&
+                         promise.sizes.samples == at.fields().samples &&
+                         promise.sizes.lanes() <= kLanesMost && at.consumed() == 0 &&
+                         (!at.has_generation() || generation > at.lanes().generation);
+  if (!can_begin) {
+    return fmt::format("job {} cannot enter generation {} here", promise.job.value, generation);
+  }
+  at.begin_generation(generation, promise.sizes.block_samples, promise.sizes.lane_blocks);
+  return "";
+}
+
+// A weighted job's first step of an epoch begins its draws, also where it is begun anew.
+std::string enter_draws(order::Position& at, const engine::Promise& promise) {
+  if (promise.draws > order::kSamplesMost)
+    return fmt::format("job {} cannot draw {} samples", promise.job.value, promise.draws);
+  at.begin_draws(promise.weights, promise.draws);
+  return "";
+}
+
+}  // namespace
+
+// ----------------------------------------------------------------------------------- state ----
+
+engine::JobJoined Promises::Job::rejoin() const {
+  return whole(join);
+}
+
+void Promises::begin_incarnations() {
+  for (auto& [id, job] : jobs_) job.steps = 0;
+}
+
+std::string Promises::apply(const engine::Promise& promise) {
+  if (promise.kind == engine::Promise::Kind::joined) return joined(promise);
+  const auto found = jobs_.find(promise.job.value);
+  if (found == jobs_.end()) return fmt::format("job {} has not joined", promise.job.value);
+  if (promise.kind == engine::Promise::Kind::committed) return committed(found->second, promise);
+  if (promise.kind == engine::Promise::Kind::epoch_finished)
+    return epoch_finished(found->second, promise);
+  if (promise.kind == engine::Promise::Kind::resized) {
+    return resized(found->second, promise);
+  }
+  jobs_.erase(found);
+  return "";
+}
+
+std::string Promises::joined(const engine::Promise& promise) {
+  const auto [place, is_new] = jobs_.try_emplace(promise.job.value);
+  if (!is_new) return fmt::format("job {} joined twice", promise.job.value);
+  Job& job = place->second;
+  job.join = promise.join;
+  job.join.join.ranks = {};
+  job.join.join.position = nullptr;
+  return "";
+}
+
+std::string Promises::resized(Job& job, const engine::Promise& promise) {
+  if (promise.batch_samples == 0 || promise.ranks.empty()) {
+    return fmt::format("job {} is resized to nothing", promise.job.value);
+  }
+  job.join.join.batch_samples = promise.batch_samples;
+  job.join.ranks = promise.ranks;
+  return "";
+}
+
+std::string Promises::committed(Job& job, const engine::Promise& promise) {
+  order::Position& at = job.join.position;
+  if (promise.step < job.steps || promise.epoch != at.epoch()) {
+    return fmt::format("job {} commits step {} of epoch {}, after {} steps in epoch {}",
+                       promise.job.value, promise.step, promise.epoch, job.steps, at.epoch());
+  }
+  job.steps = promise.step + 1;
+  if (at.order() == Order::relaxed && !promise.slices.empty()) {
+    const std::string problem = enter_generation(at, promise);
+    if (!problem.empty()) return problem;
+  }
+  if (at.order() == Order::weighted) {
+    const std::string problem = enter_draws(at, promise);
+    if (!problem.empty()) return problem;
+  }
+  if (!at.rehearse(promise.buffer)) {
+    return fmt::format("job {} cannot rehearse", promise.job.value);
+  }
+  return at.apply(promise.slices);
+}
+
+std::string Promises::epoch_finished(Job& job, const engine::Promise& promise) {
+  order::Position& at = job.join.position;
+  if (promise.epoch != at.epoch()) {
+    return fmt::format("job {} finishes epoch {} in epoch {}", promise.job.value, promise.epoch,
+                       at.epoch());
+  }
+  at.finish_epoch();
+  return "";
+}
+
+// --------------------------------------------------------------------------------- writing ----
+
+PromiseLog::PromiseLog(Bytes bytes_max) : PromiseLog(bytes_max, Promises()) {}
+
+PromiseLog::PromiseLog(Bytes bytes_max, Promises promises)
+    : bytes_max_(bytes_max),
+      frames_(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_),
+      promises_(std::move(promises)) {
+  promises_.begin_incarnations();
+  begin_anew();
+}
+
+void PromiseLog::begin_anew() {
+  pending_.clear();
+  frames_ = FrameWriter(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_);
+  for (const auto& [id, job] : promises_.jobs()) {
+    engine::Promise promise;
+    promise.kind = engine::Promise::Kind::joined;
+    promise.job = JobId(id);
+    promise.join = job.join;
+    write(promise);
+  }
+  snapshot_bytes_ = frames_.written();
+}
+
+void PromiseLog::write(const engine::Promise& promise) {
+  payload_.clear();
+  FieldWriter writer(payload_);
+  put(promise, writer);
+  frames_.append(payload_, {}, pending_);
+}
+
+void PromiseLog::add(const engine::Promise& promise) {
+  const std::string problem = promises_.apply(promise);
+  BF_CHECK_MSG(problem.empty(), problem.c_str());
+  write(promise);
+}
+
+bool PromiseLog::snapshot_due() const {
+  return frames_.written() > bytes_max_ && frames_.written() > 2 * snapshot_bytes_;
+}
+
+// -------------------------------------------------------------------------------- recovery ----
+
+RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_view name) {
+  FrameReader frames(log, name, LogKind::promises, PromiseLog::kVersion);
+  RecoveredPromises recovered;
+  std::span<const std::byte> payload;
+  Arena arena;
+  while (frames.next(payload)) {
+    const auto promise = taken(payload, arena);
+    if (!promise) {
+      frames.refuse("a record that cannot be read", "read it with the program that wrote it");
+    }
+    const std::string problem = recovered.promises.apply(*promise);
+    if (!problem.empty()) frames.refuse(problem, "restore the log from a copy");
+  }
+  recovered.bytes_cut = frames.bytes_cut();
+  recovered.hole = frames.hole();
+  return recovered;
+}
+
+}  // namespace batchflow::log

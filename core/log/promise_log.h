@@ -1,0 +1,93 @@
+// The promise log: what jobs have been promised and where each stands; the only thing recovery
+// reads. Small, since it knows nothing of caches, blocks in preparation or policies.
+//
+// Its records are the engine's promises in order (core/engine/promise.h). Promises keeps the state
+// they add up to; a log that has grown to its bound begins anew with that state (a snapshot), and
+// the old one can be removed. After a crash recover_promises gives the joins to feed a new engine,
+// each with the size its job had last, the position of its last committed step, and the hash of the
+// pipeline it was served with: an engine that knows another by that name refuses it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/promise.h"
+#include "core/log/frame_log.h"
+
+namespace batchflow::log {
+
+// What all promises so far add up to.
+class Promises {
+ public:
+  struct Job {
+    engine::PromisedJoin join;  // `join.position` is where the job is by now
+    std::uint64_t steps = 0;    // number after the last committed one; 0 again after a snapshot
+
+    // What to feed a new engine; valid as long as this job is neither changed nor moved.
+    engine::JobJoined rejoin() const;
+  };
+
+  // Empty, or why this cannot follow what came before.
+  [[nodiscard]] std::string apply(const engine::Promise& promise);
+  // A new engine counts each job's steps from 0.
+  void begin_incarnations();
+
+  const std::map<std::uint32_t, Job>& jobs() const { return jobs_; }  // by JobId
+
+ private:
+  std::string joined(const engine::Promise& promise);
+  static std::string resized(Job& job, const engine::Promise& promise);
+  static std::string committed(Job& job, const engine::Promise& promise);
+  static std::string epoch_finished(Job& job, const engine::Promise& promise);
+
+  std::map<std::uint32_t, Job> jobs_;
+};
+
+// Writes the log and keeps its state.
+class PromiseLog {
+ public:
+  static constexpr std::uint32_t kVersion = 5;
+
+  explicit PromiseLog(Bytes bytes_max);
+  // Goes on from what a recovery found; its bytes are a snapshot.
+  PromiseLog(Bytes bytes_max, Promises promises);
+
+  // REQUIRES: the promise follows from what came before
+  void add(const engine::Promise& promise);
+  const Promises& promises() const { return promises_; }
+
+  // What has to be written since the last clear_pending(), in order.
+  std::span<const std::byte> pending() const { return pending_; }
+  void clear_pending() { pending_.clear(); }
+
+  // Whether a new log is due: the bound is reached, and a snapshot would at least halve it.
+  bool snapshot_due() const;
+  // From here on pending() is a new log that begins with all there is; it replaces the old one once
+  // it is on disk.
+  void begin_anew();
+
+ private:
+  void write(const engine::Promise& promise);
+
+  Bytes bytes_max_;
+  std::vector<std::byte> pending_;
+  FrameWriter frames_;
+  Promises promises_;
+  Bytes snapshot_bytes_ = 0;
+  std::vector<std::byte> payload_;
+};
+
+struct RecoveredPromises {
+  Promises promises;
+  Bytes bytes_cut = 0;  // of a record that was being written when the writer died
+  Bytes hole = 0;       // where zeros begin that have later records behind them; 0: none
+};
+// Throws ConfigError when this is no promise log of this version, or a damaged one.
+RecoveredPromises recover_promises(std::span<const std::byte> log, std::string_view name);
+
+}  // namespace batchflow::log

@@ -1,0 +1,77 @@
+// The keys of the order rules: every choice that decides which sample comes where, or what a random
+// step does to it, starts from one of these and from nothing else. No job, node, worker, time or
+// address enters a key, which is why jobs may share blocks and a rebuilt block has the same bytes.
+//
+// The first word tells the uses apart. A change of any of these functions changes every order ever
+// promised: tests/core/permutation_test.cpp holds
+// their values.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/random.h"
+#include "core/base/types.h"
+
+namespace batchflow::order {
+
+// What every key of a stream begins with.
+struct KeyRoot {
+  Digest dataset_version = 0;  // D
+  std::uint64_t seed = 0;      // S: the seed of the seed group
+  friend constexpr bool operator==(const KeyRoot&, const KeyRoot&) = default;
+};
+
+// The order of generation g; of epoch g of a strict job.
+constexpr std::uint64_t generation_key(KeyRoot root, std::uint64_t generation) {
+  return hash(1, root.dataset_version, root.seed, generation);
+}
+// How pass r > 0 cuts the samples of a lane into blocks anew.
+constexpr std::uint64_t recut_key(KeyRoot root, std::uint64_t generation, std::uint32_t lane,
+                                  std::uint32_t pass) {
+  return hash(2, root.dataset_version, root.seed, generation, lane, pass);
+}
+// The draws of all random steps for one visit of a sample.
+constexpr std::uint64_t draw_key(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
+                                 SampleId sample) {
+  return hash(3, root.dataset_version, root.seed, generation, pass, sample.value);
+}
+// The same in a weighted epoch, which may visit a sample often: `occurrence` counts from 0.
+constexpr std::uint64_t occurrence_draw_key(KeyRoot root, std::uint64_t generation, SampleId sample,
+                                            std::uint64_t occurrence) {
+  return hash(3, root.dataset_version, root.seed, generation, 0, sample.value, occurrence);
+}
+// Which lane a stream opens among equals, when it has opened `passes_opened` passes so far.
+constexpr std::uint64_t lane_choice_key(KeyRoot root, std::uint64_t generation, std::uint32_t lane,
+                                        std::uint64_t passes_opened) {
+  return hash(4, root.dataset_version, root.seed, generation, lane, passes_opened);
+}
+// The k-th candidate to stand in for a corrupt sample.
+constexpr std::uint64_t replacement_key(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
+                                        SampleId sample, std::uint32_t attempt) {
+  return hash(5, root.dataset_version, root.seed, generation, pass, sample.value, attempt);
+}
+// The order of the draws of a weighted epoch, the start of systematic draws, and multinomial draws.
+// The start has a key of its own: drawn from the first key, it would equal the first swap of the
+// permutation.
+constexpr std::uint64_t weighted_key(KeyRoot root, std::uint64_t epoch) {
+  return hash(6, root.dataset_version, root.seed, epoch);
+}
+constexpr std::uint64_t weighted_start_key(KeyRoot root, std::uint64_t epoch) {
+  return hash(6, root.dataset_version, root.seed, epoch, 1);
+}
+constexpr std::uint64_t weighted_draw_key(KeyRoot root, std::uint64_t epoch) {
+  return hash(6, root.dataset_version, root.seed, epoch, 2);
+}
+// The order of the exemplars in the pass-th round of an epoch's draws from a buffer.
+constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest buffer,
+                                      std::uint64_t pass) {
+  return hash(7, root.dataset_version, root.seed, epoch, buffer, pass);
+}
+
+// The generator of one step of a pipeline (`step`: its index among the pipeline's steps). How many
+// numbers one step draws does not shift the next.
+constexpr Random step_draws(std::uint64_t key, std::uint32_t step) {
+  return Random(hash(key, step));
+}
+
+}  // namespace batchflow::order

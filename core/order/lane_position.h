@@ -1,0 +1,47 @@
+// Where a relaxed job is in its epoch, as lanes see it: which lanes and blocks it has had.
+//
+// The engine keeps one per job for what is committed and records each block when its last sample is
+// committed; `Lanes::add_relaxed` starts a member from it. A partly used block is not recorded.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/bitmap.h"
+#include "core/order/block_name.h"
+#include "core/order/lane_sizes.h"
+
+namespace batchflow::order {
+
+struct LanePosition {
+  // Leaves room to count on for ever: numbers from outside must not wrap around.
+  static constexpr std::uint64_t kGenerationMost = std::uint64_t{1} << 62;
+
+  struct OpenLane {
+    std::uint32_t lane = 0;
+    std::uint32_t pass = 0;
+    Bitmap had;  // its blocks that the job has had
+  };
+
+  std::uint64_t generation = 0;
+  LaneSizes sizes;                   // samples = 0: no epoch was ever begun
+  std::vector<std::uint8_t> passes;  // a lane: last pass used in this generation + 1; 0: none yet
+  Bitmap had;                        // lanes finished in this epoch
+  std::vector<OpenLane> open;        // lanes begun and not finished, in the order begun
+
+  // The job has had all of this block. Blocks of a later generation, or of this one after all its
+  // lanes were had, begin the next epoch.
+  void record(const BlockName& name, const LaneSizes& its_sizes);
+  // Nothing of the epoch has been had: the job may begin it in a generation of its choice.
+  bool at_epoch_start() const { return open.empty() && had.none(); }
+  bool epoch_done() const { return sizes.samples != 0 && had.all(); }
+  // Its parts agree, and each lane still to be had has a pass left below `passes_most`. What comes
+  // from outside is asked before it is used.
+  bool consistent(std::uint32_t passes_most) const;
+
+ private:
+  void begin_epoch(std::uint64_t number, const LaneSizes& its_sizes);
+  OpenLane& open_lane(const BlockName& name);
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,117 @@
+// From lineages to sample ids and back.
+//
+// Commands name blocks by lineage; whoever prepares one, or needs to know which cached samples it
+// uses, expands it here. The answer depends on the lineage and the number of samples alone. The
+// inverse tells where a sample stands, which policies that know the future need.
+//
+// Block b of pass r of lane v holds places [bB, bB + B) of the lane's pass. Place i of pass 0 is
+// place s_v + i of the generation, s_v = vLB; a later pass reads the lane's places through a
+// permutation of its own. So pass 0 of all lanes, in turn, is the strict epoch of that number.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/order/block_name.h"
+#include "core/order/keys.h"
+#include "core/order/lane_sizes.h"
+#include "core/order/permutation.h"
+
+namespace batchflow::order {
+
+// The permutations used last, since a lane's table is worth keeping from block to block. Not
+// thread-safe; give each thread its own.
+class PermutationCache {
+ public:
+  // Sixteen tables of the largest size.
+  static constexpr std::size_t kBytesMost = 16 * 4 * Permutation::kTableMost;
+
+  // Keeps no more than that, but always the last two.
+  explicit PermutationCache(std::size_t bytes_most = kBytesMost) : bytes_most_(bytes_most) {}
+  // Valid until the cache is destroyed or two others have been asked for.
+  const Permutation& get(std::uint64_t key, std::uint64_t n);
+
+  std::size_t bytes() const { return bytes_; }
+  // Of all tables that were ever made: what making them cost.
+  std::uint64_t places_made() const { return places_made_; }
+
+ private:
+  struct Entry {
+    std::pair<std::uint64_t, std::uint64_t> name;  // key and n
+    Permutation permutation;
+  };
+  static std::size_t bytes_of(const Entry& entry) {
+    return sizeof(Entry) + entry.permutation.table_bytes();
+  }
+
+  std::size_t bytes_most_;
+  std::size_t bytes_ = 0;
+  std::uint64_t places_made_ = 0;
+  std::list<Entry> entries_;  // used last first
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::list<Entry>::iterator> by_name_;
+};
+
+// Where a sample stands in one pass of its lane.
+struct Standing {
+  std::uint32_t lane = 0;
+  std::uint32_t block = 0;  // of the pass
+  std::uint32_t place = 0;  // of the block
+  friend constexpr bool operator==(const Standing&, const Standing&) = default;
+};
+
+// A generation of a stream: what its blocks have in common. A strict or sequential epoch is one.
+struct GenerationOrder {
+  Order order = Order::strict;
+  KeyRoot root;
+  std::uint64_t generation = 0;  // of a strict or sequential job: the epoch
+  LaneSizes sizes;
+
+  static GenerationOrder of(const Lineage& lineage, std::uint64_t samples);
+  Lineage lineage(const BlockName& name, DatasetId dataset, PipelineId pipeline,
+                  Digest pipeline_hash) const;
+};
+
+// False when a lineage names a block that a dataset of `samples` samples does not have, or whose
+// order has no lineages of this kind (weighted, listed).
+bool valid_lineage(const Lineage& lineage, std::uint64_t samples);
+
+// A strict epoch's k-th block in the words of lanes, and back.
+constexpr BlockName strict_block(std::uint64_t epoch, std::uint64_t k, std::uint32_t lane_blocks) {
+  return {epoch, static_cast<std::uint32_t>(k / lane_blocks), 0,
+          static_cast<std::uint32_t>(k % lane_blocks)};
+}
+constexpr std::uint64_t strict_index(const BlockName& name, std::uint32_t lane_blocks) {
+  return std::uint64_t{name.lane} * lane_blocks + name.block;
+}
+
+class Expander {
+ public:
+  explicit Expander(std::size_t bytes_most = PermutationCache::kBytesMost) : cache_(bytes_most) {}
+
+  // All ids of the block, in its order, into `out`. REQUIRES: valid_lineage(lineage, samples)
+  void expand(const Lineage& lineage, std::uint64_t samples, std::vector<SampleId>& out);
+  // Its places [from, to) alone.
+  void expand(const Lineage& lineage, std::uint64_t samples, std::uint32_t from, std::uint32_t to,
+              std::vector<SampleId>& out);
+  SampleId at(const Lineage& lineage, std::uint64_t samples, std::uint32_t place);
+
+  // The sample's place in the generation: in the whole epoch, if strict or sequential.
+  std::uint64_t place_in_generation(const GenerationOrder& order, SampleId sample);
+  // Its place in pass `pass` of its lane. The lane is the same for all passes of a generation.
+  // REQUIRES: pass 0, unless relaxed
+  Standing find(const GenerationOrder& order, std::uint32_t pass, SampleId sample);
+
+  const PermutationCache& permutations() const { return cache_; }
+
+ private:
+  const Permutation& generation(const GenerationOrder& order);
+  const Permutation& recut(const GenerationOrder& order, std::uint32_t lane, std::uint32_t pass);
+
+  PermutationCache cache_;
+  std::vector<std::uint64_t> scratch_;
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,119 @@
+// Where a job is in its data: all it takes to go on from its last committed step, at any number of
+// ranks and any batch size, in a service that knows nothing of it.
+//
+// The engine keeps one per job for what is committed; a client makes one from the slices it has
+// returned, so that its state survives the loss of the service. It counts samples in any order and,
+// in the relaxed order, remembers which lanes, blocks and parts of blocks the epoch has had. What
+// it is fed is checked: a slice that was had before, of another generation or out of turn is
+// refused. Beside that it counts what was rehearsed in the epoch, and names the buffer.
+//
+// Two forms: compact bytes for the promise log, and JSON for a framework's checkpoint. Both readers
+// take bytes nobody vouches for and accept only what a job can really be at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/order/block_name.h"
+#include "core/order/lane_position.h"
+
+namespace batchflow::order {
+
+class Position {
+ public:
+  static constexpr std::size_t kOpenLanesMost = 64;
+  static constexpr std::uint32_t kPassesMost = 254;     // of a lane in one generation
+  static constexpr std::size_t kPartBlocksMost = 1024;  // used partly, at once
+
+  // A block of an open lane of which the first `used` samples have been had.
+  struct PartBlock {
+    std::uint32_t lane = 0;
+    std::uint32_t block = 0;
+    std::uint32_t used = 0;
+  };
+
+  // What a position consists of. Relaxed: `lanes.sizes.samples` is 0 until the first generation
+  // begins; a lane is in `lanes.open` from its first sample on, so none of its blocks may be had
+  // as a whole. Weighted: `draws` is 0 until the first epoch's weights are known.
+  struct Fields {
+    Order order = Order::strict;
+    Digest dataset_version = 0;  // D
+    std::uint64_t samples = 0;   // N
+    std::uint64_t seed = 0;      // S
+    std::uint32_t epoch = 0;
+    std::uint64_t consumed = 0;          // in this epoch, fillers apart
+    LanePosition lanes;                  // relaxed
+    std::vector<PartBlock> part_blocks;  // relaxed
+    Digest weights = 0;                  // weighted
+    std::uint64_t draws = 0;             // weighted: M
+    Digest buffer = 0;                   // what the last step rehearsed from; 0: nothing
+    std::uint64_t rehearsed = 0;         // draws that the epoch has had, from any buffer
+  };
+
+  Position() = default;
+  // At the beginning of an epoch.
+  Position(Order order, Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
+           std::uint32_t epoch = 0);
+  // Empty, with the reason in `problem`, when no job can be there.
+  static std::optional<Position> from(Fields fields, std::string& problem);
+
+  const Fields& fields() const { return fields_; }
+  Order order() const { return fields_.order; }
+  std::uint32_t epoch() const { return fields_.epoch; }
+  std::uint64_t consumed() const { return fields_.consumed; }
+  // Samples, or draws, in the whole epoch.
+  std::uint64_t epoch_samples() const;
+  bool has_generation() const { return fields_.lanes.sizes.samples != 0; }
+  const LanePosition& lanes() const { return fields_.lanes; }
+  // To be finished first when the job goes on.
+  std::span<const PartBlock> part_blocks() const { return fields_.part_blocks; }
+  // How many samples of a block of the current generation and epoch have been had.
+  // REQUIRES: relaxed, the block exists
+  std::uint32_t samples_had(std::uint32_t lane, std::uint32_t block) const;
+
+  // How many samples of the slice, of blocks of these sizes, were had before with the very same
+  // draws. Orders that are drawn, and rehearsal, number each visit of a sample: there are none.
+  std::uint32_t repeats(const Slice& slice, const LaneSizes& sizes) const;
+
+  // A committed step. Blocks may come in any order and partly, but the parts of one block in turn.
+  // Fillers are ignored. Empty, or what is wrong: then the slices before the wrong one are applied.
+  [[nodiscard]] std::string apply(std::span<const Slice> slices);
+  // The epoch is over (its tail may have been left out).
+  void finish_epoch();
+  // REQUIRES: relaxed, at the beginning of an epoch, a greater generation than the last
+  void begin_generation(std::uint64_t generation, std::uint32_t block_samples,
+                        std::uint32_t lane_blocks);
+  // The epoch is one of so many draws from these weights; begun with others it begins again.
+  // REQUIRES: weighted
+  void begin_draws(Digest weights, std::uint64_t draws);
+  // What the next step rehearses from; 0: nothing. False: the order has no rehearsal.
+  [[nodiscard]] bool rehearse(Digest buffer);
+
+  // Empty, or why a job with this data and seed cannot go on from here, with both values.
+  std::string mismatch(Digest dataset_version, std::uint64_t samples, std::uint64_t seed) const;
+
+ private:
+  std::string apply_one(const Slice& slice);
+  std::string apply_relaxed(const Slice& slice);
+  std::string apply_rehearsed(const Slice& slice);
+  void use(const Slice& slice);
+
+  Fields fields_;
+};
+
+// The compact form. `decode_position` leaves the reason in `problem` when the bytes are not one
+// whole position.
+void encode(const Position& position, std::vector<std::byte>& out);
+std::optional<Position> decode_position(std::span<const std::byte> bytes, std::string& problem);
+
+// The JSON object `state_dict` holds; bitmaps are base64, their first bit the lowest of byte 0.
+std::string to_json(const Position& position);
+std::optional<Position> position_from_json(std::string_view text, std::string& problem);
+
+}  // namespace batchflow::order

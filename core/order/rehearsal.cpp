@@ -1,0 +1,101 @@
+#include "core/order/rehearsal.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace batchflow::order {
+
+namespace {
+
+constexpr std::uint32_t kLaneBlocks = 4096;
+constexpr std::uint64_t kBlocks = std::uint64_t{1} << 41;  // more than a position can have had
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------ the plan
+// ----
+
+RehearsalPlan RehearsalPlan::split(StepPlan whole, std::uint32_t rehearsed, std::uint64_t drawn) {
+  BF_CHECK(rehearsed < whole.batch_samples);
+  whole.batch_samples -= rehearsed;
+  return {whole, rehearsed, drawn};
+}
+
+Places RehearsalPlan::buffer_draws(std::uint64_t t) const {
+  const std::uint64_t step = std::uint64_t{plain.ranks} * rehearsed;
+  return {drawn + t * step, drawn + (t + 1) * step};
+}
+
+Places RehearsalPlan::buffer_draws(std::uint64_t t, std::uint32_t rank) const {
+  BF_CHECK(t < steps() && rank < plain.ranks);
+  const std::uint64_t first = buffer_draws(t).from + std::uint64_t{rank} * rehearsed;
+  return {first, first + rehearsed};
+}
+
+// ---------------------------------------------------------------------------------- the buffer
+// ----
+
+bool ExemplarBuffer::report(bool anew, std::uint32_t first, std::span<const SampleId> samples,
+                            bool more) {
+  const std::size_t size = anew ? 0 : told_.size();
+  if (first > size ||
+      samples.size() > kExemplarsMost - std::min<std::size_t>(first, kExemplarsMost)) {
+    return false;
+  }
+  if (more && is_whole_) keep_whole();
+  if (anew) told_.clear();
+  told_.resize(std::max(told_.size(), first + samples.size()));
+  std::copy(samples.begin(), samples.end(), told_.begin() + first);
+  is_whole_ = !more;
+  is_kept_ = false;
+  return true;
+}
+
+std::shared_ptr<const Exemplars> ExemplarBuffer::whole() {
+  if (is_whole_) keep_whole();
+  return whole_;
+}
+
+void ExemplarBuffer::keep_whole() {
+  if (is_kept_) return;
+  is_kept_ = true;
+  whole_ = nullptr;
+  if (told_.empty()) return;
+  Digest digest = told_.size();
+  for (const SampleId sample : told_) digest = hash(digest, sample.value);
+  whole_ = std::make_shared<const Exemplars>(Exemplars{told_, digest | 1});
+}
+
+// ----------------------------------------------------------------------------------- the draws
+// ----
+
+Rehearsal::Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch)
+    : exemplars_(std::move(exemplars)), root_(root), epoch_(epoch) {
+  BF_CHECK(exemplars_ && !exemplars_->samples.empty());
+}
+
+LaneSizes Rehearsal::sizes(std::uint32_t block_samples) {
+  return {kBlocks * block_samples, block_samples, kLaneBlocks};
+}
+
+BlockName Rehearsal::block_of(std::uint64_t draw, std::uint32_t block_samples) const {
+  const std::uint64_t block = draw / block_samples;
+  return {generation(), static_cast<std::uint32_t>(block / kLaneBlocks), 0,
+          static_cast<std::uint32_t>(block % kLaneBlocks)};
+}
+
+void Rehearsal::fill(std::uint64_t first, std::span<Draw> out,
+                     PermutationCache& permutations) const {
+  const std::uint64_t size = exemplars_->samples.size();
+  std::uint64_t draw = first;
+  for (std::size_t i = 0; i < out.size();) {
+    const std::uint64_t pass = draw / size;
+    const Permutation& order = permutations.get(rehearsal_key(root_, epoch_, buffer(), pass), size);
+    for (; i < out.size() && draw < (pass + 1) * size; ++i, ++draw) {
+      out[i] = {exemplars_->samples[order(draw % size)], draw};
+    }
+  }
+}
+
+}  // namespace batchflow::order

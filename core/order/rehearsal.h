@@ -1,0 +1,83 @@
+// Rehearsal: each rank's batch is part new samples, in the plain order and exactly once, and part
+// exemplars from a buffer, which makes promises of its own and is flagged in every batch.
+//
+// The promise of a buffer of n exemplars: in an epoch, its draws 0 to n-1 have each exemplar once,
+// so do n to 2n-1, and so on; hence each is drawn equally often or once more. The draws follow from
+// buffer, epoch and key root alone. An epoch keeps the buffer it began with; a job that comes back
+// in the middle of one goes on with the buffer it has then, at the draw it had come to. An epoch
+// that begins with an empty buffer is plain: whole batches of new samples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/order/keys.h"
+#include "core/order/order.h"
+#include "core/order/step_plan.h"
+#include "core/order/weighted.h"
+
+namespace batchflow::order {
+
+inline constexpr std::size_t kExemplarsMost = 1 << 16;  // in a buffer
+struct RehearsalPlan {
+  StepPlan plain;               // with b - m samples a rank
+  std::uint32_t rehearsed = 0;  // m, of each rank's b; 0: nothing is rehearsed
+  std::uint64_t drawn = 0;      // from the buffer in this epoch, before the first step
+
+  // REQUIRES: rehearsed < whole.batch_samples
+  static RehearsalPlan split(StepPlan whole, std::uint32_t rehearsed, std::uint64_t drawn = 0);
+  // ceil(N / (W(b - m))) from the start, without drop_last.
+  std::uint64_t steps() const { return plain.steps(); }
+  // The buffer's draws of step t over all ranks, and of one of them: also of a short last step.
+  Places buffer_draws(std::uint64_t t) const;
+  Places buffer_draws(std::uint64_t t, std::uint32_t rank) const;
+};
+
+struct Exemplars {
+  std::vector<SampleId> samples;
+  Digest digest = 0;  // names them, in their order; never 0
+};
+
+// The exemplars a job has reported, and what they were when they last made a whole.
+class ExemplarBuffer {
+ public:
+  // Places [first, first + samples). False, and no change: there would be a gap, or too many.
+  bool report(bool anew, std::uint32_t first, std::span<const SampleId> samples, bool more);
+  // As of the last report that nothing was to follow; null: there is none.
+  std::shared_ptr<const Exemplars> whole();
+
+ private:
+  void keep_whole();
+
+  std::vector<SampleId> told_;
+  std::shared_ptr<const Exemplars> whole_;
+  bool is_whole_ = true;  // told_ is: nothing is to follow
+  bool is_kept_ = true;   // by whole_, as it is
+};
+
+// The draws of one epoch. Its blocks are B consecutive draws each, made like those of a weighted
+// order and for one job alone.
+class Rehearsal {
+ public:
+  // REQUIRES: there are exemplars
+  Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch);
+
+  Digest buffer() const { return exemplars_->digest; }
+  // What block names and draw keys have as their generation.
+  std::uint64_t generation() const { return hash(buffer(), epoch_); }
+  // How the draws are cut into blocks, and the block that has one of them.
+  static LaneSizes sizes(std::uint32_t block_samples);
+  BlockName block_of(std::uint64_t draw, std::uint32_t block_samples) const;
+  // Draws first, first + 1, ...
+  void fill(std::uint64_t first, std::span<Draw> out, PermutationCache& permutations) const;
+
+ private:
+  std::shared_ptr<const Exemplars> exemplars_;
+  KeyRoot root_;
+  std::uint32_t epoch_;
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,44 @@
+// Which good samples stand in for corrupt ones, and how many corrupt ones are too many.
+//
+// A corrupt sample's candidates depend on its own visit alone, not on the block it is in, so a
+// strict sequence stays the same for any batch size, world size and node.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/order/keys.h"
+
+namespace batchflow::order {
+
+// After that many corrupt candidates in a row the job ends with an error.
+inline constexpr std::uint32_t kReplacementAttemptsMost = 64;
+
+// The k-th candidate for a corrupt sample of a dataset of `samples` samples.
+constexpr SampleId replacement_candidate(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
+                                         SampleId corrupt, std::uint32_t attempt,
+                                         std::uint64_t samples) {
+  return SampleId(
+      high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt), samples));
+}
+
+// The first good candidate; empty when all are corrupt. `is_corrupt(SampleId)` is asked.
+template <class IsCorrupt>
+constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t generation,
+                                              std::uint32_t pass, SampleId corrupt,
+                                              std::uint64_t samples, IsCorrupt is_corrupt) {
+  for (std::uint32_t k = 0; k < kReplacementAttemptsMost; ++k) {
+    const auto candidate = replacement_candidate(root, generation, pass, corrupt, k, samples);
+    if (!is_corrupt(candidate)) return candidate;
+  }
+  return std::nullopt;
+}
+
+// Distinct corrupt ids a dataset may have before its jobs end with an error: always eight, for
+// small ones. REQUIRES: 0 <= ratio_most <= 1
+constexpr std::uint64_t corrupt_samples_most(double ratio_most, std::uint64_t samples) {
+  const auto by_ratio = static_cast<std::uint64_t>(ratio_most * static_cast<double>(samples));
+  return by_ratio < 8 ? 8 : by_ratio;
+}
+
+}  // namespace batchflow::order

@@ -1,0 +1,44 @@
+#include "core/order/step_plan.h"
+
+namespace batchflow::order {
+
+std::uint64_t StepPlan::steps() const {
+  BF_CHECK(consumed <= samples && ranks > 0 && batch_samples > 0);
+  const std::uint64_t left = samples - consumed;
+  const bool tail = !drop_last && left % step_samples() != 0;
+  return left / step_samples() + (tail ? 1 : 0);
+}
+
+std::uint64_t StepPlan::rank_samples(std::uint64_t t) const {
+  const std::uint64_t count = step(t).count();
+  return count == step_samples() ? batch_samples : (count + ranks - 1) / ranks;
+}
+
+std::uint32_t StepPlan::rank_at(std::uint64_t place) const {
+  const std::uint64_t t = (place - consumed) / step_samples();
+  return static_cast<std::uint32_t>((place - step(t).from) / rank_samples(t));
+}
+
+// The step's entries are its places followed by fillers; each rank has `share` entries in a row.
+// Only a tail has fillers, and then entry e is place from + e mod (number of places).
+RankBatch StepPlan::tail(std::uint64_t t, std::uint32_t rank) const {
+  BF_CHECK(rank < ranks);
+  const Places places = step(t);
+  const std::uint64_t share = rank_samples(t);
+  const std::uint64_t first = rank * share;
+  const std::uint64_t last = first + share;
+  const std::uint64_t count = places.count();
+  RankBatch result;
+  result.own = {places.from + std::min(first, count), places.from + std::min(last, count)};
+  if (last > count) {
+    // Fillers of one rank are at most `share` <= count, so they wrap around at most once.
+    const std::uint64_t wanted = last - std::max(first, count);
+    const std::uint64_t start = std::max(first, count) % count;
+    const std::uint64_t before_wrap = std::min(wanted, count - start);
+    result.fillers[0] = {places.from + start, places.from + start + before_wrap};
+    result.fillers[1] = {places.from, places.from + wanted - before_wrap};
+  }
+  return result;
+}
+
+}  // namespace batchflow::order

@@ -1,0 +1,56 @@
+// An epoch of a weighted order: M draws by weight, with replacement, in a random order.
+//
+// `systematic`: M equidistant points, from a random start, on the running sum of the weights; so
+// sample i occurs floor or ceil of M q_i / T times, which no independent draws can promise. Their
+// order is then permuted. `multinomial`: independent draws, for parity with published systems.
+// All arithmetic is in integers. Any place of the epoch is found alone, in O(log N).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/order/keys.h"
+#include "core/order/permutation.h"
+#include "core/order/weights.h"
+
+namespace batchflow::order {
+
+enum class Drawing : std::uint8_t { systematic, multinomial };
+
+// A sample drawn, with what tells this visit from the others of the epoch: the word `occurrence`
+// of its draw key. Systematic: 0, 1, ... of the sample; multinomial: the number of the draw.
+struct Draw {
+  SampleId sample;
+  std::uint64_t occurrence = 0;
+  friend constexpr bool operator==(const Draw&, const Draw&) = default;
+};
+
+class WeightedEpoch {
+ public:
+  // `weights` must outlive it, unchanged. REQUIRES: weights.total() > 0, draws <= kSamplesMost
+  WeightedEpoch(const WeightTree& weights, KeyRoot root, std::uint64_t epoch, std::uint64_t draws,
+                Drawing drawing);
+
+  std::uint64_t draws() const { return draws_; }
+  // What the draw keys and block names of this epoch have as their generation: it names all that
+  // its draws follow from, beside the key root.
+  std::uint64_t generation() const { return generation_; }
+  // REQUIRES: place < draws()
+  Draw at(std::uint64_t place) const;
+  // Places first, first + 1, ... REQUIRES: first + out.size() <= draws()
+  void fill(std::uint64_t first, std::span<Draw> out) const;
+
+ private:
+  Draw systematic(std::uint64_t draw) const;
+  Draw multinomial(std::uint64_t draw) const;
+
+  const WeightTree& weights_;
+  std::uint64_t draws_;
+  Drawing drawing_;
+  std::uint64_t generation_;
+  std::uint64_t start_;     // u, of systematic draws
+  std::uint64_t draw_key_;  // of multinomial ones
+  Permutation order_;       // place -> systematic draw
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,201 @@
+#include "programs/input/cluster_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace batchflow::input {
+
+namespace {
+
+constexpr std::uint32_t kNodesMost = 100'000;
+
+double rate(config::ConfigSection& section, std::string_view key) {
+  return static_cast<double>(section.bytes(key, 0));
+}
+
+std::uint32_t count(config::ConfigSection& section, std::string_view key, std::uint32_t fallback,
+                    std::int64_t least, std::int64_t greatest) {
+  return static_cast<std::uint32_t>(section.integer(key, fallback, least, greatest));
+}
+
+// A list of points under `key`; each gives its x under the name `x`.
+Curve read_curve(config::ConfigSection& section, std::string_view key, std::string_view x,
+                 const std::function<double(config::ConfigSection&)>& y) {
+  Curve curve;
+  section.sections(key, [&](config::ConfigSection& point) {
+    point.require(x, "the x of the point");
+    const auto at = static_cast<double>(point.bytes(x, 0));
+    if (!curve.empty() && at <= curve.points.back().x) {
+      point.refuse(x, "the points of a curve go up", "write them in rising order");
+    }
+    curve.points.push_back({at, y(point)});
+  });
+  return curve;
+}
+
+DriveModel read_drive(config::ConfigSection& section) {
+  DriveModel drive;
+  const double constant = rate(section, "bytes_per_s");
+  if (constant > 0) drive.bytes_per_s = Curve::constant(constant);
+  const Curve curve = read_curve(section, "curve", "readers", [](config::ConfigSection& point) {
+    point.require("bytes_per_s", "the rate of so many readers together");
+    return static_cast<double>(point.bytes("bytes_per_s", 0, 1));
+  });
+  if (!curve.empty() && constant > 0) {
+    section.refuse("curve", "the rate is given twice", "write bytes_per_s or curve");
+  }
+  if (!curve.empty()) drive.bytes_per_s = curve;
+  drive.reader_bytes_per_s = rate(section, "reader_bytes_per_s");
+  drive.latency = section.duration("latency", drive.latency);
+  drive.latency_spread = read_spread(section, "latency");
+  drive.pauses.spread = read_spread(section, "pause");
+  drive.pauses.share = section.number("pause_share", 0, 0, 1);
+  drive.pauses.length_s =
+      std::chrono::duration<double>(section.duration("pause", Duration(0))).count();
+  drive.operations_ahead = count(section, "operations_ahead", drive.operations_ahead, 1, 65536);
+  drive.operations_per_s = section.number("operations_per_s", 0);
+  drive.efficiency = read_curve(section, "efficiency", "bytes", [](config::ConfigSection& point) {
+    return point.number("efficiency", 1, 1e-6, 1);
+  });
+  return drive;
+}
+
+// The index of the link of that name; -1 when none is named.
+int find_link(config::ConfigSection& section, std::string_view key,
+              const std::vector<LinkModel>& links) {
+  const std::string name = section.text(key, "");
+  if (name.empty()) return -1;
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (links[i].name == name) return static_cast<int>(i);
+    names.push_back(links[i].name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  section.refuse(key, fmt::format("there is no link '{}'", name),
+                 nearest.empty() ? "name one under links" : fmt::format("write '{}'", nearest));
+}
+
+std::string required_name(config::ConfigSection& section) {
+  section.require("name", "the name that others use");
+  const std::string name = section.text("name", "");
+  const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+  if (!plain || name.size() > 100) {
+    section.refuse("name", fmt::format("'{}' is not a name", name.substr(0, 60)),
+                   "write letters, digits, '-', '_' and '.'");
+  }
+  return name;
+}
+
+std::vector<LinkModel> read_links(config::ConfigSection& section) {
+  std::vector<LinkModel> links;
+  section.sections("links", [&](config::ConfigSection& link) {
+    LinkModel model;
+    model.name = required_name(link);
+    model.bytes_per_s = rate(link, "bytes_per_s");
+    model.latency = link.duration("latency", model.latency);
+    link.text("up", "");
+    for (const LinkModel& other : links) {
+      if (other.name == model.name) link.refuse("name", "two links have it", "rename one");
+    }
+    links.push_back(model);
+  });
+  // Now all links have names.
+  std::size_t index = 0;
+  section.sections("links", [&](config::ConfigSection& link) {
+    for (const char* key : {"name", "bytes_per_s", "latency"}) link.has(key);
+    links[index].up = find_link(link, "up", links);
+    std::size_t steps = 0;
+    for (int at = links[index].up; at >= 0; at = links[static_cast<std::size_t>(at)].up) {
+      if (++steps <= index + 1 && at != static_cast<int>(index)) continue;
+      link.refuse("up", fmt::format("link '{}' leads back to itself", links[index].name),
+                  "links form a tree: leave out `up` where all meet");
+    }
+    ++index;
+  });
+  return links;
+}
+
+// The part of a machine's memory or drive that BatchFlow may use: never more than there is.
+Bytes read_part(config::ConfigSection& section, std::string_view key, Bytes whole,
+                std::string_view what) {
+  const Size size = section.size(key, {true, 0, {Ratio::kWhole}});
+  if ((size.relative && size.ratio.parts > Ratio::kWhole) || size.of(whole) > whole) {
+    section.refuse(key, fmt::format("more than the {} bytes of the node's {}", whole, what),
+                   "write less, as 80%");
+  }
+  return size.of(whole);
+}
+
+NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>& links) {
+  NodeModel node;
+  node.name = required_name(section);
+  node.cores = count(section, "cores", node.cores, 1, 65536);
+  node.gpus = count(section, "gpus", node.gpus, 0, 65536);
+  node.core_speed = section.number("core_speed", 1, 1e-6, 1e6);
+  node.gpu_speed = section.number("gpu_speed", 1, 1e-6, 1e6);
+  section.require("memory", "the node's memory, as 64gb");
+  node.memory = section.bytes("memory", 0, 1);
+  node.cache = read_part(section, "cache", node.memory, "memory");
+  node.memory_bytes_per_s = rate(section, "memory_bytes_per_s");
+  node.pcie_bytes_per_s = rate(section, "pcie_bytes_per_s");
+  node.nic_bytes_per_s = rate(section, "nic_bytes_per_s");
+  node.nic_latency = section.duration("nic_latency", node.nic_latency);
+  node.link = find_link(section, "link", links);
+  node.store_weight = section.number("store_weight", 1, 1e-6, 1e6);
+  section.section("nvme", [&](config::ConfigSection& nvme) {
+    nvme.require("size", "the bytes that it holds");
+    const Bytes size = nvme.bytes("size", 0, 1);
+    node.nvme = read_part(nvme, "cache", size, "drive");
+    node.nvme_drive = read_drive(nvme);
+    node.nvme_drive.write_bytes_per_s = rate(nvme, "write_bytes_per_s");
+  });
+  return node;
+}
+
+}  // namespace
+
+std::uint32_t ClusterModel::gpus() const {
+  std::uint32_t all = 0;
+  for (const NodeModel& node : nodes) all += node.gpus;
+  return all;
+}
+
+int ClusterModel::node(std::string_view wanted) const {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].name == wanted) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+ClusterModel read_cluster(config::ConfigSection& section) {
+  ClusterModel cluster;
+  section.text("kind", "cluster");
+  section.text("about", "");
+  cluster.name = section.text("name", "");
+  cluster.links = read_links(section);
+  section.require("nodes", "a list of nodes");
+  std::unordered_set<std::string> names;  // looked up alone
+  section.sections("nodes", [&](config::ConfigSection& entry) {
+    const NodeModel node = read_node(entry, cluster.links);
+    const std::uint32_t copies = count(entry, "count", 1, 1, kNodesMost);
+    for (std::uint32_t i = 0; i < copies; ++i) {
+      NodeModel copy = node;
+      if (copies > 1) copy.name += fmt::format("-{}", i);
+      if (!names.insert(copy.name).second) entry.refuse("name", "two nodes have it", "rename one");
+      cluster.nodes.push_back(std::move(copy));
+    }
+  });
+  if (cluster.nodes.empty()) section.refuse("nodes", "the list is empty", "name at least one");
+  section.section("store", [&](config::ConfigSection& store) {
+    cluster.store = read_drive(store);
+    cluster.store_nic_bytes_per_s = rate(store, "nic_bytes_per_s");
+    cluster.store_link = find_link(store, "link", cluster.links);
+  });
+  return cluster;
+}
+
+}  // namespace batchflow::input

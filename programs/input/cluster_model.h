@@ -1,0 +1,71 @@
+// The machines of a scenario: nodes, links between them, and the store that they all read from.
+//
+// A cluster is a file under configs/clusters/ or a map inside a scenario. Every figure can be
+// measured or looked up; a rate that is not given is no limit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/types.h"
+#include "programs/config/config.h"
+#include "programs/input/quantities.h"
+
+namespace batchflow::input {
+
+// A device that many readers share: a parallel file system, an object store, a drive.
+struct DriveModel {
+  Curve bytes_per_s;              // of all readers together, by their number; empty: no limit
+  double reader_bytes_per_s = 0;  // of one reader; 0: no limit
+  Duration latency{0};            // of one operation
+  Spread latency_spread;
+  Pauses pauses;                       // the tail of the latency
+  double write_bytes_per_s = 0;        // of all together, beside reads; 0: no limit
+  std::uint32_t operations_ahead = 1;  // that one reader has under way at once
+  double operations_per_s = 0;         // metadata: of all together; 0: no limit
+  Curve efficiency;                    // of the rate, by bytes of an operation; empty: 1
+};
+
+struct LinkModel {
+  std::string name;
+  double bytes_per_s = 0;  // each way; 0: no limit
+  Duration latency{0};
+  int up = -1;  // the index of the link above; -1: the root, where all meet
+};
+
+struct NodeModel {
+  std::string name;
+  std::uint32_t cores = 1;    // for preparation
+  std::uint32_t workers = 0;  // blocks that all cores prepare together; 0: a block for each core
+  std::uint32_t gpus = 1;
+  double core_speed = 1;  // preparation costs are divided by it
+  double gpu_speed = 1;   // step times are divided by it
+  Bytes memory = 0;       // of the machine
+  Bytes cache = 0;        // the part of it for prepared blocks and caches
+  double memory_bytes_per_s = 0;
+  double pcie_bytes_per_s = 0;  // to all its GPUs; 0: no limit
+  double nic_bytes_per_s = 0;   // each way; 0: no limit
+  Duration nic_latency{0};
+  double store_weight = 1;  // of its readers beside those of other nodes, where the store is short
+  int link = -1;            // the link of its network card; -1: the root
+  Bytes nvme = 0;           // for caches
+  DriveModel nvme_drive;
+};
+
+struct ClusterModel {
+  std::string name;
+  std::vector<NodeModel> nodes;  // counted entries are written out: gpu-0, gpu-1, ...
+  std::vector<LinkModel> links;
+  DriveModel store;
+  double store_nic_bytes_per_s = 0;
+  int store_link = -1;
+
+  std::uint32_t gpus() const;
+  int node(std::string_view name) const;  // -1: none
+};
+
+// Throws ConfigError for a cluster that cannot be.
+ClusterModel read_cluster(config::ConfigSection& section);
+
+}  // namespace batchflow::input

@@ -1,0 +1,91 @@
+// Finds configurations by name.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "programs/input/config_names.h"
+#include "programs/input/scenario.h"
+
+namespace batchflow::input {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The configurations of the installed tree of this program. A build tree has the same paths, by
+// links.
+fs::path installed_configs() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / ".." / "share" / "batchflow" / "configs").lexically_normal();
+}
+
+// Folders that may hold `folder`, the nearest first.
+std::vector<fs::path> roots(const std::string& near) {
+  std::vector<fs::path> found;
+  if (const char* set = std::getenv("BATCHFLOW_CONFIGS")) found.emplace_back(set);
+  if (!near.empty() && near != "-") {
+    const fs::path folder = fs::path(near).parent_path();
+    found.push_back(folder);
+    found.push_back(folder / "..");
+  }
+  found.push_back(installed_configs());
+  return found;
+}
+
+bool is_path(const std::string& name_or_path) {
+  return name_or_path == "-" || name_or_path.find('/') != std::string::npos ||
+         name_or_path.ends_with(".yaml") || name_or_path.ends_with(".yml");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> list_configs(const std::string& folder,
+                                                const std::string& near) {
+  std::map<std::string, std::string> all;
+  std::error_code error;
+  for (const fs::path& root : roots(near)) {
+    for (const auto& entry : fs::directory_iterator(root / folder, error)) {
+      if (entry.path().extension() == ".yaml" && entry.is_regular_file(error))
+        all.emplace(entry.path().stem().string(), entry.path().string());
+    }
+  }
+  return all;
+}
+
+std::string find_config(const std::string& name_or_path, const std::string& folder,
+                        const std::string& near) {
+  std::error_code error;
+  if (is_path(name_or_path)) {
+    const fs::path beside = fs::path(near).parent_path() / name_or_path;
+    const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
+    return is_beside ? beside.string() : name_or_path;
+  }
+  for (const fs::path& root : roots(near)) {
+    for (const fs::path& where : {root / folder, root}) {
+      const fs::path file = where / (name_or_path + ".yaml");
+      if (fs::is_regular_file(file, error)) return file.string();
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, file] : list_configs(folder, near)) names.push_back(name);
+  throw ConfigError(fmt::format("no '{}' among the {}; {}, or the path of a file",
+                                name_or_path.substr(0, 100), folder,
+                                what_to_write(name_or_path, names, folder)));
+}
+
+std::string what_to_write(const std::string& name_or_path, const std::vector<std::string>& names,
+                          const std::string& folder) {
+  if (names.empty())
+    return fmt::format(
+        "none are in {}: install BatchFlow whole, name by BATCHFLOW_CONFIGS the "
+        "folder that has {}/",
+        installed_configs().string(), folder);
+  const std::string nearest = nearest_name(name_or_path, {names.begin(), names.end()});
+  if (names.size() == 1) return fmt::format("write '{}'", names[0]);
+  if (nearest.empty()) return fmt::format("write one of {}", fmt::join(names, ", "));
+  return fmt::format("write '{}', or another of {}", nearest, fmt::join(names, ", "));
+}
+
+}  // namespace batchflow::input

@@ -1,0 +1,117 @@
+#include "programs/input/scenario.h"
+
+namespace batchflow::input {
+
+// Every key with its default, or with an example where it has none; a test reads it.
+std::string scenario_template() {
+  return R"(# A scenario of BatchFlow's simulator. Keys that are left out have the values that stand here,
+# but for those marked as examples.
+kind: scenario
+name: example
+about: what it is for
+seed: 1                 # of everything that varies
+ends_after: 0s          # of simulated time; 0s: when all jobs are done
+
+cluster:                # or the name or path of a cluster, as `cluster: laptop`
+  name: example
+  links: []             # example: [{name: rack, bytes_per_s: 10gb, latency: 1us, up: spine}, ...]
+  nodes:
+    - name: node        # node-0, node-1, ... where count is above 1
+      count: 1
+      cores: 8          # for preparation (default 1)
+      gpus: 4           # (default 1)
+      core_speed: 1     # preparation costs are divided by it
+      gpu_speed: 1      # step times are divided by it
+      memory: 64gb      # example
+      cache: 100%       # of it, for prepared blocks and caches
+      memory_bytes_per_s: 0   # 0: no limit; also for the rates below
+      pcie_bytes_per_s: 0
+      nic_bytes_per_s: 0      # each way
+      nic_latency: 0s
+      link: ''                # the link its network card leads to; '': all meet
+      store_weight: 1         # of its readers, where those of several nodes share the store
+      # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, write_bytes_per_s: 2gb, latency: 80us}
+      #                         # and what a store has
+  store:
+    bytes_per_s: 0      # of all readers together; or a curve over how many there are:
+    curve: []           # example: [{readers: 1, bytes_per_s: 330mb}, {readers: 8, bytes_per_s: 2870mb}]
+    reader_bytes_per_s: 0
+    latency: 0s         # of one operation
+    latency_shape: lognormal  # or exponential, normal, uniform
+    latency_jitter: 0   # standard deviation / mean
+    pause: 0s           # that an operation now and then takes longer: the tail
+    pause_share: 0      # of the operations
+    pause_shape: lognormal    # or exponential, normal, uniform
+    pause_jitter: 0
+    operations_ahead: 1 # that one reader has under way at once
+    operations_per_s: 0 # metadata, of all together
+    efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]
+    nic_bytes_per_s: 0
+    link: ''
+
+# workload: w1-imagenet # brings the datasets, pipelines and jobs below from configs/workloads
+datasets:               # examples
+  - name: images
+    samples: 51200
+    bytes: 115kb        # of a stored sample, mean
+    bytes_shape: lognormal
+    bytes_jitter: 0
+    format: jpeg        # or raw (default)
+  # - {name: none, samples: 51200, compute_only: true}   # made where it is used: nothing is moved
+
+pipelines:              # examples; sizes and costs are of one sample, on one core
+  - name: train
+    cost_shape: lognormal
+    cost_jitter: 0
+    steps:
+      - {name: decode, random: false, cost: 1.2ms, ns_per_byte: 0, output: 588kb}
+      - {name: crop, random: true, cost: 400us, output: 150528}  # bytes, or of its input: 25%
+
+jobs:
+  - name: job           # job-0, job-1, ... where count is above 1
+    count: 1
+    every: 0s           # between the arrivals of one and the next
+    every_shape: constant     # or exponential
+    user: user
+    dataset: images     # example
+    pipeline: train     # example
+    order: relaxed      # or strict, sequential, weighted
+    # shuffle_seed: 7   # jobs with the same one share an order
+    node_local: false   # relaxed: each block is for the ranks of one node
+    # rehearsal: {samples: 16, exemplars: 2000}   # so many of each batch are drawn from so many
+    batch: 128          # of one rank (default 1)
+    drop_last: false
+    epochs: 1
+    credits: 0          # batches a rank may hold or have asked for; 0: engine.credits
+    weight: 1
+    ranks: 1            # a GPU each
+    nodes: []           # where, in turn; []: wherever GPUs are free
+    step: 100ms         # example: of a GPU on one batch
+    step_shape: lognormal
+    step_jitter: 0
+    arrives: 0s
+    start_up: 0s        # from getting its GPUs to its first request
+    leaves_after: 0s    # of running; 0s: when its epochs are done
+
+engine:                 # as in configs/engine/default.yaml
+  preset: default
+
+grain:
+  samples_per_item: 1   # above 1, the engine counts items of so many samples
+  items_per_block: 0    # 0: as many as fit engine.block_bytes
+  epochs_per_block: 1   # above 1, for datasets no larger than a block: a block is so many epochs
+
+faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
+  # - {kind: node-lost, target: node, at: 60s, lasts: 30s, detected_after: 0s}
+  # - {kind: worker-lost, target: node, count: 1, detected_after: 0s, quiet_after: 0s}
+  # - {kind: worker-slow, target: node, count: 1, factor: 0.5}    # of its speed
+  # - {kind: drive-lost, target: node}               # its NVMe drive; or store
+  # - {kind: drive-slow, target: store, factor: 0.5} # or a node's NVMe drive
+  # - {kind: link-down, target: rack, timeout: 30s}  # or a node, or store: their network cards
+  # - {kind: link-slow, target: rack, factor: 0.1}
+  # - {kind: reads-failed, target: store, ratio: 1%} # or a node's NVMe drive
+  # - {kind: corrupt-samples, target: images, count: 3}
+)";
+}
+
+}  // namespace batchflow::input

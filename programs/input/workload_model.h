@@ -1,0 +1,103 @@
+// What is trained on a cluster: datasets, the pipelines that prepare them, and the jobs.
+//
+// All sizes and costs are of one sample, at any grain of the scenario.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/catalogue.h"
+#include "programs/config/config.h"
+#include "programs/input/quantities.h"
+
+namespace batchflow::input {
+
+struct DatasetModel {
+  enum class Format : std::uint8_t { raw, jpeg };
+  std::string name;
+  std::uint64_t samples = 0;
+  Bytes bytes = 0;            // of a stored sample, mean
+  bool compute_only = false;  // made where it is used: nothing is moved
+  Spread bytes_spread;
+  Format format = Format::raw;
+  std::uint32_t samples_per_item = 0;  // 0: the scenario's grain
+};
+
+struct StepModel {
+  std::string name;
+  bool random = false;
+  Duration cost{0};                       // on one core
+  double ns_per_byte = 0;                 // of its input, beside `cost`
+  Size output{true, 0, {Ratio::kWhole}};  // bytes, or relative to its input
+};
+
+// A step applied to one sample.
+struct AppliedStep {
+  const StepModel* step;
+  Duration cost;
+  Bytes output;
+  bool before_random;  // its output, or a form made from it, is the decoded form
+};
+
+struct PipelineModel {
+  std::string name;
+  std::vector<StepModel> steps;
+  Spread spread;  // of the time that a sample takes
+  // For replays, in place of the scenario's grain: a block stands for a stream of blocks of the
+  // engine's size, and takes the memory of one. 0: the scenario's.
+  std::uint32_t items_per_block = 0;
+  std::uint32_t epochs_per_block = 0;
+  std::uint32_t cores_most =
+      0;  // that prepare one block, and readers that read for it; 0: all of a node
+
+  bool decodes() const;
+  std::vector<AppliedStep> applied(Bytes stored_bytes) const;
+  // The pipeline for the engine, for items of so many samples stored in so many bytes each.
+  engine::PipelineInfo info(Bytes stored_bytes, std::uint32_t samples = 1) const;
+};
+
+struct JobModel {
+  std::string name;
+  std::string user;
+  int dataset = 0;  // index in the scenario
+  int pipeline = 0;
+  Order order = Order::relaxed;
+  bool has_shuffle_seed = false;
+  std::uint64_t shuffle_seed = 0;
+  std::uint32_t batch =
+      1;  // samples of one rank; where blocks stand for streams, of all ranks together
+  bool drop_last = false;
+  bool node_local = false;      // relaxed: each block is for the ranks of one node
+  std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
+  std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
+  std::uint32_t epochs = 1;
+  std::uint64_t steps = 0;  // after which it is done; 0: when its epochs are done
+  // Samples that it trains on in these steps, in equal parts; 0: what its batches hold. Blocks that
+  // stand for streams have few sizes, so that jobs can share them.
+  std::uint64_t samples_in_all = 0;
+  std::uint32_t credits = 0;  // 0: the engine's default
+  double weight = 1;
+  std::uint32_t ranks = 1;  // a GPU each
+  std::vector<int> nodes;   // where they run, in turn; empty: wherever GPUs are free
+  Duration step{0};         // of a rank's GPU on one batch
+  Spread step_spread;
+  Instant arrives{};
+  Instant not_before{};      // when it began, where jobs begin as recorded
+  Duration start_up{0};      // from getting its GPUs to its first request
+  Duration leaves_after{0};  // of running; 0: when its epochs are done
+
+  // The time that each of its GPUs computes in one of the epochs that a block stands for, if the
+  // job ends by its steps.
+  Duration work() const;
+};
+
+// All but the name.
+DatasetModel read_dataset(config::ConfigSection& section);
+std::vector<StepModel> read_steps(config::ConfigSection& section);
+std::vector<DatasetModel> read_datasets(config::ConfigSection& section);
+std::vector<PipelineModel> read_pipelines(config::ConfigSection& section);
+
+}  // namespace batchflow::input

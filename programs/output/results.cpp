@@ -1,0 +1,283 @@
+#include "programs/output/results.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "core/base/config_error.h"
+#include "programs/output/json_writer.h"
+#include "programs/output/result_fields.h"
+
+namespace batchflow::output {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Visits the fields; a field of a nested struct gets both names: `waited_storage_s`.
+template <class Self, class Visit>
+void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
+  for_each_field(self, [&](const char* name, auto& field) {
+    if constexpr (kHasFields<decltype(field)>) {
+      visit_flat(field, prefix + name + "_", visit);
+    } else {
+      visit(prefix + name, field);
+    }
+  });
+}
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+// A run without series or bottlenecks has no such key: series go to reports alone, and few users
+// ask for bottlenecks.
+template <class T>
+bool left_out(const std::string_view name, const T& field, bool with_series) {
+  if constexpr (requires { field.empty(); }) {
+    return (name == "series" && !with_series) || (name == "bottlenecks" && field.empty());
+  }
+  return false;
+}
+
+class ResultWriter {
+ public:
+  ResultWriter(const Sink& sink, JsonWriter::Layout layout, bool with_series)
+      : json_(sink, layout), with_series_(with_series) {}
+  JsonWriter& json() { return json_; }
+
+  template <class T>
+  void put(const std::vector<T>& values) {
+    json_.begin_array();
+    for (const T& value : values) put(value);
+    json_.end_array();
+  }
+  template <class T>
+  void put(const std::optional<T>& value) {
+    value ? put(*value) : json_.leaf("null");
+  }
+  void put(const Pairs& pairs) {
+    json_.begin_object();
+    for (const auto& [key, value] : pairs) {
+      json_.key(key);
+      json_.value(value);
+    }
+    json_.end_object();
+  }
+  template <class T>
+  void put(const T& value) {
+    if constexpr (kHasFields<const T>) {
+      json_.begin_object();
+      for_each_field(value, [this](const char* name, const auto& field) {
+        if (left_out(name, field, with_series_)) return;
+        json_.key(name);
+        put(field);
+      });
+      json_.end_object();
+    } else {
+      json_.value(value);
+    }
+  }
+  void put_json(const Json& value) {
+    if (value.is_object()) {
+      json_.begin_object();
+      put_items(value);
+      json_.end_object();
+    } else if (value.is_array()) {
+      json_.begin_array();
+      for (const Json& one : value) put_json(one);
+      json_.end_array();
+    } else {
+      json_.leaf(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+  }
+  void put_items(const Json& object) {
+    for (const auto& [key, value] : object.items()) {
+      json_.key(key);
+      put_json(value);
+    }
+  }
+
+ private:
+  JsonWriter json_;
+  bool with_series_;
+};
+
+// Declared first, because each needs the others.
+template <class T>
+void read(const Json& json, std::vector<T>& values);
+template <class T>
+void read(const Json& json, std::optional<T>& value);
+void read(const Json& json, Pairs& pairs);
+
+template <class T>
+void read(const Json& json, T& value) {
+  if constexpr (kHasFields<T>) {
+    // A file of another version may lack a field, or have more.
+    for_each_field(value, [&](const char* name, auto& field) {
+      if (json.contains(name)) read(json[name], field);
+    });
+  } else {
+    json.get_to(value);
+  }
+}
+template <class T>
+void read(const Json& json, std::vector<T>& values) {
+  for (const Json& one : json) read(one, values.emplace_back());
+}
+template <class T>
+void read(const Json& json, std::optional<T>& value) {
+  if (!json.is_null()) read(json, value.emplace());
+}
+void read(const Json& json, Pairs& pairs) {
+  for (const auto& [key, value] : json.items()) pairs.emplace_back(key, value.get<std::string>());
+}
+
+template <class Field>
+void csv_field(std::string& row, const Field& field) {
+  if (!row.empty()) row += ',';
+  if constexpr (std::is_same_v<Field, std::string>) {
+    if (field.find_first_of(",\"\n") == std::string::npos) {
+      row += field;
+      return;
+    }
+    row += '"';
+    for (const char c : field) row += c == '"' ? std::string("\"\"") : std::string(1, c);
+    row += '"';
+  } else {
+    row += fmt::format("{}", field);
+  }
+}
+
+}  // namespace
+
+Content results_json(std::span<const RunResult> runs, const std::string& command,
+                     const std::string& version, const std::string& more) {
+  return [=](const Sink& sink) {
+    ResultWriter writer(sink, JsonWriter::Layout::lines, false);
+    JsonWriter& json = writer.json();
+    json.begin_object();
+    json.key("command");
+    json.value(command);
+    json.key("version");
+    json.value(version);
+    writer.put_items(Json::parse(more));
+    json.key("runs");
+    json.begin_array();
+    for (const RunResult& run : runs) writer.put(run);
+    json.end_array();
+    json.end_object();
+    json.finish();
+    sink("\n");
+  };
+}
+
+Content jobs_csv(std::span<const RunResult> runs) {
+  return [=](const Sink& sink) {
+    std::string row = "run,seed";
+    const JobResult none;
+    visit_flat(none, "", [&](const std::string& name, const auto&) { row += "," + name; });
+    sink(row + "\n");
+    for (const RunResult& run : runs) {
+      for (const JobResult& job : run.jobs) {
+        row.clear();
+        csv_field(row, run.label.empty() ? std::string("run") : run.label);
+        csv_field(row, run.seed);
+        visit_flat(job, "", [&](const std::string&, const auto& field) { csv_field(row, field); });
+        sink(row + "\n");
+      }
+    }
+  };
+}
+
+std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
+                     const std::vector<std::vector<std::string>>& values) {
+  std::string text;
+  for (const std::string& name : names) csv_field(text, name);
+  text += text.empty() ? "seed,makespan_s" : ",seed,makespan_s";
+  const Aggregate none;
+  visit_flat(none, "", [&](const std::string& name, const auto&) { text += "," + name; });
+  text += "\n";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::string row;
+    for (const std::string& value : values[i]) csv_field(row, value);
+    csv_field(row, runs[i].seed);
+    csv_field(row, runs[i].makespan_s);
+    visit_flat(runs[i].aggregate, "",
+               [&](const std::string&, const auto& field) { csv_field(row, field); });
+    text += row + "\n";
+  }
+  return text;
+}
+
+std::string read_results_file(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{256} << 20;
+  std::error_code error;
+  std::string text;
+  if (!std::filesystem::is_directory(path, error)) {
+    std::ifstream file(path == "-" ? "/dev/stdin" : path, std::ios::binary);
+    text.resize(4096);
+    std::size_t size = 0;
+    while (file.read(text.data() + size, static_cast<std::streamsize>(text.size() - size)),
+           file.gcount() > 0) {
+      size += static_cast<std::size_t>(file.gcount());
+      if (size > kMost) {
+        throw ConfigError(path +
+                          ": larger than 256 MiB; if it holds results, name results of fewer jobs");
+      }
+      if (size == text.size()) text.resize(2 * size);
+    }
+    text.resize(size);
+  }
+  if (text.empty()) {
+    throw ConfigError(path + ": cannot be read, or is empty; name a file with results");
+  }
+  return text;
+}
+
+std::string encode_run(const RunResult& run) {
+  return text_of([&](const Sink& sink) {
+    ResultWriter writer(sink, JsonWriter::Layout::one_line, true);
+    writer.put(run);
+    writer.json().finish();
+  });
+}
+
+RunResult decode_run(const std::string& text) {
+  RunResult run;
+  try {
+    const Json json = Json::parse(text);
+    json.at("aggregate");  // the least that a run must have
+    read(json, run);
+  } catch (const Json::exception& error) {
+    throw ConfigError(fmt::format("not the result of a run ({}); run it again", error.what()));
+  }
+  return run;
+}
+
+std::vector<RunResult> parse_results(const std::string& text, const std::string& name) {
+  const auto refuse = [&](const std::string& wrong) {
+    throw ConfigError(
+        fmt::format("{}: {}; name a file that `run --json=FILE` or `sweep --json=FILE` has written",
+                    name, wrong));
+  };
+  std::vector<RunResult> runs;
+  try {
+    const Json json = Json::parse(text);
+    if (!json.is_object() || !json.contains("runs") || !json["runs"].is_array()) {
+      refuse("not results: there is no list of runs");
+    }
+    const std::string command = json.value("command", "?");
+    if (command != "run" && command != "sweep") refuse(fmt::format("results of `{}`", command));
+    for (const Json& run : json["runs"]) {
+      if (!run.contains("aggregate")) refuse("not results: a run has no figures");
+      read(run, runs.emplace_back());
+    }
+  } catch (const Json::exception& error) {
+    refuse(fmt::format("not results ({})", error.what()));
+  }
+  if (runs.empty()) refuse("results of no run");
+  return runs;
+}
+
+}  // namespace batchflow::output

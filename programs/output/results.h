@@ -1,0 +1,225 @@
+// The results of a run, and how they are written: JSON for programs, jobs.csv for spreadsheets.
+//
+// The simulator or the runtime fills them. Units are in the names, and the names are those of the
+// JSON and of the columns. result_fields.h lists them once more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "programs/output/output.h"
+
+namespace batchflow::output {
+
+// What ranks waited for when they waited for batches. The cause at each moment of a wait is what
+// was under way for the late batch then.
+struct Waits {
+  double storage_s = 0;      // a read from the store
+  double drive_s = 0;        // a read from a drive of a node
+  double network_s = 0;      // bytes on links between machines
+  double cores_s = 0;        // all preparation workers were busy
+  double preparation_s = 0;  // a worker prepared it
+  double delivery_s = 0;     // gathered, and copied to the GPU
+  double other_s = 0;        // no command yet, although a worker was free: memory, or a policy
+};
+
+// Bytes kept at a point in time, by form and tier.
+struct CachedBytes {
+  std::uint64_t encoded_dram = 0;
+  std::uint64_t decoded_dram = 0;
+  std::uint64_t prepared_dram = 0;  // blocks, and batches on their way
+  std::uint64_t encoded_nvme = 0;
+  std::uint64_t decoded_nvme = 0;
+};
+
+// The capacities of the cluster; a rate of 0 is no limit.
+struct ClusterSizes {
+  std::uint64_t nodes = 0;
+  std::uint64_t gpus = 0;
+  std::uint64_t cores = 0;
+  std::uint64_t cache_bytes = 0;  // of memory
+  std::uint64_t nvme_bytes = 0;
+  double store_bytes_per_s = 0;    // at its best number of readers; no more than its link carries
+  double network_bytes_per_s = 0;  // of the network cards of all nodes, one way
+  double pcie_bytes_per_s = 0;     // of all nodes
+};
+
+struct JobResult {
+  std::string name;
+  std::string user;
+  std::string dataset;
+  std::string state = "unfinished";  // done, left, refused, unfinished
+  std::string refusal;               // why, if it was refused
+  std::uint64_t ranks = 0;
+  std::uint64_t epochs = 0;   // finished
+  std::uint64_t batches = 0;  // of all ranks, trained on
+  std::uint64_t samples = 0;  // of these, without fillers and rehearsed samples
+  std::uint64_t fillers = 0;
+  std::uint64_t rehearsed = 0;     // drawn from the job's buffer
+  std::uint64_t restarts = 0;      // after the loss of a node
+  std::uint64_t preemptions = 0;   // its GPUs were given to another
+  std::uint64_t lost_samples = 0;  // trained on in steps that were never completed
+  double arrived_s = 0;
+  double started_s = 0;  // when it got its GPUs
+  double ended_s = 0;
+  double time_s = 0;     // from start to end
+  double compute_s = 0;  // in which its GPUs computed, mean over its ranks
+  double stall_s = 0;    // waited for a batch
+  double idle_s = 0;     // waited for the slowest rank
+  double down_s = 0;     // waited for a lost node to come back, or for GPUs that it had to leave
+  double first_batch_s = 0;  // from start to the first batch
+  double first_step_s = 0;   // from start to the end of the first step
+  double samples_per_s = 0;
+  double au = 0;           // compute time / time, without the first step if there are more
+  std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
+  Waits waited;            // the parts of stall_s
+};
+
+// Over all jobs of a run.
+struct Aggregate {
+  double samples_per_s = 0;
+  double stall_fraction = 0;  // of the time of all ranks
+  double au = 0;
+  // The share of the samples that preparations asked for and that were not read from the store.
+  double hit_ratio = 0;
+  // At any moment, in all forms, in the memory and on the drives of all nodes.
+  std::uint64_t cached_bytes_most = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t samples_requested = 0;  // by preparations
+  std::uint64_t samples_read = 0;       // from the store
+  std::uint64_t storage_bytes = 0;
+  std::uint64_t storage_reads = 0;  // commands
+  std::uint64_t nvme_bytes = 0;     // read
+  std::uint64_t nvme_written_bytes = 0;
+  std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
+  std::uint64_t pcie_bytes = 0;
+  std::uint64_t preparations = 0;  // samples prepared
+  std::uint64_t prepared_blocks = 0;
+  std::uint64_t remade_blocks = 0;
+  std::uint64_t repeats = 0;
+  double preparation_s = 0;  // core time
+  // What faults cost beside the figures above.
+  std::uint64_t cancelled_read_bytes = 0;  // of reads that came to nothing
+  double cancelled_preparation_s = 0;      // core time of preparations that came to nothing
+  std::uint64_t failed_reads = 0;          // commands
+  std::uint64_t replaced_samples = 0;      // found to be corrupt, by dataset and id
+  std::uint64_t lost_samples = 0;
+};
+
+// Core time of one step of a pipeline, over all samples of a dataset that went through it.
+struct StepResult {
+  std::string pipeline;
+  std::string dataset;
+  std::string step;
+  double core_s = 0;
+};
+
+// A fault of the scenario, and its effect.
+struct FaultResult {
+  std::string kind;
+  std::string target;
+  bool struck = false;  // there was something to strike; else there are no times
+  std::optional<double> from_s;
+  std::optional<double> until_s;  // the end of the run, if the fault was not over by then
+  std::uint64_t parts = 0;  // nodes, workers, commands held, reads failed, corrupt samples met
+};
+
+// Sums from the start of the run to a point in time, and levels at that time: what reports draw.
+struct JobPoint {
+  std::uint64_t samples = 0;
+  double stall_s = 0;
+};
+struct SeriesPoint {
+  double time_s = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t samples_requested = 0;
+  std::uint64_t samples_read = 0;
+  std::uint64_t storage_bytes = 0;
+  std::uint64_t nvme_bytes = 0;
+  std::uint64_t network_bytes = 0;
+  std::uint64_t pcie_bytes = 0;
+  std::uint64_t preparations = 0;
+  double preparation_s = 0;
+  double busy_s = 0;     // of workers: they prepare, or a read holds them
+  double compute_s = 0;  // of all ranks, as the sums below
+  double stall_s = 0;
+  double idle_s = 0;
+  Waits waited;  // of the stalls that are over
+  CachedBytes cached;
+  std::uint64_t ranks = 0;     // of jobs that run
+  std::uint64_t stalling = 0;  // of these, ranks that wait for a batch
+  std::uint64_t reading = 0;   // commands under way
+  std::uint64_t preparing = 0;
+  std::uint64_t workers = 0;
+  std::vector<JobPoint> jobs;  // the first kJobsInSeries
+};
+inline constexpr std::size_t kJobsInSeries = 16;
+
+// What a run would gain from twice of a resource, found by running it so. `speedup` is samples a
+// second then over now; for a job that is done in both runs, the time now over the time then.
+struct JobGain {
+  std::string name;
+  double time_s = 0;
+  double speedup = 1;
+};
+struct Gain {
+  std::string resource;  // storage, drives, cores, workers, cache, network, memory, pcie
+  double makespan_s = 0;
+  double samples_per_s = 0;
+  double speedup = 1;
+  std::vector<JobGain> jobs;
+};
+
+struct RunResult {
+  std::string label;  // what tells it from the others of a comparison
+  std::string scenario;
+  std::vector<std::pair<std::string, std::string>> policies;  // kind, policy
+  std::uint64_t seed = 0;
+  std::string digest;  // of all commands
+  bool interrupted = false;
+  std::string failure;  // why the run has no results
+  std::string remark;   // what else a reader should know
+  double makespan_s = 0;
+  double wall_s = 0;        // that the simulation took
+  std::uint64_t steps = 0;  // of the engine
+  std::uint64_t stale_completions = 0;
+  std::uint64_t protocol_errors = 0;
+  std::uint64_t refused_proposals = 0;
+  Aggregate aggregate;
+  ClusterSizes cluster;
+  std::vector<JobResult> jobs;
+  std::vector<FaultResult> faults;
+  std::vector<StepResult> preparation_steps;  // together preparation_s
+  std::vector<Gain> bottlenecks;              // if they were asked for
+  std::vector<SeriesPoint> series;            // about evenly apart; not written to results
+};
+
+// An object with `command`, `version`, the members of the object `more`, and `runs`. The runs are
+// written when the content is read, so they outlive it.
+Content results_json(std::span<const RunResult> runs, const std::string& command,
+                     const std::string& version, const std::string& more = "{}");
+// One row a job; the first two columns name the run and its seed.
+Content jobs_csv(std::span<const RunResult> runs);
+
+// One row a run: columns `names` with its `values`, then seed, makespan and the figures over all
+// jobs.
+std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::string>& names,
+                     const std::vector<std::vector<std::string>>& values);
+
+// The text of a file; `-` is standard input. Throws ConfigError.
+std::string read_results_file(const std::string& path);
+
+// Reads what results_json has written; missing fields keep their defaults. Throws ConfigError with
+// `name`.
+std::vector<RunResult> parse_results(const std::string& text, const std::string& name);
+
+// One run, with its series, on a line.
+std::string encode_run(const RunResult& run);
+// Throws ConfigError for a text that is not a run.
+RunResult decode_run(const std::string& text);
+
+}  // namespace batchflow::output

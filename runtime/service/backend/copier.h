@@ -1,0 +1,53 @@
+// Gathers batches that cross blocks: copies slices from slot to slot on a thread of its own, in the
+// order they were asked for.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "core/engine/event.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/service/backend/slot_memory.h"
+
+namespace batchflow::service {
+
+struct CopyOrder {
+  engine::Request request;
+  Slot from;
+  std::shared_ptr<const batch::BlockLayout> from_layout;
+  Slot to;
+  std::shared_ptr<const batch::BlockLayout> to_layout;
+  std::uint32_t first = 0;  // samples [first, last) of the one
+  std::uint32_t last = 0;
+  std::uint32_t at = 0;  // of the other
+  std::uint8_t marks = 0;
+};
+
+class Copier {
+ public:
+  using Done = std::function<void(engine::Request, engine::Outcome)>;  // on the copier's thread
+
+  explicit Copier(Done done);
+  ~Copier();
+  void copy(CopyOrder order);
+  // Afterwards it is neither waiting nor being carried out.
+  void cancel(engine::Request request);
+
+ private:
+  void run();
+
+  Done done_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<CopyOrder> waiting_;
+  engine::Request running_{RequestId::none(), 0};
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,94 @@
+// Samples kept in this process's own memory, as stored or decoded: what the engine's shares of
+// items hold. Nobody else sees them.
+//
+// Each has whole pages, as the engine counts, out of one range of addresses that is several times
+// as large as the machine's memory: so a run of addresses is always found, and a page that nobody
+// has is the system's again at once, however the sizes of those that come and go differ.
+//
+// An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile, and
+// count until then. Thread-safe: reads put items in, workers take them out.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/types.h"
+#include "runtime/service/backend/memory_budget.h"
+#include "runtime/storage/extents.h"
+
+namespace batchflow::service {
+
+class ItemStore {
+ private:
+  struct Kept;
+
+ public:
+  // Holds the bytes. Not to outlive the store.
+  using Item = std::shared_ptr<const Kept>;
+  static std::span<const std::byte> bytes_of(const Item& item);
+
+  // Throws std::system_error when there are no addresses.
+  explicit ItemStore(MemoryBudget& budget);
+  ~ItemStore();
+  ItemStore(const ItemStore&) = delete;
+
+  // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
+  // for it.
+  bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
+  // The same in two parts: a copy, null where there is no memory for it, which is then put there.
+  Item copy(std::span<const std::byte> bytes);
+  bool put(ShareId share, ItemId item, Item copied, Bytes bytes);
+  Item find(ShareId share, ItemId item) const;  // null if it is not there
+  // Of many at once, which costs a fraction each: memory that nobody has touched for long is asked
+  // for ahead. What is there goes into `found`, in the same order; the rest of it stays.
+  void find(ShareId share, std::span<const ItemId> items, std::span<Item> found) const;
+  void drop(ShareId share, ItemId item);
+  void drop_all(ShareId share);
+  // Drops items of the share until they have taken so many bytes; how many these took.
+  Bytes drop_some(ShareId share, Bytes least);
+  Bytes bytes() const;  // that they take, also those that were dropped and are still held
+  struct Sum {
+    std::uint64_t items = 0;  // that can be found
+    Bytes bytes = 0;
+    std::uint64_t offered_items = 0;  // since the last drop_all, kept or not
+    Bytes offered_bytes = 0;          // that these take
+  };
+  Sum sum(ShareId share) const;
+  std::size_t items() const;
+
+ private:
+  // Items are dense: each share has a table by item, in pieces that are there as long as anything
+  // is in them.
+  static constexpr std::size_t kPiece = 16;
+  struct Piece {
+    std::array<Item, kPiece> items;
+    std::size_t used = 0;
+  };
+  struct Table {
+    std::vector<std::unique_ptr<Piece>> pieces;
+    Sum sum;
+    const Item* find(ItemId item) const;
+  };
+
+  // Memory of its own for so many bytes; null: there is none.
+  Item make(Bytes bytes);
+  void release(const Kept& kept);
+  // What was there.
+  Item take(Table& table, ItemId item);
+
+  MemoryBudget& budget_;
+  std::byte* begin_ = nullptr;
+  Bytes addresses_ = 0;
+  mutable std::mutex mutex_;
+  storage::Extents free_{0};
+  std::unordered_map<std::uint32_t, Table> tables_;  // by share
+  Bytes bytes_ = 0;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,64 @@
+// How much of this machine's memory may hold blocks, batches and kept samples together, and how
+// much does. The engine plans with what things are; here counts what they take, as long as anybody
+// has it: a slab that was given back counts until the last job has unmapped it.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+#include "core/base/types.h"
+
+namespace batchflow::service {
+
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(Bytes most) : most_(most) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+
+  // False: there is not so much left.
+  bool take(Bytes bytes) {
+    Bytes used = used_.load(std::memory_order_relaxed);
+    const Bytes most = this->most();
+    do {
+      if (bytes > most || used > most - bytes) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    return true;
+  }
+  void give_back(Bytes bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  Bytes used() const { return used_.load(std::memory_order_relaxed); }
+  Bytes most() const { return most_.load(std::memory_order_relaxed); }
+  // Less than is in use takes effect as that is given back.
+  void set_most(Bytes most) { most_.store(most, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<Bytes> most_;
+  std::atomic<Bytes> used_{0};
+};
+
+// A part of the budget, given back with its owner. False where there was not so much left.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  MemoryCharge(MemoryBudget& budget, Bytes bytes)
+      : budget_(budget.take(bytes) ? &budget : nullptr), bytes_(bytes) {}
+  MemoryCharge(MemoryCharge&& other) noexcept
+      : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
+  MemoryCharge& operator=(MemoryCharge&& other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MemoryCharge() { give_back(); }
+  void give_back() {
+    if (budget_) std::exchange(budget_, nullptr)->give_back(bytes_);
+  }
+  explicit operator bool() const { return budget_ != nullptr; }
+
+ private:
+  MemoryBudget* budget_ = nullptr;
+  Bytes bytes_ = 0;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,196 @@
+#include "runtime/service/backend/slot_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::service {
+namespace {
+
+// Small slots share a slab, so that a job need not map thousands of them.
+constexpr Bytes kSlabLeast = Bytes{4} << 20;
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------- slabs ----
+
+SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryCharge> charge)
+    : charge_(std::move(charge)),
+      id_(id),
+      bytes_(bytes),
+      descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (descriptor_ < 0) fail("memfd_create");
+  void* memory = MAP_FAILED;
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 &&
+      (memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)) !=
+          MAP_FAILED &&
+      hand_out_readable()) {
+    memory_ = static_cast<std::byte*>(memory);
+    return;
+  }
+  const int error = errno;
+  if (memory != MAP_FAILED) munmap(memory, bytes);
+  close(descriptor_);
+  errno = error;
+  fail("a memory file for shared blocks");
+}
+
+// From here on whoever is handed the descriptor can only read. A seal against writing would also
+// keep the pages from being given back, so it is a descriptor that cannot write, of a file that
+// nobody may open.
+bool SharedSlab::hand_out_readable() {
+  constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const int readable =
+      open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDONLY | O_CLOEXEC);
+  can_be_emptied_ = readable >= 0 && fchmod(descriptor_, 0) == 0;
+  const int seals = can_be_emptied_ ? kFixed : kFixed | F_SEAL_FUTURE_WRITE;
+  const bool is_sealed = fcntl(descriptor_, F_ADD_SEALS, seals) == 0;
+  if (can_be_emptied_) {
+    close(descriptor_);
+    descriptor_ = readable;
+  } else if (readable >= 0) {
+    close(readable);
+  }
+  return is_sealed;
+}
+
+void SharedSlab::drop_charge() {
+  if (!is_read_ && can_be_emptied_) charge_->give_back();
+  charge_.reset();
+}
+
+SharedSlab::~SharedSlab() {
+  if (!is_read_ && can_be_emptied_) madvise(memory_, bytes_, MADV_REMOVE);
+  munmap(memory_, bytes_);
+  close(descriptor_);
+}
+
+bool Slot::fill() const {
+  if (BF_FAILPOINT("service.slot.fill")) return false;
+  // Without it, writing to a page the machine has no memory for would end the process.
+  return madvise(memory(), bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
+// --------------------------------------------------------------------------------- slots ----
+
+SlotMemory::SlotMemory(MemoryBudget& budget, std::function<void(std::uint64_t)> gone)
+    : budget_(budget), gone_(std::move(gone)) {}
+
+std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
+                                     std::uint64_t audience) {
+  const Bytes size = slot_bytes(bytes);
+  Pool& pool = pools_[share.value];
+  if (pool.slot_bytes != size || pool.audience != audience) {
+    for (std::uint32_t part = 0; part < pool.parts.size(); ++part)
+      if (pool.parts[part].slab) give_back(pool, part);
+    pool = Pool{size, audience, {}, {}};
+  }
+  if (const auto found = pool.taken.find(slot.value); found != pool.taken.end())
+    return found->second.slot;
+
+  auto part = std::find_if(pool.parts.begin(), pool.parts.end(),
+                           [](const Part& one) { return one.slab && !one.free.empty(); });
+  if (part == pool.parts.end()) {
+    auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
+    // What the engine has granted is not refused for others that might come.
+    if (slots > 1 && !make_room(size * slots)) slots = 1;
+    std::shared_ptr<SharedSlab> slab = make_slab(size * slots);
+    if (!slab) return std::nullopt;
+    part = std::find_if(pool.parts.begin(), pool.parts.end(),
+                        [](const Part& one) { return !one.slab; });
+    if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
+    part->slab = std::move(slab);
+    bytes_ += part->slab->bytes();
+    part->slots = slots;
+    part->free.clear();
+    for (std::uint32_t i = slots; i-- > 0;) part->free.push_back(i);
+  }
+  const std::uint32_t index = part->free.back();
+  part->free.pop_back();
+  const Slot made{part->slab, size * index, size};
+  pool.taken.emplace(slot.value,
+                     Taken{made, static_cast<std::uint32_t>(part - pool.parts.begin()), index});
+  return made;
+}
+
+std::vector<SlotMemory::Use> SlotMemory::uses() const {
+  std::vector<Use> all;
+  for (const auto& [share, pool] : pools_) {
+    Use& use = all.emplace_back(Use{ShareId(share), 0, pool.taken.size(), 0});
+    for (const Part& part : pool.parts) {
+      if (!part.slab) continue;
+      use.slots += part.slots;
+      use.bytes += part.slab->bytes();
+    }
+  }
+  return all;
+}
+
+const Slot* SlotMemory::find(ShareId share, SlotId slot) const {
+  const auto pool = pools_.find(share.value);
+  if (pool == pools_.end()) return nullptr;
+  const auto found = pool->second.taken.find(slot.value);
+  return found == pool->second.taken.end() ? nullptr : &found->second.slot;
+}
+
+void SlotMemory::free(ShareId share, SlotId slot) {
+  const auto found = pools_.find(share.value);
+  if (found == pools_.end()) return;
+  Pool& pool = found->second;
+  const auto taken = pool.taken.find(slot.value);
+  if (taken == pool.taken.end()) return;
+  const std::uint32_t part = taken->second.part;
+  pool.parts[part].free.push_back(taken->second.index);
+  pool.taken.erase(taken);
+}
+
+bool SlotMemory::make_room(Bytes bytes) {
+  const auto there = [&] { return budget_.used() + bytes <= budget_.most(); };
+  if (there()) return true;
+  for (auto& [id, pool] : pools_) {
+    for (std::uint32_t part = 0; part < pool.parts.size(); ++part) {
+      if (!pool.parts[part].slab || pool.parts[part].free.size() != pool.parts[part].slots)
+        continue;
+      give_back(pool, part);
+      if (there()) return true;
+    }
+  }
+  return false;
+}
+
+std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
+  if (!make_room(bytes)) return nullptr;
+  auto charge = std::make_shared<MemoryCharge>(budget_, bytes);
+  if (!*charge || BF_FAILPOINT("service.slab.make")) return nullptr;
+  try {
+    return {new SharedSlab(next_slab_++, bytes, std::move(charge)),
+            [unmapper = unmapper_](SharedSlab* slab) {
+              slab->drop_charge();
+              unmapper->add(std::unique_ptr<SharedSlab>(slab));
+            }};
+  } catch (const std::system_error&) {
+    return nullptr;  // no descriptors, or no memory
+  }
+}
+
+void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
+  bytes_ -= pool.parts[part].slab->bytes();
+  gone_(pool.parts[part].slab->id());
+  if (pool.parts[part].free.size() == pool.parts[part].slots) pool.parts[part].slab->nobody_reads();
+  pool.parts[part].slab.reset();
+}
+
+}  // namespace batchflow::service

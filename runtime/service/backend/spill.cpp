@@ -1,0 +1,220 @@
+#include "runtime/service/backend/spill.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/config_error.h"
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::service {
+namespace {
+
+// A drive that fails so often is not asked any more.
+constexpr std::uint64_t kFaultsMost = 64;
+// A record, its place in the map, and what free runs of pages take.
+constexpr Bytes kBytesPerRecord = 128;
+constexpr std::size_t kRecordsAtOnce = 4096;
+// A page's number has 32 bits, and the last one means nothing.
+constexpr Bytes kFileMost = (Bytes{1} << 44) - storage::Extents::kPage;
+
+std::string text_of(int error) {
+  return std::generic_category().message(error);
+}
+
+std::string mib(Bytes bytes) {
+  return fmt::format("{} MiB", bytes >> 20);
+}
+
+// A file without a name; of one that had to be given one, it is taken away at once.
+protocol::Descriptor open_unnamed(const std::string& folder) {
+  for (const int direct : {O_DIRECT, 0}) {
+    protocol::Descriptor file(
+        ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL | direct, 0600));
+    if (file) return file;
+  }
+  std::string name = folder + "/batchflow-spill-XXXXXX";
+  protocol::Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file) return file;
+  ::unlink(name.c_str());
+  // Where the file system knows no O_DIRECT, what is kept is in the page cache, too.
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) | O_DIRECT);
+  return file;
+}
+
+int allocate(int file, Bytes bytes) {
+  if (BF_FAILPOINT("service.spill.allocate")) return ENOSPC;
+  if (BF_FAILPOINT("service.spill.reserve")) return EOPNOTSUPP;  // as some file systems answer
+  while (::fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
+    : budget_(budget), path_(options.path.string()) {
+  const auto fail = [&](const std::string& why) {
+    throw ConfigError(
+        fmt::format("spill: {}: {}; choose another folder (--spill PATH,SIZE)", path_, why));
+  };
+  std::error_code error;
+  // That folder alone: a drive that is not mounted would come to lie on another.
+  std::filesystem::create_directory(options.path, error);
+  if (error) fail(fmt::format("cannot be made: {}", error.message()));
+  file_ = open_unnamed(path_);
+  if (!file_) fail(fmt::format("no file can be made there: {}", text_of(errno)));
+
+  Bytes bytes =
+      std::min(options.bytes, kFileMost) / storage::Extents::kPage * storage::Extents::kPage;
+  int refused = allocate(file_.get(), bytes);
+  if (refused == ENOSPC || refused == EFBIG || refused == EDQUOT) {
+    // Some file systems keep what was set aside before there was no more.
+    if (::ftruncate(file_.get(), 0) != 0) fail(text_of(errno));
+    // All there is, but for what a file system needs to work well.
+    struct statvfs left {};
+    const Bytes room = ::fstatvfs(file_.get(), &left) == 0 ? left.f_bavail * left.f_frsize : 0;
+    bytes = std::min(bytes, room - room / 16) / storage::Extents::kPage * storage::Extents::kPage;
+    if (bytes >= kLeast) refused = allocate(file_.get(), bytes);
+    note_ = refused == 0 ? fmt::format("{} has room for {} of {}; the spill tier is that much",
+                                       path_, mib(bytes), mib(options.bytes))
+                         : fmt::format("{} has no room ({}); there is no spill tier", path_,
+                                       text_of(refused));
+    if (refused != 0) {
+      file_.reset();
+      return;
+    }
+  } else if (refused != 0) {
+    // Room is found, or not, when it is written.
+    if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0)
+      fail(fmt::format("no file of {} can be made there: {}", mib(bytes), text_of(errno)));
+    note_ = fmt::format(
+        "{}: room cannot be set aside ({}); the spill tier ends where the disk "
+        "is full",
+        path_, text_of(refused));
+  }
+  capacity_ = bytes - bytes / 16;
+  free_pages_ = storage::Extents(storage::Extents::pages_of(bytes));
+}
+
+std::optional<Spill::Place> Spill::find(DatasetId dataset, SampleId sample) const {
+  const std::uint32_t index = where_.find(key(dataset, sample));
+  if (index == kNone || records_[index].writing) return std::nullopt;
+  const Record& record = records_[index];
+  return Place{record.page * std::uint64_t{storage::Extents::kPage}, record.bytes, record.sum};
+}
+
+std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, Bytes bytes) {
+  drop(dataset, sample);
+  if (capacity_ == 0 || bytes == 0 || bytes > UINT32_MAX) return std::nullopt;
+  if (free_records_.empty() && records_.size() == memory_.size() * kRecordsAtOnce) {
+    MemoryCharge charge(budget_, kRecordsAtOnce * kBytesPerRecord);
+    if (!charge) return std::nullopt;
+    memory_.push_back(std::move(charge));
+  }
+  const auto page = free_pages_.take(storage::Extents::pages_of(bytes));
+  if (!page) return std::nullopt;
+  if (free_records_.empty()) {
+    free_records_.push_back(static_cast<std::uint32_t>(records_.size()));
+    records_.emplace_back();
+  }
+  const std::uint32_t index = free_records_.back();
+  free_records_.pop_back();
+  records_[index] = {key(dataset, sample),
+                     0,
+                     static_cast<std::uint32_t>(*page),
+                     static_cast<std::uint32_t>(bytes),
+                     true,
+                     false};
+  pages_used_ += storage::Extents::pages_of(bytes);
+  Sum& sum = sums_[dataset.value];
+  ++sum.items;
+  sum.bytes += storage::Extents::pages_of(bytes) * storage::Extents::kPage;
+  where_.set(key(dataset, sample), index);
+  return Writing{index, *page * storage::Extents::kPage};
+}
+
+void Spill::end(std::uint32_t index, Digest sum, int error) {
+  Record& record = records_[index];
+  BF_CHECK(record.writing);
+  record.writing = false;
+  record.sum = sum;
+  const Bytes bytes = record.bytes;
+  if (record.dropped || error != 0) {
+    where_.erase(record.key, index);
+    free(index);
+  }
+  if (error == 0) {
+    ++counters_.written_samples;
+    counters_.written_bytes += bytes;
+    return;
+  }
+  ++counters_.errors;
+  if (error == ECANCELED) return;  // the service ends
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    shrink(used(), fmt::format("{}: {}", path_, text_of(error)));
+  } else {
+    count_fault(error);
+  }
+}
+
+void Spill::drop(DatasetId dataset, SampleId sample) {
+  const std::uint32_t index = where_.find(key(dataset, sample));
+  if (index == kNone) return;
+  where_.erase(key(dataset, sample));
+  // A write under way goes to its place and no other's.
+  if (records_[index].writing) {
+    records_[index].dropped = true;
+  } else {
+    free(index);
+  }
+}
+
+void Spill::drop(ShareId share, ItemId item) {
+  const auto dataset = datasets_.find(share.value);
+  if (dataset != datasets_.end()) drop(dataset->second, SampleId(item.value));
+}
+
+void Spill::free(std::uint32_t index) {
+  const storage::Extents::Page pages = storage::Extents::pages_of(records_[index].bytes);
+  free_pages_.give_back(records_[index].page, pages);
+  pages_used_ -= pages;
+  Sum& sum = sums_[static_cast<std::uint32_t>(records_[index].key >> 32)];
+  --sum.items;
+  sum.bytes -= pages * storage::Extents::kPage;
+  free_records_.push_back(index);
+}
+
+void Spill::failed(DatasetId dataset, SampleId sample, int error) {
+  drop(dataset, sample);
+  ++(error == 0 ? counters_.mismatched : counters_.errors);
+  if (error != ECANCELED) count_fault(error);
+}
+
+void Spill::count_fault(int error) {
+  if (++faults_ < kFaultsMost) return;
+  shrink(0, fmt::format("{}: {} reads and writes failed, the last: {}", path_, faults_,
+                        error == 0 ? "other bytes than were written" : text_of(error)));
+}
+
+void Spill::shrink(Bytes capacity, std::string why) {
+  if (capacity < kLeast) capacity = 0;
+  if (capacity >= capacity_) return;
+  capacity_ = capacity;
+  change_ = Change{capacity, std::move(why)};
+}
+
+std::optional<Spill::Change> Spill::take_change() {
+  return std::exchange(change_, std::nullopt);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,135 @@
+// The second tier of the cache: samples as they are stored, in one file on a local drive.
+//
+// The file has no name, so that nothing is left when the service is killed, and is written and read
+// by the storage engine alone; this class knows what lies where. Each sample has whole pages of it,
+// as the engine counts, and a checksum: what is read back and is not what was written counts as not
+// there, and comes from the source again. A drive that fails or fills up makes the tier smaller, or
+// ends it; the engine is told, and nothing is lost but the copies.
+//
+// On the service's thread alone.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/flat_map.h"
+#include "core/base/types.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/service/backend/memory_budget.h"
+#include "runtime/storage/extents.h"
+
+namespace batchflow::service {
+
+struct SpillOptions {
+  std::filesystem::path path;  // a folder; empty: no second tier
+  Bytes bytes = 0;
+  bool operator==(const SpillOptions&) const = default;
+};
+
+// Since the start.
+struct SpillCounters {
+  std::uint64_t read_samples = 0;  // found, and as they were written
+  Bytes read_bytes = 0;
+  std::uint64_t written_samples = 0;
+  Bytes written_bytes = 0;
+  std::uint64_t missed = 0;      // should have been there: read from the source
+  std::uint64_t mismatched = 0;  // of these: not what was written
+  std::uint64_t errors = 0;      // reads and writes that failed
+};
+
+class Spill {
+ public:
+  static constexpr Bytes kLeast = Bytes{16} << 20;
+
+  // Makes the folder and the file. Throws ConfigError when it cannot be had at all; what else there
+  // is to say, as that it is smaller than asked for, is in note(). What is known of the samples
+  // there takes memory of `budget`, 128 bytes each.
+  Spill(const SpillOptions& options, MemoryBudget& budget);
+
+  int descriptor() const { return file_.get(); }
+  const std::string& note() const { return note_; }
+  // What the engine may keep here. Less than the file: pages in a row must be found for each.
+  Bytes capacity() const { return capacity_; }
+  Bytes used() const { return pages_used_ * storage::Extents::kPage; }
+  SpillCounters& counters() { return counters_; }
+  const SpillCounters& counters() const { return counters_; }
+
+  // `share` keeps samples of the dataset from here on.
+  void open(ShareId share, DatasetId dataset) {
+    datasets_[share.value] = dataset;
+    sums_[dataset.value].share = share;
+  }
+  struct Sum {
+    ShareId share;  // the last that was opened
+    std::uint64_t items = 0;
+    Bytes bytes = 0;
+  };
+  const std::map<std::uint32_t, Sum>& sums() const { return sums_; }  // by dataset
+  struct Place {
+    std::uint64_t offset = 0;
+    Bytes bytes = 0;
+    Digest sum = 0;
+  };
+  // Empty: it is not there, or not yet.
+  std::optional<Place> find(DatasetId dataset, SampleId sample) const;
+  // A place to write it to, in place of any it had; empty when there is none.
+  struct Writing {
+    std::uint32_t record;
+    std::uint64_t offset;
+  };
+  std::optional<Writing> begin(DatasetId dataset, SampleId sample, Bytes bytes);
+  // The write has ended, well or not: then with errno, and its place is free.
+  void end(std::uint32_t record, Digest sum, int error);
+  void drop(DatasetId dataset, SampleId sample);
+  void drop(ShareId share, ItemId item);
+
+  // The sample was not what was written, or could not be read (errno).
+  void failed(DatasetId dataset, SampleId sample, int error);
+  // What to tell the engine and people after failures: the new capacity, and why.
+  struct Change {
+    Bytes capacity;
+    std::string why;
+  };
+  std::optional<Change> take_change();
+
+ private:
+  struct Record {
+    std::uint64_t key = 0;
+    Digest sum = 0;
+    std::uint32_t page = 0;
+    std::uint32_t bytes = 0;
+    bool writing = false;
+    bool dropped = false;  // while it was being written
+  };
+  static std::uint64_t key(DatasetId dataset, SampleId sample) {
+    return std::uint64_t{dataset.value} << 32 | sample.value;
+  }
+  void free(std::uint32_t record);
+  void shrink(Bytes capacity, std::string why);
+  void count_fault(int error);
+
+  MemoryBudget& budget_;
+  std::vector<MemoryCharge> memory_;  // of the records
+  protocol::Descriptor file_;
+  std::string path_;
+  std::string note_;
+  Bytes capacity_ = 0;
+  std::optional<Change> change_;
+  std::uint64_t faults_ = 0;
+  SpillCounters counters_;
+  storage::Extents::Page pages_used_ = 0;
+  storage::Extents free_pages_{0};
+  FlatMap where_;  // a record
+  std::deque<Record> records_;
+  std::vector<std::uint32_t> free_records_;
+  std::map<std::uint32_t, DatasetId> datasets_;  // by share
+  std::map<std::uint32_t, Sum> sums_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,125 @@
+// What jobs wait for: how long their ranks had no batch, by the stage in which the next one was.
+//
+// The blocks of a pipeline are on their way through stages, and each pipeline has a clock for each
+// stage, of which one runs at a time: the last stage that any of its blocks is in, for what is
+// waited for is nearest to its end. A rank that begins to wait notes these clocks, and when it gets
+// its batch, what they have moved is what it waited for. So a wait costs the same however many
+// ranks there are, and the parts add up to the whole.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace batchflow::service {
+
+enum class Stage : std::uint8_t {
+  storage,      // its blocks are being read
+  preparation,  // they are being prepared, or all workers are busy with others'
+  delivery,     // its batch is gathered from several blocks, or on its way to the rank
+  room,         // none of these: for memory, for other ranks, for what a policy holds back
+};
+inline constexpr std::size_t kStages = 4;
+std::string_view stage_name(Stage stage);
+
+class StageTimes {
+ public:
+  Duration& operator[](Stage stage) { return times_[static_cast<std::size_t>(stage)]; }
+  Duration operator[](Stage stage) const { return times_[static_cast<std::size_t>(stage)]; }
+  Duration sum() const;
+  StageTimes& operator+=(const StageTimes& more);
+  friend StageTimes operator-(StageTimes from, const StageTimes& less);
+
+ private:
+  std::array<Duration, kStages> times_{};
+};
+
+class StallBook {
+ public:
+  using Clock = std::function<Instant()>;
+  explicit StallBook(Clock clock) : clock_(std::move(clock)) {}
+
+  // Facts of the backend: `change` more blocks or pieces of them are in the stage. A pipeline that
+  // is none is nobody's.
+  void reading(PipelineId pipeline, int change) { moved(pipeline, &Way::reading, change); }
+  void preparing(PipelineId pipeline, int change);
+  void gathering(PipelineId pipeline, int change) { moved(pipeline, &Way::gathering, change); }
+  void set_workers(std::uint32_t workers);
+  // Something of the pipeline waits for memory, as long as this lives.
+  class Shortage {
+   public:
+    Shortage(StallBook& book, PipelineId pipeline) : book_(&book), pipeline_(pipeline) {
+      book.moved(pipeline, &Way::shortages, 1);
+    }
+    Shortage(Shortage&& from) noexcept
+        : book_(std::exchange(from.book_, nullptr)), pipeline_(from.pipeline_) {}
+    Shortage& operator=(Shortage&& from) noexcept {
+      std::swap(book_, from.book_);
+      std::swap(pipeline_, from.pipeline_);
+      return *this;
+    }
+    ~Shortage() {
+      if (book_) book_->moved(pipeline_, &Way::shortages, -1);
+    }
+
+   private:
+    StallBook* book_;
+    PipelineId pipeline_;
+  };
+
+  // A rank's wait, which it keeps itself.
+  struct Wait {
+    PipelineId pipeline = PipelineId::none();
+    Instant since{};
+    StageTimes began;
+    bool is_on() const { return !pipeline.is_none(); }
+  };
+  Wait begin(PipelineId pipeline);
+  // What it has been so far; nothing if it is not on.
+  StageTimes of(const Wait& wait) const;
+  Duration lasted(const Wait& wait) const;
+  Stage stage(PipelineId pipeline) const;
+
+  // Waits that have ended, of all jobs there ever were.
+  void add(const StageTimes& ended) { ended_ += ended; }
+  const StageTimes& ended() const { return ended_; }
+
+  // How long anything was being read; and how long each block was, added up.
+  Duration storage_busy() const;
+  Duration reads_lasted() const;
+  std::uint32_t reads_now() const { return reads_; }
+  std::uint32_t preparing_now() const { return preparing_; }
+
+ private:
+  struct Way {  // of a pipeline's blocks
+    int reading = 0;
+    int preparing = 0;
+    int gathering = 0;
+    int shortages = 0;
+    StageTimes clocks{};
+    Instant moved{};
+  };
+  Way& way(PipelineId pipeline);
+  void moved(PipelineId pipeline, int Way::*count, int change);
+  void settle(Way& way, Instant now) const;
+  Stage stage_of(const Way& way) const;
+  void settle_reads(Instant now);
+  void change_busy(std::uint32_t preparing, std::uint32_t workers);
+
+  Clock clock_;
+  std::vector<Way> ways_;  // by pipeline
+  std::uint32_t workers_ = 0;
+  std::uint32_t preparing_ = 0;
+  std::uint32_t reads_ = 0;
+  Instant reads_moved_{};
+  Duration busy_{0};
+  Duration lasted_{0};
+  StageTimes ended_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,34 @@
+// What went wrong with samples and steps, in words: for the log, and for jobs that end by it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "core/base/types.h"
+
+namespace batchflow::service {
+
+class Troubles {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+  explicit Troubles(Say say) : say_(std::move(say)) {}
+
+  // Some are said each minute, and how many were not.
+  void note(PipelineId pipeline, std::string what);
+  // Of this pipeline, the last; empty if there was none.
+  std::string_view last(PipelineId pipeline) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Say say_;
+  std::map<std::uint32_t, std::string> last_;  // by pipeline
+  Clock::time_point since_{};
+  std::uint32_t said_ = 0;
+  std::uint64_t unsaid_ = 0;
+};
+
+}  // namespace batchflow::service

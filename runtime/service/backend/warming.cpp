@@ -1,0 +1,106 @@
+#include "runtime/service/backend/warming.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/random.h"
+#include "runtime/service/jobs/refusals.h"
+
+namespace batchflow::service {
+namespace {
+
+constexpr std::uint32_t kBatchSamples = 64;
+// For policies that ask: everybody else's stalls count for more.
+constexpr double kWeight = 1e-6;
+
+}  // namespace
+
+Warming::Told* Warming::of(JobId job) {
+  const auto found = warmed_.find(job.value);
+  return found == warmed_.end() ? nullptr : &found->second;
+}
+
+bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline) {
+  const auto same = [&](const auto& one) {
+    return one.second.dataset == dataset.name && one.second.pipeline == pipeline.name;
+  };
+  if (std::any_of(warmed_.begin(), warmed_.end(),
+                  [&](const auto& one) { return same(one) && !one.second.over; }))
+    return false;
+  std::erase_if(warmed_, same);
+  const std::uint64_t samples = dataset.index->samples();
+  warmed_[next_] = {dataset.id, pipeline.id, dataset.name, pipeline.name, 0, samples, false, {}};
+  engine::JobJoined event;
+  event.job = JobId(next_++);
+  event.user = hash(geteuid());
+  event.dataset = dataset.id;
+  event.pipeline = pipeline.id;
+  event.order = Order::sequential;
+  event.batch_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBatchSamples, samples));
+  // It leaves after its first: for one that says it ends there the engine keeps nothing.
+  event.epochs = 0;
+  event.weight = kWeight;
+  event.ranks = inbox_.keep(std::vector<NodeId>{NodeId(0)});
+  inbox_.add(event);
+  return true;
+}
+
+bool Warming::reads(DatasetId dataset) const {
+  return std::any_of(warmed_.begin(), warmed_.end(),
+                     [&](const auto& one) { return one.second.id == dataset && !one.second.over; });
+}
+
+bool Warming::uses(PipelineId pipeline) const {
+  return std::any_of(warmed_.begin(), warmed_.end(), [&](const auto& one) {
+    return one.second.by == pipeline && !one.second.over;
+  });
+}
+
+std::vector<Warming::Told> Warming::told() const {
+  std::vector<Told> all;
+  for (const auto& [job, one] : warmed_) all.push_back(one);
+  return all;
+}
+
+void Warming::admitted(const engine::Admit& order) {
+  if (!of(order.job)) return jobs_.admitted(order);
+  inbox_.add(engine::BatchWanted{order.job, 0, order.credits});
+}
+
+void Warming::refused(const engine::Refuse& order) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.refused(order);
+  one->over = true;
+  one->problem = refusal_text(order);
+}
+
+bool Warming::deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.deliver(order, slot, slot_samples);
+  for (const order::Slice& slice : order.slices) {
+    if (!slice.filler && order.epoch == 0) one->samples += slice.to - slice.from;
+  }
+  // Not before the engine has been told that it is delivered.
+  post_([this, job = order.job, step = order.step, in_place = order.in_place, share = order.share,
+         slot_id = order.slot] {
+    if (!in_place) backend_->released(share, slot_id);
+    const Told* const still = of(job);
+    if (!still || still->over) return;  // the engine knows it no more
+    inbox_.add(engine::BatchConsumed{job, 0, step});
+    inbox_.add(engine::SlotReleased{job, 0, step});
+    inbox_.add(engine::BatchWanted{job, 0, 1});
+  });
+  return true;
+}
+
+void Warming::epoch_ended(const engine::EpochEnded& order) {
+  Told* const one = of(order.job);
+  if (!one) return jobs_.epoch_ended(order);
+  if (one->over) return;
+  one->over = true;
+  inbox_.add_left(order.job, one->id, one->by);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,64 @@
+// Reads data sets ahead: what `batchflowctl warm` asks for.
+//
+// For each it is a job of one pass in the order of the files, whose batches are let go as they
+// come. So the engine decides what is read when, and what of it is kept, as for any other job;
+// nothing here does. It stands between the backend and the jobs, and passes on what is not its own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/inbox.h"
+
+namespace batchflow::service {
+
+class Warming final : public Customer {
+ public:
+  struct Told {
+    DatasetId id;
+    PipelineId by;
+    std::string dataset;
+    std::string pipeline;
+    std::uint64_t samples = 0;  // so far
+    std::uint64_t of = 0;
+    bool over = false;
+    std::string problem;  // of one that is over before its end
+  };
+
+  Warming(Customer& jobs, Inbox& inbox, Backend::Post post)
+      : jobs_(jobs), inbox_(inbox), post_(std::move(post)) {}
+  // Where gathered batches give back their slots.
+  void set_backend(Backend& backend) { backend_ = &backend; }
+
+  // False: it is being warmed already.
+  bool begin(const ServedDataset& dataset, const ServedPipeline& pipeline);
+  bool reads(DatasetId dataset) const;
+  bool uses(PipelineId pipeline) const;
+  // Those under way, and the last one of each dataset and pipeline.
+  std::vector<Told> told() const;
+
+  void admitted(const engine::Admit& order) override;
+  void refused(const engine::Refuse& order) override;
+  bool deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) override;
+  void epoch_ended(const engine::EpochEnded& order) override;
+  void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }
+
+ private:
+  Told* of(JobId job);
+
+  Customer& jobs_;
+  Inbox& inbox_;
+  Backend::Post post_;
+  Backend* backend_ = nullptr;
+  std::uint32_t next_ = kFirst;
+  std::map<std::uint32_t, Told> warmed_;  // by job
+
+  // Far from the ids of jobs that have ranks, which count from 0.
+  static constexpr std::uint32_t kFirst = 1u << 31;
+};
+
+}  // namespace batchflow::service

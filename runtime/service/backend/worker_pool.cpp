@@ -1,0 +1,268 @@
+#include "runtime/service/backend/worker_pool.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "core/base/check.h"
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
+
+namespace batchflow::service {
+namespace {
+
+constexpr int kNiceness = 10;
+constexpr std::size_t kFoundAtOnce = 64;
+// Of a decoded form, the memory that is used for the next.
+constexpr std::size_t kKeptMost = 256 << 10;
+
+// The rows of a ragged field cannot be written anew where they are: what follows them moves. So the
+// sample is made apart, and put in its place.
+void insert_sample(const batch::BlockLayout& one, const std::byte* sample,
+                   const batch::BlockLayout& block, std::byte* slot, std::uint32_t place) {
+  const batch::BlockWriter writer(block, slot);
+  for (std::size_t i = 0; i < block.fields.size(); ++i) {
+    if (block.fields[i].ragged) {
+      std::int64_t rows;
+      std::memcpy(&rows, sample + one.fields[i].offsets + sizeof rows, sizeof rows);
+      std::memcpy(writer.resize_rows(i, place, static_cast<std::uint64_t>(rows)),
+                  sample + one.fields[i].values,
+                  static_cast<Bytes>(rows) * one.fields[i].row_bytes);
+    } else {
+      std::memcpy(writer.row(i, place), sample + one.fields[i].values, one.fields[i].row_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(ItemStore& items, const memory::ScratchLimits& scratch, Report report,
+                       Quiet quiet)
+    : items_(items),
+      scratch_(std::make_shared<memory::ScratchBudget>(scratch)),
+      report_(std::move(report)),
+      quiet_(std::move(quiet)) {}
+
+WorkerPool::~WorkerPool() {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    worker->ending = true;
+    worker->orders.clear();
+    worker->changed.notify_one();
+  }
+  for (const auto& worker : workers_) worker->thread.join();
+}
+
+bool WorkerPool::start(WorkerId id) {
+  auto made = std::make_unique<Worker>();
+  made->id = id;
+  try {
+    if (BF_FAILPOINT("service.worker.thread"))
+      throw std::system_error(EAGAIN, std::generic_category());
+    made->thread = std::thread([this, worker = made.get()] { run(*worker); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  workers_.push_back(std::move(made));
+  return true;
+}
+
+void WorkerPool::retire(WorkerId id) {
+  for (const auto& worker : workers_) {
+    if (worker->id != id) continue;
+    const std::lock_guard lock(worker->mutex);
+    worker->ending = true;
+    worker->changed.notify_one();
+  }
+}
+
+void WorkerPool::prepare(PreparationOrder order) {
+  const auto found = std::find_if(workers_.begin(), workers_.end(),
+                                  [&](const auto& one) { return one->id == order.worker; });
+  BF_CHECK(found != workers_.end());
+  const std::lock_guard lock((*found)->mutex);
+  (*found)->orders.push_back(std::move(order));
+  (*found)->changed.notify_one();
+}
+
+void WorkerPool::end_steps() {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    worker->ends_steps = true;
+    worker->changed.notify_one();
+  }
+}
+
+void WorkerPool::run(Worker& worker) {
+  pthread_setname_np(pthread_self(), "bf-prepare");
+  setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
+  std::unique_ptr<prepare::Preparer> preparer = prepare::make_preparer(scratch_);
+  for (;;) {
+    PreparationOrder order;
+    {
+      std::unique_lock lock(worker.mutex);
+      worker.changed.wait(
+          lock, [&] { return worker.ending || worker.ends_steps || !worker.orders.empty(); });
+      if (std::exchange(worker.ends_steps, false)) {
+        lock.unlock();
+        preparer->end_steps();
+        continue;
+      }
+      if (worker.orders.empty()) break;
+      order = std::move(worker.orders.front());
+      worker.orders.pop_front();
+    }
+    const auto began = std::chrono::steady_clock::now();
+    PreparationReport report = attempt(order, preparer);
+    report.took = std::chrono::steady_clock::now() - began;
+    busy_ns_.fetch_add(report.took.count(), std::memory_order_relaxed);
+    order = {};  // what it holds of the cache may go
+    report_(std::move(report));
+  }
+  quiet_(worker.id);
+}
+
+PreparationReport WorkerPool::attempt(PreparationOrder& order,
+                                      std::unique_ptr<prepare::Preparer>& preparer) {
+  PreparationReport report;
+  const auto fails = [&] {
+    report = {};
+    report.request = order.request;
+    report.worker = order.worker;
+    report.outcome = engine::Outcome::failed;
+    preparer.reset();  // first, as it may hold what others wait for
+    preparer = prepare::make_preparer(scratch_);
+  };
+  try {
+    const memory::MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("service.prepare.new")) throw std::bad_alloc();
+    return carry_out(order, *preparer);
+  } catch (const std::bad_alloc&) {
+    fails();
+    report.unbegun = std::move(order);
+  } catch (const std::exception& error) {
+    fails();
+    report.problems = {error.what()};
+  }
+  return report;
+}
+
+// What is kept of samples [first, first + found.size()).
+void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
+                           std::vector<ItemStore::Item>& found) const {
+  std::fill(found.begin(), found.end(), nullptr);
+  const std::size_t last = std::min(order.samples.size(), first + found.size());
+  for (const bool decoded : {false, true}) {
+    for (const ShareId share : decoded ? order.decoded_in : order.stored_in) {
+      std::array<ItemId, kFoundAtOnce> wanted;
+      std::array<ItemStore::Item, kFoundAtOnce> there;
+      std::array<std::size_t, kFoundAtOnce> places;
+      std::size_t count = 0;
+      for (std::size_t i = first; i < last; ++i) {
+        const PreparationOrder::Sample& sample = order.samples[i];
+        if (!sample.is_kept || sample.input.decoded != decoded || found[i - first]) continue;
+        wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value));
+        places[count++] = i - first;
+      }
+      items_.find(share, std::span(wanted).first(count), std::span(there).first(count));
+      for (std::size_t i = 0; i < count; ++i) found[places[i]] = std::move(there[i]);
+    }
+  }
+}
+
+PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Preparer& preparer) {
+  PreparationReport report;
+  report.request = order.request;
+  report.worker = order.worker;
+  if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
+    report.outcome = engine::Outcome::failed;
+    report.unbegun = std::move(order);
+    return report;
+  }
+  const batch::BlockLayout& layout = *order.layout;
+  const batch::BlockWriter block(layout, order.slot.memory());
+  const bool ragged = std::any_of(layout.fields.begin(), layout.fields.end(),
+                                  [](const auto& field) { return field.ragged; });
+  const bool apart = ragged && !order.anew;
+  batch::BlockLayout one;
+  if (apart) one = batch::BlockLayout(order.pipeline->spec(), 1);
+  memory::ScratchMemory scratch;
+  std::vector<std::byte> decoded;
+  std::vector<ItemStore::Item> kept(kFoundAtOnce);
+  for (std::size_t at = 0; at < order.samples.size(); ++at) {
+    // On this thread: it is memory that nobody has touched for long.
+    if (at % kFoundAtOnce == 0) find_kept(order, at, kept);
+    const PreparationOrder::Sample& sample = order.samples[at];
+    const batch::BlockWriter writer =
+        apart ? batch::BlockWriter(one, scratch.have(one.bytes)) : block;
+    prepare::Preparer::Input input = sample.input;
+    input.beside = one.bytes;
+    const ItemStore::Item held = std::exchange(kept[at % kFoundAtOnce], nullptr);
+    if (held) input.bytes = ItemStore::bytes_of(held);
+    const bool whole = input.decoded || input.bytes.size() == sample.bytes;
+    const prepare::Prepared made =
+        !whole ? prepare::Prepared::corrupt
+               : preparer.prepare(*order.pipeline, input, writer, apart ? 0 : sample.place,
+                                  sample.keep_decoded ? &decoded : nullptr);
+    const bool replaced = sample.wanted != sample.input.sample;
+    block.set_key(sample.place, sample.input.sample, sample.wanted,
+                  replaced ? batch::kReplaced : 0);
+    ++report.samples;
+    if (made == prepare::Prepared::done) {
+      if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
+      if (sample.keep_decoded)
+        report.decoded.push_back({sample.input.sample, decoded.size(), items_.copy(decoded)});
+      scratch.drop();
+      if (decoded.capacity() > kKeptMost) memory::drop(decoded);
+      preparer.end_sample();
+      continue;
+    }
+    // Another takes its place later; until then it has no rows.
+    if (ragged && order.anew) {
+      for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+        if (!layout.fields[i].ragged) continue;
+        block.begin_rows(i, sample.place);
+        block.end_rows(i, sample.place, 0);
+      }
+    }
+    if (made == prepare::Prepared::failed) {
+      report.outcome = engine::Outcome::failed;
+      report.corrupt.clear();
+      report.decoded.clear();
+      report.problems = {
+          fmt::format("sample {}: {}", sample.input.sample.value, preparer.problem())};
+      return report;
+    }
+    report.outcome = engine::Outcome::corrupt;
+    report.corrupt.push_back(sample.input.sample);
+    report.problems.emplace_back(
+        whole
+            ? std::string(preparer.problem())
+            : fmt::format("{} than the {} bytes there were: the data set has changed since it was "
+                          "indexed, or is damaged",
+                          input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
+  }
+  if (ragged && order.anew) {
+    // The last block of an epoch is short: what it lacks has no rows.
+    // So it is with what later parts of a block bring.
+    const std::uint32_t end = order.samples.empty() ? 0 : order.samples.back().place + 1;
+    for (std::uint32_t place = end; place < layout.samples; ++place) {
+      for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+        if (!layout.fields[i].ragged) continue;
+        block.begin_rows(i, place);
+        block.end_rows(i, place, 0);
+      }
+    }
+  }
+  return report;
+}
+
+}  // namespace batchflow::service

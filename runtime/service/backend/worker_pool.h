@@ -1,0 +1,114 @@
+// The threads that prepare blocks, each of which the engine knows as a worker of its own.
+//
+// They run at a lower priority than everything that delivers: with all cores busy preparing, a
+// batch that is ready still reaches its job within microseconds. A worker makes one block at a
+// time, sample after sample, into the slot it was given.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "runtime/memory/scratch.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/service/backend/item_store.h"
+#include "runtime/service/backend/slot_memory.h"
+
+namespace batchflow::service {
+
+// A block to make, or samples of it to make anew.
+struct PreparationOrder {
+  struct Sample {
+    prepare::Preparer::Input input;
+    bool is_kept = false;  // `input.bytes` are in the cache
+    std::uint32_t place = 0;
+    SampleId wanted;  // the corrupt one that it stands for, or itself
+    bool keep_decoded = false;
+    Bytes bytes = 0;  // that stored ones must have; other than that it is corrupt
+  };
+  engine::Request request;
+  WorkerId worker;
+  std::shared_ptr<const prepare::Pipeline> pipeline;
+  std::shared_ptr<const batch::BlockLayout> layout;
+  Slot slot;
+  bool anew =
+      true;  // samples in turn, after those before them; false: some of those that are there
+  std::vector<Sample> samples;
+  // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
+  std::vector<ShareId> stored_in, decoded_in;
+};
+
+struct PreparationReport {
+  engine::Request request;
+  WorkerId worker;
+  engine::Outcome outcome = engine::Outcome::done;
+  std::vector<SampleId> corrupt;
+  std::vector<std::string> problems;  // of these, in turn; of a failure, why
+  Duration took{0};
+  std::uint32_t samples = 0;
+  // What is to be kept: of a preparation that was given up meanwhile, nothing, for its share may be
+  // another's by now. Null where there was no memory.
+  struct Decoded {
+    SampleId sample;
+    Bytes bytes = 0;
+    ItemStore::Item item;
+  };
+  std::vector<Decoded> decoded;
+  // What could not be begun or ended, as the machine has no memory for it.
+  std::optional<PreparationOrder> unbegun;
+};
+
+class WorkerPool {
+ public:
+  using Report = std::function<void(PreparationReport)>;  // on a worker's thread
+  using Quiet = std::function<void(WorkerId)>;
+
+  // What is kept decoded is copied into memory of `items`. All outlive the pool.
+  WorkerPool(ItemStore& items, const memory::ScratchLimits& scratch, Report report, Quiet quiet);
+  ~WorkerPool();  // waits for what is being made
+
+  // False: this process may have no more threads.
+  [[nodiscard]] bool start(WorkerId worker);
+  // It finishes what it is making, says that it is quiet, and ends.
+  void retire(WorkerId worker);
+  void prepare(PreparationOrder order);
+  // Each ends its processes of steps that are given up, when it has made what it is making.
+  void end_steps();
+  // How long all workers together have been at it.
+  Duration busy() const { return Duration(busy_ns_.load(std::memory_order_relaxed)); }
+
+ private:
+  struct Worker {
+    WorkerId id;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<PreparationOrder> orders;
+    bool ending = false;
+    bool ends_steps = false;
+    std::thread thread;
+  };
+  void run(Worker& worker);
+  // The same of one for which memory runs out; then `preparer` is another.
+  PreparationReport attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer);
+  PreparationReport carry_out(PreparationOrder& order, prepare::Preparer& preparer);
+  void find_kept(const PreparationOrder& order, std::size_t first,
+                 std::vector<ItemStore::Item>& found) const;
+
+  ItemStore& items_;
+  const std::shared_ptr<memory::ScratchBudget> scratch_;
+  Report report_;
+  Quiet quiet_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<std::int64_t> busy_ns_{0};
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,278 @@
+#include "runtime/service/control/commands.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/config_error.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/protocol/frame.h"
+#include "runtime/service/control/node_config.h"
+
+namespace batchflow::service {
+namespace {
+
+using Json = nlohmann::json;
+
+// One that is asked: by whom, and with what.
+struct Question {
+  Commands::Service& service;
+  uid_t user;
+  const Json& arguments;
+  const Commands::Reply& reply;  // for what is answered later
+
+  std::string text(const char* key) const {
+    const auto found = arguments.find(key);
+    return found != arguments.end() && found->is_string() ? found->get<std::string>()
+                                                          : std::string();
+  }
+  void say(const std::string& what) const { service.say({what, LogLevel::info, "command", user}); }
+};
+
+std::string done() {
+  return Json{{"type", "answer"}}.dump();
+}
+std::string failed(const std::string& message) {
+  return Json{{"type", "error"}, {"message", message}}.dump(-1, ' ', false,
+                                                            Json::error_handler_t::replace);
+}
+
+std::string status(const Question& asked) {
+  return to_json(as_seen_by(asked.user, asked.service.snapshot()));
+}
+
+std::string describe(const Question& asked) {
+  return Json{{"type", "answer"}, {"text", asked.service.engine.describe()}}.dump();
+}
+
+std::string explain(const Question& asked) {
+  return asked.service.decisions.to_json(asked.service.decisions_are_kept);
+}
+
+std::string journal_flush(const Question& asked) {
+  const std::string problem = asked.service.recorder.flush();
+  if (!problem.empty()) throw ConfigError(problem);
+  return done();
+}
+
+std::string policy_set(const Question& asked) {
+  const std::string policy = asked.text("policy");
+  const std::size_t equals = policy.find('=');
+  if (equals == std::string::npos) throw ConfigError("no kind; write kind=name, as eviction=sieve");
+  check_policy(policy.substr(0, equals), policy.substr(equals + 1));
+  choose_policy(asked.service.config, policy);
+  asked.service.inbox.add(engine::PolicyChanged{asked.service.inbox.keep(policy)});
+  asked.say(fmt::format("policy {}, by user {}", policy, asked.user));
+  return done();
+}
+
+std::string job_kill(const Question& asked) {
+  const std::string job = asked.text("job");
+  const std::size_t ended = asked.service.jobs.kill(job);
+  if (ended == 0) throw ConfigError(fmt::format("no job is called '{}'", job));
+  asked.say(fmt::format("job {} ended by user {}", job, asked.user));
+  return done();
+}
+
+std::string drain(const Question& asked) {
+  asked.say(fmt::format("drained by user {}", user_name(asked.user)));
+  asked.service.drain();
+  return done();
+}
+
+std::string reload(const Question& asked) {
+  asked.service.reload(
+      [reply = asked.reply](const std::string& changed, const std::string& problem) {
+        reply(problem.empty() ? Json{{"type", "answer"}, {"text", changed}}.dump(
+                                    -1, ' ', false, Json::error_handler_t::replace)
+                              : failed(problem));
+      });
+  return {};
+}
+
+// Everybody may see what he may have himself, and what he takes of it.
+std::string quota_list(const Question& asked) {
+  std::map<uid_t, UserLimits> shown = asked.service.users.quotas().of_some;
+  const bool sees_all = asked.user == 0 || asked.user == geteuid();
+  const std::vector<Jobs::Told> jobs = asked.service.snapshot().jobs;
+  for (const Jobs::Told& job : jobs) shown.emplace(job.user, asked.service.users.limits(job.user));
+  shown.emplace(asked.user, asked.service.users.limits(asked.user));
+  Json users = Json::array();
+  for (const auto& [user, limits] : shown) {
+    if (!sees_all && user != asked.user) continue;
+    std::uint64_t count = 0;
+    Bytes bytes = 0;
+    for (const Jobs::Told& job : jobs) {
+      if (job.user != user) continue;
+      ++count;
+      bytes += job.batch_bytes;
+    }
+    users.push_back({{"user", user_name(user)},
+                     {"uid", user},
+                     {"jobs", count},
+                     {"jobs_most", limits.jobs},
+                     {"batch_bytes", bytes},
+                     {"batch_bytes_most", limits.batch_bytes},
+                     {"connections", asked.service.users.connections(user)},
+                     {"connections_most", limits.connections},
+                     {"messages_per_s_most", limits.messages_per_s},
+                     {"frame_bytes_most", limits.frame_bytes},
+                     {"weight", limits.weight}});
+  }
+  return Json{{"type", "answer"}, {"users", std::move(users)}}.dump(-1, ' ', false,
+                                                                    Json::error_handler_t::replace);
+}
+
+// Until the next start, or until a reload: the file is what lasts.
+std::string quota_set(const Question& asked) {
+  const std::string name = asked.text("user");
+  const std::optional<uid_t> user = find_user(name);
+  if (!user)
+    throw ConfigError(
+        fmt::format("this machine knows no user '{}'; write a name, or a number", name));
+  UserLimits limits = asked.service.users.limits(*user);
+  const auto changes = asked.arguments.find("limits");
+  if (changes == asked.arguments.end() || !changes->is_array() || changes->empty())
+    throw ConfigError("nothing to set; write key=value, as jobs=4 or weight=2");
+  for (const Json& one : *changes) {
+    if (!one.is_string()) throw ConfigError("a limit is written key=value, as jobs=4");
+    change_limit(limits, one.get<std::string>());
+  }
+  asked.service.users.set(*user, limits);
+  asked.say(fmt::format("the quota of user {} is changed by user {}", user_name(*user),
+                        user_name(asked.user)));
+  return done();
+}
+
+ServedDataset& dataset_of(const Question& asked) {
+  const std::string name = asked.text("dataset");
+  ServedDataset* const dataset = asked.service.datasets.find(std::string_view(name));
+  if (!dataset)
+    throw ConfigError(fmt::format("no dataset is called '{}'; see batchflowctl datasets", name));
+  return *dataset;
+}
+
+ServedDataset& open_dataset_of(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  if (!dataset.index)
+    throw ConfigError(
+        fmt::format("no job has read '{}' for long, and it was let go; have it served "
+                    "by a name (--dataset NAME={})",
+                    dataset.name, dataset.name));
+  return dataset;
+}
+
+std::string pin(const Question& asked) {
+  ServedDataset& dataset = open_dataset_of(asked);
+  asked.service.joining.keep(dataset, engine::Keep::always);
+  asked.say(fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+std::string unpin(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  asked.service.joining.keep(dataset, engine::Keep::as_needed);
+  asked.say(
+      fmt::format("dataset {} is pinned no more, by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+// What jobs read stays, or they would wait for it again.
+std::string drop(const Question& asked) {
+  ServedDataset& dataset = dataset_of(asked);
+  for (const Jobs::Told& job : asked.service.snapshot().jobs) {
+    if (job.dataset == dataset.name && !job.left)
+      throw ConfigError(fmt::format("job '{}' reads dataset '{}'; drop it when no job does",
+                                    job.name, dataset.name));
+  }
+  asked.service.joining.keep(dataset, engine::Keep::dropped);
+  asked.say(fmt::format("dataset {} is dropped by user {}", dataset.name, user_name(asked.user)));
+  return done();
+}
+
+std::string warm(const Question& asked) {
+  ServedDataset& dataset = open_dataset_of(asked);
+  const ServedPipeline& pipeline =
+      asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
+  if (!asked.service.warming.begin(dataset, pipeline))
+    throw ConfigError(fmt::format("dataset '{}' is being read ahead already", dataset.name));
+  asked.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}", dataset.name,
+                        pipeline.name, user_name(asked.user)));
+  return Json{{"type", "answer"}, {"pipeline", pipeline.name}}.dump();
+}
+
+std::string warm_list(const Question& asked) {
+  Json all = Json::array();
+  for (const Warming::Told& one : asked.service.warming.told())
+    all.push_back({{"dataset", one.dataset},
+                   {"pipeline", one.pipeline},
+                   {"samples", one.samples},
+                   {"of", one.of},
+                   {"over", one.over},
+                   {"problem", one.problem}});
+  return Json{{"type", "answer"}, {"warming", std::move(all)}}.dump();
+}
+
+struct Handler {
+  bool is_owners;  // for the service's own user and root: it changes something, or names every job
+  std::string (*carry_out)(const Question& asked);
+};
+
+const std::map<std::string, Handler, std::less<>> kHandlers = {
+    {"status", {false, status}},
+    {"describe", {true, describe}},
+    {"explain", {true, explain}},
+    {"journal_flush", {true, journal_flush}},
+    {"policy_set", {true, policy_set}},
+    {"job_kill", {true, job_kill}},
+    {"drain", {true, drain}},
+    {"reload", {true, reload}},
+    {"quota_list", {false, quota_list}},
+    {"quota_set", {true, quota_set}},
+    {"warm", {true, warm}},
+    {"pin", {true, pin}},
+    {"unpin", {true, unpin}},
+    {"drop", {true, drop}},
+    {"warm_list", {true, warm_list}},
+};
+
+}  // namespace
+
+void Commands::answer(uid_t user, std::string_view frame, const Reply& reply) {
+  const Reply bounded = [reply](std::string text) {
+    if (text.size() > protocol::kFrameMost)
+      text =
+          failed(fmt::format("the answer takes {} bytes, and a message holds {}; the page "
+                             "/status.json of the service's --http has no such limit",
+                             text.size(), protocol::kFrameMost));
+    reply(std::move(text));
+  };
+  if (std::string text = carry_out(user, frame, bounded); !text.empty()) bounded(std::move(text));
+}
+
+std::string Commands::carry_out(uid_t user, std::string_view frame, const Reply& reply) {
+  const Json message = Json::parse(frame, nullptr, false);
+  const auto found = message.find("name");
+  const auto command = found != message.end() && found->is_string()
+                           ? kHandlers.find(found->get<std::string>())
+                           : kHandlers.end();
+  if (command == kHandlers.end())
+    return failed("there is no such command here; is batchflowctl of another version?");
+  if (command->second.is_owners && user != geteuid() && user != 0)
+    return failed(fmt::format(
+        "'{}' changes something, or tells of everybody's jobs, which is for {}root; ask "
+        "there",
+        command->first, geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid()))));
+  try {
+    const Json arguments = message.value("arguments", Json::object());
+    return command->second.carry_out({service_, user, arguments, reply});
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  }
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,511 @@
+#include "runtime/service/control/node_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/base/config_value.h"
+#include "fmt/format.h"
+#include "policies/registry.h"
+#include "programs/config/engine_settings.h"
+#include "programs/input/config_names.h"
+#include "programs/input/scenario.h"
+#include "programs/input/yaml.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/service/datasets/dataset_splits.h"
+
+namespace batchflow::service {
+namespace {
+
+// Of the service itself: stacks, indices' pages, sockets.
+constexpr Bytes kOwn = Bytes{64} << 20;
+constexpr Bytes kDataOfOwn = Bytes{16} << 20;
+// Of it, what workers take for ordinary pictures.
+constexpr Bytes kScratchOfOwn = Bytes{16} << 20;
+constexpr Bytes kScratchLeast = Bytes{4} << 20;
+// Of the memory, the scratch of workers unless it is said: with 4 GiB, a sample of the 67 million
+// pixels that decode lets through.
+constexpr Bytes kScratchPart = 8;
+// That each worker may keep: pictures of some million pixels find their buffers there.
+constexpr Bytes kScratchEachMost = Bytes{16} << 20;
+// Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
+constexpr Bytes kCacheLeast = Bytes{80} << 20;
+constexpr std::uint32_t kCredits = 3;
+// With one or two blocks an epoch jobs that are not in step share nothing; from some on it makes no
+// difference (docs/decisions.md).
+constexpr std::uint32_t kBlocksLeast = 8;
+// A rank that has ended does not come back, and the others are to know soon.
+constexpr Duration kRankTimeout = std::chrono::seconds(5);
+constexpr Duration kStepTimeMost = std::chrono::hours(1);
+
+std::filesystem::path from_environment(const char* variable, const char* below) {
+  const char* value = std::getenv(variable);
+  return value && *value == '/' ? std::filesystem::path(value) / below : std::filesystem::path();
+}
+
+Bytes memory_of_machine_left() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  Bytes kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  }
+  return Bytes{1} << 30;
+}
+
+// Of this process' control group and those above it, where they are bounded: a container has less
+// than its machine.
+Bytes memory_left() {
+  Bytes left = memory_of_machine_left();
+  std::ifstream groups("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::filesystem::path group = line.substr(3);; group = group.parent_path()) {
+      const std::filesystem::path folder = "/sys/fs/cgroup" + group.string();
+      Bytes most = 0, used = 0;
+      // The word `max` is no number: no bound.
+      if (std::ifstream(folder / "memory.max") >> most &&
+          std::ifstream(folder / "memory.current") >> used)
+        left = std::min(left, most > used ? most - used : 0);
+      if (group == "/") break;
+    }
+  }
+  return left;
+}
+
+// Good anywhere, and with a name at its end.
+std::filesystem::path place_of_data(const std::string& text) {
+  const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const sources::SourceFormatName& format : sources::source_formats())
+    names.emplace_back(format.name);
+  return names;
+}
+
+std::vector<std::string> pipeline_names(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : known_pipelines(files)) names.push_back(name);
+  return names;
+}
+
+// Empty where it is not said.
+std::string read_name(config::ConfigSection& section, std::string_view key,
+                      const std::vector<std::string>& names) {
+  if (!section.has(key)) return {};
+  return names[section.one_of(key, {names.begin(), names.end()}, 0)];
+}
+
+NodeDataset read_dataset(config::ConfigSection& section,
+                         const std::vector<std::filesystem::path>& pipelines) {
+  NodeDataset dataset;
+  section.require("path", "the folder or file it is in");
+  dataset.path = place_of_data(section.text("path", ""));
+  dataset.name = section.text("name", dataset.path.filename().string());
+  if (dataset.name.empty()) section.refuse("name", "it is empty", "write what jobs call it");
+  dataset.format = read_name(section, "format", format_names());
+  dataset.pipeline = read_name(section, "pipeline", pipeline_names(pipelines));
+  dataset.tokens = static_cast<std::uint64_t>(section.integer("tokens", 0));
+  if (dataset.format == "tokens" && dataset.tokens == 0)
+    section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
+  dataset.pin = section.flag("pin", false);
+  section.sections("splits", [&](config::ConfigSection& split) {
+    dataset.splits.push_back(read_split(split, dataset.splits));
+  });
+  return dataset;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> known_pipelines(
+    const std::vector<std::filesystem::path>& files) {
+  std::map<std::string, std::string> all;
+  for (const std::filesystem::path& file : files) all.emplace(file.stem(), file);
+  all.merge(input::list_configs("pipelines"));
+  return all;
+}
+
+NodeConfig default_node_config() {
+  NodeConfig config;
+  const bool root = geteuid() == 0;
+  config.socket = from_environment("XDG_RUNTIME_DIR", "batchflow/batchflow.sock");
+  if (config.socket.empty())
+    config.socket = root ? "/run/batchflow/batchflow.sock"
+                         : fmt::format("/tmp/batchflow-{}/batchflow.sock", geteuid());
+  config.state = from_environment("XDG_STATE_HOME", "batchflow");
+  if (config.state.empty() && !root)
+    config.state = from_environment("HOME", ".local/state/batchflow");
+  if (config.state.empty()) config.state = "/var/lib/batchflow";
+  config.engine.credits = kCredits;
+  config.engine.blocks_least = kBlocksLeast;
+  config.engine.rank_timeout = kRankTimeout;
+  return config;
+}
+
+// The first of it is part of the service's own.
+static Bytes apart_for_data(const NodeConfig& config) {
+  return config.data_bytes > kDataOfOwn ? config.data_bytes - kDataOfOwn : 0;
+}
+
+static Bytes apart_for_scratch(const NodeConfig& config) {
+  return config.scratch > kScratchOfOwn ? config.scratch - kScratchOfOwn : 0;
+}
+
+Bytes NodeConfig::cache_bytes() const {
+  const Bytes own =
+      storage.staging + kOwn + steps_bytes + apart_for_data(*this) + apart_for_scratch(*this);
+  return memory > own ? memory - own : 0;
+}
+
+// A quarter for all that workers keep, and the rest for samples that need more than that.
+memory::ScratchLimits NodeConfig::scratch_limits() const {
+  const Bytes all = workers == 0 ? 1 : workers;
+  memory::ScratchLimits limits;
+  limits.each = std::min(kScratchEachMost, scratch / 4 / all);
+  limits.shared = scratch - limits.each * all;
+  return limits;
+}
+
+namespace {
+
+std::string_view cut_at_comma(std::string_view& rest) {
+  const std::size_t comma = rest.find(',');
+  const std::string_view part = rest.substr(0, comma);
+  rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  return part;
+}
+
+// KEY=VALUE,... behind a path.
+void read_settings(std::string_view text, std::string_view rest,
+                   const std::vector<std::filesystem::path>& pipelines, NodeDataset& dataset) {
+  const auto one_of = [&](std::string_view key, const std::string& value,
+                          const std::vector<std::string>& names) {
+    if (std::find(names.begin(), names.end(), value) == names.end())
+      throw ConfigError(fmt::format(
+          "dataset '{}': unknown {} '{}'; {}", text, key, value,
+          input::what_to_write(value, names, key == "pipeline" ? "pipelines" : "formats")));
+    return value;
+  };
+  while (!rest.empty()) {
+    const std::string_view part = cut_at_comma(rest);
+    const std::size_t at = part.find('=');
+    const std::string_view key = part.substr(0, at);
+    const std::string value(at == std::string_view::npos ? "" : part.substr(at + 1));
+    if (key == "pipeline") {
+      dataset.pipeline = one_of(key, value, pipeline_names(pipelines));
+    } else if (key == "format") {
+      dataset.format = one_of(key, value, format_names());
+    } else if (key == "tokens" && !value.empty() &&
+               value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
+      dataset.tokens = std::stoull(value);
+    } else if (part == "pin") {
+      dataset.pin = true;
+    } else if (key == "split") {
+      dataset.splits.push_back(split_from_argument(value, dataset.splits));
+    } else {
+      throw ConfigError(
+          fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
+                      "format=NAME, tokens=COUNT, pin or split=NAME:RULE",
+                      text, part));
+    }
+  }
+  if (dataset.format == "tokens" && dataset.tokens == 0)
+    throw ConfigError(
+        fmt::format("dataset '{}': how long a sample is is not known; write tokens=1024", text));
+}
+
+}  // namespace
+
+NodeDataset dataset_from_argument(std::string_view text,
+                                  const std::vector<std::filesystem::path>& pipelines) {
+  NodeDataset dataset;
+  std::string_view rest = text;
+  const std::string_view first = cut_at_comma(rest);
+  const std::size_t equals = first.find('=');
+  const std::string path(equals == std::string_view::npos ? first : first.substr(equals + 1));
+  if (path.empty())
+    throw ConfigError(fmt::format("dataset '{}': no path; write --dataset NAME=/path/to/it", text));
+  dataset.path = place_of_data(path);
+  dataset.name = equals == std::string_view::npos ? dataset.path.filename().string()
+                                                  : std::string(first.substr(0, equals));
+  if (dataset.name.empty())
+    throw ConfigError(fmt::format("dataset '{}': no name; write --dataset NAME=/path/to/it", text));
+  read_settings(text, rest, pipelines, dataset);
+  return dataset;
+}
+
+NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading) {
+  NodeDataset dataset;
+  dataset.path = path;
+  dataset.name = path.string();
+  if (reading.empty()) return dataset;
+  read_settings(reading, reading, {}, dataset);
+  const bool reads_a_file =
+      std::any_of(dataset.splits.begin(), dataset.splits.end(),
+                  [](const NodeSplit& split) { return !split.rule.subset.empty(); });
+  if (dataset.splits.size() > 1 || dataset.pin || !dataset.pipeline.empty() || reads_a_file)
+    throw ConfigError(fmt::format(
+        "'{}': of a path a job may say tokens, format and one split, not by a subset's file; have "
+        "more served by a name (--dataset NAME={})",
+        reading, path.string()));
+  dataset.name += fmt::format("//{}", reading);  // which is in no path
+  return dataset;
+}
+
+SpillOptions spill_from_argument(std::string_view text) {
+  const std::size_t comma = text.rfind(',');
+  const std::optional<Bytes> bytes = comma == std::string_view::npos
+                                         ? std::nullopt
+                                         : parse_bytes(std::string(text.substr(comma + 1)));
+  if (!bytes || comma == 0)
+    throw ConfigError(
+        fmt::format("--spill '{}': write a folder and a size, as "
+                    "--spill /nvme/batchflow,500gib",
+                    text));
+  return {std::filesystem::absolute(std::string(text.substr(0, comma))).lexically_normal(), *bytes};
+}
+
+void check_policy(std::string_view kind, std::string_view text) {
+  const std::string_view of = kind.substr(0, kind.find('.'));
+  if (of == "eviction" && of != kind &&
+      std::find(kEvictionKinds.begin(), kEvictionKinds.end(), kind) == kEvictionKinds.end())
+    throw ConfigError(
+        fmt::format("'{}' is no kind of policy; write {}", kind, fmt::join(kEvictionKinds, ", ")));
+  const engine::PolicyChoice choice =
+      policies::policy_list().choose(engine::policy_kind(of == "eviction" ? of : kind), text);
+  if (choice.entry->clairvoyant)
+    throw ConfigError(fmt::format(
+        "{} '{}' needs to be told the future, which a live service is not: it is for comparing "
+        "others with (batchflow-sim cache); write minio, which is made for epochs, or another of "
+        "batchflowctl policy list",
+        kind, text));
+}
+
+void listen_remotely(remote::RemoteOptions& tcp, std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const std::string_view port = colon == std::string_view::npos ? text : text.substr(colon + 1);
+  std::string_view address = colon == std::string_view::npos ? "" : text.substr(0, colon);
+  if (address.size() > 2 && address.front() == '[' && address.back() == ']')
+    address = address.substr(1, address.size() - 2);
+  int number = -1;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size() || number < 0 || number > 65535)
+    throw ConfigError(
+        fmt::format("--tcp '{}': no port; write --tcp 9838 or --tcp 10.0.0.1:9838", text));
+  tcp.port = number;
+  if (!address.empty()) tcp.address = address;
+}
+
+void choose_policy(engine::EngineConfig& config, std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    throw ConfigError(
+        fmt::format("--policy '{}': no kind; write kind=name, as eviction=sieve, or "
+                    "preset=independent",
+                    text));
+  const std::string_view kind = text.substr(0, equals);
+  const std::string name(text.substr(equals + 1));
+  if (kind == "preset") return engine::apply_preset(config, name);
+  check_policy(kind, name);
+  engine::PolicyTexts& texts = config.policies;
+  if (kind == "allocation") texts.allocation = name;
+  if (kind == "selection") texts.selection = name;
+  if (kind == "dispatch") texts.dispatch = name;
+  if (kind == "scaling") texts.scaling = name;
+  for (std::size_t form = 0; form < kForms; ++form) {
+    // Without a form, of samples alone: as it is swapped in a live engine.
+    const bool of_samples = kind == "eviction" && form != static_cast<std::size_t>(Form::prepared);
+    if (of_samples || kind == kEvictionKinds[form]) texts.eviction[form] = name;
+  }
+}
+
+engine::EngineConfig NodeConfig::engine_told() const {
+  engine::EngineConfig told = engine;
+  told.corrupt_ratio_max = std::max(told.corrupt_ratio_max, corrupt_ratio_allowed);
+  told.staging_bytes = staging_told();
+  told.staging_sector_bytes = storage::kSector;
+  return told;
+}
+
+NodeConfig read_node_config(config::ConfigSection& section) {
+  NodeConfig config = default_node_config();
+  section.one_of("kind", {"node"}, 0);
+  if (section.has("policies"))
+    section.refuse("policies", "they stand in the engine's section",
+                   "write engine: {policies: {dispatch: fifo}}, or preset: there");
+  config.memory = section.bytes("memory", config.memory);
+  config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
+  config.scratch = section.bytes("scratch", 0, kScratchLeast);
+  // A place beside the working folder: what is told of it is good anywhere.
+  const auto place = [&](const char* key, const std::filesystem::path& usual) {
+    return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
+  };
+  config.socket = place("socket", config.socket);
+  config.state = place("state", config.state);
+  config.open_datasets = section.flag("open_datasets", config.open_datasets);
+  config.brought_kept =
+      section.duration("brought_kept", config.brought_kept, Duration(0), engine::kDurationMost);
+  config.corrupt_ratio_allowed =
+      section.ratio("corrupt_ratio_allowed", config.corrupt_ratio_allowed);
+  config.log = section.choice("log", {"text", "json"}, config.log);
+  if (section.has("log_file")) config.log_file = place("log_file", "");
+  config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);
+  config.journal = section.flag("journal", config.journal);
+  config.explain = section.flag("explain", config.explain);
+  for (const std::string& path : section.texts("pipelines")) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      section.refuse("pipelines", fmt::format("'{}' is no file", path),
+                     "write the paths of pipelines, as docs/pipelines.md has them");
+    prepare::check_pipeline(input::read_yaml_file(path));
+    config.pipelines.emplace_back(path);
+  }
+  section.sections("datasets", [&](config::ConfigSection& one) {
+    config.datasets.push_back(read_dataset(one, config.pipelines));
+  });
+  section.section("spill", [&](config::ConfigSection& spill) {
+    spill.require("path", "a folder on a local drive");
+    spill.require("bytes", "how much of the drive");
+    config.spill.path = spill.text("path", "");
+    config.spill.bytes = spill.bytes("bytes", 0);
+  });
+  section.section("tcp", [&](config::ConfigSection& tcp) {
+    tcp.require("port", "the port that remote jobs reach");
+    tcp.require("token_file", "the file with the tokens of those who may");
+    config.tcp.address = tcp.text("address", config.tcp.address);
+    config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
+    config.tcp.token_file = tcp.text("token_file", "");
+    config.tcp.certificate = tcp.text("certificate", "");
+    config.tcp.key = tcp.text("key", "");
+  });
+  section.section("http", [&](config::ConfigSection& http) {
+    config.http_address = http.text("address", config.http_address);
+    config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+    config.user_labels = http.flag("user_labels", config.user_labels);
+    config.http_hosts = http.texts("hosts");
+  });
+  config.exit_when_idle =
+      section.duration("exit_when_idle", config.exit_when_idle, Duration(0), engine::kDurationMost);
+  config.drain = section.duration("drain", config.drain, Duration(0), engine::kDurationMost);
+  section.section("limits", [&](config::ConfigSection& limits) {
+    config.quotas.of_all = read_user_limits(limits, config.quotas.of_all);
+  });
+  section.sections("users", [&](config::ConfigSection& one) {
+    one.require("name", "a user's name, or his number");
+    const std::string name = one.text("name", "");
+    const std::optional<uid_t> user = find_user(name);
+    if (!user)
+      one.refuse("name", fmt::format("this machine knows no user '{}'", name),
+                 "write one that `getent passwd` lists, or his number");
+    const UserLimits limits = read_user_limits(one, config.quotas.of_all);
+    if (!config.quotas.of_some.emplace(*user, limits).second)
+      one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
+  });
+  section.section("storage", [&](config::ConfigSection& storage) {
+    constexpr std::array<const char*, 3> kEngines = {"auto", "io_uring", "pread"};
+    config.storage.engine = kEngines[storage.one_of("engine", {"auto", "io_uring", "pread"}, 0)];
+    config.storage.depth =
+        static_cast<unsigned>(storage.integer("depth", config.storage.depth, 1, 4096));
+    config.storage.direct = storage.flag("direct", config.storage.direct);
+    config.storage.threads =
+        static_cast<unsigned>(storage.integer("threads", config.storage.threads, 1, 1024));
+    config.storage.staging = storage.bytes("staging", config.storage.staging, Bytes{1} << 20);
+  });
+  section.section("steps", [&](config::ConfigSection& steps) {
+    config.steps.memory =
+        steps.bytes("memory", config.steps.memory, step::StepSettings::kMemoryLeast);
+    config.steps.timeout = steps.duration("timeout", config.steps.timeout,
+                                          std::chrono::milliseconds(1), kStepTimeMost);
+    config.steps.start_timeout = steps.duration("start_timeout", config.steps.start_timeout,
+                                                std::chrono::milliseconds(1), kStepTimeMost);
+    config.steps.worker = steps.text("worker", "");
+    if (steps.has("worker") && access(config.steps.worker.c_str(), X_OK) != 0)
+      steps.refuse("worker", fmt::format("'{}' is no program", config.steps.worker.string()),
+                   "leave it out: it stands beside batchflowd");
+  });
+  section.section("engine", [&](config::ConfigSection& engine) {
+    config.engine = config::read_engine_config(engine);
+    for (const std::string& text : config.engine.policies.eviction) check_policy("eviction", text);
+    if (!engine.has("credits")) config.engine.credits = kCredits;
+    if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
+    if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
+  });
+  return config;
+}
+
+// Of a small memory, at most half of what batches could do without.
+static Bytes usual_scratch(const NodeConfig& config) {
+  const Bytes needed = config.storage.staging + kOwn + kCacheLeast;
+  const Bytes left = config.memory > needed ? config.memory - needed : 0;
+  return std::min(std::max(config.memory / kScratchPart, kScratchOfOwn), kScratchOfOwn + left / 2);
+}
+
+void settle(NodeConfig& config, Bytes held) {
+  const Bytes left = memory_left() + held;
+  if (config.memory == 0) config.memory = left / 2;
+  if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
+  // Staging holds the blocks that are being read: a fraction of a small budget.
+  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (config.scratch == 0) config.scratch = usual_scratch(config);
+  const auto mib = [](Bytes bytes) { return bytes >> 20; };
+  if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
+    throw ConfigError(
+        fmt::format("spill: {} bytes are too little; give it {} MiB or more "
+                    "(--spill PATH,SIZE), or leave it out",
+                    config.spill.bytes, mib(Spill::kLeast)));
+  const Bytes scratch = apart_for_scratch(config);
+  const Bytes fixed = kCacheLeast + kOwn + scratch;
+  if (config.cache_bytes() < kCacheLeast)
+    throw ConfigError(fmt::format(
+        "memory: {} MiB are too little: {} MiB go to staging{} and {} MiB to the service itself, "
+        "and at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
+        mib(config.memory), mib(config.storage.staging),
+        scratch == 0 ? "" : fmt::format(", {} MiB to the workers' scratch", mib(scratch)),
+        mib(kOwn), mib(kCacheLeast),
+        held == 0 ? (mib(fixed) * 4 + 2) / 3 : mib(fixed + config.storage.staging)));
+  if (config.memory > left)
+    throw ConfigError(
+        fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
+                    "give it less (--memory), or end something else",
+                    mib(config.memory), mib(left)));
+}
+
+void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
+  const Bytes left = config.cache_bytes();
+  if (left < kCacheLeast + bytes)
+    throw ConfigError(fmt::format(
+        "its steps' processes may take {} MiB together (the memory of each, for each worker), and "
+        "{} MiB of the service's memory are left for them; give it more (--memory), or the steps "
+        "less",
+        bytes >> 20, left < kCacheLeast ? 0 : (left - kCacheLeast) >> 20));
+  config.steps_bytes += bytes;
+}
+
+void set_apart_for_data(NodeConfig& config, Bytes bytes) {
+  NodeConfig after = config;
+  after.data_bytes += bytes;
+  // Where nothing is taken from batches there is nothing to refuse.
+  if (after.cache_bytes() < std::min(kCacheLeast, config.cache_bytes())) {
+    const Bytes cache = config.cache_bytes();
+    const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);
+    throw ConfigError(fmt::format(
+        "its tables take {} MiB, and {} MiB of the service's memory are left for data sets that "
+        "jobs bring; give the service more (--memory)",
+        (bytes + (Bytes{1} << 20) - 1) >> 20,
+        (own + (cache < kCacheLeast ? 0 : cache - kCacheLeast)) >> 20));
+  }
+  config.data_bytes = after.data_bytes;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,185 @@
+#include "runtime/service/control/reload.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace batchflow::service {
+namespace {
+
+const NodeDataset* find(const std::vector<NodeDataset>& all, const std::string& name) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const NodeDataset& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// Where it is written does not matter.
+bool same_split(const NodeSplit& a, const NodeSplit& b) {
+  const auto same_range = [](const auto& one, const auto& other) {
+    return one.has_value() == other.has_value() &&
+           (!one || (one->first == other->first && one->last == other->last));
+  };
+  return a.name == b.name && a.rule.folder == b.rule.folder && a.rule.subset == b.rule.subset &&
+         same_range(a.rule.keys, b.rule.keys) && a.rule.fraction == b.rule.fraction &&
+         a.rule.rest == b.rule.rest && a.rule.classes == b.rule.classes &&
+         same_range(a.rule.bytes, b.rule.bytes);
+}
+
+bool same_data(const NodeDataset& a, const NodeDataset& b) {
+  return a.path == b.path && a.format == b.format && a.tokens == b.tokens &&
+         std::equal(a.splits.begin(), a.splits.end(), b.splits.begin(), b.splits.end(), same_split);
+}
+
+void compare_datasets(const NodeConfig& running, const NodeConfig& wanted, ReloadPlan& plan) {
+  for (const NodeDataset& one : running.datasets) {
+    const NodeDataset* other = find(wanted.datasets, one.name);
+    if (!other || !same_data(one, *other)) plan.removed.push_back(one);
+  }
+  for (const NodeDataset& one : wanted.datasets) {
+    const NodeDataset* other = find(running.datasets, one.name);
+    if (!other || !same_data(one, *other)) {
+      plan.added.push_back(one);
+    } else {
+      if (one.pipeline != other->pipeline) plan.pipelines.push_back(one);
+      if (one.pin != other->pin) plan.pins.push_back(one);
+    }
+  }
+}
+
+// With every setting of `wanted` that the engine takes while it runs.
+engine::EngineConfig reachable(const engine::EngineConfig& running,
+                               const engine::EngineConfig& wanted) {
+  engine::EngineConfig reached = running;
+  reached.preset = wanted.preset;
+  reached.policies = wanted.policies;
+  reached.credits = wanted.credits;
+  reached.corrupt_ratio_max = wanted.corrupt_ratio_max;
+  reached.rank_timeout = wanted.rank_timeout;
+  reached.retry_wait = wanted.retry_wait;
+  reached.read_attempts = wanted.read_attempts;
+  return reached;
+}
+
+void compare_engines(const engine::EngineConfig& running, const engine::EngineConfig& wanted,
+                     ReloadPlan& plan) {
+  const auto policy = [&](std::string_view kind, const std::string& before,
+                          const std::string& now) {
+    if (before != now) plan.policies.push_back(fmt::format("{}={}", kind, now));
+  };
+  policy("allocation", running.policies.allocation, wanted.policies.allocation);
+  policy("selection", running.policies.selection, wanted.policies.selection);
+  policy("dispatch", running.policies.dispatch, wanted.policies.dispatch);
+  policy("scaling", running.policies.scaling, wanted.policies.scaling);
+  for (std::size_t form = 0; form < kForms; ++form)
+    policy(kEvictionKinds[form], running.policies.eviction[form], wanted.policies.eviction[form]);
+
+  const auto setting = [&](auto engine::EngineConfig::*member, const std::string& text) {
+    if (running.*member != wanted.*member) plan.settings.push_back(text);
+  };
+  setting(&engine::EngineConfig::credits, fmt::format("credits={}", wanted.credits));
+  setting(&engine::EngineConfig::corrupt_ratio_max,
+          fmt::format("corrupt_ratio_max={}.{:012}", wanted.corrupt_ratio_max.parts / Ratio::kWhole,
+                      wanted.corrupt_ratio_max.parts % Ratio::kWhole));
+  setting(&engine::EngineConfig::rank_timeout,
+          fmt::format("rank_timeout={}ns", wanted.rank_timeout.count()));
+  setting(&engine::EngineConfig::retry_wait,
+          fmt::format("retry_wait={}ns", wanted.retry_wait.count()));
+  setting(&engine::EngineConfig::read_attempts,
+          fmt::format("read_attempts={}", wanted.read_attempts));
+  if (reachable(running, wanted) != wanted)
+    plan.takes_restart.emplace_back(
+        "engine: a setting beside policies, credits, corrupt_ratio_max, rank_timeout, retry_wait "
+        "and read_attempts");
+}
+
+}  // namespace
+
+bool ReloadPlan::changes_nothing() const {
+  return removed.empty() && added.empty() && pipelines.empty() && pins.empty() &&
+         policies.empty() && settings.empty() && looked_up.empty() && !memory && !workers;
+}
+
+std::string ReloadPlan::summary() const {
+  std::vector<std::string> parts;
+  for (const NodeDataset& one : removed) parts.push_back("dataset " + one.name + " goes");
+  for (const NodeDataset& one : added) parts.push_back("dataset " + one.name + " comes");
+  for (const NodeDataset& one : pipelines)
+    parts.push_back(fmt::format("dataset {} has pipeline {}", one.name,
+                                one.pipeline.empty() ? "by what it holds" : one.pipeline));
+  for (const NodeDataset& one : pins)
+    parts.push_back(
+        fmt::format("dataset {} is {}", one.name, one.pin ? "pinned" : "pinned no more"));
+  parts.insert(parts.end(), policies.begin(), policies.end());
+  parts.insert(parts.end(), settings.begin(), settings.end());
+  if (memory) parts.emplace_back("memory");
+  if (workers) parts.emplace_back("workers");
+  parts.insert(parts.end(), looked_up.begin(), looked_up.end());
+  return parts.empty() ? "nothing changes" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
+  ReloadPlan plan;
+  compare_datasets(running, wanted, plan);
+  compare_engines(running.engine_told(), wanted.engine_told(), plan);
+  plan.memory = running.memory != wanted.memory;
+  plan.workers = running.workers != wanted.workers;
+  const auto looked_up = [&](bool differs, const char* what) {
+    if (differs) plan.looked_up.emplace_back(what);
+  };
+  looked_up(running.engine.corrupt_ratio_max != wanted.engine.corrupt_ratio_max &&
+                running.engine_told() == wanted.engine_told(),
+            "corrupt_ratio_max");
+  looked_up(running.corrupt_ratio_allowed != wanted.corrupt_ratio_allowed, "corrupt_ratio_allowed");
+  looked_up(running.quotas.of_all != wanted.quotas.of_all, "limits");
+  looked_up(running.quotas.of_some != wanted.quotas.of_some, "users");
+  looked_up(running.drain != wanted.drain, "drain");
+  looked_up(running.user_labels != wanted.user_labels, "http.user_labels");
+  looked_up(running.open_datasets != wanted.open_datasets, "open_datasets");
+  looked_up(running.brought_kept != wanted.brought_kept, "brought_kept");
+  looked_up(running.pipelines != wanted.pipelines, "pipelines");
+  looked_up(running.steps != wanted.steps, "steps");
+  const auto fixed = [&](bool differs, const char* what) {
+    if (differs) plan.takes_restart.emplace_back(what);
+  };
+  fixed(running.socket != wanted.socket, "socket");
+  fixed(running.state != wanted.state, "state");
+  fixed(running.exit_when_idle != wanted.exit_when_idle, "exit_when_idle");
+  fixed(running.log != wanted.log, "log");
+  fixed(running.log_file != wanted.log_file, "log_file");
+  fixed(running.log_bytes != wanted.log_bytes, "log_bytes");
+  fixed(running.journal != wanted.journal, "journal");
+  fixed(running.explain != wanted.explain, "explain");
+  fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port ||
+            running.http_hosts != wanted.http_hosts,
+        "http");
+  fixed(running.tcp != wanted.tcp, "tcp");
+  fixed(running.storage != wanted.storage, "storage");
+  fixed(running.scratch != wanted.scratch, "scratch");
+  fixed(running.spill != wanted.spill, "spill");
+  return plan;
+}
+
+NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
+  NodeConfig after = wanted;
+  after.socket = running.socket;
+  after.state = running.state;
+  after.exit_when_idle = running.exit_when_idle;
+  after.log = running.log;
+  after.log_file = running.log_file;
+  after.log_bytes = running.log_bytes;
+  after.journal = running.journal;
+  after.explain = running.explain;
+  after.http_address = running.http_address;
+  after.http_port = running.http_port;
+  after.http_hosts = running.http_hosts;
+  after.tcp = running.tcp;
+  after.storage = running.storage;
+  after.scratch = running.scratch;
+  after.spill = running.spill;
+  after.engine = reachable(running.engine, wanted.engine);
+  return after;
+}
+
+}  // namespace batchflow::service

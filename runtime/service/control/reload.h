@@ -1,0 +1,35 @@
+// What a node file that is read again changes of a service that runs: a comparison, and nothing
+// else. What cannot be changed is named.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/service/control/node_config.h"
+
+namespace batchflow::service {
+
+struct ReloadPlan {
+  std::vector<NodeDataset> removed;
+  std::vector<NodeDataset> added;
+  std::vector<NodeDataset> pipelines;  // of datasets that are served already
+  std::vector<NodeDataset> pins;       // likewise
+  std::vector<std::string> policies;   // kind=name
+  std::vector<std::string> settings;   // of the engine: key=value
+  bool memory = false;
+  bool workers = false;
+  std::vector<std::string> looked_up;      // sections that are, when they are needed
+  std::vector<std::string> takes_restart;  // sentences
+
+  bool changes_nothing() const;
+  std::string summary() const;  // of what changes
+};
+
+// Both as they were written, before settle(). A dataset whose place or format is another is removed
+// and added.
+ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted);
+
+// What is written after it: `wanted`, but for what takes a restart.
+NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted);
+
+}  // namespace batchflow::service

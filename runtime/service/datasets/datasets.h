@@ -1,0 +1,116 @@
+// The datasets that are served and the pipelines compiled for them: what ids in orders mean.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/engine_config.h"
+#include "runtime/prepare/pipeline.h"
+#include "runtime/service/control/node_config.h"
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/sample_index.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow::service {
+
+// Which folder or file is at a path: another one there has another.
+struct PlaceId {
+  std::uint64_t device = 0, number = 0;
+  std::int64_t born_s = 0, born_ns = 0;  // 0 where the file system does not tell
+  friend bool operator==(const PlaceId&, const PlaceId&) = default;
+};
+// Of what the descriptor has open.
+PlaceId place_id(int descriptor);
+
+struct ServedDataset {
+  DatasetId id;
+  std::string name;
+  std::filesystem::path root;
+  std::shared_ptr<const sources::DataRoot>
+      opened;            // what is there: shown, indexed and read; null: let go
+  std::string closed;    // brought: the first path below it that not everybody may read, if any
+  std::string pipeline;  // for jobs that name none
+  std::string format;    // as it was said; empty: found out
+  std::uint64_t tokens = 0;
+  std::shared_ptr<sources::SampleIndex> index;  // null: let go
+  Digest version = 0, listing = 0;              // of its index
+  PlaceId place;                                // of what is opened
+  storage::ReadGuard guard;                     // of its file, where it is brought and one
+  Bytes apart = 0;                              // memory that was set apart for it
+  bool pinned = false;                          // kept although no job reads it
+  bool removed = false;  // no job may join it any more; those that read it go on
+  uid_t brought_by = 0;  // where it is brought
+  Instant used{};        // where it is brought: last
+
+  ServedDataset() = default;
+  bool is_brought() const { return is_brought_name(name); }
+  // What its files must be when they are read: those that a job has brought may be others by then.
+  // Null: nothing beyond lying below the root.
+  const storage::ReadGuard* read_guard() const;
+  // Its index and folder, not what is cached of it. REQUIRES: nothing reads it
+  void let_go();
+  ServedDataset(const ServedDataset&) = delete;
+  ServedDataset& operator=(const ServedDataset&) = delete;
+};
+
+struct ServedPipeline {
+  PipelineId id;
+  std::string name;
+  DatasetId dataset;
+  std::shared_ptr<const prepare::Pipeline> pipeline;  // null: let go
+  batch::BatchSpec spec;                              // of what it makes
+  Digest hash = 0;                                    // of all its steps
+  bool brought = false;                               // by a job, as a text
+  Instant used{};                                     // where it or its dataset is brought: last
+  // Layouts by the number of samples they have room for, made once.
+  std::shared_ptr<const batch::BlockLayout> layout(std::uint32_t samples);
+
+ private:
+  std::map<std::uint32_t, std::shared_ptr<const batch::BlockLayout>> layouts_;
+};
+
+class Datasets {
+ public:
+  ServedDataset& add(std::string name, const std::filesystem::path& root,
+                     std::shared_ptr<const sources::DataRoot> opened,
+                     std::shared_ptr<sources::SampleIndex> index, engine::Catalogue catalogue);
+  // One that was let go, and is what it was.
+  void add_again(ServedDataset& dataset, std::shared_ptr<const sources::DataRoot> opened,
+                 std::shared_ptr<sources::SampleIndex> index);
+  // What a sample takes of a slot depends on the blocks that the engine will cut. One of that name
+  // that was let go is that pipeline again.
+  ServedPipeline& add(std::string name, DatasetId dataset,
+                      std::unique_ptr<prepare::Pipeline> pipeline,
+                      const engine::EngineConfig& engine);
+
+  // No job may join it any more; those that read it go on.
+  void remove(ServedDataset& dataset);
+  // Datasets that are removed and pipelines that are let go are not found.
+  ServedDataset* find(std::string_view name);
+  ServedDataset* find(const std::filesystem::path& root);
+  ServedPipeline* find(std::string_view name, DatasetId dataset);
+  ServedDataset& dataset(DatasetId id) { return *datasets_.at(id.value); }
+  ServedPipeline& pipeline(PipelineId id) { return *pipelines_.at(id.value); }
+  const std::vector<std::unique_ptr<ServedDataset>>& all() const { return datasets_; }
+  const std::vector<std::unique_ptr<ServedPipeline>>& pipelines() const { return pipelines_; }
+
+  const engine::Catalogues& catalogues() const { return catalogues_; }
+
+ private:
+  std::vector<std::unique_ptr<ServedDataset>> datasets_;    // by id
+  std::vector<std::unique_ptr<ServedPipeline>> pipelines_;  // by id
+  std::map<std::string, DatasetId, std::less<>> served_;    // those that are not removed
+  std::map<std::pair<std::uint32_t, std::string>, PipelineId> compiled_;  // by dataset and name
+  engine::Catalogues catalogues_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,161 @@
+// From a request to join to a job: the data set it names is found or opened, its user has shown
+// that he may read it, and the pipeline is compiled.
+//
+// Lives on the service's thread; indices are built on threads of their own. How data sets are
+// opened stands in joining_opening.cpp, what is about pipelines in joining_pipelines.cpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/service/connection.h"
+#include "runtime/service/control/node_config.h"
+#include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/datasets/openers.h"
+#include "runtime/service/datasets/pipeline_opener.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/log/service_log.h"
+
+namespace batchflow::service {
+
+// The service's own user, or root.
+bool is_trusted(const Connection& session);
+// Of a folder that not everybody may read: nothing else of it is told.
+void refuse_closed(Connection& session, const std::filesystem::path& root,
+                   const std::string& closed);
+
+// What it needs of the service around it.
+struct JoiningHost {
+  Say say;
+  // Runs a function on the service's thread, and has the engine stepped after it.
+  std::function<void(std::function<void()>)> post;
+  std::function<Instant()> now;
+  // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
+  std::function<void(Bytes)> set_apart;
+  // The same in turn, of steps that are given up.
+  std::function<void(Bytes)> give_back;
+  // Of the tables of data sets that jobs bring. Throws ConfigError.
+  std::function<void(Bytes)> set_apart_for_data;
+  std::function<void(Bytes)> give_back_of_data;
+  memory::ScratchLimits scratch;  // of what pipelines make
+  // Now, without a job of anybody's.
+  std::function<bool(DatasetId)> reads;
+  std::function<bool(PipelineId)> uses;
+};
+
+class Joining {
+ public:
+  Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, JoiningHost host);
+
+  // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
+  void open(const NodeDataset& dataset) { open(dataset, {}); }
+  // What becomes of a dataset that is opened.
+  struct Opened {
+    NodeDataset dataset;
+    std::vector<OpenedIndex> parts;  // the whole and its splits
+    double took = 0;                 // seconds
+  };
+  // Opens them beside everything else, and serves none of them. `then`, when all are done.
+  void stage(const std::vector<NodeDataset>& wanted, std::function<void(std::vector<Opened>)> then);
+  // Serves what was staged, in place of those with the same names.
+  void serve(const std::vector<Opened>& staged);
+  // Answers now, or when the dataset is open.
+  void join(Connection& session, protocol::JoinRequest request,
+            std::vector<protocol::Descriptor> descriptors);
+  // Nobody may join it or its splits any more. Jobs that read it go on.
+  void remove(const NodeDataset& dataset);
+  void keep(ServedDataset& dataset, engine::Keep keep);
+  // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
+  // Throws ConfigError, also while steps of it that are plugins are being set up.
+  ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
+  // Of what jobs have brought, that which none has used for long: call now and then.
+  void let_go();
+  // It waits no more.
+  void gone(const Connection& session);
+  // Datasets whose index is being made.
+  std::vector<std::string> opening() const;
+
+ private:
+  // Pipelines that one user's jobs have brought, and folders, that are not let go yet.
+  static constexpr std::size_t kBroughtMost = 256;
+  // Of the folders that jobs have named, so many are opened at once: of all users, of one.
+  static constexpr std::size_t kOpeningMost = 16;
+  static constexpr std::size_t kOpeningOfUser = 4;
+  struct Waiting {
+    std::weak_ptr<Connection> session;
+    protocol::JoinRequest request;
+    std::vector<protocol::Descriptor> descriptors;
+  };
+  struct Opening {
+    std::uint64_t number = 0;
+    std::filesystem::path path;
+    Bringer by;
+    std::vector<Waiting> waiting;
+  };
+  void open(const NodeDataset& dataset, Bringer by);
+  void open_brought(const NodeDataset& wanted,
+                    const std::shared_ptr<const sources::DataRoot>& shown, Connection& session);
+  // Why that may not be now, as its refusal; empty.
+  std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
+                                                           const Connection& session);
+  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
+                     std::function<void(Opened)> then);
+  void await(std::uint64_t number, const NodeDataset& dataset, const Bringer& by);
+  void opened(std::uint64_t number, const Opened& all);
+  void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
+              double took);
+  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+                           double took);
+  void remove(ServedDataset& dataset);
+  bool is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const;
+  void let_pipelines_go(Duration kept);
+  void let_folders_go(Duration kept);
+  void set_apart(Bytes bytes);
+  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+                     double took);
+  void set_apart_for_data(Bytes bytes);
+  void wait(Connection& session, const std::string& name, protocol::JoinRequest request,
+            std::vector<protocol::Descriptor> descriptors);
+  // If its user may read what is open by now.
+  void enter(Connection& session, const protocol::JoinRequest& request,
+             const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset);
+  void join(Connection& session, const protocol::JoinRequest& request, ServedDataset& dataset);
+  // Null: it is being set up, see opener_.
+  ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);
+  ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
+                               std::unique_ptr<prepare::Pipeline> compiled);
+  using Made = std::function<void(std::unique_ptr<prepare::Pipeline>)>;
+  void set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
+              Made made);
+  std::string names() const;
+  // Null: functions of it are being set up, as `name`.
+  ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                   const Connection& session, std::string& name);
+  ServedPipeline& add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made);
+  std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& root,
+                                             const ServedDataset& dataset) const;
+
+  const NodeConfig& config_;
+  Datasets& datasets_;
+  Inbox& inbox_;
+  Jobs& jobs_;
+  JoiningHost host_;
+  std::map<std::string, Opening> opening_;  // by the dataset's name
+  // Of which nothing could be opened, by the names of their parts: who asks next has it tried
+  // again.
+  std::map<std::string, NodeDataset, std::less<>> failed_;
+  std::uint64_t next_ = 0;
+  std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;       // by dataset and text
+  std::map<uid_t, std::uint64_t> brought_samples_;                        // ever
+  std::map<std::pair<std::string, std::uint32_t>, std::string> refused_;  // why, when last set up
+  PipelineOpener opener_;
+  Openers openers_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,316 @@
+// The part of joining that opens data sets: on threads of their own, within bounds where a job has
+// named them, and stopped when nobody waits for them any more.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/memory/out_of_memory.h"
+#include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/datasets/joining.h"
+#include "runtime/service/jobs/refusals.h"
+
+namespace batchflow::service {
+namespace {
+
+// Samples of all folders that one user's jobs have ever brought: the engine knows them to its end.
+// Of the service's own user they are bounded by its memory first.
+constexpr std::uint64_t kBroughtSamplesMost = std::uint64_t{1} << 28;
+constexpr std::uint64_t kOwnSamplesMost = std::uint64_t{1} << 30;
+// Of the service's memory, for an index in the making: of others than the service's own user, and
+// of him.
+constexpr Bytes kIndexPart = 8, kOwnIndexPart = 2;
+constexpr Bytes kIndexLeast = Bytes{32} << 20;
+// What the service's tables take of a sample, beside its index and catalogue.
+constexpr Bytes kTableBytes = 1;
+// Less is part of what the service itself takes.
+constexpr Bytes kApartLeast = Bytes{64} << 10;
+
+std::uint64_t samples_most(const Bringer& by) {
+  return by.is_trusted ? kOwnSamplesMost : kBroughtSamplesMost;
+}
+
+Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
+  const Bytes of_size = catalogue.is_uniform() ? 0 : sizeof(std::uint32_t);
+  const Bytes of_label = catalogue.label(SampleId(0)) ? sizeof(std::uint32_t) : 0;
+  const Bytes bytes = catalogue.samples() * (of_size + of_label);
+  return bytes < kApartLeast ? 0 : bytes;
+}
+
+// Of a data set and its splits, none of which could be opened.
+std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& problem) {
+  std::vector<OpenedIndex> none;
+  for (const std::string& name : served_names(dataset)) {
+    none.emplace_back();
+    none.back().name = name;
+    none.back().problem = problem;
+  }
+  return none;
+}
+
+std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Bringer& by,
+                                  const std::filesystem::path& folder,
+                                  const sources::StopAsked& stop) {
+  try {
+    const memory::MayRunOutOfMemory scope;
+    if (BF_FAILPOINT("service.dataset.new")) throw std::bad_alloc();
+    return open_with_splits(dataset, by, folder, stop);
+  } catch (const std::bad_alloc&) {
+    return none_of(dataset, "the machine has no memory to open it; ask again");
+  }
+}
+
+// Of a dataset that a job has named: as long as it is open.
+Bytes table_bytes(const NodeDataset& dataset, const sources::SampleIndex& index) {
+  if (!dataset.is_brought()) return 0;
+  const Bytes bytes = index.memory_bytes() + index.samples() * kTableBytes;
+  return bytes < kApartLeast ? 0 : bytes;
+}
+
+}  // namespace
+
+// ----------------------------------------------------------------------------------- threads ----
+
+void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
+                            std::function<void(Opened)> then) {
+  const auto work = [dataset, by, folder = config_.state / "indices",
+                     then](const sources::StopAsked& stop) -> std::function<void()> {
+    const auto began = std::chrono::steady_clock::now();
+    Opened made{dataset, open_all(dataset, by, folder, stop), 0};
+    made.took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return [then, made = std::move(made)] { then(made); };
+  };
+  try {
+    openers_.start(number, dataset.is_brought() ? std::optional(by.user) : std::nullopt, work);
+  } catch (const std::system_error& error) {
+    // Not before the job that asks for it waits.
+    const Opened none{dataset, none_of(dataset, "no thread to open it: " + error.code().message()),
+                      0};
+    host_.post([then, none] { then(none); });
+  }
+}
+
+void Joining::await(std::uint64_t number, const NodeDataset& dataset, const Bringer& by) {
+  for (const std::string& name : served_names(dataset)) {
+    opening_[name] = {number, dataset.path, by, {}};
+    failed_.erase(name);
+  }
+}
+
+void Joining::open(const NodeDataset& dataset, Bringer by) {
+  const std::uint64_t number = next_++;
+  await(number, dataset, by);
+  begin_opening(number, dataset, by, [this, number](const Opened& all) { opened(number, all); });
+}
+
+void Joining::stage(const std::vector<NodeDataset>& wanted,
+                    std::function<void(std::vector<Opened>)> then) {
+  auto staged = std::make_shared<std::vector<Opened>>();
+  for (const NodeDataset& one : wanted) {
+    begin_opening(next_++, one, {}, [staged, then, all = wanted.size()](Opened made) {
+      staged->push_back(std::move(made));
+      if (staged->size() == all) then(std::move(*staged));
+    });
+  }
+  if (wanted.empty()) then({});
+}
+
+void Joining::serve(const std::vector<Opened>& staged) {
+  for (const Opened& one : staged) {
+    const std::uint64_t number = next_++;
+    await(number, one.dataset, {});
+    opened(number, one);
+  }
+}
+
+// ------------------------------------------------------------------------------ what a job brings
+
+std::pair<std::string_view, std::string> Joining::opening_problem(const NodeDataset& wanted,
+                                                                  const Connection& session) {
+  if (openers_.running() >= kOpeningMost)
+    return {kNotYet, "many datasets are being opened; ask again soon"};
+  if (openers_.running(session.user()) >= kOpeningOfUser)
+    return {kNotYet, fmt::format("{} datasets are being opened for jobs of user {}; ask again soon",
+                                 kOpeningOfUser, session.user())};
+  const auto has_too_many = [&] {
+    return std::count_if(datasets_.all().begin(), datasets_.all().end(), [&](const auto& one) {
+             return one->is_brought() && one->index && one->brought_by == session.user();
+           }) >= static_cast<std::ptrdiff_t>(kBroughtMost);
+  };
+  if (has_too_many()) let_folders_go(Duration(0));
+  if (!has_too_many()) return {};
+  return {"quota", fmt::format("jobs of user {} read {} folders that they have named by their "
+                               "paths; have some served by a name (--dataset NAME={})",
+                               session.user(), kBroughtMost, wanted.path.string())};
+}
+
+void Joining::open_brought(const NodeDataset& wanted,
+                           const std::shared_ptr<const sources::DataRoot>& shown,
+                           Connection& session) {
+  Bringer by;
+  by.user = session.user();
+  by.is_trusted = is_trusted(session);
+  by.shown = shown;
+  by.memory_most =
+      std::max(kIndexLeast, config_.memory / (by.is_trusted ? kOwnIndexPart : kIndexPart));
+  const std::uint64_t had = brought_samples_[by.user];
+  // At least one: 0 is any number.
+  by.samples_most = std::max<std::uint64_t>(1, samples_most(by) - std::min(had, samples_most(by)));
+  open(wanted, by);
+}
+
+// --------------------------------------------------------------------------- what comes of it ----
+
+void Joining::opened(std::uint64_t number, const Opened& all) {
+  const bool has_failed = std::none_of(all.parts.begin(), all.parts.end(),
+                                       [](const OpenedIndex& one) { return one.index != nullptr; });
+  // Not one that a job has named by its path, which anybody may do any number of times.
+  for (const OpenedIndex& one : all.parts) {
+    const auto waited_for = opening_.find(one.name);
+    if (has_failed && !all.dataset.is_brought() && waited_for != opening_.end() &&
+        waited_for->second.number == number)
+      failed_.insert_or_assign(one.name, all.dataset);
+    NodeDataset part = all.dataset;
+    part.name = one.name;
+    opened(number, part, one, all.took);
+  }
+}
+
+void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
+                     double took) {
+  std::string problem = made.problem;
+  const auto found = opening_.find(dataset.name);
+  if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
+  std::vector<Waiting> waiting = std::move(found->second.waiting);
+  const Bringer by = found->second.by;
+  opening_.erase(found);
+  ServedDataset* served = nullptr;
+  try {
+    if (made.index) served = served_of(dataset, made, by, took);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (!served) {
+    // Jobs may have it tried as often as they like; the service itself does so once.
+    const bool is_asked_for = dataset.is_brought() || !waiting.empty();
+    host_.say({fmt::format("dataset {}: {}", dataset.name, problem), LogLevel::error,
+               is_asked_for ? "dataset" : "",
+               dataset.is_brought() ? std::optional(by.user) : std::nullopt});
+  }
+  const bool is_closed = dataset.is_brought() && !made.closed.empty();
+  for (Waiting& one : waiting) {
+    const std::shared_ptr<Connection> session = one.session.lock();
+    if (!session) continue;
+    if (served) {
+      enter(*session, one.request, one.descriptors, *served);
+    } else if (is_closed && !is_trusted(*session)) {
+      refuse_closed(*session, dataset.path, made.closed);  // what is wrong in there is not for him
+    } else if (is_closed && !by.is_trusted) {
+      // It was looked at for a user who may not have it.
+      join(*session, std::move(one.request), std::move(one.descriptors));
+    } else {
+      refuse(*session, "bad_dataset", problem);
+    }
+  }
+}
+
+// The one there is already, if this is the same.
+ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex& made,
+                                  const Bringer& by, double took) {
+  ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
+  const bool same = before && before->version == made.index->version() &&
+                    before->listing == made.index->listing() &&
+                    before->place == place_id(made.root->shown());
+  if (!same) return &add(dataset, made, by, took);
+  if (!before->index) {
+    const Bytes apart = table_bytes(dataset, *made.index);
+    set_apart_for_data(apart);
+    datasets_.add_again(*before, made.root, made.index);
+    before->apart = apart;
+  }
+  before->closed = made.closed;
+  return before;
+}
+
+ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+                            double took) {
+  const bool is_brought = dataset.is_brought();
+  const sources::SampleIndex& index = *made.index;
+  std::uint64_t& samples = brought_samples_[by.user];
+  if (is_brought && samples + index.samples() > samples_most(by))
+    throw sources::DatasetError(fmt::format(
+        "jobs of user {} have brought folders of {} samples since the service began, and {} are "
+        "the most; serve this one by a name (--dataset NAME={}), or start the service anew",
+        by.user, samples, samples_most(by), dataset.path.string()));
+  // The catalogue stays, also when the dataset is let go.
+  const Bytes apart = table_bytes(dataset, index);
+  const Bytes stays = is_brought ? catalogue_bytes(*made.catalogue) : 0;
+  set_apart_for_data(apart + stays);
+  bool pin = dataset.pin;
+  if (ServedDataset* const before = datasets_.find(std::string_view(dataset.name))) {
+    pin = pin || (is_brought && before->pinned);
+    remove(*before);
+    if (is_brought) keep(*before, engine::Keep::dropped);
+  }
+  const std::string summary = fmt::format(
+      "dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in {:.2f} s",
+      dataset.name, index.samples(), static_cast<double>(made.catalogue->total_bytes()) / 1048576,
+      index.classes().size(), index.version(), took);
+  ServedDataset& served =
+      datasets_.add(dataset.name, dataset.path, made.root, made.index, std::move(*made.catalogue));
+  served.pipeline = dataset.pipeline;
+  served.format = dataset.format;
+  served.tokens = dataset.tokens;
+  served.brought_by = by.user;
+  served.closed = made.closed;
+  served.apart = apart;
+  served.used = host_.now();
+  if (is_brought) samples += index.samples();
+  const auto say = [&](const std::string& what, LogLevel level) {
+    host_.say(is_brought ? LogLine(what, level, "dataset", by.user) : LogLine(what, level));
+  };
+  for (const std::string& note : served.index->notes())
+    say(fmt::format("dataset {}: {}", dataset.name, note), LogLevel::warning);
+  inbox_.add(engine::CatalogueKnown{served.id, served.version});
+  if (pin) keep(served, engine::Keep::always);
+  say(summary, LogLevel::info);
+  return served;
+}
+
+// What nobody uses makes room.
+void Joining::set_apart_for_data(Bytes bytes) {
+  if (bytes == 0) return;
+  try {
+    host_.set_apart_for_data(bytes);
+  } catch (const ConfigError&) {
+    let_folders_go(Duration(0));
+    host_.set_apart_for_data(bytes);
+  }
+}
+
+void Joining::remove(const NodeDataset& dataset) {
+  for (const std::string& name : served_names(dataset)) {
+    failed_.erase(name);
+    if (const auto found = opening_.find(name); found != opening_.end()) {
+      for (const Waiting& one : found->second.waiting) {
+        if (const std::shared_ptr<Connection> session = one.session.lock())
+          refuse(*session, "unknown_dataset", fmt::format("dataset '{}' is served no more", name));
+      }
+      openers_.stop(found->second.number);
+      opening_.erase(found);
+    } else if (ServedDataset* const served = datasets_.find(std::string_view(name))) {
+      remove(*served);
+    }
+  }
+}
+
+void Joining::remove(ServedDataset& dataset) {
+  datasets_.remove(dataset);
+  if (dataset.pinned) keep(dataset, engine::Keep::as_needed);
+}
+
+}  // namespace batchflow::service

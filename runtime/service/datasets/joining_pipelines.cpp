@@ -1,0 +1,215 @@
+// The part of joining that is about pipelines: found by name or brought by a job, compiled, and let
+// go when nobody uses them.
+#include <unistd.h>
+
+#include <functional>
+#include <ranges>
+#include <utility>
+
+#include "fmt/format.h"
+#include "programs/input/config_names.h"
+#include "programs/input/yaml.h"
+#include "runtime/service/datasets/joining.h"
+#include "runtime/sources/file_kinds.h"
+
+namespace batchflow::service {
+namespace {
+
+constexpr input::YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
+
+// Of its steps' processes, for each worker.
+Bytes step_bytes(const prepare::Pipeline& pipeline) {
+  Bytes bytes = 0;
+  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
+  return bytes;
+}
+
+std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
+  if (asked.empty()) asked = dataset.pipeline;
+  if (!asked.empty()) return asked;
+  const sources::SampleIndex& index = *dataset.index;
+  if (index.kind() != sources::RecordKind::whole || index.classes().empty() ||
+      sources::none_can_be_decoded(index))
+    return "bytes";
+  return order == Order::sequential ? "imagenet-val" : "imagenet-train";
+}
+
+}  // namespace
+
+void Joining::join(Connection& session, const protocol::JoinRequest& request,
+                   ServedDataset& dataset) {
+  std::string name = pipeline_name(request.pipeline, dataset, request.order);
+  const bool is_brought = request.pipeline.starts_with('{');
+  ServedPipeline* pipeline = nullptr;
+  try {
+    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, session, name)
+                          : find_pipeline(name, dataset);
+  } catch (const std::exception& error) {
+    return refuse(session, "unknown_pipeline", error.what());
+  }
+  if (pipeline) {
+    dataset.used = pipeline->used = host_.now();
+    return jobs_.join(session, request, dataset, *pipeline, host_.now());
+  }
+  const auto then = [this, name, request, is_brought, id = dataset.id,
+                     waiting = session.weak_from_this()] {
+    const std::shared_ptr<Connection> one = waiting.lock();
+    if (!one) return;
+    ServedDataset& its = datasets_.dataset(id);
+    const auto failed = refused_.find({name, id.value});
+    // One that was brought is known by its text now.
+    if (is_brought && failed == refused_.end()) return join(*one, request, its);
+    ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
+    if (its.removed)
+      return refuse(*one, "unknown_dataset",
+                    fmt::format("dataset '{}' is served no more", its.name));
+    if (!made) return refuse(*one, "unknown_pipeline", failed->second);
+    jobs_.join(*one, request, its, *made, host_.now());
+  };
+  if (!opener_.wait(name, dataset.id, &session, then))
+    refuse(session, "bad_request", "this connection waits for a pipeline already");
+}
+
+// A pipeline is compiled for a dataset when its first job comes.
+ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
+  if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
+  if (opener_.is_opening(name, dataset.id)) return nullptr;
+  const auto known = known_pipelines(config_.pipelines);
+  const auto file = known.find(name);
+  if (file == known.end())
+    throw ConfigError(fmt::format(
+        "no pipeline is called '{}'; {}", name,
+        input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
+                             "pipelines")));
+  config::ConfigNode root = input::read_yaml_file(file->second);
+  if (prepare::has_plugins(root)) {
+    set_up(name, dataset, std::move(root),
+           [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {
+             add_pipeline(name, id, std::move(made));
+           });
+    return nullptr;
+  }
+  return &add_pipeline(name, dataset.id, compile(root, dataset));
+}
+
+// A job may bring its steps instead of a name.
+ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                          const Connection& session, std::string& name) {
+  std::map<std::string, ServedPipeline*>& brought = brought_[session.user()];
+  const std::string key = fmt::format("{} {}", dataset.id.value, text);
+  if (const auto known = brought.find(key); known != brought.end()) return known->second;
+  if (brought.size() >= kBroughtMost) let_pipelines_go(Duration(0));
+  if (brought.size() >= kBroughtMost)
+    throw ConfigError(
+        fmt::format("jobs of user {} use {} pipelines that they have brought; name one of the "
+                    "service's (pipelines: of its node file)",
+                    session.user(), brought.size()));
+  config::ConfigNode root = input::parse_yaml(text, "the job's pipeline", kBroughtLimits);
+  if (prepare::has_plugins(root))
+    throw ConfigError(
+        "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
+        "listed there (pipelines: of its node file), and name it");
+  if (!prepare::has_functions(root))
+    return brought[key] = &add_brought(dataset.id, compile(root, dataset));
+  // A remote job is this process to the service, which speaks for it.
+  const bool is_own = session.user() == geteuid() && session.process() != getpid();
+  if (!is_own)
+    throw ConfigError(fmt::format(
+        "a job's function in Python runs as the service's user, {}, so it must be that user's job, "
+        "of this machine; use a service of your own (docs/python.md), or write a plugin "
+        "(docs/steps.md)",
+        geteuid()));
+  name = fmt::format("#{:016x}, a job's own", std::hash<std::string>()(text));
+  if (opener_.is_opening(name, dataset.id)) return nullptr;
+  if (refused_.size() >= kBroughtMost) refused_.clear();
+  refused_.erase({name, dataset.id.value});
+  set_up(
+      name, dataset, std::move(root),
+      [this, key, id = dataset.id, user = session.user()](std::unique_ptr<prepare::Pipeline> made) {
+        brought_[user][key] = &add_brought(id, std::move(made));
+      });
+  return nullptr;
+}
+
+// They are called by their hash, so that jobs which bring the same steps share them.
+ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made) {
+  const std::string name = fmt::format("#{:016x}", made->info().hash);
+  ServedPipeline* const same = datasets_.find(name, dataset);
+  ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
+  added.brought = true;
+  return added;
+}
+
+void Joining::let_pipelines_go(Duration kept) {
+  for (const auto& one : datasets_.pipelines()) {
+    const ServedDataset& dataset = datasets_.dataset(one->dataset);
+    const bool may_go = one->brought || dataset.is_brought() || dataset.removed;
+    if (!one->pipeline || !may_go) continue;
+    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) || host_.uses(one->id);
+    if (!is_idle(one->used, dataset.removed, is_used, kept)) continue;
+    for (auto& [user, brought] : brought_)
+      std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
+    const Bytes bytes = step_bytes(*one->pipeline);
+    for (const auto& step : one->pipeline->plugins()) step->give_up();
+    one->pipeline = nullptr;
+    if (bytes > 0) host_.give_back(bytes);
+  }
+}
+
+// What nobody uses makes room.
+void Joining::set_apart(Bytes bytes) {
+  if (bytes == 0) return;
+  try {
+    host_.set_apart(bytes);
+  } catch (const ConfigError&) {
+    let_pipelines_go(Duration(0));
+    host_.set_apart(bytes);
+  }
+}
+
+std::unique_ptr<prepare::Pipeline> Joining::compile(const config::ConfigNode& root,
+                                                    const ServedDataset& dataset) const {
+  std::unique_ptr<prepare::Pipeline> compiled;
+  config::read_config(root, [&](config::ConfigSection& section) {
+    compiled = prepare::compile_pipeline(section, *dataset.index, host_.scratch);
+  });
+  return compiled;
+}
+
+ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
+                                      std::unique_ptr<prepare::Pipeline> compiled) {
+  set_apart(step_bytes(*compiled));
+  ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
+  made.used = host_.now();
+  inbox_.add(engine::PipelineKnown{made.id, made.hash});
+  return made;
+}
+
+void Joining::set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
+                     Made made) {
+  opener_.open(name, dataset, std::move(written), config_.steps, host_.scratch,
+               [this, name, id = dataset.id, made = std::move(made)](
+                   std::unique_ptr<prepare::Pipeline> pipeline, std::string problem) {
+                 try {
+                   if (pipeline) {
+                     made(std::move(pipeline));
+                     refused_.erase({name, id.value});
+                     return;
+                   }
+                 } catch (const ConfigError& error) {
+                   problem = fmt::format("pipeline '{}': {}", name, error.what());
+                 }
+                 host_.say({problem, LogLevel::error, "pipeline"});
+                 refused_[{name, id.value}] = problem;
+               });
+}
+
+ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
+  name = pipeline_name(std::move(name), dataset, order);
+  if (ServedPipeline* made = find_pipeline(name, dataset)) return *made;
+  const auto before = refused_.find({name, dataset.id.value});
+  throw ConfigError(fmt::format("pipeline '{}': its plugins are being set up; ask again{}", name,
+                                before == refused_.end() ? "" : "; so far: " + before->second));
+}
+
+}  // namespace batchflow::service

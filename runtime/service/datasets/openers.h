@@ -1,0 +1,63 @@
+// Threads on which data sets are opened: each may be told to stop, and the end of all is waited for
+// within a bound, as nothing ends a read from a file server that hangs.
+//
+// Lives on the service's thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow::service {
+
+class Openers {
+ public:
+  using Post = std::function<void(std::function<void()>)>;
+
+  explicit Openers(Post post);
+  // Tells all to stop. Threads that have not ended after kEndWithin are left to themselves, and
+  // what they come to is forgotten.
+  ~Openers();
+
+  // Runs `work` on a thread; it must hold all that it uses. What it answers is posted, and then
+  // counts no more. Throws std::system_error where there is no thread. `by`: whose job it is for.
+  using Work = std::function<std::function<void()>(const sources::StopAsked& stop)>;
+  void start(std::uint64_t number, std::optional<uid_t> by, Work work);
+  // It ends soon, and what it comes to is posted still.
+  void stop(std::uint64_t number);
+  // For jobs; of that user.
+  std::size_t running() const;
+  std::size_t running(uid_t by) const;
+
+  static constexpr std::chrono::seconds kEndWithin{5};
+
+ private:
+  // Shared with the threads.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    Post post;             // by mutex; empty: the service is over
+    std::size_t left = 0;  // threads, by mutex
+  };
+  struct Opener {
+    std::thread thread;
+    std::optional<uid_t> by;
+    std::shared_ptr<std::atomic<bool>> stops;
+  };
+
+  const std::shared_ptr<Shared> shared_;
+  std::map<std::uint64_t, Opener> openers_;
+};
+
+}  // namespace batchflow::service

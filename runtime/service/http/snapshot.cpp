@@ -1,0 +1,245 @@
+#include "runtime/service/http/snapshot.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/service/control/node_config.h"
+
+namespace batchflow::service {
+namespace {
+
+using Json = nlohmann::json;
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+Json json_of(const StageTimes& times) {
+  Json all;
+  for (std::size_t i = 0; i < kStages; ++i) {
+    const auto stage = static_cast<Stage>(i);
+    all[std::string(stage_name(stage))] = seconds(times[stage]);
+  }
+  return all;
+}
+
+Json json_of(const CacheShare& one) {
+  return {{"share", one.share.value}, {"form", form_name(one.form)}, {"tier", tier_name(one.tier)},
+          {"dataset", one.dataset},   {"pipeline", one.pipeline},    {"items", one.items},
+          {"room", one.room},         {"bytes", one.bytes}};
+}
+
+Json json_of(const StepReport& one) {
+  return {{"pipeline", one.pipeline},
+          {"dataset", one.dataset},
+          {"step", one.step},
+          {"version", one.version},
+          {"file", one.file},
+          {"random", one.random},
+          {"broken", one.broken},
+          {"samples", one.counters.samples},
+          {"corrupt", one.counters.corrupt},
+          {"starts", one.counters.starts},
+          {"crashes", one.counters.crashes},
+          {"late", one.counters.late},
+          {"busy_s", seconds(one.counters.busy)}};
+}
+
+Json json_of(const failpoint::FailpointCount& one) {
+  return {{"name", one.name}, {"reached", one.reached}, {"acted", one.acted}};
+}
+
+Json json_of(const engine::PolicyTexts& policies) {
+  Json all = {{"allocation", policies.allocation},
+              {"selection", policies.selection},
+              {"dispatch", policies.dispatch},
+              {"scaling", policies.scaling}};
+  for (std::size_t form = 0; form < kForms; ++form)
+    all[fmt::format("eviction.{}", form_name(static_cast<Form>(form)))] = policies.eviction[form];
+  return all;
+}
+
+Json json_of(const JournalState& journal) {
+  return {{"is_kept", journal.is_kept}, {"has_ended", journal.has_ended},
+          {"path", journal.path},       {"bytes", journal.bytes},
+          {"steps", journal.steps},     {"events", journal.events}};
+}
+
+// A folder that a job has brought is its user's to name.
+void hide(std::string& dataset, const Snapshot& all) {
+  if (!is_brought_name(dataset)) return;
+  const auto known = all.brought.find(dataset);
+  dataset = known == all.brought.end() ? "a folder" : fmt::format("folder {}", known->second);
+}
+
+void hide_folders(Snapshot& all) {
+  for (CacheShare& one : all.cache) hide(one.dataset, all);
+  for (StepReport& one : all.step_reports) {
+    if (is_brought_name(one.dataset)) one.file.clear();
+    hide(one.dataset, all);
+  }
+  for (std::string& name : all.opening) hide(name, all);
+}
+
+}  // namespace
+
+Snapshot as_seen_by(uid_t user, Snapshot all) {
+  if (user == 0 || user == geteuid()) return all;
+  for (const Jobs::Told& job : all.jobs) {
+    if (job.user == user) continue;
+    ++all.others.jobs;
+    all.others.samples += job.samples;
+    all.others.waited += job.waited;
+    all.others.computed += job.computed;
+  }
+  std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
+  all.returning.clear();
+  std::erase_if(all.datasets, [](const auto& one) { return one.brought; });
+  hide_folders(all);
+  std::erase_if(all.opening, is_brought_name);
+  return all;
+}
+
+Snapshot as_seen_by_anybody(Snapshot all) {
+  for (Jobs::Told& job : all.jobs) {
+    if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
+    job.from.clear();
+    hide(job.dataset, all);
+  }
+  for (Snapshot::Dataset& one : all.datasets) {
+    hide(one.name, all);
+    if (one.brought) one.path.clear();
+  }
+  hide_folders(all);
+  all.returning.clear();
+  return all;
+}
+
+std::string to_json(const Snapshot& now) {
+  Json all = {{"type", "answer"},
+              {"version", now.version},
+              {"pid", now.process},
+              {"up_s", now.up_s},
+              {"storage", now.storage},
+              {"memory_bytes", now.memory_bytes},
+              {"cache_bytes", now.cache_bytes},
+              {"used_bytes", now.used_bytes},
+              {"item_bytes", now.item_bytes},
+              {"block_bytes", now.block_bytes},
+              {"staged_bytes", now.staged_bytes},
+              {"staged_bytes_most", now.staged_bytes_most},
+              {"staging_bytes", now.staging_bytes},
+              {"spill_limit_bytes", now.spill_limit_bytes},
+              {"spill_bytes", now.spill_bytes},
+              {"spill_read_samples", now.spill.read_samples},
+              {"spill_read_bytes", now.spill.read_bytes},
+              {"spill_written_samples", now.spill.written_samples},
+              {"spill_written_bytes", now.spill.written_bytes},
+              {"spill_missed", now.spill.missed},
+              {"spill_mismatched", now.spill.mismatched},
+              {"spill_errors", now.spill.errors},
+              {"not_kept", now.moved.not_kept},
+              {"no_memory", now.moved.no_memory},
+              {"waits_for_memory", now.waits_for_memory},
+              {"workers", now.workers},
+              {"workers_most", now.workers_most},
+              {"cores", now.cores},
+              {"preparing_s", now.preparing_s},
+              {"connections", now.connections},
+              {"batches", now.moved.delivered_batches},
+              {"samples", now.moved.delivered_samples},
+              {"read_samples", now.moved.read_samples},
+              {"read_bytes", now.moved.read_bytes},
+              {"read_errors", now.moved.read_errors},
+              {"prepared_samples", now.moved.prepared_samples},
+              {"prepared_blocks", now.moved.prepared_blocks},
+              {"decoded_hits", now.moved.decoded_hits},
+              {"encoded_hits", now.moved.encoded_hits},
+              {"copied_samples", now.moved.copied_samples},
+              {"repeats", now.engine.repeats},
+              {"remakes", now.engine.remakes},
+              {"corrupt_samples", now.engine.corrupt_samples},
+              {"protocol_errors", now.engine.protocol_errors},
+              {"refused_proposals", now.engine.refused_proposals},
+              {"stall_s", json_of(now.stalls)},
+              {"storage_busy_s", now.storage_busy_s},
+              {"reads_s", now.reads_s},
+              {"reads_now", now.reads_now},
+              {"preparing_now", now.preparing_now},
+              {"unregistered_staging", now.moved.unregistered_staging},
+              {"cache", Json::array()},
+              {"steps_bytes", now.steps_bytes},
+              {"plugins", Json::array()},
+              {"reads", now.engine.reads},
+              {"failed_reads", now.engine.failed_reads},
+              {"stale_completions", now.engine.stale_completions},
+              {"preset", now.preset},
+              {"policies", json_of(now.policies)},
+              {"seed", now.seed},
+              {"steps", now.steps},
+              {"events", now.events},
+              {"digest", fmt::format("{:016x}", now.digest)},
+              {"journal", json_of(now.journal)},
+              {"locked_memory_most", now.locked_memory_most},
+              {"files_most", now.files_most},
+              {"opening", now.opening},
+              {"returning", now.returning},
+              {"draining", now.draining},
+              {"others",
+               {{"jobs", now.others.jobs},
+                {"samples", now.others.samples},
+                {"wait_s", seconds(now.others.waited)},
+                {"compute_s", seconds(now.others.computed)}}},
+              {"failpoints", Json::array()},
+              {"jobs", Json::array()},
+              {"datasets", Json::array()}};
+  for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
+  for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
+  for (const failpoint::FailpointCount& one : now.failpoints)
+    all["failpoints"].push_back(json_of(one));
+  for (const Jobs::Told& job : now.jobs) {
+    all["jobs"].push_back({{"id", job.id.value},
+                           {"name", job.name},
+                           {"user", job.user},
+                           {"dataset", job.dataset},
+                           {"pipeline", job.pipeline},
+                           {"batch_samples", job.batch_samples},
+                           {"ranks", job.world_size},
+                           {"running", job.running},
+                           {"left", job.left},
+                           {"epoch", job.epoch},
+                           {"steps", job.steps},
+                           {"samples", job.samples},
+                           {"copied_batches", job.copied},
+                           {"repeats", job.repeats},
+                           {"held_batches", job.held},
+                           {"ranks_here", job.ranks_here},
+                           {"remote_ranks", job.remote_ranks},
+                           {"from", job.from},
+                           {"stall_s", json_of(job.stalls)},
+                           {"waiting_ranks", job.waiting},
+                           {"waits_s", seconds(job.waits)},
+                           {"waits_for", stage_name(job.waits_for)},
+                           {"waits_to_begin_s", seconds(job.waits_to_begin)},
+                           {"wait_s", seconds(job.waited)},
+                           {"compute_s", seconds(job.computed)}});
+  }
+  for (const Snapshot::Dataset& one : now.datasets) {
+    all["datasets"].push_back({{"name", one.name},
+                               {"path", one.path},
+                               {"samples", one.samples},
+                               {"bytes", one.bytes},
+                               {"version", fmt::format("{:016x}", one.version)},
+                               {"classes", one.classes},
+                               {"format", one.format},
+                               {"tokens", one.tokens},
+                               {"pinned", one.pinned}});
+  }
+  // Names come from users and paths from disks: what is no UTF-8 is replaced.
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,105 @@
+// What a service is doing at one moment, for batchflowctl, the metrics and the status page alike.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/engine/engine_config.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/backend/step_report.h"
+#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/log/recorder.h"
+
+namespace batchflow::service {
+
+struct Snapshot {
+  struct Dataset {
+    std::string name;
+    std::string path;
+    std::uint64_t samples = 0;
+    Bytes bytes = 0;
+    Digest version = 0;
+    std::size_t classes = 0;
+    std::string format;  // as it was said; empty: found out
+    std::uint64_t tokens = 0;
+    bool pinned = false;
+    bool brought = false;  // by a job, which named its path
+  };
+  std::string version;
+  pid_t process = 0;
+  double up_s = 0;
+  std::string storage;
+  Bytes memory_bytes = 0;
+  Bytes cache_bytes = 0;
+  std::size_t waits_for_memory = 0;  // blocks and batches, now
+  Bytes used_bytes = 0;              // of these, with what jobs have not yet unmapped
+  Bytes item_bytes = 0;
+  Bytes block_bytes = 0;
+  Bytes staged_bytes = 0;       // by reads, now
+  Bytes staged_bytes_most = 0;  // at any time
+  Bytes staging_bytes = 0;      // that are set apart for them
+  Bytes spill_limit_bytes = 0;  // 0: there is no second tier
+  Bytes spill_bytes = 0;
+  SpillCounters spill;
+  std::uint32_t workers = 0;
+  std::uint32_t workers_most = 0;
+  std::uint32_t cores = 0;
+  double preparing_s = 0;
+  std::size_t connections = 0;
+  engine::EngineCounters engine;
+  std::string preset;
+  engine::PolicyTexts policies;
+  std::uint64_t seed = 0;
+  std::uint64_t steps = 0;  // of the engine
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;  // of all its orders
+  BackendCounters moved;
+  StageTimes stalls;          // of all jobs there ever were
+  WaitHistogram waits;        // likewise
+  bool user_labels = false;   // metrics may name jobs' users
+  double storage_busy_s = 0;  // anything was being read
+  double reads_s = 0;         // how long each block was being read, added up
+  std::uint32_t reads_now = 0;
+  std::uint32_t preparing_now = 0;
+  std::vector<CacheShare> cache;
+  JournalState journal;
+  std::uint64_t locked_memory_most = 0;  // bytes, as the system limits this process
+  std::uint64_t files_most = 0;
+  std::vector<Jobs::Told> jobs;
+  std::vector<Dataset> datasets;
+  std::map<std::string, std::uint32_t> brought;  // all those ever, by name: their numbers
+  Bytes steps_bytes = 0;                         // of memory, set apart for steps' processes
+  std::vector<StepReport> step_reports;
+  std::vector<failpoint::FailpointCount> failpoints;  // where any is configured
+  std::vector<std::string> opening;                   // datasets whose index is being made
+  std::vector<std::string> returning;  // jobs of the service before that are not back
+  bool draining = false;
+  // Of users whose jobs are not shown: sums alone.
+  struct Others {
+    std::uint32_t jobs = 0;
+    std::uint64_t samples = 0;
+    Duration waited{0};
+    Duration computed{0};
+  };
+  Others others;
+};
+
+// As `user` may see it: the service's own user and root see every job, others see theirs.
+Snapshot as_seen_by(uid_t user, Snapshot all);
+// As anybody on the machine may see it, who does not say who he is: the jobs of other users than
+// the service's have numbers for names, and so have all folders that jobs have brought.
+Snapshot as_seen_by_anybody(Snapshot all);
+
+// The object that `batchflowctl status --json` prints.
+std::string to_json(const Snapshot& snapshot);
+// In Prometheus' text format, version 0.0.4.
+std::string metrics_text(const Snapshot& snapshot);
+// A page that needs nothing but itself and asks for itself anew now and then.
+std::string status_page(const Snapshot& snapshot);
+
+}  // namespace batchflow::service

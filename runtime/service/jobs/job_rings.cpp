@@ -1,0 +1,243 @@
+// What goes through the rings of jobs' ranks: batches out, answers in.
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/engine_config.h"
+#include "runtime/service/jobs/jobs.h"
+
+namespace batchflow::service {
+namespace {
+
+// Of one rank before others have their turn: it may write as fast as its ring is read.
+constexpr std::size_t kRecordsAtOnce = 64;
+
+// What a batch's record may take of a ring, with what is skipped where it does not fit at the end.
+std::size_t ring_bytes(std::size_t slices) {
+  return 2 * (protocol::batch_bytes(slices) + 8);
+}
+
+}  // namespace
+
+// -------------------------------------------------------------------------------- batches out ----
+
+void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
+  if (end.down->write(record)) written_.push_back(&end);
+}
+
+bool Jobs::deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
+  Job* job = of(order.job);
+  RankEnd* end = job && order.rank < job->ranks.size() ? job->ranks[order.rank] : nullptr;
+  if (!end || !end->down || job->let_go) return false;
+  protocol::BatchRecord record;
+  record.step = order.step;
+  record.epoch = order.epoch;
+  record.last_of_epoch = order.last_of_epoch;
+  record.slab = slot.slab->id();
+  record.offset = slot.offset;
+  record.slot_samples = slot_samples;
+  for (const order::Slice& slice : order.slices) {
+    const std::uint32_t count = slice.to - slice.from;
+    record.samples += count;
+    if (slice.filler) record.fillers += count;
+    if (slice.rehearsed) record.rehearsed += count;
+  }
+  if (order.in_place && !order.slices.empty()) record.from = order.slices.front().from;
+  record.repeats = order.repeats;
+  record.block_samples = order.block_samples;
+  record.lane_blocks = order.lane_blocks;
+  record.drawn_from = order.drawn_from;
+  // Without another number in JobJoined, an epoch has as many draws as there are samples.
+  if (job->request.order == Order::weighted) record.draws = job->dataset->index->samples();
+  const std::size_t bytes = ring_bytes(order.slices.size());
+  if (order.slices.size() > protocol::kSlicesMost ||
+      !end->down->has_room_for(end->unwritten + bytes))
+    return false;
+  if (end->slabs.emplace(record.slab, slot.slab->charge()).second) {
+    end->peer->send(protocol::encode(protocol::SlabMessage{record.slab, slot.slab->bytes()}),
+                    {slot.slab->descriptor()});
+  }
+  Step& step = job->steps[order.step];
+  step.parts.resize(job->ranks.size());
+  step.parts[order.rank] = {record, {order.slices.begin(), order.slices.end()}};
+  end->unwritten += bytes;
+  if (++step.come == step.parts.size()) delivered_.push_back(job);
+  end->held[order.step] = {order.share, order.slot, order.in_place};
+  job->sums.samples += record.samples;
+  job->sums.repeats += record.repeats;
+  if (!order.in_place) ++job->sums.copied;
+  job->sums.epoch = order.epoch;
+  return true;
+}
+
+void Jobs::epoch_ended(const engine::EpochEnded& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  protocol::EpochEndedRecord record;
+  record.epoch = order.epoch;
+  record.samples = order.samples;
+  const bool last = job->request.epochs > 0 && order.epoch + 1 >= job->request.epochs;
+  for (RankEnd* end : job->ranks) {
+    if (!end || !end->down) continue;
+    write(*end, protocol::bytes_of(record));
+    if (last) finish(*end, protocol::ServiceRecordKind::finished);
+  }
+  if (draining_ && !last) let_go(*job);
+}
+
+// What the job asked for has been had, or it is refused: the rank need not wait for more.
+void Jobs::finish(RankEnd& end, protocol::ServiceRecordKind how) {
+  if (std::exchange(end.finished, true)) return;
+  end_wait(end);
+  write(end, protocol::bytes_of(protocol::FinishedRecord{how}));
+}
+
+void Jobs::slab_gone(std::uint64_t slab) {
+  for (const auto& [peer, end] : ends_) {
+    if (auto handed = end->slabs.extract(slab)) {
+      end->slabs_gone.insert(std::move(handed));
+      end->peer->send(protocol::encode(protocol::SlabMessage{slab, 0}), {});
+    }
+  }
+}
+
+void Jobs::wake() {
+  end_by_corrupt_samples();
+  for (Job* job : std::exchange(delivered_, {})) write_steps(*job);
+  // One that was written to twice has nothing to publish the second time.
+  std::vector<RankEnd*> asleep;
+  for (RankEnd* end : std::exchange(written_, {})) {
+    if (end->down->publish()) asleep.push_back(end);
+  }
+  for (const Job* job : std::exchange(raised_, {})) job->pace.raise(job->written);
+  for (RankEnd* end : asleep) end->down->wake();
+}
+
+// A step is written when all its batches are there, and every rank has been sent the slabs they lie
+// in: from then on they outlive this service.
+void Jobs::write_steps(Job& job) {
+  while (!job.steps.empty() && job.steps.begin()->second.come == job.ranks.size()) {
+    const bool unsent = std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
+      return end && end->peer->has_unsent();
+    });
+    if (unsent) {
+      delivered_.push_back(&job);
+      return;
+    }
+    write_step(job, job.steps.begin()->second);
+    job.written = job.steps.begin()->first + 1;
+    job.steps.erase(job.steps.begin());
+    raised_.push_back(&job);
+  }
+}
+
+void Jobs::write_step(Job& job, Step& step) {
+  slices_.clear();
+  std::uint32_t at = 0;
+  for (Part& part : step.parts) {
+    part.record.own_from = at;
+    part.record.own = static_cast<std::uint32_t>(part.slices.size());
+    slices_.insert(slices_.end(), part.slices.begin(), part.slices.end());
+    at += part.record.own;
+  }
+  for (std::size_t rank = 0; rank < step.parts.size(); ++rank) {
+    RankEnd* end = job.ranks[rank];
+    Part& part = step.parts[rank];
+    if (!end) continue;
+    // What is not written yet has its room.
+    end->unwritten -= ring_bytes(part.slices.size());
+    part.record.whole_step = slices_.size() <= protocol::kSlicesMost &&
+                             end->down->has_room_for(end->unwritten + ring_bytes(slices_.size()));
+    if (part.record.whole_step == 0) part.record.own_from = 0;
+    protocol::write_batch(part.record, part.record.whole_step != 0 ? slices_ : part.slices,
+                          record_);
+    end->delivered = part.record.step + 1;
+    end_wait(*end);
+    write(*end, record_);
+  }
+}
+
+// --------------------------------------------------------------------------------- answers in ----
+
+const protocol::Descriptor* Jobs::doorbell(Peer& peer) const {
+  const RankEnd* end = of(peer);
+  return end && end->up ? &end->files.doorbell : nullptr;
+}
+
+bool Jobs::read_ring(Peer& peer) {
+  RankEnd* end = of(peer);
+  if (!end || !end->up) return true;
+  end->up->awake();
+  const bool well = end->up->read(
+      kRecordsAtOnce, [&](std::span<const std::byte> record) { return up(*end, record); });
+  end->up->free_read();
+  if (end->left) finish_if_left(*end->job);
+  return well;
+}
+
+bool Jobs::sleep(Peer& peer) {
+  RankEnd* end = of(peer);
+  return !end || !end->up || end->up->fall_asleep();
+}
+
+bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
+  std::string problem;
+  if (!protocol::read_job_record(bytes, message_, problem)) return false;
+  const protocol::JobRecord& record = message_.record;
+  Job& job = *end.job;
+  switch (record.kind) {
+    case protocol::JobRecordKind::wanted:
+      if (record.credits == 0) return false;
+      if (job.running && !end.left)
+        inbox_.add(
+            engine::BatchWanted{job.id, end.rank, std::min(record.credits, engine::kCreditsMost)});
+      return true;
+    case protocol::JobRecordKind::scores:
+      if (job.running)
+        inbox_.add(engine::ScoresReported{job.id, inbox_.keep(std::vector(message_.scores))});
+      return true;
+    case protocol::JobRecordKind::consumed: {
+      if (record.step != end.consumed || record.step >= end.delivered) return false;
+      ++end.consumed;
+      if (end.consumed - end.first_step == job.steps_left)
+        finish(end, protocol::ServiceRecordKind::finished);
+      // Nobody computes for longer than a year.
+      const auto bounded = [](std::uint64_t nanoseconds) {
+        return std::min(
+            Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
+            engine::kDurationMost);
+      };
+      const Duration waited = bounded(record.wait_ns);
+      job.sums.waited += waited;
+      job.sums.waits_for_batches.add(waited);
+      waits_.add(waited);
+      // What it waited for beyond what was seen here was its batch on the way.
+      StageTimes on_the_way;
+      on_the_way[Stage::delivery] =
+          std::max(Duration(0), waited - std::exchange(end.waited_here, Duration(0)));
+      add_stall(job, on_the_way);
+      if (end.delivered <= end.consumed) begin_wait(end);
+      job.sums.computed += bounded(record.compute_ns);
+      job.sums.steps = std::max(job.sums.steps, end.consumed);
+      if (job.running)
+        inbox_.add(
+            engine::BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
+      return true;
+    }
+    case protocol::JobRecordKind::unmapped:
+      if (end.slabs_gone.erase(record.step) + end.slabs.erase(record.step) == 0) return false;
+      if (backend_) backend_->retry_waiting();
+      return true;
+    case protocol::JobRecordKind::released: {
+      const auto found = end.held.find(record.step);
+      if (found == end.held.end()) return false;
+      if (!found->second.in_place && backend_)
+        backend_->released(found->second.share, found->second.slot);
+      end.held.erase(found);
+      inbox_.add(engine::SlotReleased{job.id, end.rank, record.step});
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,494 @@
+#include "runtime/service/jobs/jobs.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "core/base/random.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/seed_group.h"
+#include "fmt/format.h"
+#include "runtime/protocol/secret.h"
+#include "runtime/service/backend/slot_memory.h"
+#include "runtime/service/datasets/data_notes.h"
+#include "runtime/service/jobs/refusals.h"
+
+namespace batchflow::service {
+namespace {
+
+constexpr std::uint32_t kRanksMost = 4096;
+
+// By a relay of this process, which the socket's credentials are of.
+constexpr std::size_t kNameMost = 256;
+
+bool is_remote(const Peer& peer) {
+  return peer.process() == getpid();
+}
+std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request) {
+  return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
+}
+
+}  // namespace
+
+Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
+           bool share_streams)
+    : options_(options),
+      users_(users),
+      inbox_(inbox),
+      stalls_(stalls),
+      share_streams_(share_streams),
+      start_(std::random_device()()) {}
+
+Jobs::~Jobs() = default;
+
+Jobs::RankEnd* Jobs::of(const Peer& peer) const {
+  const auto found = ends_.find(&peer);
+  return found == ends_.end() ? nullptr : found->second.get();
+}
+
+Jobs::Job* Jobs::of(JobId id) const {
+  const auto found = by_id_.find(id.value);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+bool Jobs::Job::has_left() const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const RankEnd* end) { return !end || end->left; });
+}
+
+bool Jobs::none_reads() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->has_left(); });
+}
+
+bool Jobs::any_reads(DatasetId dataset) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+    return job->dataset->id == dataset && !job->has_left();
+  });
+}
+
+bool Jobs::any_is_of(DatasetId dataset) const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [&](const auto& job) { return job->dataset->id == dataset; });
+}
+
+bool Jobs::any_is_of(PipelineId pipeline) const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [&](const auto& job) { return job->pipeline->id == pipeline; });
+}
+
+std::string Jobs::name_of(JobId id) const {
+  const Job* job = of(id);
+  return job ? job->name : std::string();
+}
+
+void refuse(Peer& peer, std::string_view why, std::string_view message) {
+  peer.send(protocol::encode(protocol::Refused{std::string(why), std::string(message)}), {});
+  peer.end();
+}
+
+// ----------------------------------------------------------------------------------- joining ----
+
+// Among his own jobs each user weighs as he likes; beside those of others, his quota does.
+double Jobs::weight(uid_t user, double asked) const {
+  const bool trusted = user == 0 || user == geteuid();
+  return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));
+}
+
+void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset& dataset,
+                ServedPipeline& pipeline, Instant now) {
+  if (draining_) return refuse(peer, kNotYet, kEnding);
+  if (of(peer)) return refuse(peer, "bad_request", "this connection has joined a job already");
+  if (request.world_size == 0 || request.rank >= request.world_size)
+    return refuse(peer, "bad_request",
+                  fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
+                              request.world_size));
+  if (request.world_size > kRanksMost)
+    return refuse(
+        peer, "bad_request",
+        fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost));
+  if (request.job.size() > kNameMost)
+    return refuse(
+        peer, "bad_request",
+        fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
+  if (request.batch_samples == 0)
+    return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
+  if (request.order == Order::listed)
+    return refuse(
+        peer, "bad_request",
+        "a listed order is not served by batchflowd, which has no word for a list; ask for "
+        "strict, sequential, relaxed or weighted");
+  const std::optional<double> ratio = request.corrupt_ratio_max;
+  const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
+  if (ratio && *ratio > allowed)
+    return refuse(
+        peer, "not_allowed",
+        fmt::format("corrupt_ratio_max of {:g}: this service lets a job ask for {:g}; ask "
+                    "for no more, or its operator for more (corrupt_ratio_allowed of the "
+                    "node file)",
+                    *ratio, allowed));
+  const std::string name = request.job.empty()
+                               ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
+                               : request.job;
+
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
+    return one->user == peer.user() && one->name == name && one->dataset == &dataset && !one->over;
+  });
+  Job* job = found == jobs_.end() ? nullptr : found->get();
+  if (RankEnd* const other =
+          job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
+    const bool is_same =
+        is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
+    // A remote rank notices before its service that their connection is gone. Names and numbers of
+    // processes are known to others: what shows that it is the same is what it was given.
+    const bool is_proven =
+        is_same && !other->ticket.empty() && protocol::same_secret(other->ticket, request.ticket);
+    if (is_proven && request.rejoins) other->peer->end();
+    const bool is_over = ::kill(other->peer->process(), 0) != 0 && errno == ESRCH;
+    return refuse(peer, is_same || is_over ? kNotYet : "busy",
+                  fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                              "give one of them another job name",
+                              process_of(*other->peer, other->request), request.rank, name,
+                              process_of(peer, request)));
+  }
+  if (job && job->told) {
+    // Where one of its ranks has ended, all will soon.
+    const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
+    return refuse(peer, is_ending ? kNotYet : "busy",
+                  fmt::format("job '{}' has begun with other ranks; it can be joined "
+                              "again when they have ended",
+                              name));
+  }
+  if (job && (job->request.world_size != request.world_size ||
+              job->request.batch_samples != request.batch_samples ||
+              job->request.order != request.order || job->pipeline != &pipeline)) {
+    return refuse(
+        peer, "bad_request",
+        fmt::format("the ranks of job '{}' do not agree: world size {} and {}, batches of "
+                    "{} and {}; start all with the same arguments",
+                    name, job->request.world_size, request.world_size, job->request.batch_samples,
+                    request.batch_samples));
+  }
+  if (!job) {
+    auto made = std::make_unique<Job>();
+    made->batch_bytes = batch_bytes(request, pipeline);
+    if (const std::string problem = quota_problem(peer.user(), made->batch_bytes); !problem.empty())
+      return refuse(peer, "quota", problem);
+    made->name = name;
+    made->user = peer.user();
+    made->dataset = &dataset;
+    made->pipeline = &pipeline;
+    made->request = request;
+    made->ranks.resize(request.world_size);
+    made->since = now;
+    job = jobs_.emplace_back(std::move(made)).get();
+  }
+  auto end = std::make_unique<RankEnd>();
+  end->peer = &peer;
+  end->job = job;
+  end->rank = request.rank;
+  end->request = request;
+  job->ranks[request.rank] = end.get();
+  ends_[&peer] = std::move(end);
+  if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return;
+  if (!begin(*job)) finish_if_left(*job);
+}
+
+// What its ranks may hold at once: as many batches as they have credits.
+Bytes Jobs::batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const {
+  const Bytes batch = SlotMemory::slot_bytes(
+      batch::BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
+  const std::uint64_t credits = request.credits == 0 ? options_.credits : request.credits;
+  const std::uint64_t batches = credits * request.world_size;
+  return batch > UINT64_MAX / batches ? UINT64_MAX : batch * batches;
+}
+
+// Empty: the user may have another job of this size.
+std::string Jobs::quota_problem(uid_t user, Bytes bytes) const {
+  const UserLimits& limits = users_.limits(user);
+  std::uint64_t jobs = 0;
+  Bytes held = 0;
+  for (const auto& one : jobs_) {
+    if (one->user != user || one->over) continue;
+    ++jobs;
+    held += one->batch_bytes;
+  }
+  if (jobs >= limits.jobs)
+    return fmt::format(
+        "user {} has {} jobs, and may have {}; end one, or ask the operator for more (batchflowctl "
+        "quota set)",
+        user_name(user), jobs, limits.jobs);
+  if (limits.batch_bytes > 0 && (bytes > limits.batch_bytes || held > limits.batch_bytes - bytes))
+    return fmt::format(
+        "its batches may take {} MiB, those of user {}'s other jobs {} MiB, and all of them "
+        "together {} MiB; ask for smaller batches or fewer credits, or the operator for more "
+        "(batchflowctl quota set)",
+        bytes >> 20, user_name(user), held >> 20, limits.batch_bytes >> 20);
+  return {};
+}
+
+// All ranks have come: the engine is told.
+bool Jobs::begin(Job& job) {
+  const protocol::JoinRequest& request = job.request;
+  engine::JobJoined event;
+  job.id = JobId(next_job_++);
+  event.job = job.id;
+  event.user = hash(job.user);
+  event.dataset = job.dataset->id;
+  event.pipeline = job.pipeline->id;
+  event.order = request.order;
+  event.has_shuffle_seed = request.shuffle_seed.has_value();
+  event.shuffle_seed = request.shuffle_seed.value_or(0);
+  event.batch_samples = request.batch_samples;
+  event.drop_last = request.drop_last;
+  event.epochs = request.epochs;
+  // One that comes back has had some of them; none left would mean that it did not say.
+  if (request.steps > 0)
+    job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
+  event.steps = job.steps_left;
+  event.credits = request.credits == 0 ? options_.credits : request.credits;
+  event.weight = weight(job.user, request.weight);
+  event.pipeline_hash = request.pipeline_hash;
+  event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
+
+  // Ranks that come back have had the same steps; others have no common place to go on from.
+  const auto refuse_all = [&](const std::string& why) {
+    for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
+    return false;
+  };
+  const std::uint64_t seed = engine::seed_group_of(event, share_streams_);
+  for (const RankEnd* end : job.ranks) {
+    if (end->request.state.empty()) continue;
+    std::string problem;
+    std::optional<order::Position> position =
+        order::position_from_json(end->request.state, problem);
+    if (!position)
+      return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
+    if (job.position && (position->epoch() != job.position->epoch() ||
+                         position->consumed() != job.position->consumed()))
+      return refuse_all(
+          fmt::format("the ranks are not at the same place: epoch {} after {} samples, "
+                      "and epoch {} after {}; start all from the same checkpoint",
+                      job.position->epoch(), job.position->consumed(), position->epoch(),
+                      position->consumed()));
+    job.position = std::move(position);
+  }
+  if (returning_ && job.position && request.rejoins) {
+    if (const std::string why = returning_->objection(event.user, job.name, *job.position);
+        !why.empty())
+      return refuse_all(why);
+  }
+  if (returning_) returning_->begun(event.user, job.name);
+  if (job.position) event.position = inbox_.keep(*job.position);
+  by_id_[job.id.value] = &job;
+  job.told = true;
+  inbox_.add(event);
+  if (!job.position) {
+    const sources::SampleIndex& index = *job.dataset->index;
+    job.position = order::Position(request.order, index.version(), index.samples(), seed);
+  }
+  return true;
+}
+
+std::uint64_t Jobs::steps_per_epoch(const Job& job) const {
+  const std::uint64_t samples = job.dataset->index->samples();
+  const std::uint64_t step = std::uint64_t{job.request.batch_samples} * job.ranks.size();
+  return job.request.drop_last ? samples / step : (samples + step - 1) / step;
+}
+
+void Jobs::admitted(const engine::Admit& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  job->running = has_new_job_ = true;
+  job->corrupt_most = corrupt_most(*job);
+  std::string problem;
+  job->pace = protocol::Pace::make(problem);
+  job->written = order.first_step;
+  for (RankEnd* end : job->ranks) {
+    if (!end) continue;
+    if (!job->pace) {
+      refuse(*end->peer, kNotYet, fmt::format("no memory for its pace: {}", problem));
+      continue;
+    }
+    if (backend_) end->ring_charge = MemoryCharge(backend_->budget(), 2 * options_.ring_bytes);
+    if (backend_ && !end->ring_charge) {
+      refuse(*end->peer, "no_memory",
+             "no memory for its rings: the service's memory is used up (--memory)");
+      continue;
+    }
+    end->files = protocol::make_rings(options_.ring_bytes, problem);
+    if (!end->files) {
+      // What the machine is short of comes back when others end.
+      refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
+      continue;
+    }
+    end->down = std::make_unique<protocol::RingWriter>(end->files.rings.to_job());
+    end->up = std::make_unique<protocol::RingReader>(end->files.rings.from_job());
+    end->first_step = order.first_step;
+    end->consumed = order.first_step;
+    begin_wait(*end);
+    protocol::JoinAnswer admission;
+    admission.job = job->name;
+    admission.dataset_version = job->dataset->index->version();
+    admission.dataset_samples = job->dataset->index->samples();
+    admission.seed = job->position->fields().seed;
+    admission.pipeline_hash = job->pipeline->pipeline->info().hash;
+    admission.credits = order.credits;
+    admission.first_step = order.first_step;
+    admission.steps_per_epoch = steps_per_epoch(*job);
+    admission.classes = static_cast<std::uint32_t>(job->dataset->index->classes().size());
+    admission.spec = job->pipeline->pipeline->spec();
+    admission.ring_bytes = options_.ring_bytes;
+    admission.state = order::to_json(*job->position);
+    admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
+                                 end->request.pipeline.empty(), job->corrupt_most);
+    admission.ticket = end->ticket = protocol::make_secret();
+    end->peer->send(protocol::encode(admission),
+                    {end->files.service_file.get(), end->files.job_file.get(),
+                     end->files.doorbell.get(), job->pace.file().get()});
+    if (has_had_all(*job)) finish(*end, protocol::ServiceRecordKind::finished);
+  }
+}
+
+// One that comes back from a checkpoint of its end, or lost its service there.
+bool Jobs::has_had_all(const Job& job) {
+  const protocol::JoinRequest& request = job.request;
+  return (request.epochs > 0 && job.position->epoch() >= request.epochs) ||
+         (request.steps > 0 && request.steps_given >= request.steps);
+}
+
+std::string Jobs::refusal_message(const Job& job, const engine::Refuse& order) const {
+  std::string message =
+      fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(order));
+  if (order.why == engine::Refusal::too_many_corrupt || order.why == engine::Refusal::no_workers ||
+      order.why == engine::Refusal::storage_failed) {
+    const std::string_view last = backend_->troubles().last(job.pipeline->id);
+    if (!last.empty()) message += fmt::format("; the last was: {}", last);
+  }
+  return message;
+}
+
+void Jobs::refused(const engine::Refuse& order) {
+  Job* job = of(order.job);
+  if (!job) return;
+  job->running = false;
+  job->over = true;
+  const std::string message = refusal_message(*job, order);
+  for (RankEnd* end : job->ranks) {
+    if (!end) continue;
+    end->peer->send(
+        protocol::encode(protocol::Refused{std::string(refusal_word(order.why)), message}), {});
+    if (end->down) finish(*end, protocol::ServiceRecordKind::refused);
+  }
+}
+
+// ----------------------------------------------------------------------------------- leaving ----
+
+void Jobs::leave(Peer& peer) {
+  RankEnd* end = of(peer);
+  if (!end) return;
+  end->left = true;
+  end_wait(*end);
+  finish_if_left(*end->job);
+}
+
+void Jobs::gone(Peer& peer) {
+  const auto found = ends_.find(&peer);
+  if (found == ends_.end()) return;
+  const std::unique_ptr<RankEnd> end = std::move(found->second);
+  ends_.erase(found);
+  std::erase(written_, end.get());
+  Job& job = *end->job;
+  if (end->files && !job.let_go) end->files.rings.revoked().store(1);
+  job.steps.clear();  // they will never be whole
+  end_wait(*end);
+  job.ranks[end->rank] = nullptr;
+  const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
+                    static_cast<std::ptrdiff_t>(job.ranks.size());
+  // What it held is free: nobody reads it any more.
+  if (job.told && !job.let_go) {
+    if (!last) {
+      inbox_.add(engine::RankLost{job.id, end->rank});
+    } else {
+      inbox_.add_left(job.id, job.dataset->id, job.pipeline->id);
+    }
+    for (const auto& [step, held] : end->held) {
+      if (!held.in_place && backend_) backend_->released(held.share, held.slot);
+    }
+  }
+  if (last) forget(job);
+}
+
+// Nobody of it wants anything any more, or holds anything.
+void Jobs::finish_if_left(Job& job) {
+  const bool over = std::all_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
+    return !end || (end->left && end->held.empty());
+  });
+  if (!over) return;
+  for (RankEnd* end : job.ranks) {
+    if (end) end->peer->end();
+  }
+}
+
+void Jobs::forget(Job& job) {
+  if (job.told) by_id_.erase(job.id.value);
+  std::erase(delivered_, &job);
+  std::erase(raised_, &job);
+  std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
+}
+
+std::size_t Jobs::kill(std::string_view name) {
+  std::size_t ended = 0;
+  for (const auto& job : jobs_) {
+    if (job->name != name) continue;
+    ++ended;
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end) refuse(*end->peer, "killed", "an operator ended this job (batchflowctl job kill)");
+    }
+  }
+  return ended;
+}
+
+void Jobs::drain() {
+  draining_ = true;
+  for (const auto& job : jobs_) {
+    if (job->told) continue;
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end) refuse(*end->peer, kNotYet, kEnding);
+    }
+  }
+}
+
+// Nothing more is written for it, and what its ranks hold or have not taken yet stays as it is: so
+// all of them leave after the same step, and go on there.
+void Jobs::let_go(Job& job) {
+  job.let_go = true;
+  job.steps.clear();
+  for (RankEnd* end : std::vector(job.ranks)) {
+    if (end) end->peer->end();
+  }
+}
+
+void Jobs::check_waiting(Instant now) {
+  for (const auto& job : jobs_) {
+    if (job->told || now - job->since < options_.wait_for_ranks) continue;
+    const auto here = std::count_if(job->ranks.begin(), job->ranks.end(),
+                                    [](const RankEnd* end) { return end != nullptr; });
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end)
+        refuse(
+            *end->peer, "rank_lost",
+            fmt::format(
+                "only {} of {} ranks of job '{}' came within {} s; start the others, or "
+                "ask for that world size",
+                here, job->ranks.size(), job->name,
+                std::chrono::duration_cast<std::chrono::seconds>(options_.wait_for_ranks).count()));
+    }
+    return;  // the list may have changed; the next check sees the others
+  }
+}
+
+}  // namespace batchflow::service

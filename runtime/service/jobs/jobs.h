@@ -1,0 +1,274 @@
+// The jobs of this node: their ranks, each a connection with two rings, and what they hold.
+//
+// A job is (user, name, dataset). It begins when all its ranks have come, and is told to the engine
+// as one; its batches go out through the rings, and its wishes, acknowledgements and releases come
+// back through them. What a rank says is checked against what it was given: a job that lies hurts
+// itself alone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/config_value.h"
+#include "core/engine/event.h"
+#include "core/order/position.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring.h"
+#include "runtime/protocol/ring_files.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/backend/stalls.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/jobs/returning.h"
+#include "runtime/service/jobs/users.h"
+#include "runtime/service/jobs/wait_histogram.h"
+
+namespace batchflow::service {
+
+// The other end of a rank's socket.
+class Peer {
+ public:
+  virtual void send(std::string frame, std::vector<int> descriptors) = 0;  // kept by the caller
+  virtual void end() = 0;  // after what has been sent
+  virtual bool has_unsent() const = 0;
+  virtual uid_t user() const = 0;
+  virtual pid_t process() const = 0;
+  virtual const std::string& from() const = 0;  // another machine; empty: this one
+
+ protected:
+  ~Peer() = default;
+};
+
+// Tells it why it gets nothing, and lets it go.
+void refuse(Peer& peer, std::string_view why, std::string_view message);
+
+class Jobs final : public Customer {
+ public:
+  struct Options {
+    std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
+    Bytes ring_bytes = Bytes{256} << 10;
+    Duration wait_for_ranks = std::chrono::seconds(300);
+    // Of a data set's samples: of jobs that say nothing, and the most that a job may ask for.
+    Ratio corrupt_ratio_max{Ratio::kWhole / 1000};
+    Ratio corrupt_ratio_allowed{Ratio::kWhole / 1000};
+  };
+  // `users` say how many jobs each may have, and what they may hold.
+  Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
+       bool share_streams);
+  ~Jobs();
+
+  // For jobs that come from now on.
+  void set_options(const Options& options) { options_ = options; }
+  // Of the service before.
+  void set_returning(Returning& returning) {
+    returning_ = &returning;
+    next_job_ = returning.next_job();
+  }
+  // Empty: nobody's.
+  std::string name_of(JobId job) const;
+  // Where gathered batches give back their slots.
+  void set_backend(Backend& backend) { backend_ = &backend; }
+
+  // What a peer asks for. The dataset and pipeline are open by now, and its user may read them.
+  void join(Peer& peer, const protocol::JoinRequest& request, ServedDataset& dataset,
+            ServedPipeline& pipeline, Instant now);
+  // It will ask for nothing more; it ends when it has let go of what it holds.
+  void leave(Peer& peer);
+  // Its socket has ended.
+  void gone(Peer& peer);
+  // Reads what it has written into its ring. False: it has written nonsense.
+  bool read_ring(Peer& peer);
+  // The rank reads its ring when it is told to: call before waiting for its doorbell. False: there
+  // is more to read.
+  bool sleep(Peer& peer);
+  const protocol::Descriptor* doorbell(Peer& peer) const;
+  // Jobs that have waited too long for their other ranks are refused.
+  void check_waiting(Instant now);
+  // Those of that name, also ones that wait for their ranks. How many.
+  std::size_t kill(std::string_view name);
+  // No job begins any more, and each that runs is let go where its epoch ends: its ranks look for
+  // the next service, and go on there.
+  void drain();
+  bool any_is_of(DatasetId dataset) const;
+  bool any_is_of(PipelineId pipeline) const;
+  // Of those that want more: others have left, and hold some of what they had.
+  bool any_reads(DatasetId dataset) const;
+  bool none_reads() const;
+  // Of a sample or class of the peer's dataset; empty if there is none.
+  std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
+  // Of samples of the peer's dataset, as far as there are so many.
+  protocol::SamplesSum sum(Peer& peer, protocol::SamplesSum of) const;
+  // Which other ranks of its job the peer waits for, in words; empty: none.
+  std::string waits_for_ranks(Peer& peer) const;
+
+  void admitted(const engine::Admit& order) override;
+  void refused(const engine::Refuse& order) override;
+  bool deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) override;
+  void epoch_ended(const engine::EpochEnded& order) override;
+  void slab_gone(std::uint64_t slab) override;
+
+  // What people ask about jobs.
+  struct Told {
+    JobId id;
+    std::string name;
+    uid_t user = 0;
+    std::string dataset;
+    std::string pipeline;
+    Order order = Order::relaxed;
+    std::uint32_t batch_samples = 0;
+    std::uint32_t world_size = 1;
+    std::uint32_t ranks_here = 0;
+    std::uint32_t remote_ranks = 0;  // of these, on other machines:
+    std::set<std::string> from;
+    bool running = false;
+    bool left = false;  // it wants no more, and holds some of what it had
+    std::uint32_t epoch = 0;
+    std::uint64_t steps = 0;    // consumed, by the slowest rank
+    std::uint64_t samples = 0;  // delivered
+    std::uint64_t copied = 0;   // batches that were gathered
+    std::uint64_t repeats = 0;
+    Duration waited{0};  // for batches, all ranks together: stalls
+    WaitHistogram waits_for_batches;
+    Duration computed{0};
+    // The same waits as this service saw them, those that are going on included, by stage.
+    StageTimes stalls;
+    std::uint32_t waiting = 0;  // ranks that wait for a batch now,
+    Duration waits{0};          // the longest of these for so long,
+    Stage waits_for = Stage::room;
+    Duration waits_to_begin{0};  // for its ranks, or for the engine's admission
+    std::uint32_t held = 0;      // batches
+    Bytes batch_bytes = 0;       // that it may hold
+  };
+  std::vector<Told> told(Instant now) const;
+  // Of all jobs there ever were: by stage, and how long each wait was.
+  StageTimes stalls() const;
+  const WaitHistogram& waits() const { return waits_; }
+  // Called after each step of the engine: what was delivered is there for the ranks from now on,
+  // and those that sleep are woken once.
+  void wake();
+
+ private:
+  struct Held {
+    ShareId share;
+    SlotId slot;
+    bool in_place;
+  };
+  // One rank's batch of a step, until the others of the step have come.
+  struct Part {
+    protocol::BatchRecord record;
+    std::vector<order::Slice> slices;
+  };
+  struct Step {
+    std::vector<Part> parts;  // by rank
+    std::uint32_t come = 0;
+  };
+  struct Job;
+  struct RankEnd {
+    Peer* peer = nullptr;
+    Job* job = nullptr;
+    Rank rank = 0;
+    protocol::JoinRequest request;
+    protocol::RingFiles files;
+    std::string ticket;  // told to nobody else
+    MemoryCharge ring_charge;
+    std::unique_ptr<protocol::RingWriter> down;
+    std::unique_ptr<protocol::RingReader> up;
+    std::map<std::uint64_t, Held> held;  // by step
+    std::uint64_t delivered = 0;         // steps
+    std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
+    std::uint64_t consumed = 0;
+    // Slabs it was handed and has not said it has unmapped: until then they count.
+    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs;
+    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs_gone;
+    std::uint64_t first_step = 0;
+    StallBook::Wait wait;
+    Duration waited_here{0};  // for the last batch it was delivered
+    bool finished = false;
+    bool left = false;
+  };
+  struct Job {
+    JobId id;
+    std::string name;
+    uid_t user = 0;
+    ServedDataset* dataset = nullptr;
+    ServedPipeline* pipeline = nullptr;
+    protocol::JoinRequest request;  // of its first rank
+    std::vector<RankEnd*> ranks;
+    std::optional<order::Position> position;
+    protocol::Pace pace;
+    std::map<std::uint64_t, Step> steps;  // not written yet
+    std::uint64_t written = 0;            // steps below
+    std::uint64_t steps_left = 0;         // when it began; 0: it did not say
+    Instant since{};
+    bool told = false;  // to the engine
+    bool running = false;
+    bool over = false;
+    bool let_go = false;  // by a drain: to its ranks it is as if the service had died
+    bool has_left() const;
+    Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
+    std::uint64_t corrupt_most = 0;  // samples
+    Told sums;
+  };
+
+  RankEnd* of(const Peer& peer) const;
+  Job* of(JobId id) const;
+  bool begin(Job& job);
+  void finish_if_left(Job& job);
+  void forget(Job& job);
+  void let_go(Job& job);
+  bool up(RankEnd& end, std::span<const std::byte> record);
+  std::uint64_t steps_per_epoch(const Job& job) const;
+  static bool has_had_all(const Job& job);
+  std::string refusal_message(const Job& job, const engine::Refuse& order) const;
+  std::uint64_t corrupt_most(const Job& job) const;
+  void end_by_corrupt_samples();
+  void finish(RankEnd& end, protocol::ServiceRecordKind how);
+  void begin_wait(RankEnd& end);
+  void end_wait(RankEnd& end);
+  void add_stall(Job& job, const StageTimes& ended);
+  void write(RankEnd& end, std::span<const std::byte> record);
+  void write_steps(Job& job);
+  void write_step(Job& job, Step& step);
+
+  Bytes batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const;
+  std::string quota_problem(uid_t user, Bytes bytes) const;
+  double weight(uid_t user, double asked) const;
+
+  Options options_;
+  const Users& users_;
+  bool draining_ = false;
+  Inbox& inbox_;
+  StallBook& stalls_;
+  WaitHistogram waits_;
+  const bool share_streams_;
+  Backend* backend_ = nullptr;
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
+  std::vector<RankEnd*> written_;     // to, since the last wake()
+  std::vector<Job*> delivered_;       // whole steps, since then
+  std::vector<Job*> raised_;          // whose pace is to be raised
+  std::vector<order::Slice> slices_;  // of a step
+  std::map<std::uint32_t, Job*> by_id_;
+  std::uint32_t next_job_ = 0;
+  bool has_new_job_ = false;        // admitted since the last wake()
+  std::uint64_t corrupt_seen_ = 0;  // by the backend, at the last wake()
+  Returning* returning_ = nullptr;
+  // Of jobs that have no name: another one at each start, since theirs may come back to the next.
+  const std::uint32_t start_;
+  std::uint64_t unnamed_ = 0;
+  std::vector<std::byte> record_;  // being written
+  protocol::JobMessage message_;   // being read
+};
+
+}  // namespace batchflow::service

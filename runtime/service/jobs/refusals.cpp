@@ -1,0 +1,65 @@
+#include "runtime/service/jobs/refusals.h"
+
+#include "core/base/enum_names.h"
+#include "fmt/format.h"
+
+namespace batchflow::service {
+
+std::string_view refusal_word(engine::Refusal why) {
+  constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
+                                         "bad_position",     "bad_request",     "rank_lost",
+                                         "too_many_corrupt", "storage_failed",  "no_workers",
+                                         "nothing_to_draw",  "wrong_order"};
+  return name_in<engine::Refusal::wrong_order>(kNames, why);
+}
+
+std::string refusal_text(const engine::Refuse& order) {
+  const auto bytes = [](std::uint64_t count) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);
+  };
+  switch (order.why) {
+    case engine::Refusal::no_room:
+      return fmt::format(
+          "there is no room for its batches: it needs {} of memory and {} are left; "
+          "give the service more memory (--memory) or smaller blocks (engine: block_bytes), or "
+          "ask for batches that are no larger than a block",
+          bytes(order.needed), bytes(order.available));
+    case engine::Refusal::unknown_dataset:
+      return "the service does not know the dataset any more";
+    case engine::Refusal::unknown_pipeline:
+      return fmt::format(
+          "the pipeline is another one by now ({:016x}, the job was trained with "
+          "{:016x}); begin a new job, or restore the pipeline",
+          order.available, order.needed);
+    case engine::Refusal::bad_position:
+      return fmt::format(
+          "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
+          "begin without a state, or restore the dataset",
+          order.needed, order.available);
+    case engine::Refusal::bad_request:
+      return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
+             "if "
+             "the tail is dropped, at most the dataset over the ranks";
+    case engine::Refusal::rank_lost:
+      return "one of its ranks has ended, or its connection has; start all of them again, with a "
+             "state that was saved before";
+    case engine::Refusal::too_many_corrupt:
+      return fmt::format(
+          "{} samples cannot be prepared, {} may be so; the service's log says which and why (of a "
+          "service that a script started: embedded.log beside its socket), batchflowctl verify "
+          "finds all that cannot be decoded; mend them, or raise corrupt_ratio_max in its node "
+          "file",
+          order.needed, order.available);
+    case engine::Refusal::storage_failed:
+      return "reading the dataset failed again and again; see the service's log";
+    case engine::Refusal::no_workers:
+      return "nobody could prepare batches for it; see the service's log";
+    case engine::Refusal::nothing_to_draw:
+      return "all scores are 0 or below, so nothing can be drawn; report some above";
+    case engine::Refusal::wrong_order:
+      return "this order does not go with what else the job asks for";
+  }
+  return "the service refuses the job";
+}
+
+}  // namespace batchflow::service

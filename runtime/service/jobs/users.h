@@ -1,0 +1,81 @@
+// What each user of the node may take of the service, so that none of them gets in the way of
+// another: connections, messages, memory of frames that are not whole, jobs, batches in hands.
+//
+// A user that no quota names has the limits of `limits:`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/types.h"
+#include "programs/config/config.h"
+
+namespace batchflow::service {
+
+struct UserLimits {
+  std::uint32_t jobs = 256;
+  std::uint32_t connections = 2048;
+  std::uint32_t messages_per_s =
+      10000;                            // over the socket; what goes through rings is bounded there
+  Bytes frame_bytes = Bytes{64} << 20;  // of frames that are not whole yet
+  Bytes batch_bytes = 0;                // of batches in the hands of all his jobs; 0: no bound
+  double weight = 1;                    // of his jobs' stalls, beside those of others
+  friend bool operator==(const UserLimits&, const UserLimits&) = default;
+};
+
+struct Quotas {
+  UserLimits of_all;
+  std::map<uid_t, UserLimits> of_some;
+  const UserLimits& of(uid_t user) const {
+    const auto found = of_some.find(user);
+    return found == of_some.end() ? of_all : found->second;
+  }
+  friend bool operator==(const Quotas&, const Quotas&) = default;
+};
+
+// The keys of UserLimits in `section`; what is not there is as in `fallback`. Throws ConfigError.
+UserLimits read_user_limits(config::ConfigSection& section, const UserLimits& fallback);
+// `key=value` changes that limit alone. Throws ConfigError.
+void change_limit(UserLimits& limits, std::string_view assignment);
+// By name or number; empty if the machine knows no such name.
+std::optional<uid_t> find_user(const std::string& name_or_number);
+// His name, or his number if he has none.
+std::string user_name(uid_t user);
+
+// What users take, beside what they may.
+class Users {
+ public:
+  explicit Users(Quotas quotas) : quotas_(std::move(quotas)) {}
+
+  const Quotas& quotas() const { return quotas_; }
+  void set(Quotas quotas) { quotas_ = std::move(quotas); }
+  void set(uid_t user, const UserLimits& limits) { quotas_.of_some[user] = limits; }
+  const UserLimits& limits(uid_t user) const { return quotas_.of(user); }
+
+  // False: he has as many as he may.
+  bool connects(uid_t user);
+  void disconnects(uid_t user);
+  // A message has come: for so long no other is to be read from where it came.
+  Duration message(uid_t user, Instant now);
+  // `change` more bytes of unfinished frames, or fewer. False: more than he may have.
+  bool holds(uid_t user, std::int64_t change);
+  std::uint32_t connections(uid_t user) const;
+
+ private:
+  struct Taken {
+    std::uint32_t connections = 0;
+    std::int64_t frame_bytes = 0;
+    Instant paid_until{};  // each message moves it on by what one may cost
+  };
+
+  Quotas quotas_;
+  std::map<uid_t, Taken> taken_;  // of users that are connected
+};
+
+}  // namespace batchflow::service

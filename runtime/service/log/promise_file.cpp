@@ -1,0 +1,144 @@
+#include "runtime/service/log/promise_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "core/base/config_error.h"
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/regular_file.h"
+
+namespace batchflow::service {
+
+namespace {
+constexpr std::size_t kCommitBytes = 4096;
+
+std::filesystem::path beside_of(const std::filesystem::path& path) {
+  return path.string() + ".new";
+}
+
+// Empty where there is none. Throws ConfigError.
+std::string bytes_of(const std::string& path) {
+  std::string problem;
+  const protocol::Descriptor file = protocol::open_regular(path, O_RDONLY, problem);
+  if (!file && errno == ENOENT) return {};
+  std::string bytes;
+  std::array<char, 1 << 16> some{};
+  for (ssize_t got = 1; file && got != 0;) {
+    got = read(file.get(), some.data(), some.size());
+    if (got > 0) bytes.append(some.data(), static_cast<std::size_t>(got));
+    if (got >= 0 || errno == EINTR) continue;
+    problem = std::generic_category().message(errno);
+    break;
+  }
+  if (!problem.empty())
+    throw ConfigError(fmt::format(
+        "{}: which jobs may come back stands there, and it cannot be read: {}; move it away, or "
+        "choose another place (--state)",
+        path, problem));
+  return bytes;
+}
+
+}  // namespace
+
+// The old file stays until the new one is whole.
+PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max, Names names)
+    : path_(std::move(path)), names_(std::move(names)), log_(bytes_max, recovered()) {
+  const std::filesystem::path beside = beside_of(path_);
+  file_.open_or_throw(beside);
+  if (!file_.append(log_.pending()) || rename(beside.c_str(), path_.c_str()) != 0) fall_behind();
+  log_.clear_pending();
+}
+
+log::Promises PromiseFile::recovered() {
+  const std::string bytes = bytes_of(path_.string());
+  if (bytes.empty()) return {};
+  try {
+    log::RecoveredPromises found =
+        log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
+    if (found.hole != 0)
+      problem_ = fmt::format(
+          "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "
+          "whole are given up, as after a machine that stopped; jobs may come back to where they "
+          "were before that: compare with their checkpoints",
+          path_.string(), found.hole, found.bytes_cut);
+    return std::move(found.promises);
+  } catch (const ConfigError& error) {
+    const std::filesystem::path aside = path_.string() + ".damaged";
+    rename(path_.c_str(), aside.c_str());
+    problem_ = fmt::format("{}; it is put aside as {}, and which jobs may come back is not known",
+                           error.what(), aside.string());
+    return {};
+  }
+}
+
+void PromiseFile::write(std::span<const engine::Promise> promises) {
+  for (const engine::Promise& promise : promises) {
+    if (promise.kind == engine::Promise::Kind::joined) {
+      engine::Promise named = promise;
+      named.join.name = names_(promise.job);
+      log_.add(named);
+    } else {
+      log_.add(promise);
+    }
+    is_due_ = is_due_ || promise.kind != engine::Promise::Kind::committed;
+  }
+  if (is_due_ || is_behind_ || log_.pending().size() >= kCommitBytes) put(!promises.empty());
+}
+
+void PromiseFile::end(JobId job) {
+  engine::Promise promise;
+  promise.kind = engine::Promise::Kind::left;
+  promise.job = job;
+  log_.add(promise);
+  is_due_ = true;
+}
+
+void PromiseFile::flush() {
+  if (!log_.pending().empty()) put(true);
+}
+
+void PromiseFile::put(bool is_more) {
+  is_due_ = false;
+  // What stands behind a record that was cut off would be taken for damage.
+  const bool was_behind = is_behind_;
+  const bool anew = log_.snapshot_due() || (was_behind && is_more);
+  if (anew) {
+    is_behind_ = !write_anew();
+  } else if (!was_behind && !log_.pending().empty()) {
+    is_behind_ = !file_.append(log_.pending());
+  }
+  if (is_behind_ && !was_behind) fall_behind();
+  log_.clear_pending();
+}
+
+void PromiseFile::fall_behind() {
+  is_behind_ = true;
+  problem_ = fmt::format(
+      "{}: cannot be written: {}; the service goes on, and writes it anew when it can: make room",
+      path_.string(), std::generic_category().message(errno));
+}
+
+// A whole one beside it, and then in its place.
+bool PromiseFile::write_anew() {
+  log_.begin_anew();
+  LogFile anew;
+  const std::filesystem::path beside = beside_of(path_);
+  if (!anew.open(beside) || !anew.append(log_.pending())) return false;
+  if (BF_FAILPOINT("service.promises.rename")) return errno = EIO, false;
+  if (rename(beside.c_str(), path_.c_str()) != 0) return false;
+  file_ = std::move(anew);
+  return true;
+}
+
+std::string PromiseFile::take_problem() {
+  return std::exchange(problem_, {});
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,68 @@
+// What the engine was told and ordered: a digest of all its orders always, and a journal of it in a
+// file where one is asked for, from which `batchflow-sim journal replay` makes the same run.
+//
+// Around Engine::step: told() before it, ordered() after it. A journal that cannot be written ends,
+// and its service goes on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/log/command_digest.h"
+#include "core/log/journal.h"
+#include "runtime/service/log/log_file.h"
+
+namespace batchflow::engine {
+struct EngineConfig;
+}
+
+namespace batchflow::service {
+
+struct JournalState {
+  bool is_kept = false;
+  bool has_ended = false;  // at its bound, or the disk was full
+  std::string path;
+  Bytes bytes = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t events = 0;
+};
+
+class Recorder {
+ public:
+  // Begins a journal at `path`; the one before is kept beside it as `journal.before`. Throws
+  // ConfigError.
+  void open(const std::filesystem::path& path, const engine::EngineConfig& config,
+            const engine::Catalogues& catalogues);
+
+  // In the file before this returns, so that what ends the process in the step is there, too.
+  void told(Instant now, std::span<const engine::Event> events);
+  void ordered(std::span<const engine::Command> commands);
+  // The end mark.
+  void close();
+
+  std::uint64_t steps() const { return steps_; }
+  std::uint64_t events() const { return events_; }
+  std::uint64_t digest() const { return digest_.value(); }
+  JournalState state() const;
+  // Empty when all of the journal is on disk, or why not.
+  std::string flush();
+  // Why the journal has ended before its time: once, then empty.
+  std::string take_problem();
+
+ private:
+  bool recorded() const { return journal_ && journal_->recorded(); }
+  void write();
+
+  LogFile file_;
+  std::optional<log::Journal> journal_;
+  log::CommandDigest digest_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t events_ = 0;
+  JournalState state_;
+  std::string problem_;
+};
+
+}  // namespace batchflow::service

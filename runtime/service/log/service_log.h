@@ -1,0 +1,69 @@
+// What the service says to people: a line for each thing, with time and level, as text or as JSON.
+//
+// What clients can cause again and again is bounded: of each kind and user some lines are said a
+// second, and how many others there were.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace batchflow::service {
+
+enum class LogLevel : std::uint8_t { info, warning, error };
+enum class LogForm : std::uint8_t { text, json };
+
+struct LogLine {
+  // Of the service itself.
+  LogLine(std::string what, LogLevel how = LogLevel::info) : text(std::move(what)), level(how) {}
+  // That a client may have caused; `of` is a constant. `by` is nobody where it cannot be told.
+  LogLine(std::string what, LogLevel how, std::string_view of, std::optional<uid_t> by = {})
+      : text(std::move(what)), level(how), kind(of), user(by) {}
+
+  std::string text;
+  LogLevel level;
+  std::string_view kind = {};
+  std::optional<uid_t> user = {};
+};
+
+using Say = std::function<void(const LogLine& line)>;
+
+class ServiceLog {
+ public:
+  using Write = std::function<void(const std::string& line)>;
+  using Clock = std::chrono::system_clock;
+  static constexpr std::uint32_t kLinesMost = 10;  // of each kind and user, between two ticks
+
+  explicit ServiceLog(LogForm form, std::function<Clock::time_point()> now = Clock::now)
+      : form_(form), now_(std::move(now)) {}
+
+  // Where lines go from now on; what was said before goes there first.
+  void write_to(Write write);
+  void say(const LogLine& line);
+  // Once a second: says what was left out.
+  void tick();
+
+ private:
+  struct Said {
+    std::uint32_t lines = 0;
+    std::uint64_t left_out = 0;
+  };
+  std::string formed(const LogLine& line) const;
+  void write(const LogLine& line);
+
+  const LogForm form_;
+  const std::function<Clock::time_point()> now_;
+  Write write_;
+  std::vector<std::string> early_;
+  std::map<std::pair<std::string_view, std::optional<uid_t>>, Said> said_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,194 @@
+// Makes hardware fail, on purpose and repeatably: a wrapper around Engine::step.
+//
+//   FaultInjector world(faults, seed, catalogues, engine_step, set_speed);
+//   for (;;) {
+//     collect events, but for no longer than until world.due();
+//     carry_out(world.step(now, events));   // in place of engine_step(now, events)
+//   }
+//
+// It stands between a backend, in which everything works, and an engine, to which it shows a world
+// in which things break: what is ordered of the dead is swallowed, what they report is not heard,
+// and the engine is told the facts it would be told (NodeLost, WorkerLost, CapacityChanged, failed
+// reads, samples that cannot be decoded). The backend sees commands alone: what runs on something
+// that dies is cancelled there, and begun anew where it can go on later.
+//
+// What slows down does so in the backend, by the one hook: set_speed. A node of speed 0 is dead,
+// and so are the processes of jobs on it; the engine learns from NodeLost which ranks it has lost,
+// and the backend brings them back (JobResized) when it is told that the node has speed 1 again.
+//
+// All chance is drawn from the seed, each fault's from a stream of its own; the same events at the
+// same times give the same faults, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "core/base/config_value.h"
+#include "core/base/random.h"
+#include "core/engine/catalogue.h"
+#include "core/engine/event.h"
+#include "core/order/order.h"
+
+namespace batchflow::faults {
+
+// Something that goes wrong, and until when.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    node_lost,      // with all that is on it
+    worker_lost,    // `count` workers of the node
+    drive_lost,     // `place` and all that it holds; what is read from it fails
+    cut_off,        // `cut_nodes`, and the stores with `cut_stores`, can be reached by nobody else
+    slowed,         // `hardware`, by `factor`
+    worker_slowed,  // `count` workers of the node, by `factor`
+    samples_corrupt,  // `count` samples of the dataset cannot be decoded
+    reads_failed,     // of those from `place`, each with the chance `ratio`
+  };
+  Kind kind = Kind::node_lost;
+  Instant at{};
+  Duration lasts{0};           // 0: for good
+  Duration detected_after{0};  // a lost node or worker: until the engine is told
+  Duration quiet_after{0};     // a lost worker: from then until it is known to write no more
+  // What is under way to or from those cut off waits; after so long it has failed.
+  Duration timeout = std::chrono::seconds(30);
+  NodeId node = NodeId::none();
+  Place place;
+  std::vector<NodeId> cut_nodes = {};
+  bool cut_stores = false;
+  std::uint32_t hardware = 0;  // a number that backend and whoever made the list agree on
+  double factor = 1;
+  DatasetId dataset = DatasetId::none();
+  std::uint64_t count = 1;
+  Ratio ratio = {};
+};
+
+class FaultInjector {
+ public:
+  using Step =
+      std::function<std::span<const engine::Command>(Instant, std::span<const engine::Event>)>;
+
+  // What set_speed speaks of: a node or a worker by its id, hardware by its number.
+  enum class Part : std::uint8_t { node, worker, hardware };
+  // From now on it does everything so many times as fast as it would without faults.
+  using SetSpeed = std::function<void(Part part, std::uint32_t which, double factor)>;
+
+  // What became of a fault.
+  struct Struck {
+    bool struck = false;  // there was something to strike
+    Instant from{};
+    Instant until = kNever;   // when it was over; kNever: it was not, yet
+    std::uint64_t parts = 0;  // nodes, workers, orders held, reads failed, corrupt samples met
+  };
+
+  // `catalogues` outlives it. `engine` is told nothing when there is nothing to tell.
+  FaultInjector(std::vector<Fault> faults, std::uint64_t seed, const engine::Catalogues& catalogues,
+                Step engine, SetSpeed set_speed);
+
+  // The commands live until the next call.
+  std::span<const engine::Command> step(Instant now, std::span<const engine::Event> events);
+  // When to call `step` at the latest; kNever when nothing more is planned.
+  Instant due() const { return plan_.empty() ? kNever : std::get<Instant>(*plan_.begin()); }
+  // By fault, in the order of the list.
+  std::span<const Struck> struck() const { return struck_; }
+
+ private:
+  enum class Act : std::uint8_t { strike, tell, quiet, end, fail };
+  // At that time, in this order, do this about that fault (or, to fail it, that order).
+  using Planned = std::tuple<Instant, std::uint64_t, Act, std::uint64_t>;
+
+  // An order the backend carries out, or would if it could.
+  struct Order {
+    enum class State : std::uint8_t { running, held, swallowed };
+    State state = State::running;
+    std::variant<engine::Read, engine::Prepare, engine::Transfer, engine::Deliver>
+        command;                         // its lists are gone
+    std::vector<SampleId> samples = {};  // of a read that names them; that a preparation decodes
+    Instant fails{};                     // while held
+  };
+  struct Worker {
+    enum class State : std::uint8_t { alive, dead, told, quiet };
+    NodeId node;
+    State state = State::alive;
+  };
+
+  // Events on their way to the engine.
+  template <class Fact>
+  void hear(const Fact& event);
+  template <class Completion>
+  std::optional<Order> completed(const Completion& event);
+  void hear_read(const engine::ReadDone& event);
+  void hear_prepared(const engine::PreparationDone& event);
+  void choose_samples(const engine::CatalogueKnown& event);
+  bool rank_is_dead(JobId job, Rank rank) const;
+  void pass_on(const engine::Event& event) { events_.push_back(event); }
+
+  // Commands on their way to the backend.
+  template <class Ordered>
+  void obey(const Ordered& order);
+  template <class Ordered>
+  void begin(const Ordered& command);
+  std::vector<SampleId> decoded_by(const engine::Prepare& order);
+
+  // What orders have to do with.
+  static std::optional<std::pair<NodeId, NodeId>> way(const Order& order);
+  static bool touches(const Order& order, NodeId node);
+  bool is_swallowed(const Order& order) const;
+  std::optional<std::size_t> cut_by(const Order& order) const;
+  bool is_drive_lost(Place place) const;
+
+  void plan(Instant when, Act act, std::uint64_t which);
+  void act(Act act, std::uint64_t which);
+  void strike(std::uint64_t fault);
+  void tell(std::uint64_t fault);
+  void quiet(std::uint64_t fault);
+  void end(std::uint64_t fault);
+
+  bool lose_node(NodeId node);
+  void return_node(NodeId node);
+  bool lose_drive(std::uint64_t fault);
+  void choose_workers(std::uint64_t fault);
+  void lose_workers(std::uint64_t fault);
+  void cut_off();
+  void reconnect();
+  void tell_speed(std::uint64_t fault);
+  void stop(Order& order, Order::State state);
+  void hold(RequestId id, Order& order, Duration timeout);
+  bool hold_if_cut(RequestId id, Order& order);
+  void fail(RequestId id);
+
+  const std::vector<Fault> faults_;
+  const Random random_;
+  const engine::Catalogues& catalogues_;
+  const Step engine_;
+  const SetSpeed set_speed_;
+  std::vector<Struck> struck_;
+  std::vector<bool> active_;
+  std::vector<std::vector<WorkerId>> chosen_;   // by fault
+  std::vector<std::vector<SampleId>> corrupt_;  // by fault, sorted
+  std::vector<std::set<SampleId>> met_;         // by fault: of these, those that were decoded
+  std::set<Planned> plan_;
+  std::uint64_t serials_ = 0;
+  Instant now_{};
+
+  // What the backend has said there is.
+  std::map<NodeId, std::uint32_t> cores_;
+  std::map<Place, Bytes> capacity_;
+  std::map<WorkerId, Worker> workers_;
+  std::map<JobId, std::vector<NodeId>> ranks_;
+  std::set<NodeId> dead_;
+  std::map<RequestId, Order> orders_;
+
+  std::vector<engine::Event> events_;
+  std::vector<engine::Command> commands_;
+  std::deque<std::vector<SampleId>> lists_;  // that events refer to
+  order::Expander expander_;
+};
+
+}  // namespace batchflow::faults

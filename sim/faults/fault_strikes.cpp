@@ -1,0 +1,336 @@
+// What the injector does when a fault's time has come: to strike, to tell of it, to end it.
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "sim/faults/fault_injector.h"
+
+namespace batchflow::faults {
+
+namespace {
+
+using Kind = Fault::Kind;
+
+bool is_among(const std::vector<NodeId>& nodes, NodeId node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------- what orders have to do with
+// ----
+
+// From where to where an order moves bytes; a store is no node.
+std::optional<std::pair<NodeId, NodeId>> FaultInjector::way(const Order& order) {
+  if (const auto* read = std::get_if<engine::Read>(&order.command)) {
+    return std::pair{read->from.node, read->to.node};
+  }
+  if (const auto* copy = std::get_if<engine::Transfer>(&order.command)) {
+    return std::pair{copy->from.node, copy->to.node};
+  }
+  return std::nullopt;
+}
+
+bool FaultInjector::touches(const Order& order, NodeId node) {
+  if (const auto ends = way(order)) return ends->first == node || ends->second == node;
+  if (const auto* prepare = std::get_if<engine::Prepare>(&order.command))
+    return prepare->node == node;
+  return std::get<engine::Deliver>(order.command).place.node == node;
+}
+
+bool FaultInjector::is_swallowed(const Order& order) const {
+  const auto touched = [&](NodeId node) { return touches(order, node); };
+  if (std::any_of(dead_.begin(), dead_.end(), touched)) return true;
+  const auto* prepare = std::get_if<engine::Prepare>(&order.command);
+  if (prepare == nullptr) return false;
+  const auto worker = workers_.find(prepare->worker);
+  return worker != workers_.end() && worker->second.state != Worker::State::alive;
+}
+
+// The fault that keeps it from where it goes.
+std::optional<std::size_t> FaultInjector::cut_by(const Order& order) const {
+  const auto ends = way(order);
+  if (!ends) return std::nullopt;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    if (!active_[i] || fault.kind != Kind::cut_off) continue;
+    const auto inside = [&](NodeId node) {
+      return node.is_none() ? fault.cut_stores : is_among(fault.cut_nodes, node);
+    };
+    if (inside(ends->first) != inside(ends->second)) return i;
+  }
+  return std::nullopt;
+}
+
+bool FaultInjector::is_drive_lost(Place place) const {
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    if (active_[i] && faults_[i].kind == Kind::drive_lost && faults_[i].place == place) return true;
+  }
+  return false;
+}
+
+// ------------------------------------------------------------------------------------- acting ----
+
+void FaultInjector::plan(Instant when, Act act, std::uint64_t which) {
+  plan_.insert({when, ++serials_, act, which});
+}
+
+void FaultInjector::act(Act act, std::uint64_t which) {
+  switch (act) {
+    case Act::strike:
+      return strike(which);
+    case Act::tell:
+      return tell(which);
+    case Act::quiet:
+      return quiet(which);
+    case Act::end:
+      return end(which);
+    case Act::fail:
+      return fail(RequestId(which));
+  }
+}
+
+void FaultInjector::strike(std::uint64_t index) {
+  const Fault& fault = faults_[index];
+  Struck& struck = struck_[index];
+  active_[index] = true;
+  switch (fault.kind) {
+    case Kind::node_lost:
+      struck.parts = lose_node(fault.node) ? 1 : 0;
+      break;
+    case Kind::worker_lost:
+      choose_workers(index);
+      lose_workers(index);
+      break;
+    case Kind::drive_lost:
+      struck.parts = lose_drive(index) ? 1 : 0;
+      break;
+    case Kind::cut_off:
+      cut_off();
+      break;
+    case Kind::slowed:
+      struck.parts = 1;
+      tell_speed(index);
+      break;
+    case Kind::worker_slowed:
+      choose_workers(index);
+      tell_speed(index);
+      break;
+    case Kind::samples_corrupt:
+    case Kind::reads_failed:
+      break;
+  }
+  const bool counts_later = fault.kind == Kind::cut_off || fault.kind == Kind::samples_corrupt ||
+                            fault.kind == Kind::reads_failed;
+  struck.struck = counts_later || struck.parts > 0;
+  active_[index] = struck.struck;
+  if (!struck.struck) return;
+  struck.from = now_;
+  const Instant over = fault.lasts.count() > 0 ? now_ + fault.lasts : kNever;
+  if (fault.kind == Kind::node_lost || fault.kind == Kind::worker_lost) {
+    // Who comes back is found out to have been away.
+    const Instant told = std::min(now_ + fault.detected_after, over);
+    plan(told, Act::tell, index);
+    if (fault.kind == Kind::worker_lost) {
+      plan(std::min(told + fault.quiet_after, over), Act::quiet, index);
+    }
+  }
+  if (over != kNever) plan(over, Act::end, index);
+}
+
+void FaultInjector::tell(std::uint64_t index) {
+  const Fault& fault = faults_[index];
+  if (fault.kind == Kind::node_lost) {
+    std::erase_if(workers_, [&](const auto& entry) { return entry.second.node == fault.node; });
+    return pass_on(engine::NodeLost{fault.node});
+  }
+  for (const WorkerId id : chosen_[index]) {
+    const auto found = workers_.find(id);
+    if (found == workers_.end() || dead_.count(found->second.node) != 0) continue;
+    found->second.state = Worker::State::told;
+    pass_on(engine::WorkerLost{id});
+  }
+}
+
+void FaultInjector::quiet(std::uint64_t index) {
+  for (const WorkerId id : chosen_[index]) {
+    const auto found = workers_.find(id);
+    if (found == workers_.end() || found->second.state != Worker::State::told) continue;
+    if (dead_.count(found->second.node) != 0) continue;
+    found->second.state = Worker::State::quiet;
+    pass_on(engine::WorkerQuiesced{id});
+  }
+}
+
+void FaultInjector::end(std::uint64_t index) {
+  const Fault& fault = faults_[index];
+  active_[index] = false;
+  struck_[index].until = now_;
+  switch (fault.kind) {
+    case Kind::node_lost:
+      return return_node(fault.node);
+    case Kind::worker_lost:
+      for (const WorkerId id : chosen_[index]) {
+        const auto found = workers_.find(id);
+        if (found == workers_.end() || dead_.count(found->second.node) != 0) continue;
+        found->second.state = Worker::State::alive;
+        pass_on(engine::WorkerJoined{id, found->second.node});
+      }
+      return;
+    case Kind::drive_lost:
+      if (is_drive_lost(fault.place) || dead_.count(fault.place.node) != 0) return;
+      return pass_on(engine::CapacityChanged{fault.place, capacity_.at(fault.place)});
+    case Kind::cut_off:
+      return reconnect();
+    case Kind::slowed:
+    case Kind::worker_slowed:
+      return tell_speed(index);
+    case Kind::samples_corrupt:
+    case Kind::reads_failed:
+      return;
+  }
+}
+
+// --------------------------------------------------------------------------- nodes and drives ----
+
+bool FaultInjector::lose_node(NodeId node) {
+  if (cores_.count(node) == 0 || !dead_.insert(node).second) return false;
+  for (auto& [id, order] : orders_) {
+    if (touches(order, node)) stop(order, Order::State::swallowed);
+  }
+  // The processes of its workers are gone; new ones are asked for when it is back.
+  commands_.push_back(engine::SetWorkers{node, 0});
+  set_speed_(Part::node, node.value, 0);
+  return true;
+}
+
+void FaultInjector::return_node(NodeId node) {
+  dead_.erase(node);
+  pass_on(engine::NodeJoined{node, cores_.at(node)});
+  for (const auto& [place, bytes] : capacity_) {
+    if (place.node == node && !is_drive_lost(place)) pass_on(engine::CapacityChanged{place, bytes});
+  }
+  set_speed_(Part::node, node.value, 1);
+}
+
+bool FaultInjector::lose_drive(std::uint64_t index) {
+  const Place place = faults_[index].place;
+  if (capacity_.count(place) == 0) return false;
+  for (auto& [id, order] : orders_) {
+    const auto* read = std::get_if<engine::Read>(&order.command);
+    const bool running = order.state != Order::State::swallowed;
+    if (read != nullptr && running && read->from == place) hold(id, order, Duration(0));
+  }
+  if (dead_.count(place.node) == 0) pass_on(engine::CapacityChanged{place, 0});
+  return true;
+}
+
+// ------------------------------------------------------------------------------------ workers ----
+
+void FaultInjector::choose_workers(std::uint64_t index) {
+  const Fault& fault = faults_[index];
+  std::vector<WorkerId> alive;
+  for (const auto& [id, worker] : workers_) {
+    const bool there = worker.node == fault.node && worker.state == Worker::State::alive;
+    if (there && dead_.count(worker.node) == 0) alive.push_back(id);
+  }
+  Random random = random_.split(index);
+  shuffle(std::span(alive), random);
+  alive.resize(std::min<std::uint64_t>(alive.size(), fault.count));
+  struck_[index].parts = alive.size();
+  chosen_[index] = std::move(alive);
+}
+
+void FaultInjector::lose_workers(std::uint64_t index) {
+  for (const WorkerId id : chosen_[index]) workers_.at(id).state = Worker::State::dead;
+  for (auto& [id, order] : orders_) {
+    if (is_swallowed(order)) stop(order, Order::State::swallowed);
+  }
+}
+
+// ------------------------------------------------------------------------------ waiting orders
+// ----
+
+// It is not carried out any more, for now or for good.
+void FaultInjector::stop(Order& order, Order::State state) {
+  if (order.state == Order::State::running) {
+    commands_.push_back(std::visit(
+        [](const auto& command) { return engine::Cancel{command.request}; }, order.command));
+  }
+  order.state = state;
+}
+
+void FaultInjector::hold(RequestId id, Order& order, Duration timeout) {
+  stop(order, Order::State::held);
+  order.fails = now_ + timeout;
+  plan(order.fails, Act::fail, id.value);
+}
+
+void FaultInjector::fail(RequestId id) {
+  const auto found = orders_.find(id);
+  if (found == orders_.end()) return;
+  const Order& order = found->second;
+  // It may have gone on, and even been stopped anew, since this was planned.
+  if (order.state != Order::State::held || order.fails > now_) return;
+  if (const auto* read = std::get_if<engine::Read>(&order.command)) {
+    pass_on(engine::ReadDone{read->request, engine::Outcome::failed, {}});
+  } else {
+    pass_on(engine::TransferDone{std::get<engine::Transfer>(order.command).request,
+                                 engine::Outcome::failed});
+  }
+  orders_.erase(found);
+}
+
+bool FaultInjector::hold_if_cut(RequestId id, Order& order) {
+  const auto fault = cut_by(order);
+  if (!fault) return false;
+  ++struck_[*fault].parts;
+  hold(id, order, faults_[*fault].timeout);
+  return true;
+}
+
+void FaultInjector::cut_off() {
+  for (auto& [id, order] : orders_) {
+    if (order.state == Order::State::running) hold_if_cut(id, order);
+  }
+}
+
+// What waited and can move again begins anew.
+void FaultInjector::reconnect() {
+  for (auto& [id, order] : orders_) {
+    if (order.state != Order::State::held || cut_by(order)) continue;
+    order.state = Order::State::running;
+    if (auto* read = std::get_if<engine::Read>(&order.command)) {
+      read->samples = order.samples;
+      commands_.push_back(*read);
+    } else {
+      commands_.push_back(std::get<engine::Transfer>(order.command));
+    }
+  }
+}
+
+// -------------------------------------------------------------------------------------- speed ----
+
+// Of what several faults slow down, all count.
+void FaultInjector::tell_speed(std::uint64_t index) {
+  const Fault& fault = faults_[index];
+  const auto product = [&](auto&& is_slowed_by) {
+    double factor = 1;
+    for (std::size_t i = 0; i < faults_.size(); ++i) {
+      if (active_[i] && faults_[i].kind == fault.kind && is_slowed_by(i))
+        factor *= faults_[i].factor;
+    }
+    return factor;
+  };
+  if (fault.kind == Kind::slowed) {
+    const auto same = [&](std::size_t i) { return faults_[i].hardware == fault.hardware; };
+    return set_speed_(Part::hardware, fault.hardware, product(same));
+  }
+  for (const WorkerId id : chosen_[index]) {
+    const auto same = [&](std::size_t i) {
+      return std::find(chosen_[i].begin(), chosen_[i].end(), id) != chosen_[i].end();
+    };
+    set_speed_(Part::worker, id.value, product(same));
+  }
+}
+
+}  // namespace batchflow::faults
