@@ -91,6 +91,7 @@ Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
 
 void Reads::uncount(ReadJob& read, Bytes bytes) {
   if (read.listed || !s_.config.count_staging) return;
+  bytes = std::min(bytes, read.counted);  // nothing any more of a lost node
   read.counted -= bytes;
   unstage(s_, read.node, bytes);
 }
@@ -464,7 +465,10 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
   for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
     if (!s_.reads.live(index)) continue;
     ReadJob& read = s_.reads[index];
-    if (read.done) continue;  // who holds its staging memory goes with the node
+    if (read.done) {
+      uncount_lost(index, node);
+      continue;
+    }
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
       read.keep = kNone;  // with the share
@@ -474,7 +478,14 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
     s_.order(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
+    uncount_lost(index, node);
   }
+}
+
+// Makings of other nodes may hold what they waited for here, and its memory is gone.
+void Reads::uncount_lost(std::uint32_t index, std::uint32_t node) {
+  if (!s_.reads.live(index) || s_.reads[index].node != node) return;
+  uncount(s_.reads[index], s_.reads[index].counted);
 }
 
 }  // namespace batchflow::engine

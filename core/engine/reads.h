@@ -110,6 +110,7 @@ class Reads {
   void order(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
+  void uncount_lost(std::uint32_t index, std::uint32_t node);
   void set_apart(ReadJob& read);
   Bytes bytes_of(const ReadJob& read, SampleId sample) const;
   bool add(ReadHolds& held, std::uint32_t read, std::uint32_t waiter, bool all);

@@ -46,7 +46,12 @@ std::map<std::string, std::string> list_configs(const std::string& folder,
   std::map<std::string, std::string> all;
   std::error_code error;
   for (const fs::path& root : roots(near)) {
-    for (const auto& entry : fs::directory_iterator(root / folder, error)) {
+    fs::directory_iterator entries(root / folder, error);
+    const bool is_none = error == std::errc::no_such_file_or_directory ||
+                         error == std::errc::not_a_directory;
+    if (error && !is_none)
+      throw ConfigError(fmt::format("{}: {}", (root / folder).string(), error.message()));
+    for (const auto& entry : entries) {
       if (entry.path().extension() == ".yaml" && entry.is_regular_file(error))
         all.emplace(entry.path().stem().string(), entry.path().string());
     }

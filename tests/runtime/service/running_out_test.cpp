@@ -85,7 +85,9 @@ std::string until_served(Attempt attempt) {
   std::string wrong;
   for (int tries = 0; tries < 40; ++tries) {
     wrong = attempt();
-    if (wrong.find("no memory") == std::string::npos) break;
+    if (wrong.find("no memory") == std::string::npos &&
+        wrong.find("Cannot allocate memory") == std::string::npos)
+      break;
   }
   return wrong;
 }
