@@ -236,11 +236,17 @@ class Scripts(Compared):
             with self.assertRaisesRegex(ValueError, "sampler attribute should not be set after "
                                         "DataLoader is initialized"):
                 loader.sampler = None
+        for drop_last in (False, True):
+            theirs, ours = self.both(data, 8, shuffle=False, drop_last=drop_last)
+            self.assertEqual(list(ours.batch_sampler), list(theirs.batch_sampler))
         by_path = batchflow.DataLoader(self.root, 8, True)
         self.assertEqual(by_path.dataset.class_to_idx, data.class_to_idx)
         self.assertEqual(by_path.dataset.classes, list(CLASSES))
-        with self.assertRaisesRegex(TypeError, "the service draws the order"):
-            list(by_path.sampler)
+        part = batchflow.DataLoader(self.root, 8, rank=0, world_size=2, job_name="part")
+        for loader in (by_path, part):
+            for sampler in (loader.sampler, loader.batch_sampler):
+                with self.assertRaisesRegex(TypeError, "the service draws the order"):
+                    list(sampler)
         with self.assertRaisesRegex(NotImplementedError, "samples of a service come in batches"):
             by_path.dataset[0]
         sample = next(iter(batchflow.DataLoader(data, None)))
