@@ -333,8 +333,8 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     _say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if is_image_folder(dataset):
-        folder = ImageFolder(dataset)
-        dataset, pipeline = folder.root, folder.transform if pipeline is None else pipeline
+        folder = ImageFolder(dataset, pipeline is None)
+        dataset, pipeline = folder.root, folder.pipeline if pipeline is None else pipeline
     dataset = _dataset(dataset)
     if given["sampler"] is not None:
         meant, expected = _sampler(given["sampler"])
