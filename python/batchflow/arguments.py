@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .arrays import check_output
+from .generator import Generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
 from .ranks import Rank, find_rank, launched
@@ -99,6 +100,11 @@ class Arguments:
     corrupt_ratio_max: Optional[float]
     folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
+    generator: Optional[Generator] = None  # where it decides the order
+
+    def __getstate__(self) -> dict[str, Any]:
+        # PyTorch's generators stay in their process; the seed goes along.
+        return {**self.__dict__, "generator": None}
 
     @property
     def is_path(self) -> bool:
@@ -186,7 +192,7 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     if kind == "SequentialSampler":
         meant, samples = {"shuffle": False}, len(sampler)
     elif kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
-        meant, samples = {"shuffle": True, "generator": sampler.generator}, len(sampler)
+        meant, samples = {"shuffle": True}, len(sampler)
     elif is_distributed(sampler):
         if sampler.drop_last and len(sampler.dataset) % sampler.num_replicas:
             say_once("drop_last of a DistributedSampler",
@@ -224,6 +230,25 @@ def _order(order: Optional[str], shuffle: Optional[bool]) -> str:
     if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
         raise ValueError(f"order={order!r} contradicts shuffle={shuffle}; leave one of them out")
     return order
+
+
+def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Generator]]:
+    """The order, its seed, and the generator that it follows. A strict order repeats from run to
+    run, as PyTorch's does with a generator."""
+    order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
+    if given["generator"] is None or order == "sequential":
+        return order, seed, None
+    if own_seed is not None:
+        raise ValueError(f"shuffle_seed={own_seed} and the generator each give a seed; leave one "
+                         "of them out")
+    if given["order"] == "relaxed":
+        say_once("generator", "does not make order='relaxed' the same in every run; leave order "
+                 "out, or write order='strict'")
+    order = given["order"] or "strict"
+    if seed is not None:  # a DistributedSampler's, which takes no generator
+        return order, seed, None
+    generator = Generator(given["generator"])
+    return order, generator.seed, None if order == "relaxed" else generator
 
 
 def _launched(ranks: Any) -> bool:
@@ -335,18 +360,16 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     if is_image_folder(dataset):
         folder = ImageFolder(dataset, pipeline is None)
         dataset, pipeline = folder.root, folder.pipeline if pipeline is None else pipeline
-    dataset = _dataset(dataset)
+    dataset, own_seed = _dataset(dataset), given["shuffle_seed"]
     if given["sampler"] is not None:
         meant, expected = _sampler(given["sampler"])
+        # In PyTorch a loader's generator says nothing to a sampler that has one.
+        given["generator"] = getattr(given["sampler"], "generator", None) or given["generator"]
         for name, value in meant.items():
             # An argument that the user gives goes before the sampler's.
             if given[name] in (None, False):
                 given[name] = value
-    order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
-    if given["generator"] is not None and order != "sequential":
-        # A strict order repeats from run to run, as PyTorch's does with a generator.
-        order = order if given["order"] else "strict"
-        seed = given["generator"].initial_seed() if seed is None else seed
+    order, seed, generator = _seeded(given, own_seed)
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' gives only whole fields")
@@ -385,7 +408,8 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         job_name=_text("job_name", given["job_name"]),
         corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
         folder=folder,
-        expected=expected)
+        expected=expected,
+        generator=generator)
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:
         _say_that_each_rank_gets_all()

@@ -99,6 +99,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def __iter__(self) -> "Epoch[_Given]":
         self._part_with(self._running())
         self._follow_sampler()
+        self._follow_generator()
         number = self._begin_epoch()
         epoch = Epoch(self, self._opened(), number)
         self._running = weakref.ref(epoch)
@@ -125,6 +126,20 @@ class DataLoader(Attributes, Generic[_Given]):
         if self._follows_sampler:
             self.set_epoch(self._given_sampler.epoch)
 
+    def _follow_generator(self) -> None:
+        """A generator that was seeded or used since the last epoch began makes another order."""
+        generator = self._arguments.generator
+        seed = None if generator is None else generator.begin_epoch()
+        if seed is None:
+            return
+        if seed == self._arguments.shuffle_seed:
+            self._wanted_epoch = self._wanted_epoch or 0
+            return
+        self._arguments = args.changed(self._arguments, shuffle_seed=seed)
+        if self._job is not None:
+            self._end_job()
+        self._state = {}
+
     @alone
     def __len__(self) -> int:
         return int(self._opened().session.info.steps_per_epoch)
@@ -132,10 +147,12 @@ class DataLoader(Attributes, Generic[_Given]):
     def epochs(self) -> Iterator[_Given]:
         """The batches of all epochs (`epochs=`; without it, for ever), without a gap between
         epochs."""
-        while True:
+        for given in itertools.count(1):
             iteration = iter(self)
             yield from iteration
-            if iteration.job.over or 0 < self._arguments.epochs <= iteration.number + 1:
+            # A generator that is seeded anew begins with epoch 0 again.
+            done = max(given, iteration.number + 1)
+            if iteration.job.over or 0 < self._arguments.epochs <= done:
                 return
 
     @alone
@@ -253,6 +270,8 @@ class DataLoader(Attributes, Generic[_Given]):
             self._opened()
             self._end_job("this DataLoader was set to another state since this iteration began, "
                           "which ended it; iterate over it again")
+        if self._arguments.generator is not None:
+            self._arguments.generator.leave_order()
         self._restart(state)
 
     def __getstate__(self) -> dict[str, Any]:
