@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .arrays import check_output
+from .checks import check_collate_fn, check_like_torch, check_timeout
 from .generator import Generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
@@ -25,7 +26,6 @@ ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir":
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
            "batches_ahead": "prefetch_factor"}
 DEFAULT_TIMEOUT_S = 300.0  # as in batchflow.h
-TIMEOUT_MOST_S = 1e8
 SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
 # The records that so many credits allow before the service reads them fill half of a ring.
 PREFETCH_MOST = 545
@@ -289,41 +289,6 @@ def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
             say_once(name, why)
 
 
-def _check_timeout(timeout: float) -> None:
-    if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
-    if not timeout <= TIMEOUT_MOST_S:
-        raise ValueError(f"timeout should be at most {TIMEOUT_MOST_S:.0f} seconds, but got "
-                         f"timeout={timeout}")
-
-
-def _check_collate_fn(collate_fn: Any) -> None:
-    if collate_fn is not None and not callable(collate_fn):
-        raise TypeError("collate_fn should be a function that takes a list of samples")
-
-
-def _check_like_torch(given: dict[str, Any]) -> None:
-    if given["num_workers"] < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
-                         "multiprocessing.")
-    _check_timeout(given["timeout"])
-    if given["prefetch_factor"] is not None and given["prefetch_factor"] < 0:
-        raise ValueError("prefetch_factor option should be non-negative")
-    if given["sampler"] is not None and given["shuffle"]:
-        raise ValueError("sampler option is mutually exclusive with shuffle")
-    if given["batch_sampler"] is not None:
-        if (given["batch_size"] != 1 or given["shuffle"] or given["sampler"] is not None or
-                given["drop_last"]):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
-                             "sampler, and drop_last")
-        raise ValueError("batch_sampler: the service decides what is in a batch; write "
-                         "batch_size=, shuffle= and drop_last=")
-    if given["batch_size"] is None and given["drop_last"]:
-        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
-                         "with drop_last")
-    _check_collate_fn(given["collate_fn"])
-
-
 def _check_device(device: Any) -> None:
     torch = sys.modules.get("torch")
     if device is None or torch is None:
@@ -336,8 +301,8 @@ def _check_device(device: Any) -> None:
 
 def changed(arguments: Arguments, **attributes: Any) -> Arguments:
     """Changes attributes that PyTorch allows to be set on a DataLoader, from the next batch on."""
-    _check_timeout(attributes.get("timeout", 0))
-    _check_collate_fn(attributes.get("collate_fn"))
+    check_timeout(attributes.get("timeout", 0))
+    check_collate_fn(attributes.get("collate_fn"))
     if "timeout" in attributes:
         attributes["timeout_s"] = float(attributes["timeout"]) or DEFAULT_TIMEOUT_S
     return dataclasses.replace(arguments, **attributes)
@@ -354,7 +319,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         given[name] = value
     if given["dataset"] is None:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
-    _check_like_torch(given)
+    check_like_torch(given)
     _say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if is_image_folder(dataset):
