@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
 from .arrays import check_output
+from .checks import check_collate_fn, check_like_torch, check_timeout
+from .generator import Generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
 from .ranks import Rank, find_rank, launched
@@ -24,7 +26,6 @@ ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir":
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
            "batches_ahead": "prefetch_factor"}
 DEFAULT_TIMEOUT_S = 300.0  # as in batchflow.h
-TIMEOUT_MOST_S = 1e8
 SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
 # The records that so many credits allow before the service reads them fill half of a ring.
 PREFETCH_MOST = 545
@@ -99,6 +100,11 @@ class Arguments:
     corrupt_ratio_max: Optional[float]
     folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
+    generator: Optional[Generator] = None  # where it decides the order
+
+    def __getstate__(self) -> dict[str, Any]:
+        # PyTorch's generators stay in their process; the seed goes along.
+        return {**self.__dict__, "generator": None}
 
     @property
     def is_path(self) -> bool:
@@ -186,7 +192,7 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     if kind == "SequentialSampler":
         meant, samples = {"shuffle": False}, len(sampler)
     elif kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
-        meant, samples = {"shuffle": True, "generator": sampler.generator}, len(sampler)
+        meant, samples = {"shuffle": True}, len(sampler)
     elif is_distributed(sampler):
         if sampler.drop_last and len(sampler.dataset) % sampler.num_replicas:
             say_once("drop_last of a DistributedSampler",
@@ -224,6 +230,25 @@ def _order(order: Optional[str], shuffle: Optional[bool]) -> str:
     if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
         raise ValueError(f"order={order!r} contradicts shuffle={shuffle}; leave one of them out")
     return order
+
+
+def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Generator]]:
+    """The order, its seed, and the generator that it follows. A strict order repeats from run to
+    run, as PyTorch's does with a generator."""
+    order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
+    if given["generator"] is None or order == "sequential":
+        return order, seed, None
+    if own_seed is not None:
+        raise ValueError(f"shuffle_seed={own_seed} and the generator each give a seed; leave one "
+                         "of them out")
+    if given["order"] == "relaxed":
+        say_once("generator", "does not make order='relaxed' the same in every run; leave order "
+                 "out, or write order='strict'")
+    order = given["order"] or "strict"
+    if seed is not None:  # a DistributedSampler's, which takes no generator
+        return order, seed, None
+    generator = Generator(given["generator"])
+    return order, generator.seed, None if order == "relaxed" else generator
 
 
 def _launched(ranks: Any) -> bool:
@@ -264,41 +289,6 @@ def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
             say_once(name, why)
 
 
-def _check_timeout(timeout: float) -> None:
-    if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
-    if not timeout <= TIMEOUT_MOST_S:
-        raise ValueError(f"timeout should be at most {TIMEOUT_MOST_S:.0f} seconds, but got "
-                         f"timeout={timeout}")
-
-
-def _check_collate_fn(collate_fn: Any) -> None:
-    if collate_fn is not None and not callable(collate_fn):
-        raise TypeError("collate_fn should be a function that takes a list of samples")
-
-
-def _check_like_torch(given: dict[str, Any]) -> None:
-    if given["num_workers"] < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
-                         "multiprocessing.")
-    _check_timeout(given["timeout"])
-    if given["prefetch_factor"] is not None and given["prefetch_factor"] < 0:
-        raise ValueError("prefetch_factor option should be non-negative")
-    if given["sampler"] is not None and given["shuffle"]:
-        raise ValueError("sampler option is mutually exclusive with shuffle")
-    if given["batch_sampler"] is not None:
-        if (given["batch_size"] != 1 or given["shuffle"] or given["sampler"] is not None or
-                given["drop_last"]):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
-                             "sampler, and drop_last")
-        raise ValueError("batch_sampler: the service decides what is in a batch; write "
-                         "batch_size=, shuffle= and drop_last=")
-    if given["batch_size"] is None and given["drop_last"]:
-        raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
-                         "with drop_last")
-    _check_collate_fn(given["collate_fn"])
-
-
 def _check_device(device: Any) -> None:
     torch = sys.modules.get("torch")
     if device is None or torch is None:
@@ -311,8 +301,8 @@ def _check_device(device: Any) -> None:
 
 def changed(arguments: Arguments, **attributes: Any) -> Arguments:
     """Changes attributes that PyTorch allows to be set on a DataLoader, from the next batch on."""
-    _check_timeout(attributes.get("timeout", 0))
-    _check_collate_fn(attributes.get("collate_fn"))
+    check_timeout(attributes.get("timeout", 0))
+    check_collate_fn(attributes.get("collate_fn"))
     if "timeout" in attributes:
         attributes["timeout_s"] = float(attributes["timeout"]) or DEFAULT_TIMEOUT_S
     return dataclasses.replace(arguments, **attributes)
@@ -329,24 +319,22 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         given[name] = value
     if given["dataset"] is None:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
-    _check_like_torch(given)
+    check_like_torch(given)
     _say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if is_image_folder(dataset):
-        folder = ImageFolder(dataset)
-        dataset, pipeline = folder.root, folder.transform if pipeline is None else pipeline
-    dataset = _dataset(dataset)
+        folder = ImageFolder(dataset, pipeline is None)
+        dataset, pipeline = folder.root, folder.pipeline if pipeline is None else pipeline
+    dataset, own_seed = _dataset(dataset), given["shuffle_seed"]
     if given["sampler"] is not None:
         meant, expected = _sampler(given["sampler"])
+        # In PyTorch a loader's generator says nothing to a sampler that has one.
+        given["generator"] = getattr(given["sampler"], "generator", None) or given["generator"]
         for name, value in meant.items():
             # An argument that the user gives goes before the sampler's.
             if given[name] in (None, False):
                 given[name] = value
-    order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
-    if given["generator"] is not None and order != "sequential":
-        # A strict order repeats from run to run, as PyTorch's does with a generator.
-        order = order if given["order"] else "strict"
-        seed = given["generator"].initial_seed() if seed is None else seed
+    order, seed, generator = _seeded(given, own_seed)
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' gives only whole fields")
@@ -385,7 +373,8 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         job_name=_text("job_name", given["job_name"]),
         corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
         folder=folder,
-        expected=expected)
+        expected=expected,
+        generator=generator)
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:
         _say_that_each_rank_gets_all()

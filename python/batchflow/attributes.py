@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from . import arguments as args
+from .alone import alone
 from .dataset import Dataset, Order
 
 FROZEN = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -43,6 +44,7 @@ class Attributes:
         return self._arguments.collate_fn or getattr(data, "default_collate", None)
 
     @collate_fn.setter
+    @alone
     def collate_fn(self, function: Any) -> None:
         self._arguments = args.changed(self._arguments, collate_fn=function)
 
@@ -51,6 +53,7 @@ class Attributes:
         return self._arguments.pin_memory
 
     @pin_memory.setter
+    @alone
     def pin_memory(self, pins: bool) -> None:
         self._arguments = args.changed(self._arguments, pin_memory=bool(pins))
 
@@ -59,12 +62,14 @@ class Attributes:
         return self._arguments.timeout
 
     @timeout.setter
+    @alone
     def timeout(self, seconds: float) -> None:
         self._arguments = args.changed(self._arguments, timeout=seconds)
 
     @property
+    @alone
     def classes(self) -> list[str]:
         """The names of the classes, by label."""
         folder = self._arguments.folder
-        session = self._opened()
-        return session.class_names() if folder is None else folder.classes
+        job = self._opened()
+        return job.session.class_names() if folder is None else folder.classes

@@ -72,10 +72,14 @@ class Order:
         return -(-int(self._loader.dataset_samples) // ranks)  # of this rank, with fillers
 
     def __iter__(self) -> Iterator[Any]:
-        if self._of_batches or self._order != "sequential" or self._loader._arguments.rank:
+        if self._order != "sequential" or self._loader._arguments.ranks().world_size > 1:
             raise TypeError("the service draws the order, and the script sees it with the batches: "
                             "batch.sample_keys; for an order of your own use PyTorch's DataLoader")
-        return iter(range(len(self)))
+        indices = range(self._loader.dataset_samples)
+        if not self._of_batches:
+            return iter(indices)
+        return (list(indices[i * self.batch_size:(i + 1) * self.batch_size])
+                for i in range(len(self)))
 
     def set_epoch(self, epoch: int) -> None:
         self._loader.set_epoch(epoch)

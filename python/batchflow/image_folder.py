@@ -3,17 +3,22 @@
 The service finds the samples of the folder itself. The paths and labels of the ImageFolder are
 compared with them by checksums, a few thousand samples at a time. Labels that were edited are given
 as the ImageFolder has them. Other samples, or another order of a sequence, are refused; the error
-names the first difference.
+names the first difference. All of it is looked at again at each epoch, since a script may edit it.
 """
 
 from __future__ import annotations
 
+import itertools
+import operator
 import os
 import zlib
 from array import array
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Protocol
 
+from .torchvision import NotMappable, Pipeline, parts_of, pipeline_of
+
+_TORCHVISIONS = "torchvision.datasets.folder"
 PIECE = 4096  # samples in one question to the service
 _LABEL_MOST = 2**63 - 1
 
@@ -37,35 +42,50 @@ class Finds(Protocol):
 def is_image_folder(dataset: Any) -> bool:
     """Whether it is torchvision's, or derived from it without a change of how samples are read."""
     bases = [(base.__module__, base.__name__) for base in type(dataset).__mro__]
-    if ("torchvision.datasets.folder", "DatasetFolder") not in bases:
+    if (_TORCHVISIONS, "DatasetFolder") not in bases:
         return False
     if not hasattr(dataset, "classes") or not hasattr(dataset, "root"):
         return False
-    for name in ("__getitem__", "__len__"):
-        owner = next(base for base in type(dataset).__mro__ if name in vars(base))
-        if owner.__module__ != "torchvision.datasets.folder":
-            raise TypeError(
-                f"dataset: {type(dataset).__name__} has a {name} of its own, which the service "
-                "cannot carry out; write what it does as steps (pipeline=, batchflow.step), and the "
-                "folder's path here")
+    own = [name for name in ("__getitem__", "__len__")
+           if not _is_torchvisions(getattr(type(dataset), name))]
+    if getattr(dataset, "__getitems__", None):  # with which PyTorch reads where it is
+        own.append("__getitems__")
+    if own:
+        raise TypeError(
+            f"dataset: {type(dataset).__name__} has a {own[0]} of its own, which the service "
+            "cannot carry out; write what it does as steps (pipeline=, batchflow.step), and the "
+            "folder's path here")
     return True
 
 
-class ImageFolder:
-    """The ImageFolder of a loader. It may be edited until the loader is opened."""
+def _is_torchvisions(function: Any) -> bool:
+    # functools.wraps copies __module__, but not this.
+    return getattr(function, "__globals__", {}).get("__name__") == _TORCHVISIONS
 
-    def __init__(self, dataset: Any):
-        loader = getattr(dataset, "loader", None)
-        if getattr(loader, "__module__", None) != "torchvision.datasets.folder":
-            raise ValueError(
-                f"dataset: its loader={getattr(loader, '__name__', loader)!r} cannot be carried out "
-                "by the service, which decodes pictures itself; leave it out, or write what it does "
-                "to a picture as a step (pipeline=, batchflow.step)")
-        if getattr(dataset, "target_transform", None) is not None:
-            raise ValueError("target_transform cannot be carried out by the service; map labels "
-                             "in the training loop, or in the dataset's samples, and leave it out")
-        self.dataset = dataset
-        self.transform = getattr(dataset, "transform", None)
+
+def _check(dataset: Any) -> None:
+    if not is_image_folder(dataset):
+        raise TypeError(f"dataset: a {type(dataset).__name__} is no ImageFolder any more; make a "
+                        "new DataLoader")
+    loader = getattr(dataset, "loader", None)
+    if not _is_torchvisions(loader):
+        raise ValueError(
+            f"dataset: its loader={getattr(loader, '__name__', loader)!r} cannot be carried out "
+            "by the service, which decodes pictures itself; leave it out, or write what it does "
+            "to a picture as a step (pipeline=, batchflow.step)")
+    if getattr(dataset, "target_transform", None) is not None:
+        raise ValueError("target_transform cannot be carried out by the service; map labels "
+                         "in the training loop, or in the dataset's samples, and leave it out")
+
+
+class ImageFolder:
+    """The ImageFolder of a loader. `is_mapped`: its transform is what the service carries out."""
+
+    def __init__(self, dataset: Any, is_mapped: bool):
+        _check(dataset)
+        self.dataset, self._is_mapped = dataset, is_mapped
+        self.pipeline = self._mapped()
+        self._transforms = self._shown()
         self._settled: Optional[list[Any]] = None  # the samples as they were compared
         self.labels: Optional[array[int]] = None  # by key, where they differ from the service's
 
@@ -83,11 +103,14 @@ class ImageFolder:
     def settle(self, finds: Finds, found: int, ordered: bool) -> None:
         """Compares it with the samples that the service finds, unless that was done before and it
         has not changed. `ordered`: the loader promises the order of the samples, too."""
-        if self.dataset.transform is not self.transform:
-            raise ValueError(f"the transform of {self._kind} was changed after the DataLoader was "
-                             "made with it; make a new DataLoader")
+        _check(self.dataset)
+        self._check_transform()
         samples = self.dataset.samples
-        if self._settled is not None and samples == self._settled:  # by identity, mostly
+        if type(samples) not in (list, tuple):  # others may give something else each time
+            raise ValueError(f"samples of {self._kind} is a {type(samples).__name__}; make it a "
+                             "plain list: [(str(path), int(label)) for path, label in samples]")
+        if self._settled is not None and len(samples) == len(self._settled) and all(
+                map(operator.is_, samples, self._settled)):
             return
         if len(samples) != found:
             raise ValueError(
@@ -95,18 +118,43 @@ class ImageFolder:
                 f"{_counted(found, finds.class_names())}; {_WHY_OTHERS}")
         names = [self._name(path) for path, _ in samples]
         labels = [_label(target) for _, target in samples]
-        self.labels = None
+        given: Optional[array[int]] = None
         for first in range(0, found, PIECE):
             piece = slice(first, min(first + PIECE, found))
             own, there = _sums(names[piece], labels[piece]), finds.samples_sum(
                 first, piece.stop - first)
             if own.names != there.names:
                 self._compare_unordered(names, labels, finds, ordered, piece)
-                self.labels = None
+                given = None
                 break
             if own.labels != there.labels:
-                self.labels = array("q", labels)
-        self._settled = list(samples)
+                given = array("q", labels)
+        self.labels = given  # at once, for iterations that are under way
+        # What can be edited in place is compared each time.
+        fixed = all(type(one) is tuple and type(one[1]) is int for one in samples)
+        self._settled = list(samples) if fixed else None
+
+    def _mapped(self) -> Optional[Pipeline]:
+        transform = getattr(self.dataset, "transform", None)
+        return pipeline_of(transform) if self._is_mapped and transform is not None else None
+
+    def _shown(self) -> list[str]:
+        """The transforms in the user's words."""
+        transform = getattr(self.dataset, "transform", None)
+        return [] if transform is None else list(map(repr, parts_of(transform)))
+
+    def _check_transform(self) -> None:
+        try:
+            if self._mapped() == self.pipeline:
+                return
+            why = ""
+        except NotMappable as problem:
+            why = f", and cannot be mapped ({problem})"
+        pairs = itertools.zip_longest(self._transforms, self._shown(), fillvalue="nothing")
+        was, now = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+        what = f": {was} became {now}" if was else ""
+        raise ValueError(f"the transform of {self._kind} was changed after the DataLoader was made "
+                         f"with it{what}{why}; make a new DataLoader")
 
     def _compare_unordered(self, names: list[bytes], labels: list[int], finds: Finds,
                            ordered: bool, piece: slice) -> None:
@@ -149,10 +197,15 @@ _WHY_OTHERS = (
 
 
 def _label(target: Any) -> int:
-    if isinstance(target, bool) or not hasattr(target, "__index__"):
+    """`target` may be a number of NumPy or PyTorch, too."""
+    is_whole = not isinstance(target, bool) and "bool" not in str(getattr(target, "dtype", ""))
+    try:
+        label = operator.index(target)
+    except (TypeError, RuntimeError):  # PyTorch's, of a tensor that is no whole number
+        is_whole = False
+    if not is_whole or getattr(target, "shape", ()) != ():
         raise ValueError(f"a target {target!r} among the samples of the dataset is not a whole "
                          "number; the service gives labels as int64")
-    label: int = target.__index__()
     if not -_LABEL_MOST <= label <= _LABEL_MOST:
         raise ValueError(f"a target {label} among the samples of the dataset does not fit into "
                          "int64")

@@ -6,6 +6,7 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,45 +14,51 @@ from . import arguments as args
 from .batch import Batch
 
 if TYPE_CHECKING:
+    from .job import Job
     from .loader import DataLoader
 
 _Given = TypeVar("_Given")
 
 
 class Epoch(Generic[_Given]):
-    """One iteration over a DataLoader, which is one epoch."""
+    """One iteration over a DataLoader, which is one epoch. `number` is that epoch's."""
 
-    def __init__(self, loader: "DataLoader[_Given]"):
-        self.loader = loader
-        self._ended = False
+    def __init__(self, loader: "DataLoader[_Given]", job: "Job", number: int):
+        self._loader, self.job, self.number = loader, job, number
+        self.ended = False
+        self._turn = threading.RLock()  # a Ctrl-C may come while it is being taken
         profiler = sys.modules.get("torch.autograd.profiler")
         # PyTorch uses the same name, so profilers show it likewise.
         name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
         self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
 
-    def goes_on(self) -> bool:
-        return not self._ended and self.loader._session is not None
-
     def __iter__(self) -> "Epoch[_Given]":
         return self
 
     def __len__(self) -> int:
-        return len(self.loader)
+        return int(self.job.session.info.steps_per_epoch)
 
     def __next__(self) -> _Given:
-        if self._ended:
-            raise StopIteration
-        if self.loader._running() is not self:
-            raise RuntimeError("this DataLoader was set to another state since this iteration "
-                               "began, which ended it; iterate over it again")
-        with self._record():
-            batch = self.loader._next()
-        self._ended = batch is None or not self.loader._left_early
-        if self._ended and self.loader._is_apart and self.loader._session is not None:
-            self.loader._session.close()  # its length can still be asked
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError("another thread is asking this iteration for a batch; let each "
+                               "thread iterate over the DataLoader itself")
+        try:
+            if self.ended:
+                raise StopIteration
+            with self._record():
+                return self._next()
+        finally:
+            self._turn.release()
+
+    def _next(self) -> _Given:
+        arguments = self._loader._arguments
+        batch = self.job.next(arguments.timeout_s)
+        if batch is None or batch.last_of_epoch:
+            self.job.end(self)
         if batch is None:
             raise StopIteration
-        return batch
+        given: _Given = self.job.finished(batch, arguments)
+        return given
 
 
 def show_where_it_crashes() -> None:

@@ -2,6 +2,9 @@
 
 The library waits in C code, where Python sees no signal. So a wait for a batch is cut into slices.
 A wait for a service or for other ranks must not be cut, so it is done by another thread.
+
+The library allows one thread at a time to use a loader. So each call is made under a lock, which is
+free between two slices.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from array import array
 from typing import Any, Callable, Optional, Sequence
 
 from . import library as c
+from .alone import alone
 from .image_folder import Sums
 
 _log = logging.getLogger("batchflow")
@@ -24,6 +28,8 @@ _log = logging.getLogger("batchflow")
 Scores = tuple[Sequence[int], Sequence[float]]  # keys, and one for each
 
 SLICE_S = 0.1
+_BETWEEN_SLICES_S = 0.001  # a lock that is taken again at once is seldom got by another thread
+CLOSED = "this DataLoader is closed; make another one"
 
 
 class _Beside(threading.Thread):
@@ -95,16 +101,38 @@ class Session:
         options.say = self._say
         self.process = os.getpid()
         self._while_away = while_away
-        self._loader = _open_beside(options)
-        self._close = weakref.finalize(self, self._library.bf_loader_close, self._loader)
+        self._lock = threading.RLock()  # a signal handler may come in, too
+        self._ended_by = ""  # why it was closed
+        self._open_loader = _open_beside(options)
+        self._close = weakref.finalize(self, self._library.bf_loader_close, self._open_loader)
         self._close.atexit = False  # the service also notices the end of the process
         self._raw = c.sized(c.RawBatch)
         self._taken = 0  # the handle of the batch that was given last
         self.info = c.sized(c.Info)
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
 
-    def close(self) -> None:
-        self._close()
+    def close(self, why: str = CLOSED) -> None:
+        """`why` is the error of those who use it later, and of a thread that waits for a batch."""
+        self._ended_by = self._ended_by or why
+        if self.process != os.getpid():
+            self._close()  # no other thread came into this process
+            return
+        with self._lock:
+            self._close()
+
+    def check_process(self) -> None:
+        if self.process != os.getpid():
+            raise RuntimeError(
+                f"this DataLoader was opened by process {self.process} and is used in process "
+                f"{os.getpid()}, which fork() made of it; make a DataLoader in each process, or "
+                "start processes with multiprocessing's 'spawn'")
+
+    @property
+    def _loader(self) -> int:
+        """The library's loader, for a method that is alone."""
+        if self._ended_by:
+            raise RuntimeError(self._ended_by)
+        return self._open_loader
 
     def next(self, timeout_s: float) -> Optional[c.RawBatch]:
         """The next batch, valid until the next call; None after the last one of the job."""
@@ -121,13 +149,11 @@ class Session:
         deadline = time.monotonic() + timeout_s
         status = self._look()
         while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
-            if self._library.bf_loader_is_connected(self._loader):
-                status = self._look()
-            else:
-                status = self._rejoin(deadline)
+            time.sleep(_BETWEEN_SLICES_S)
+            status = self._look() if self._is_connected() else self._rejoin(deadline)
         if status in (c.TIMEOUT, c.INTERRUPTED):
             why = ("no batch came; 'batchflowctl doctor' says what holds it up"
-                   if self._library.bf_loader_is_connected(self._loader) else
+                   if self._is_connected() else
                    "the service is away; start it, and ask for the next batch again")
             raise RuntimeError(  # the first words are PyTorch's
                 f"DataLoader timed out after {timeout_s:g} seconds: {why}, and timeout= allows "
@@ -136,34 +162,43 @@ class Session:
             self._taken = self._raw.handle
             c.check(status)
 
+    @alone
+    def _is_connected(self) -> bool:
+        return bool(self._library.bf_loader_is_connected(self._loader))
+
+    @alone
     def _look(self) -> int:
         status: int = self._library.bf_loader_next_within(self._loader, ctypes.byref(self._raw),
                                                           SLICE_S)
         return status
 
+    @alone
     def _rejoin(self, deadline: float) -> int:
         """Waits for the next service, joins it, and waits for a batch."""
+        loader = self._loader
+
         def ask() -> int:
-            status: int = self._library.bf_loader_next(self._loader, ctypes.byref(self._raw))
+            status: int = self._library.bf_loader_next(loader, ctypes.byref(self._raw))
             if status not in (c.END, c.TIMEOUT, c.INTERRUPTED):
                 c.check(status)  # here, since each thread has its own last error
             return status
 
         def meanwhile() -> None:
             self._while_away()
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or self._ended_by:
                 raise TimeoutError
 
         waiting = _Beside(ask)
         try:
             return waiting.wait(meanwhile)
         except BaseException as error:
-            self._library.bf_loader_interrupt(self._loader)
+            self._library.bf_loader_interrupt(loader)
             waiting.join()
             if not isinstance(error, TimeoutError):
                 raise
         return waiting.wait(lambda: None)
 
+    @alone
     def state(self) -> dict[str, Any]:
         text = ctypes.c_char_p()
         c.check(self._library.bf_loader_state(self._loader, ctypes.byref(text)))
@@ -171,15 +206,18 @@ class Session:
         state: dict[str, Any] = json.loads(text.value)
         return state
 
+    @alone
     def refresh(self) -> Any:
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
         return self.info
 
+    @alone
     def times(self) -> dict[str, float]:
         times = c.sized(c.Times)
         c.check(self._library.bf_loader_times_get(self._loader, ctypes.byref(times)))
         return {field[0]: getattr(times, field[0]) for field in c.Times._fields_[1:]}
 
+    @alone
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
         if len(keys) != len(scores):
             raise ValueError(f"{len(keys)} keys and {len(scores)} scores; write a score for each")
@@ -193,6 +231,7 @@ class Session:
             self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,
             (ctypes.c_float * count).from_buffer(all_scores) if count else None, count))
 
+    @alone
     def scores(self) -> Scores:
         keys, scores = ctypes.POINTER(ctypes.c_uint64)(), ctypes.POINTER(ctypes.c_float)()
         count = ctypes.c_size_t()
@@ -210,6 +249,7 @@ class Session:
                              f"{self.info.dataset_samples - 1}")
         return self._name(self._library.bf_loader_sample_name, key)
 
+    @alone
     def samples_sum(self, first: int, count: int) -> Sums:
         made = c.sized(c.SamplesSum)
         c.check(self._library.bf_loader_samples_sum(self._loader, first, count,
@@ -220,6 +260,7 @@ class Session:
         return [self._name(self._library.bf_loader_class_name, i)
                 for i in range(self.info.classes)]
 
+    @alone
     def _name(self, function: Any, number: int) -> str:
         text = ctypes.c_char_p()
         c.check(function(self._loader, number, ctypes.byref(text)))

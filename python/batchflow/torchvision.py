@@ -68,7 +68,7 @@ def pipeline_of(pipeline: Any) -> Pipeline:
     lists of these."""
     if isinstance(pipeline, Pipeline):
         return pipeline
-    parts = _parts(pipeline)
+    parts = parts_of(pipeline)
     if parts and all(isinstance(part, dict) or is_function(part) for part in parts):
         return Pipeline(parts)
     return from_torchvision(parts)
@@ -78,11 +78,11 @@ def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline
     """`transform` is a Compose, a Sequential, a list, or one transform of torchvision.transforms or
     its v2. It may also contain functions (batchflow.step) and steps of docs/pipelines.md."""
     reader = _Reader()
-    reader.read_all(_parts(transform))
+    reader.read_all(parts_of(transform))
     return Pipeline(reader.steps(), name)
 
 
-def _parts(transform: Any) -> list[Any]:
+def parts_of(transform: Any) -> list[Any]:
     if isinstance(transform, (list, tuple)):
         parts = list(transform)
     elif _torchvision_kind(transform) == "Compose":
@@ -92,7 +92,7 @@ def _parts(transform: Any) -> list[Any]:
         parts = list(transform)
     else:
         return [transform]
-    return [inner for part in parts for inner in _parts(part)]
+    return [inner for part in parts for inner in parts_of(part)]
 
 
 def _torchvision_kind(transform: Any) -> Optional[str]:

@@ -143,7 +143,7 @@ class Loader(Served):
     def test_credits_follow_prefetch_factor(self):
         for ahead in (6, arguments.PREFETCH_MOST):
             loader = batchflow.DataLoader("rows", 1, prefetch_factor=ahead)
-            self.assertEqual(loader._opened().info.credits, ahead + 1)
+            self.assertEqual(loader._opened().session.info.credits, ahead + 1)
         with self.assertRaisesRegex(ValueError, "prefetch_factor should be from 0 to"):
             batchflow.DataLoader("rows", 1, prefetch_factor=arguments.PREFETCH_MOST + 1)
 

@@ -2,53 +2,25 @@
 and, where PyTorch's order is one that can be named, the order are PyTorch's; or it is refused."""
 
 import json
-import os
 import tarfile
 import unittest
-import warnings
 
 import batchflow
-from batchflow import arguments
-from support import Daemon, Folder, needs, result, start_job
+from compared import PICTURES, Compared
+from support import needs, result, start_job
 
 try:
     import torch
     from torch.utils.data import DataLoader, IterableDataset, Subset, random_split
-    from torchvision import datasets, transforms as T
+    from torchvision import transforms as T
 
-    from pictures import CLASSES, SIDE, epoch_of, flat, pictures_of, write_pictures
+    from pictures import CLASSES, epoch_of, flat, pictures_of
 except ImportError:
     torch = None
 
-PICTURES = 43
-
 
 @needs("torchvision")
-class Scripts(Folder):
-    def setUp(self):
-        super().setUp()
-        self.root = self.folder / "pictures"
-        write_pictures(self.root, PICTURES)
-        daemon = Daemon(self.folder, "--open-datasets", "--corrupt-ratio-allowed", "50%")
-        self.addCleanup(daemon.kill)
-        self.daemon = daemon
-        os.environ["BATCHFLOW_SERVICE"] = daemon.socket
-        arguments._said.clear()
-
-    def data(self, root=None, **more):
-        return datasets.ImageFolder(str(root or self.root),
-                                    T.Compose([T.CenterCrop(SIDE), T.ToTensor()]), **more)
-
-    def both(self, data, *positional, **named):
-        """PyTorch's, then BatchFlow's."""
-        return (DataLoader(data, *positional, **named),
-                batchflow.DataLoader(data, *positional, **named))
-
-    def assert_same_samples(self, theirs, ours):
-        """Counts of batches alike, and each sample with its label."""
-        self.assertEqual([len(batch) for batch in ours], [len(batch) for batch in theirs])
-        self.assertEqual(sorted(flat(ours)), sorted(flat(theirs)))
-
+class Scripts(Compared):
     # ------------------------------------------------------------------------------- training --
 
     def test_a_training_loop_over_an_image_folder(self):
@@ -79,23 +51,6 @@ class Scripts(Folder):
             self.assertEqual(len(set(flat(made))), len(flat(made)))
             self.assertLessEqual(set(flat(made)), set(flat(epoch_of(DataLoader(self.data(), 1)))))
 
-    def test_a_seeded_generator_repeats_from_run_to_run(self):
-        def run(loader_class):
-            loader = loader_class(self.data(), 8, shuffle=True,
-                                  generator=torch.Generator().manual_seed(7))
-            return [epoch_of(loader) for _ in range(2)]
-
-        for loader_class in (DataLoader, batchflow.DataLoader):
-            first, second = run(loader_class), run(loader_class)
-            self.assertEqual(first, second)
-            self.assertNotEqual(*first)
-        other = batchflow.DataLoader(self.data(), 8, shuffle=True,
-                                     generator=torch.Generator().manual_seed(8))
-        self.assertNotEqual(epoch_of(other), first[0])
-        sampled = torch.utils.data.RandomSampler(self.data(),
-                                                 generator=torch.Generator().manual_seed(7))
-        self.assertEqual(epoch_of(batchflow.DataLoader(self.data(), 8, sampler=sampled)), first[0])
-
     def test_a_run_that_is_resumed_goes_on_where_it_was(self):
         def loader():
             return batchflow.DataLoader(self.data(), 8, shuffle=True,
@@ -113,90 +68,6 @@ class Scripts(Folder):
         self.assertEqual(done, whole[0])
         self.assertEqual(epoch_of(again), whole[1][3:])
         self.assertEqual(epoch_of(again), whole[2])
-
-    # ----------------------------------------------------------------------- edited ImageFolders --
-
-    def test_labels_that_were_edited_are_those_that_are_given(self):
-        data = self.data()
-        data.samples = [(path, (label + 2) % 5 // 2) for path, label in data.samples]
-        data.classes, data.class_to_idx = ["x", "y", "z"], {"x": 0, "y": 1, "z": 2}
-        theirs, ours = self.both(data, 8, shuffle=False)
-        self.assertEqual(epoch_of(ours), epoch_of(theirs))
-        self.assertEqual(ours.classes, ["x", "y", "z"])
-        self.assertEqual(ours.dataset.class_to_idx, theirs.dataset.class_to_idx)
-        theirs, ours = self.both(data, 8, shuffle=True)
-        self.assert_same_samples(epoch_of(theirs), epoch_of(ours))
-        # In the middle of the script, too.
-        data.samples = [(path, 9 - label) for path, label in data.samples]
-        self.assert_same_samples(epoch_of(theirs), epoch_of(ours))
-        for output in ("numpy", "memoryview"):
-            made = batchflow.DataLoader(data, 8, output=output)
-            self.assertEqual([label for _, labels in made for label in labels.tolist()],
-                             [label for _, label in data.samples])
-
-    def test_what_pytorch_does_not_look_at_changes_nothing(self):
-        data = self.data()
-        data.targets = [0] * len(data.targets)
-        data.class_to_idx = {name: 0 for name in data.classes}
-        theirs, ours = self.both(data, 8, shuffle=False)
-        self.assertEqual(epoch_of(ours), epoch_of(theirs))
-
-    def test_a_subclass_that_finds_its_own_classes(self):
-        class Ours(datasets.ImageFolder):
-            def find_classes(self, directory):
-                return ["dog", "cat", "ant", "bee", "elk"], {
-                    "dog": 0, "cat": 1, "ant": 2, "bee": 3, "elk": 4}
-
-        data = Ours(str(self.root), self.data().transform)
-        theirs, ours = self.both(data, 8, shuffle=False)
-        self.assertEqual(epoch_of(ours), epoch_of(theirs))
-        self.assertEqual((flat(epoch_of(ours))[0], ours.classes), ((0, 2), data.classes))
-
-    def test_other_samples_or_another_order_of_them_are_refused(self):
-        data = self.data()
-        data.samples = data.samples[:30]
-        with self.assertRaisesRegex(ValueError, "ImageFolder has 30 samples of 5 classes .*, and "
-                                    "the service finds 43 .*split= for a part"):
-            next(iter(batchflow.DataLoader(data, 8, True)))
-        data = self.data()
-        data.samples = data.samples[::-1]
-        with self.assertRaisesRegex(ValueError, "sample 0 of ImageFolder is elk/0039.png, and that "
-                                    "of the service ant/0000.png; the service goes through a folder "
-                                    "by ascending paths.*shuffle=True"):
-            next(iter(batchflow.DataLoader(data, 8)))
-        self.assert_same_samples(*map(epoch_of, self.both(data, 8, shuffle=True)))
-        data = self.data()
-        data.samples[17] = data.samples[16]  # one twice, another not
-        for shuffle in (False, True):
-            with self.assertRaisesRegex(ValueError, "sample 17 of ImageFolder is bee/0036.png, and "
-                                        "that of the service bee/0041.png"):
-                next(iter(batchflow.DataLoader(data, 8, shuffle)))
-        data = self.data()
-        data.samples = [(str(self.folder / "elsewhere.png"), 0)] * PICTURES
-        with self.assertRaisesRegex(ValueError, "elsewhere.png, which is not in its root"):
-            next(iter(batchflow.DataLoader(data, 8, True)))
-
-    def test_a_loader_or_getitem_of_its_own_is_refused(self):
-        def read(path):
-            return None
-
-        with self.assertRaisesRegex(ValueError, "its loader='read' cannot be carried out by the "
-                                    "service"):
-            batchflow.DataLoader(self.data(loader=read), 8)
-        with self.assertRaisesRegex(ValueError, "target_transform cannot be carried out"):
-            batchflow.DataLoader(self.data(target_transform=int), 8)
-
-        class Pairs(datasets.ImageFolder):
-            def __getitem__(self, index):
-                return super().__getitem__(index) + (index,)
-
-        with self.assertRaisesRegex(TypeError, "Pairs has a __getitem__ of its own"):
-            batchflow.DataLoader(Pairs(str(self.root)), 8)
-        data = self.data()
-        loader = batchflow.DataLoader(data, 8)
-        data.transform = T.ToTensor()
-        with self.assertRaisesRegex(ValueError, "the transform of ImageFolder was changed"):
-            next(iter(loader))
 
     # --------------------------------------------------------------------------- several ranks --
 
@@ -314,12 +185,6 @@ class Scripts(Folder):
 
     # ------------------------------------------------------------------------------ no pictures --
 
-    def said_by(self, use):
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            use()
-        return [str(one.message) for one in said]
-
     def test_pictures_that_cannot_be_decoded_are_counted_and_bounded_by_the_script(self):
         for i in range(8):
             (self.root / "bee" / f"{i:04}.bmp").write_bytes(b"BM" + bytes(60))
@@ -371,11 +236,17 @@ class Scripts(Folder):
             with self.assertRaisesRegex(ValueError, "sampler attribute should not be set after "
                                         "DataLoader is initialized"):
                 loader.sampler = None
+        for drop_last in (False, True):
+            theirs, ours = self.both(data, 8, shuffle=False, drop_last=drop_last)
+            self.assertEqual(list(ours.batch_sampler), list(theirs.batch_sampler))
         by_path = batchflow.DataLoader(self.root, 8, True)
         self.assertEqual(by_path.dataset.class_to_idx, data.class_to_idx)
         self.assertEqual(by_path.dataset.classes, list(CLASSES))
-        with self.assertRaisesRegex(TypeError, "the service draws the order"):
-            list(by_path.sampler)
+        part = batchflow.DataLoader(self.root, 8, rank=0, world_size=2, job_name="part")
+        for loader in (by_path, part):
+            for sampler in (loader.sampler, loader.batch_sampler):
+                with self.assertRaisesRegex(TypeError, "the service draws the order"):
+                    list(sampler)
         with self.assertRaisesRegex(NotImplementedError, "samples of a service come in batches"):
             by_path.dataset[0]
         sample = next(iter(batchflow.DataLoader(data, None)))

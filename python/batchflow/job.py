@@ -1,0 +1,140 @@
+"""A job of a DataLoader at the service: its session, and what becomes of its batches.
+
+Iterations of one loader that are under way at a time have a job each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import arguments as args
+from . import arrays, embedded
+from . import library as c
+from . import state as states
+from .alone import alone
+from .batch import Batch, FieldReader, make_batch, plain_sample, split
+from .iteration import pin, show_where_it_crashes
+from .session import Scores
+
+if TYPE_CHECKING:
+    from .iteration import Epoch
+
+
+class Job:
+    """`name`: by which the ranks of the job find each other. `epochs`: how many the service is told
+    that there will be; 0: without a bound."""
+
+    def __init__(self, arguments: args.Arguments, name: Optional[str], state: states.State,
+                 epochs: int, scores: Scores):
+        self.opened_for = epochs
+        self.left_early = False  # some batches of the epoch were given, not all
+        self.over = False  # all epochs that the job was opened for are over
+        self._is_parted = False  # it ends with the iteration that has it
+        self._arguments = arguments
+        self._output, self._make = arrays.choose(arguments.output)
+        self._make_numbers = arrays.numbers_beside(self._output, self._make)
+        if arguments.device is not None and self._output != "torch":
+            raise ValueError(f"device={arguments.device!r} is for PyTorch's tensors, and these "
+                             f"batches are {self._output}; import torch, or write output='torch'")
+        if self._output in ("torch", "dlpack") and not arguments.copy:
+            show_where_it_crashes()
+        self.session = embedded.open_session(arguments, _options(arguments, name, state, epochs))
+        self._lock = self.session._lock
+        self.check_process = self.session.check_process
+        info = self.session.info
+        self.readers = [FieldReader(info.field[i], self._make, self._make_numbers, arguments.copy)
+                        for i in range(info.fields)]
+        self._names = tuple(reader.name for reader in self.readers)
+        if scores[0]:
+            self.session.report_scores(*scores)
+
+    def check_dataset(self) -> None:
+        """Checks that the script's dataset and sampler have the samples that the service has."""
+        folder, expected = self._arguments.folder, self._arguments.expected
+        samples = int(self.session.info.dataset_samples)
+        if expected is not None:
+            expected.check(samples)
+        if folder is not None:
+            folder.settle(self.session, samples, self._arguments.order == "sequential")
+
+    @alone
+    def part(self, epoch: "Epoch[Any]") -> Optional[tuple[states.State, Scores]]:
+        """Leaves the job to an iteration that goes on; gives what another job begins with."""
+        if epoch.ended:
+            return None
+        made = self.session.state(), self.scores()
+        self._is_parted = True
+        return made
+
+    @alone
+    def end(self, epoch: "Epoch[Any]") -> None:
+        epoch.ended = True
+        if self._is_parted:
+            self.session.close()  # its length can still be asked
+
+    def scores(self) -> Scores:
+        return self.session.scores() if self._arguments.order == "weighted" else ((), ())
+
+    # ---------------------------------------------------------------------------------- batches --
+
+    def next(self, timeout_s: float) -> Optional[Batch]:
+        """The next batch; None after the last one of the job."""
+        raw = self.session.next(timeout_s)
+        if raw is None:
+            self.over = True
+            return None
+        self.left_early = not raw.last_of_epoch
+        batch = make_batch(raw, self.readers, self._make_numbers, self._arguments.copy, self._names)
+        labels = None if self._arguments.folder is None else self._arguments.folder.labels
+        return batch if labels is None else self._relabelled(batch, labels)
+
+    def _relabelled(self, batch: Batch, by_key: "array[int]") -> Batch:
+        """The batch with the labels of an ImageFolder, where they differ from the service's."""
+        labels = array("q", [by_key[key] for key in batch.sample_keys.tolist()])
+        made = self._make(labels.buffer_info()[0], arrays.I64, (len(labels),), labels, True)
+        return batch.map(lambda field: made if field is batch["label"] else field)
+
+    def finished(self, batch: Batch, arguments: args.Arguments) -> Any:
+        """What the script gets for a batch. Some of the arguments may have changed since the job
+        began."""
+        result: Any = batch
+        if arguments.collate_fn is not None:
+            samples = split(batch, batch.samples)
+            result = arguments.collate_fn(samples if arguments.batch_size else samples[0])
+        elif arguments.batch_size is None:
+            result = plain_sample(batch, 0)
+        if self._output == "torch":
+            if arguments.pin_memory:
+                result = pin(result)
+            if arguments.device is not None:
+                result = result.to(arguments.device, non_blocking=True)
+        return result
+
+
+def _options(given: args.Arguments, name: Optional[str], state: states.State, epochs: int) -> Any:
+    options = c.sized(c.Options)
+    options.service = _bytes(given.service)
+    options.dataset, options.pipeline = _bytes(given.dataset), _bytes(given.pipeline)
+    options.reading = _bytes(given.reading)
+    options.job = _bytes(name)
+    options.batch_samples = given.batch_size or 1
+    options.rank, options.world_size = given.ranks()
+    options.order = c.ORDERS[given.order]
+    if given.shuffle_seed is not None:
+        options.has_shuffle_seed, options.shuffle_seed = 1, given.shuffle_seed
+    options.drop_last = given.drop_last
+    options.epochs, options.credits = epochs, given.credits
+    if given.corrupt_ratio_max is not None:
+        options.has_corrupt_ratio_max = 1
+        options.corrupt_ratio_max = given.corrupt_ratio_max
+    # PyTorch's timeout is for batches. To join may take as long as to index a dataset.
+    options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
+    options.copy = given.copy
+    if state:
+        options.state = states.text(state).encode()
+    return options
+
+
+def _bytes(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode("utf-8", "surrogateescape")

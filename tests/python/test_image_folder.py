@@ -1,0 +1,212 @@
+"""An ImageFolder as the dataset, also when it was edited: what PyTorch's loader gives, or it is
+refused."""
+
+import functools
+import unittest
+from unittest import mock
+
+import batchflow
+from compared import PICTURES, Compared
+from support import needs
+
+try:
+    import numpy
+    import torch
+    from torchvision import datasets, transforms as T
+
+    from pictures import epoch_of, flat
+except ImportError:
+    pass
+
+
+@needs("torchvision")
+class ImageFolders(Compared):
+    def test_labels_that_were_edited_are_those_that_are_given(self):
+        data = self.data()
+        data.samples = [(path, (label + 2) % 5 // 2) for path, label in data.samples]
+        data.classes, data.class_to_idx = ["x", "y", "z"], {"x": 0, "y": 1, "z": 2}
+        theirs, ours = self.both(data, 8, shuffle=False)
+        self.assertEqual(epoch_of(ours), epoch_of(theirs))
+        self.assertEqual(ours.classes, ["x", "y", "z"])
+        self.assertEqual(ours.dataset.class_to_idx, theirs.dataset.class_to_idx)
+        theirs, ours = self.both(data, 8, shuffle=True)
+        self.assert_same_samples(epoch_of(theirs), epoch_of(ours))
+        # In the middle of the script, too.
+        data.samples = [(path, 9 - label) for path, label in data.samples]
+        self.assert_same_samples(epoch_of(theirs), epoch_of(ours))
+        for output in ("numpy", "memoryview"):
+            made = batchflow.DataLoader(data, 8, output=output)
+            self.assertEqual([label for _, labels in made for label in labels.tolist()],
+                             [label for _, label in data.samples])
+
+    def test_what_pytorch_does_not_look_at_changes_nothing(self):
+        data = self.data()
+        data.targets = [0] * len(data.targets)
+        data.class_to_idx = {name: 0 for name in data.classes}
+        theirs, ours = self.both(data, 8, shuffle=False)
+        self.assertEqual(epoch_of(ours), epoch_of(theirs))
+
+    def test_a_subclass_that_finds_its_own_classes(self):
+        class Ours(datasets.ImageFolder):
+            def find_classes(self, directory):
+                return ["dog", "cat", "ant", "bee", "elk"], {
+                    "dog": 0, "cat": 1, "ant": 2, "bee": 3, "elk": 4}
+
+        data = Ours(str(self.root), self.data().transform)
+        theirs, ours = self.both(data, 8, shuffle=False)
+        self.assertEqual(epoch_of(ours), epoch_of(theirs))
+        self.assertEqual((flat(epoch_of(ours))[0], ours.classes), ((0, 2), data.classes))
+
+    def test_other_samples_or_another_order_of_them_are_refused(self):
+        data = self.data()
+        data.samples = data.samples[:30]
+        with self.assertRaisesRegex(ValueError, "ImageFolder has 30 samples of 5 classes .*, and "
+                                    "the service finds 43 .*split= for a part"):
+            next(iter(batchflow.DataLoader(data, 8, True)))
+        data = self.data()
+        data.samples = data.samples[::-1]
+        with self.assertRaisesRegex(ValueError, "sample 0 of ImageFolder is elk/0039.png, and that "
+                                    "of the service ant/0000.png; the service goes through a folder "
+                                    "by ascending paths.*shuffle=True"):
+            next(iter(batchflow.DataLoader(data, 8)))
+        self.assert_same_samples(*map(epoch_of, self.both(data, 8, shuffle=True)))
+        data = self.data()
+        data.samples[17] = data.samples[16]  # one twice, another not
+        for shuffle in (False, True):
+            with self.assertRaisesRegex(ValueError, "sample 17 of ImageFolder is bee/0036.png, and "
+                                        "that of the service bee/0041.png"):
+                next(iter(batchflow.DataLoader(data, 8, shuffle)))
+        data = self.data()
+        data.samples = [(str(self.folder / "elsewhere.png"), 0)] * PICTURES
+        with self.assertRaisesRegex(ValueError, "elsewhere.png, which is not in its root"):
+            next(iter(batchflow.DataLoader(data, 8, True)))
+
+    def test_a_loader_or_getitem_of_its_own_is_refused(self):
+        def read(path):
+            return None
+
+        with self.assertRaisesRegex(ValueError, "its loader='read' cannot be carried out by the "
+                                    "service"):
+            batchflow.DataLoader(self.data(loader=read), 8)
+        with self.assertRaisesRegex(ValueError, "target_transform cannot be carried out"):
+            batchflow.DataLoader(self.data(target_transform=int), 8)
+
+        class Pairs(datasets.ImageFolder):
+            def __getitem__(self, index):
+                return super().__getitem__(index) + (index,)
+
+        with self.assertRaisesRegex(TypeError, "Pairs has a __getitem__ of its own"):
+            batchflow.DataLoader(Pairs(str(self.root)), 8)
+        data = self.data()
+        loader = batchflow.DataLoader(data, 8)
+        data.transform = T.ToTensor()
+        with self.assertRaisesRegex(ValueError, "the transform of ImageFolder was changed"):
+            next(iter(loader))
+
+    def test_each_way_in_which_pytorch_reads_a_sample_is_looked_at(self):
+        class Many(datasets.ImageFolder):
+            def __getitems__(self, indices):
+                return [(torch.zeros(3, 2, 2), 0) for _ in indices]
+
+        transform = self.data().transform
+        with self.assertRaisesRegex(TypeError, "Many has a __getitems__ of its own"):
+            batchflow.DataLoader(Many(str(self.root), transform), 8)
+        data = self.data()
+        data.__getitems__ = lambda indices: []
+        with self.assertRaisesRegex(TypeError, "ImageFolder has a __getitems__ of its own"):
+            batchflow.DataLoader(data, 8)
+        like = functools.wraps(datasets.ImageFolder.__getitem__)
+        for patched in (lambda self, index: None, like(lambda self, index: None)):
+            with mock.patch.object(datasets.ImageFolder, "__getitem__", patched):
+                with self.assertRaisesRegex(TypeError, "ImageFolder has a __getitem__ of its own"):
+                    batchflow.DataLoader(self.data(), 8)
+        loader = functools.wraps(datasets.folder.default_loader)(lambda path: None)
+        with self.assertRaisesRegex(ValueError, "its loader='default_loader' cannot be carried out"):
+            batchflow.DataLoader(self.data(loader=loader), 8)
+
+    def test_what_is_edited_after_an_epoch_is_followed_or_refused(self):
+        class Dark(datasets.ImageFolder):
+            def __getitem__(self, index):
+                return super().__getitem__(index)
+
+        def put_first(data):
+            data.transform.transforms[0] = T.Resize((8, 8))
+
+        def set_size(data):
+            data.transform.transforms[0].size = (8, 8)
+
+        changed = "the transform of ImageFolder was changed after the DataLoader was made with it: "
+        crop = r"CenterCrop\(size=\(12, 12\)\) became "
+        for edit, error in (
+                (put_first, changed + crop + r"Resize\(size=\(8, 8\)"),
+                (set_size, changed + crop + r"CenterCrop\(size=\(8, 8\)\)"),
+                (lambda data: data.transform.transforms.append(T.Normalize([0.5], [0.5])),
+                 changed + r"nothing became Normalize\("),
+                (lambda data: data.transform.transforms.insert(0, T.RandomRotation(3)),
+                 changed + "CenterCrop.* became RandomRotation.*, and cannot be mapped .*RandomR"),
+                (lambda data: setattr(data, "transform", None), changed + crop + "nothing"),
+                (lambda data: setattr(data, "loader", lambda path: None),
+                 "its loader='<lambda>' cannot be carried out"),
+                (lambda data: setattr(data, "target_transform", int),
+                 "target_transform cannot be carried out"),
+                (lambda data: setattr(data, "__class__", Dark), "Dark has a __getitem__"),
+                (lambda data: setattr(data, "__class__", datasets.FakeData),
+                 "a FakeData is no ImageFolder any more")):
+            data = self.data()
+            loader = batchflow.DataLoader(data, 8)
+            epoch_of(loader)
+            edit(data)
+            with self.assertRaisesRegex((TypeError, ValueError), error):
+                iter(loader)
+        data = self.data()
+        loader = batchflow.DataLoader(data, 8)
+        before = epoch_of(loader)
+        data.transform.transforms.append(T.RandomRotation(3))
+        with self.assertRaisesRegex(ValueError, "RandomRotation"):
+            iter(loader)
+        data.transform = self.data().transform  # which means what the first one did
+        iteration = iter(loader)
+        self.assertEqual((iteration.number, epoch_of(iteration)), (1, before))
+        # A transform that was not used may become another.
+        data = self.data()
+        loader = batchflow.DataLoader(data, 8, pipeline=data.transform)
+        data.transform = None
+        self.assertEqual(epoch_of(loader), before)
+
+    def test_samples_are_a_plain_list(self):
+        class Zeros(list):
+            def __getitem__(self, index):
+                return list.__getitem__(self, index)[0], 0
+
+        for make, kind in ((Zeros, "Zeros"), (numpy.array, "ndarray")):
+            data = self.data()
+            data.samples = make(data.samples)
+            with self.assertRaisesRegex(ValueError, f"samples of ImageFolder is a {kind}; make it a "
+                                        "plain list"):
+                iter(batchflow.DataLoader(data, 8))
+        data = self.data()
+        data.samples = [list(sample) for sample in data.samples]
+        theirs, ours = self.both(data, 8)
+        for label in (4, 3):
+            data.samples[5][1] = label
+            self.assertEqual(epoch_of(ours), epoch_of(theirs))
+
+    def test_labels_are_whole_numbers_of_any_kind(self):
+        for kind in (torch.tensor, numpy.int64):
+            data = self.data()
+            data.samples = [(path, kind(9 - label)) for path, label in data.samples]
+            theirs, ours = self.both(data, 8)
+            for _ in range(2):
+                self.assertEqual(epoch_of(ours), epoch_of(theirs))
+        for label in (torch.tensor([1, 0]), torch.tensor(1.0), torch.tensor([1]),
+                      torch.tensor(True), numpy.array([0, 1]), 1.0, "1", True):
+            data = self.data()
+            loader = batchflow.DataLoader(data, 8)
+            epoch_of(loader)
+            data.samples[3] = (data.samples[3][0], label)
+            with self.assertRaisesRegex(ValueError, "a target .* is not a whole number"):
+                iter(loader)
+
+
+if __name__ == "__main__":
+    unittest.main()
