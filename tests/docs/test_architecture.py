@@ -1,0 +1,174 @@
+"""docs/architecture.md names files, functions and types that are there."""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MAP = ROOT / "docs" / "architecture.md"
+STATE = "Where state lives"
+WALKS = ("The life of one batch", "The life of one simulated batch",
+         "The life of a policy's parameter", STATE, "Which thread touches what", "Ten questions")
+
+CODE = re.compile(r"`([^`\n]+)`")
+# A path with a folder: a file of the repository, not a command or a name.
+FILE = re.compile(r"[\w.-]+(/[\w.-]+)+\.(h|hpp|cpp|c|py|md|yaml|json|cmake|sh)")
+
+
+def sections(text):
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def rows(section):
+    """The cells of each row of its tables, without the heads."""
+    found = []
+    for line in section.splitlines():
+        if not line.startswith("|"):
+            head = True
+        elif re.fullmatch(r"[|\s-]+", line):
+            head = False
+        elif not head:
+            found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def stops(text, title):
+    """(file, names) of each row: its last two cells, or `Owner` in `file` of the table of state."""
+    table = rows(sections(text)[title])
+    if title == STATE:
+        owners = [CODE.findall(row[1]) for row in table]
+        return [(owner[1:], owner[:1]) for owner in owners if owner]
+    return [(CODE.findall(row[-2]), CODE.findall(row[-1])) for row in table]
+
+
+def files(text):
+    return {code for code in CODE.findall(text) if FILE.fullmatch(code)}
+
+
+def defines_python(source, name):
+    *owners, last = name.split(".")
+    return (all(re.search(rf"^class {owner}\b", source, re.MULTILINE) for owner in owners) and
+            re.search(rf"^\s*(def|class) {last}\b", source, re.MULTILINE) is not None)
+
+
+# What stands before the name of a function where it is declared, and not where it is called.
+DECLARED = r"(?!return\b|throw\b|else\b)\w[^;={}()]*[\s&*>]"
+
+
+def defines_cpp(source, name):
+    """`A::b`: a function that is defined there, or is declared in class A. `A::on(B)`: the one that
+    takes a B. `A`: a type, a function or a variable."""
+    name, _, argument = name.partition("(")
+    owner, _, last = name.rpartition("::")
+    takes = rf"\([^)]*\b{argument[:-1]}\b" if argument else r"\("
+    if owner:
+        if re.search(rf"^\w.*\b{owner}::{last}{takes}", source, re.MULTILINE):
+            return True
+        kind = owner.rpartition("::")[2]
+        return (re.search(rf"^\s*(class|struct) {kind}\b", source, re.MULTILINE) is not None and
+                re.search(rf"^\s+{DECLARED}{last}{takes}", source, re.MULTILINE) is not None)
+    as_type = rf"^\s*(class|struct|enum class|enum|using) {last}\b"
+    as_function = rf"^{DECLARED}{last}{takes}"
+    as_variable = rf"^(extern |inline |constexpr |const )+[\w:<> ]+\b{last}\b"
+    return any(re.search(one, source, re.MULTILINE)
+               for one in (as_type, as_function, as_variable))
+
+
+def problems_of_stop(paths, names):
+    if len(paths) != 1:
+        return [f"names {len(paths)} files: {paths}"]
+    path = ROOT / paths[0]
+    if not path.is_file():
+        return [f"{paths[0]} is not there"]
+    if not names:
+        return [f"{paths[0]}: no name"]
+    source = path.read_text()
+    defines = defines_python if path.suffix == ".py" else defines_cpp
+    return [f"{paths[0]} has no {name}" for name in names if not defines(source, name)]
+
+
+def problems(text):
+    """What of the map is not there."""
+    found = [f"{file} is not there" for file in sorted(files(text)) if not (ROOT / file).is_file()]
+    for title in WALKS:
+        for paths, names in stops(text, title):
+            found += [f"{title}: {one}" for one in problems_of_stop(paths, names)]
+    return found
+
+
+class Architecture(unittest.TestCase):
+    def setUp(self):
+        self.text = MAP.read_text()
+
+    def test_what_it_names_is_there(self):
+        self.assertEqual(problems(self.text), [])
+
+    def test_each_walk_has_stops(self):
+        counts = {title: len(stops(self.text, title)) for title in WALKS}
+        self.assertEqual(counts["Ten questions"], 10)
+        for title, count in counts.items():
+            self.assertGreaterEqual(count, 8, title)
+
+    def test_each_room_says_where_to_begin(self):
+        for row in rows(sections(self.text)["The rooms"]):
+            self.assertTrue(files(row[-1]), row[0])
+
+    def test_files_are_named_by_their_whole_path(self):
+        self.assertGreater(len(files(self.text)), 100)
+        names = {code for code in CODE.findall(self.text)
+                 if re.fullmatch(r"[\w-]+\.(h|cpp|py)", code)}
+        self.assertEqual(names, set())
+
+    def test_it_stays_short(self):
+        self.assertLessEqual(len(self.text.splitlines()), 300)
+
+
+class Canaries(unittest.TestCase):
+    """A wrong name is found, of each kind."""
+
+    def setUp(self):
+        self.text = MAP.read_text()
+
+    def changed(self, old, new):
+        self.assertIn(old, self.text)
+        return problems(self.text.replace(old, new))
+
+    def test_a_file_that_is_not_there(self):
+        row = self.changed("| `runtime/client/loader.cpp` |", "| `runtime/client/no_loader.cpp` |")
+        self.assertIn("runtime/client/no_loader.cpp is not there", row)
+
+    def test_each_wrong_name(self):
+        for title in WALKS:
+            for paths, names in stops(self.text, title):
+                for name in names:
+                    wrong = re.sub(r"\w+$", "no_such_name", name.partition("(")[0])
+                    self.assertEqual(problems_of_stop(paths, [wrong]),
+                                     [f"{paths[0]} has no {wrong}"])
+
+    def test_a_function_of_another_class(self):
+        self.assertTrue(problems_of_stop(["core/engine/reads.cpp"], ["Items::open"]))
+        self.assertTrue(problems_of_stop(["python/batchflow/loader.py"], ["Session._open"]))
+
+    def test_a_function_that_is_only_called(self):
+        self.assertTrue(problems_of_stop(["sim/planned_runs.cpp"], ["simulate"]))
+        self.assertTrue(problems_of_stop(["python/batchflow/loader.py"], ["make_batch"]))
+
+    def test_an_overload_that_takes_something_else(self):
+        self.assertTrue(problems_of_stop(["sim/world/backend.cpp"], ["Backend::on(JobJoined)"]))
+
+    def test_a_call_is_no_definition(self):
+        for call in ("  return step(now);", "  step(now);", "  engine.step(now);", "  a = step();"):
+            self.assertFalse(defines_cpp(f"struct Engine {{\n{call}\n", "Engine::step"), call)
+            self.assertFalse(defines_cpp(f"void run() {{\n{call}\n}}\n", "step"), call)
+
+    def test_a_name_in_a_comment(self):
+        self.assertFalse(defines_cpp("// Calls step() now and then.\nint other();\n", "step"))
+
+    def test_a_row_without_a_name(self):
+        self.assertTrue(problems_of_stop(["core/event.h"], []))
+        self.assertTrue(problems_of_stop([], ["Event"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
