@@ -1,4 +1,5 @@
-// Memory for the lists inside commands: handed out in pieces that never move, taken back at once.
+// Memory for the lists inside commands. It is handed out in pieces that never move, and is all
+// taken back at once.
 #pragma once
 
 #include <algorithm>

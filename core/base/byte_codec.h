@@ -1,7 +1,7 @@
 // Bytes in and out of the compact forms core writes: little-endian numbers, variable-length counts.
 //
-// The reader is for bytes nobody vouches for: it never reads beyond its end, and after the first
-// failure everything it returns is zero or empty and ok() is false. Ask before you allocate: left()
+// The reader takes bytes from any source. It never reads beyond their end. After the first failure
+// it returns only zeros and empty lists, and ok() is false. Check left() before you allocate: it
 // bounds what a count may claim.
 #pragma once
 

@@ -1,7 +1,7 @@
 // BF_CHECK: for errors of the programmer, always on, in every build.
 //
-// The failures of the world (a file that is not there, a peer that lies) are events, return values
-// or a ConfigError; they never reach BF_CHECK.
+// Failures of the world (a file that is missing, a peer that lies) are events, return values or a
+// ConfigError. They never reach BF_CHECK.
 #pragma once
 
 namespace batchflow {

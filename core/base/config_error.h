@@ -1,7 +1,7 @@
 // The one exception of BatchFlow: a configuration, trace or command line that cannot be right.
 //
-// Thrown while loading, caught in main, printed as it is: `file:line: what is wrong; what to
-// write`.
+// It is thrown while loading, caught in main, and printed as it is: `file:line: what is wrong; what
+// to write`.
 #pragma once
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The name most like `given`, for "did you mean"; empty when nothing is near.
+// The known name that is most like `given`, for "did you mean"; empty when none is near.
 std::string nearest_name(std::string_view given, const std::vector<std::string_view>& known);
 
 }  // namespace batchflow

@@ -57,7 +57,8 @@ bool same_ignoring_case(std::string_view text, std::string_view lower) {
   return true;
 }
 
-// `digits[.digits]` at the front of `text`, which loses them: value / 10^fraction_digits.
+// `digits[.digits]` at the front of `text`, which is cut off there. Its value: value /
+// 10^fraction_digits.
 struct Decimal {
   std::uint64_t value = 0;
   int fraction_digits = 0;
@@ -83,7 +84,7 @@ std::optional<Decimal> take_decimal(std::string_view& text) {
   return decimal;
 }
 
-// A decimal and one of `units`, times that unit; at most what a signed 64-bit number holds.
+// A decimal and one of `units`, multiplied; at most what a signed 64-bit number holds.
 template <std::size_t n>
 std::optional<std::uint64_t> parse_with_unit(std::string_view text, const Unit (&units)[n]) {
   const auto decimal = take_decimal(text);

@@ -1,7 +1,8 @@
-// The values a configuration or a command line can hold, read from text: sizes, durations, numbers.
+// The values that a configuration or a command line can hold, read from text: sizes, durations,
+// numbers.
 //
-// Each function answers nullopt for a text that is not of its kind; who asked says where and what
-// to write. All arithmetic is integer and exact; what is not whole is rounded down.
+// Each function answers nullopt for a text that is not of its kind; the caller says where it stands
+// and what to write. All arithmetic is integer and exact. What is not whole is rounded down.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text);  // also 0x.
 std::optional<double> parse_number(std::string_view text);           // finite
 std::optional<bool> parse_flag(std::string_view text);               // true, false
 
-// A share of something, exactly: `0.001`, `10%`.
+// A fraction of something, exact: `0.001`, `10%`.
 struct Ratio {
   static constexpr std::uint64_t kWhole = 1'000'000'000'000;
   std::uint64_t parts = 0;  // of kWhole
@@ -27,10 +28,10 @@ struct Ratio {
 };
 std::optional<Ratio> parse_ratio(std::string_view text);
 
-// `4096`, `64kb` (10^3), `64kib` (2^10), and so for m, g, t, p; capital or not; `1.5gb`.
+// `4096`, `64kb` (10^3), `64kib` (2^10), and the same with m, g, t, p; capital or not; `1.5gb`.
 std::optional<Bytes> parse_bytes(std::string_view text);
 
-// So many bytes, or a share of something that is known later: `64gb`, `10%`.
+// A number of bytes, or a fraction of something that is known later: `64gb`, `10%`.
 struct Size {
   bool relative = false;
   Bytes bytes = 0;
@@ -39,7 +40,7 @@ struct Size {
 };
 std::optional<Size> parse_size(std::string_view text);
 
-// `300s`; units ns, us, ms, s, min, h, d. Only zero may stand without a unit.
+// `300s`; the units are ns, us, ms, s, min, h, d. Only zero may stand without a unit.
 std::optional<Duration> parse_duration(std::string_view text);
 
 }  // namespace batchflow

@@ -1,5 +1,5 @@
-// An open-addressing map from 64-bit keys to 32-bit values, for lookups alone: nothing iterates it,
-// so nothing depends on the order of its slots.
+// An open-addressing map from 64-bit keys to 32-bit values, for lookups alone. Nothing iterates
+// over it, so nothing depends on the order of its slots.
 //
 // No call takes long: when the table must grow, the entries of the old one move a few at a time,
 // with the calls that follow.
@@ -30,7 +30,7 @@ class FlatMap {
     return value;
   }
 
-  // REQUIRES: value != kNone. Replaces what was there.
+  // Replaces what was there. REQUIRES: value != kNone
   void set(std::uint64_t key, std::uint32_t value) {
     move_some();
     if ((table_.count + 1) * 2 > table_.size) enlarge();
@@ -43,7 +43,7 @@ class FlatMap {
     if (!table_.erase(key) && old_.count != 0) old_.erase(key);
   }
 
-  // If that is its value.
+  // Erases the key only if it has this value.
   void erase(std::uint64_t key, std::uint32_t value) {
     move_some();
     if (!table_.erase(key, value) && old_.count != 0) old_.erase(key, value);
@@ -78,7 +78,7 @@ class FlatMap {
       if (slot.value_plus_1 == 0) ++count;
       slot = {key, value + 1};
     }
-    // True: the key was here. kNone: whatever its value.
+    // Answers whether the key was here. kNone: erase it whatever its value.
     bool erase(std::uint64_t key, std::uint32_t value = kNone) {
       if (size == 0) return false;
       const std::size_t at = place(key);

@@ -32,7 +32,7 @@ std::optional<bool> parse_flag(std::string_view text) {
   return std::nullopt;
 }
 
-// What a value of this parameter must look like; empty when `value` does.
+// What a value of this parameter must look like; empty if `value` is such a value.
 std::string objection(const Parameter& parameter, std::string_view value) {
   const auto in_bounds = [&](double number) {
     return std::isfinite(number) && number >= parameter.least && number <= parameter.greatest;

@@ -9,8 +9,8 @@
 
 namespace batchflow {
 
-// One parameter a policy declares. The default's text decides nothing but the default: a policy
-// asks for the type it wants, and a text that is not of that type is refused when it is set.
+// One parameter that a policy declares. The text of a default does not decide the type: `type`
+// does, and a text that is not of that type is refused when it is set.
 struct Parameter {
   enum class Type : std::uint8_t { integer, number, flag, text };
   std::string_view name;
@@ -21,13 +21,13 @@ struct Parameter {
   double greatest = 1e18;
 };
 
-// The declared parameters of one policy with the values in force. Values are checked by `set`.
+// The declared parameters of one policy, with their present values. `set` checks a value.
 class Parameters {
  public:
   explicit Parameters(std::span<const Parameter> declared);
 
-  // Throws ConfigError when the policy has no such parameter (naming the nearest one) or the value
-  // is not of its type or outside its bounds.
+  // Throws ConfigError when the policy has no such parameter (it names the nearest one), or when
+  // the value is not of its type or is outside its bounds.
   void set(std::string_view name, std::string_view value);
 
   // REQUIRES: `name` is declared with that type.

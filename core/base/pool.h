@@ -1,5 +1,5 @@
-// Objects by index, with the freed ones used again, last freed first. The order of reuse depends
-// on the order of calls alone, never on addresses; a reference stays good while its object lives.
+// Objects by index. Freed ones are used again, last freed first. The order of reuse depends on the
+// order of calls alone, never on addresses. A reference stays valid while its object lives.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace batchflow {
 
 inline constexpr std::uint32_t kNone = UINT32_MAX;
 
-// T needs `reset()`, which makes it as new; it may keep its vectors' memory.
+// T needs `reset()`, which makes it as new; it may keep the memory of its vectors.
 template <class T>
 class Pool {
  public:

@@ -28,7 +28,7 @@ std::uint64_t middle_of(std::size_t bucket) {
 
 }  // namespace
 
-// Makes counts_ cover `bucket`, growing exactly: a sketch lives long and grows rarely.
+// Makes counts_ cover `bucket`, and no more: a sketch lives long and grows rarely.
 void QuantileSketch::reach(std::size_t bucket) {
   if (counts_.empty()) {
     first_ = bucket;

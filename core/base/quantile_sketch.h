@@ -1,9 +1,9 @@
 // Quantiles of any number of integers in bounded memory.
 //
 // A value falls into one of 64 equal buckets of its octave, so a quantile is off by at most one
-// part in 128 of itself (values below 128 are exact); least, greatest, count and sum are exact.
-// At most 3776 buckets of 8 bytes exist. Integer arithmetic alone: merging in any order, or on any
-// machine, gives the same answers.
+// part in 128 of itself. Values below 128 are exact, and so are least, greatest, count and sum.
+// There are at most 3776 buckets of 8 bytes. All arithmetic is integer: merging in any order, or on
+// any machine, gives the same answers.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class QuantileSketch {
     return count_ ? static_cast<double>(sum_) / static_cast<double>(count_) : 0;
   }
 
-  // REQUIRES: 0 <= q <= 1. The value of the rank nearest to q * (count - 1); 0 when there is none.
+  // The value at the rank nearest to q * (count - 1); 0 when there is none. REQUIRES: 0 <= q <= 1
   std::uint64_t quantile(double q) const;
   std::size_t memory_bytes() const { return counts_.capacity() * sizeof(std::uint64_t); }
 

@@ -1,8 +1,9 @@
-// The only source of chance in BatchFlow: mix, hash, draw and below, as the order rules define
-// them.
+// The only source of random numbers in BatchFlow: mix, hash, draw and below, as the order rules
+// define them.
 //
-// All arithmetic is unsigned 64-bit and wraps; no floating point. Golden values stand in
-// tests/core/random_test.cpp; a change of any of these functions changes every order ever promised.
+// All arithmetic is unsigned 64-bit and wraps; there is no floating point.
+// tests/core/random_test.cpp has golden values. A change of any of these functions changes every
+// order that was ever promised.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ class Random {
   constexpr std::uint64_t below(std::uint64_t n) { return high_64_of_product(draw(), n); }
   // In [0, 1), for estimates and tests only: never for an order.
   constexpr double unit() { return static_cast<double>(draw() >> 11) * 0x1.0p-53; }
-  // An independent stream for a part with a number of its own.
+  // An independent stream of draws for a part, which has a number of its own.
   constexpr Random split(std::uint64_t part) const { return Random(hash(state_, part)); }
 
  private:

@@ -1,8 +1,8 @@
 // Smoothed rates and means of what happens at irregular instants.
 //
-// What happened counts for half after each half-life. Time is integer, and the decay is computed
+// After each half-life, what happened counts for half. Time is integer, and the decay is computed
 // with additions and multiplications alone, so that the same events give the same bits on every
-// machine: these figures reach policies, and replay must repeat their decisions.
+// machine. These figures reach policies, and a replay must repeat their decisions.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class FadingSum {
   double sum_ = 0;
 };
 
-// How much happens a second: bytes, requests, blocks. Right from the first half-life on, since what
-// lies before the beginning is not taken for silence.
+// How much happens a second: bytes, requests, blocks. It is right from the first half-life on,
+// since the time before the first value does not count as silence.
 class SmoothedRate {
  public:
   explicit SmoothedRate(Duration half_life = std::chrono::seconds(10)) : sum_(half_life) {}
@@ -41,7 +41,7 @@ class SmoothedRate {
   Instant begin_ = kNever;
 };
 
-// The mean of values, recent ones counting more.
+// The mean of values; recent values count more.
 class SmoothedMean {
  public:
   explicit SmoothedMean(Duration half_life = std::chrono::seconds(10))

@@ -1,5 +1,5 @@
-// Sums and products that stop at the greatest value where they would wrap round: what comes from
-// outside may be any number, and too large a need must not look like a small one.
+// Sums and products that stop at the greatest value instead of wrapping around. A number from
+// outside may have any value, and too large a need must not look like a small one.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// What would come after the end of time never comes. REQUIRES: wait >= 0
+// A time after the end of time is never. REQUIRES: wait >= 0
 constexpr Instant after(Instant at, Duration wait) {
   return wait > kNever - std::max(at, Instant()) ? kNever : at + wait;
 }

@@ -1,4 +1,5 @@
-// Records in numbered slots that are reused: growing moves records, never their numbers.
+// Records in numbered slots that are reused. Growing moves records, but never changes their
+// numbers.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ class SlotTable {
   std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
   std::size_t used() const { return slots_.size() - free_.size(); }
 
-  // The record is as its last user left it. References to other records may die.
+  // The record is as its last user left it. References to other records may become invalid.
   std::uint32_t take() {
     if (free_.empty()) {
       slots_.emplace_back();

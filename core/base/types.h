@@ -1,8 +1,8 @@
 // The words of BatchFlow as types: ids that cannot be mixed up, integer time, integer bytes.
 //
 // Everything here is a value without behaviour. Time is an integer number of nanoseconds since the
-// first start of the engine; bytes and slots are integers; no double ever enters a decision about
-// order, residency or time.
+// first start of the engine. Bytes and slots are integers. No double enters a decision about order,
+// residency or time.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace batchflow {
 
-// An integer that names something. Ids of different kinds do not convert into each other.
+// An integer that names a thing. Ids of different kinds do not convert into each other.
 template <class Tag, class Rep>
 struct Id {
   Rep value = 0;

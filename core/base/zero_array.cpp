@@ -28,7 +28,7 @@ void ask_for_huge_pages(void* data, std::size_t bytes) {
 }
 #endif
 
-// As `new` does where there is no memory: the program's handler may get some, or throw.
+// Acts as `new` does when there is no memory: the program's handler may get some, or throw.
 template <class Attempt>
 void* until_made(Attempt attempt) {
   for (;;) {

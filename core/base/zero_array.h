@@ -1,9 +1,9 @@
-// An array of zeros, one element an item, that costs nothing until it is touched.
+// An array of zeros that costs nothing until it is touched.
 //
 // Policies and shares index it by dense ids. Making one, making it larger and freeing it take no
-// time proportional to its length that a step would feel: the system hands out zeroed pages when
-// they are first written, in huge pages where it can, which also saves misses of the address
-// cache. T must be trivially copyable, and all zero bits must be a meaningful T.
+// time proportional to its length that a step would feel. The system hands out zeroed pages when
+// they are first written, in huge pages where it can, which also saves misses of the address cache.
+// T must be trivially copyable, and all zero bits must be a meaningful T.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace batchflow {
 
-// For whoever must never take long: an engine's step. While `scope` lives, zeroed memory of this
-// thread comes in small pages (a huge one can take milliseconds to be found) and what is freed is
-// given back to the system a slice at each `give_back`, or with this object.
+// For code that must never take long: an engine's step. While a `Scope` lives, zeroed memory of
+// this thread comes in small pages, because finding a huge one can take milliseconds. What is freed
+// is given back to the system a slice at each `give_back`, or with this object.
 class UnhurriedMemory {
  public:
   UnhurriedMemory() = default;
@@ -54,7 +54,7 @@ class ZeroedMemory {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  // REQUIRES: bytes >= the bytes so far. What is there stays, what is new is zero.
+  // Grows to `bytes`. What is there stays; what is new is zero. REQUIRES: bytes >= the bytes so far
   void grow(std::size_t bytes);
 
   void* data() const { return data_; }

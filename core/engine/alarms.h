@@ -1,7 +1,7 @@
 // What the engine must look at again at a given time: retries, time-outs, work done in slices.
 //
-// The backend is asked for one timer at a time, the earliest. Whatever is due is handled in any
-// step, so a timer that fires late, twice or not for the latest request does no harm.
+// The backend is asked for one timer at a time, the earliest. Every step handles all that is due.
+// So no harm is done by a timer that fires late, twice, or for an older request.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Alarms {
     return alarm;
   }
 
-  // The order for a timer, when the earliest alarm has changed since the last one.
+  // The command for a timer, if the earliest alarm has changed since the last one.
   std::optional<SetTimer> timer_to_set(Instant now) {
     if (alarms_.empty()) return std::nullopt;
     const Instant at = alarms_.begin()->first.first;

@@ -1,4 +1,5 @@
-// Batches on their way out: begun, cut from the job's sequence, gathered or delivered in place.
+// Batches on their way out: they are begun, cut from the job's sequence, gathered or delivered in
+// place.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -26,8 +27,8 @@ void Delivery::pump(Job& job) {
   }
 }
 
-// Begins the rank's next batch. It is gathered as its blocks are granted and come, so that none of
-// them has to be kept for the others: the slot it is gathered in is the rank's own.
+// Begins the rank's next batch. It is gathered into a slot of the rank's own as its blocks are
+// granted and come, so that no block has to be kept for the others.
 bool Delivery::begin(Job& job, Rank rank_index) {
   RankState& rank = job.ranks[rank_index];
   // Ranks of a job run at most `credits` steps apart.
@@ -54,7 +55,7 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   return true;
 }
 
-// Cuts what is granted by now into pieces. True: that is the whole batch.
+// Cuts what is granted by now into pieces. True: the batch is whole.
 bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
   const std::uint64_t step = batch.step - run.first_step;
@@ -118,7 +119,8 @@ void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_tur
   }
 }
 
-// If the batch lies in one block on its rank's node: the grant of that.
+// The grant of the block that the batch lies in, if that is one block on the rank's node; else
+// null.
 Grant* Delivery::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
   if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
   Grant& grant = Grants::grant_of(run, batch.pieces.front());
@@ -145,7 +147,8 @@ void Delivery::want_again(Job& job, Grant& grant) {
   job.lost_grants = true;
 }
 
-// Copies what is resident into the batch's own slot; asks for what is gone. True: it is complete.
+// Copies what is resident into the batch's own slot, and asks for what is gone. True: it is
+// complete.
 bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   bool all = true;
@@ -188,7 +191,7 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
                       s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
                       s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset,
                       std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
-    // The piece may have been copied before, and come to nothing.
+    // The piece may have been copied before, and have come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
     std::erase_if(batch.replacements, [&](const order::Replacement& old) {
       return old.place >= piece.offset && old.place < end;
@@ -203,14 +206,14 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
   return all;
 }
 
-// The piece is in the batch: the job is done with that part of the block.
+// The piece is in the batch: the job no longer needs that part of the block.
 void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
   if (Block* block = s_.at(grant.block)) block->served = true;
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
-// Finds the samples of the batch's draws, as many as a step may; true when all are listed. Else
-// the next step goes on.
+// Finds the samples of the batch's draws, as many as a step may. True when all are listed; else the
+// next step goes on.
 bool Delivery::list_draws(const Job& job, Batch& batch) {
   if (!job.drawn && !batch.rehearsal) return true;
   if (!batch.drawn) {
@@ -245,8 +248,8 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
   return true;
 }
 
-// Counted from draws and from what is committed, whatever the order thinks it gives: none, unless a
-// user asks for re-use.
+// Counted from the draws and from what is committed, whatever the order was meant to give. It is 0
+// unless a user asks for re-use.
 std::uint32_t Delivery::repeats(const Job& job, const Batch& batch) const {
   if (!s_.streams[job.stream].pipeline->has_random) return 0;
   std::uint32_t count = 0;

@@ -1,8 +1,9 @@
-// The lanes of which a job's epoch has had some samples and not all, as its places are cut.
+// The lanes of which a job's epoch has had some samples and not all, as its indices are cut.
 //
-// A position holds so many of them and no more (order rules, section 7). Where all nodes cut from
-// one sequence, the lanes with blocks to take are nearly all of them. Where each node has a block
-// open of its own, lanes whose last block is open are begun, too: as many as there are nodes.
+// A position holds a limited number of them (order rules, section 7). Where all nodes cut from one
+// sequence, these are nearly always the lanes with blocks to take. Where each node has an open
+// block of its own, a lane whose last block is open is begun, too: there may be as many as there
+// are nodes.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class BegunLanes {
     }
   }
 
-  // No other lane may be begun before one of them is finished.
+  // When full, no other lane may be begun before one of these is finished.
   bool full() const { return lanes_.size() >= order::Position::kOpenLanesMost; }
   bool has(std::uint32_t lane) const {
     return std::any_of(lanes_.begin(), lanes_.end(),

@@ -26,7 +26,7 @@ struct Worker {
   std::uint32_t node = kNone;
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
   std::uint32_t making = kNone;
-  // Slots it might still write after it was lost: free when it is quiet.
+  // Slots that it might still write after it was lost. They are free when it is quiesced.
   std::vector<Resident> quarantine;
 };
 
@@ -64,14 +64,14 @@ enum class Charge : std::uint8_t {
   current,  // a job waits for it now; one a share, always possible
 };
 
-// An empty vector that has kept its memory: for what is used again soon.
+// An empty vector that keeps the memory of `used`: for what is used again soon.
 template <class T>
 std::vector<T> emptied(std::vector<T>& used) {
   used.clear();
   return std::move(used);
 }
 
-// A prepared block, in the making or resident.
+// A prepared block, resident or being made.
 struct Block {
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
@@ -111,8 +111,8 @@ struct ItemPin {
   ItemId item;
 };
 
-// What a making, or a batch of a listed order, holds of reads: all that one brings, which it
-// ordered itself, or samples of others.
+// What a making, or a batch of a listed order, holds of reads: all of a read that it commanded
+// itself, or single samples of other reads.
 struct ReadHold {
   std::uint32_t read;
   bool all;
@@ -124,8 +124,8 @@ struct ReadHolds {
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
 //
-// It is made part by part. Of a part the samples are looked up when there is staging memory for all
-// that has to be read; when a worker has prepared them, none of that is held any more. A block that
+// It is made part by part. The samples of a part are looked up once there is staging memory for all
+// that has to be read. When a worker has prepared them, none of that is held any more. A block that
 // fits is one part.
 struct Making {
   std::uint32_t block = kNone;
@@ -154,7 +154,8 @@ struct Making {
   std::vector<ItemPin> decoding;          // decoded items it will put into their share
   std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
   std::vector<std::uint32_t> makers;      // makings whose decoded items it waits for
-  // Corrupt samples under treatment: place, the sample in use, how many store reads failed.
+  // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
+  // failed.
   struct Suspect {
     std::uint32_t place;
     SampleId original;
@@ -166,8 +167,8 @@ struct Making {
   std::vector<Suspect> suspects;
   Instant since;
   Instant prepare_since;
-  // The same block in the hands of a second worker, into a slot of its own. The first result is
-  // used; `second` says which of the two this is.
+  // The same block being made by a second worker, into a slot of its own. The first result is used.
+  // `second` says which of the two this is.
   std::uint32_t twin = kNone;
   bool second = false;
 
@@ -183,7 +184,7 @@ struct Making {
   }
 };
 
-// One Read order, waited for by makings.
+// One Read command, for which makings wait.
 struct ReadJob {
   Request request;
   DatasetId dataset;
@@ -203,7 +204,7 @@ struct ReadJob {
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it
   std::uint32_t owners = 0;            // of these, those that hold all of it
-  // By sample, if others may hold some of them: their places in Reads; kNone: released already.
+  // By sample, if others may hold some of them: the indices in Reads; kNone: released already.
   std::vector<std::uint32_t> shown;
   bool listed = false;  // for batches of listed orders, whose memory is set apart
   Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue

@@ -1,19 +1,22 @@
 // Why a block that no batch uses stays: small operations on the books of a stream's share.
 //
-// A share of C slots, whose reserve is R, holds at any time: slots used by batches, those of void
-// steps that ranks still read among them, at most R; blocks charged as made ahead, at most
-// C - R - 1; at most one block charged as current; and blocks without a charge, which may be
-// evicted at once. C and R change, so what is charged as ahead is weighed again whenever they do. A
-// batch takes its slot when it is begun and is gathered block by block, and the current block is
-// kept only while its job could take it at once. So a block that a job waits for has a slot, and
-// the batch it goes into has one.
+// A share of C slots with a reserve of R holds at any time:
+//  - at most R slots used by batches, among them those of void steps that ranks still read,
+//  - at most C - R - 1 blocks charged as made ahead,
+//  - at most one block charged as current,
+//  - and blocks without a charge, which may be evicted at once.
 //
-// What blocks are made from is read into staging memory, which is promised, too: a sample of each
-// data set at least (core/engine/staging.h). A block is made part by part, and holds nothing of it
-// while it waits for its turn, so every part that has begun comes to an end and every making has
-// its turn: a block that a job waits for can be made, and no set of jobs can stop each other.
-// Batches of listed orders hold what they have read until their ranks let go: they have memory of
-// their own, set apart when the job joins.
+// C and R change, and then what is charged as ahead is weighed again. A batch takes its slot when
+// it is begun, and is gathered block by block. The current block is kept only while its job could
+// take it at once. So a block that a job waits for has a slot, and so has the batch that it goes
+// into.
+//
+// What blocks are made from is read into staging memory, of which at least one sample of each
+// dataset is promised (core/engine/staging.h). A block is made part by part, and holds no staging
+// memory while it waits for its turn. So every part that has begun comes to an end, and every
+// making has its turn: a block that a job waits for can be made, and jobs cannot stop each other.
+// Batches of listed orders hold what they have read until their ranks release it. They have memory
+// of their own, set apart when the job joins.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +39,8 @@ inline double seconds(Duration duration) {
   return static_cast<double>(duration.count()) * 1e-9;
 }
 
-// A running mean in which the latest value counts for a fifth. Additions and multiplications alone,
-// so that it has the same bits everywhere.
+// A running mean in which the latest value counts for a fifth. It uses additions and
+// multiplications alone, so that it has the same bits on every machine.
 inline void smooth(double& mean, double value) {
   mean = mean == 0 ? value : mean + 0.2 * (value - mean);
 }
@@ -49,11 +52,11 @@ inline StreamNode& node_of(Stream& stream, NodeId node) {
   return *found;
 }
 
-// Blocks that the worker of a single job may have made ahead, the one it is at included: as data
-// loaders prefetch two batches a worker.
+// How many blocks the worker of a single job may have made ahead, the one in preparation included.
+// Data loaders, too, prefetch two batches a worker.
 inline constexpr Slots kAheadPerWorker = 2;
 
-// What the stream's share is promised: for batches and one block in preparation.
+// Promises the stream's share what it needs: for batches, and for one block in preparation.
 inline void keep_promise(EngineState& s, const StreamNode& part) {
   s.memory.promise(part.share, part.jobs > 0 || part.reserve > 0 ? part.reserve + 1
                                : part.standby                    ? 1
@@ -64,14 +67,14 @@ inline void keep_promise(EngineState& s, const StreamNode& part) {
   s.plan_staging(part.index);
 }
 
-// Slots that work ahead of need may take in all.
+// The slots that work ahead of need may take in all.
 inline Slots spare(const EngineState& s, const StreamNode& part) {
   const Slots capacity = s.memory[part.share].share->capacity();
   return capacity > part.reserve + 1 ? capacity - part.reserve - 1 : 0;
 }
 
-// What one job may have of it, wherever its blocks are: of each node its ranks are on, their part.
-// So no job can keep the others from looking ahead.
+// What one job may have of these slots, wherever its blocks are: on each node its ranks' part. So
+// no job can keep the others from looking ahead.
 inline Slots quota(const EngineState& s, const Stream& stream, const Job& job) {
   Slots sum = 0;
   auto reserved = job.reserved.begin();  // a subsequence of the stream's nodes
@@ -108,7 +111,7 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
   }
 }
 
-// One reason less for the item to stay. Where nothing could leave before, something can begin now.
+// Removes a pin of the item. If nothing could leave before, something can begin now.
 inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
   Share& share = *s.memory[share_index].share;
   const bool stuck = share.evictable() == 0;
@@ -116,7 +119,7 @@ inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
   if (stuck && share.evictable() > 0) s.room_on(s.memory[share_index].spec.place.node);
 }
 
-// The charge stays, but the job it was for has no part in it any more.
+// The charge stays, but it is no longer on the account of its job.
 inline void disown(EngineState& s, Block& block) {
   if (block.charged_job == kNone) return;
   Job& job = s.jobs[block.charged_job];
@@ -128,7 +131,7 @@ inline void disown(EngineState& s, Block& block) {
   block.charged_job = kNone;
 }
 
-// Takes the charge off, but leaves its pin.
+// Removes the charge, but leaves its pin.
 inline void lift_charge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
   StreamNode& part = node_of(s.streams[block.stream], block.node);
@@ -153,7 +156,7 @@ inline void uncharge(EngineState& s, Block& block) {
   s.memory[block.share].share->unpin(block.item);
 }
 
-// The job it is charged to has yet to take it, or somebody who took it has not had all of it.
+// The job that it is charged to has yet to take it, or a job that took it has not had all of it.
 inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   if (block.grants > 0) return true;
   if (block.charged_job == kNone || block.ref.is_none()) return false;
@@ -162,8 +165,8 @@ inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
 }
 
-// How many jobs the block is still good for: those that will take it, those that have taken it and
-// not had all of it, those that may yet join its pass.
+// How many jobs the block is still good for: those that will take it, those that took it and have
+// not had all of it, and those that may yet join its pass.
 inline std::uint32_t need_of(const EngineState& s, const Block& block) {
   if (block.ref.is_none()) return block.grants;
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
@@ -171,7 +174,7 @@ inline std::uint32_t need_of(const EngineState& s, const Block& block) {
   return block.grants + lanes.needed(block.ref) + lanes.may_join(block.ref);
 }
 
-// Tells it to the eviction policy.
+// Tells the eviction policy how many jobs need the block.
 inline void tell_need(EngineState& s, Block& block, std::uint32_t need) {
   block.told_need = need;
   s.memory[block.share].share->needed(block.item, need);
@@ -181,15 +184,15 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
   if (block.resident) tell_need(s, block, need_of(s, block));
 }
 
-// The same where it may be what it was: of a block that a job takes, one more grant is one job less
-// that has yet to take it.
+// The same, but only if the number has changed. When a job takes a block, there is one grant more
+// and one job less that has yet to take it.
 inline void need_changed(EngineState& s, Block& block) {
   if (!block.resident) return;
   const std::uint32_t need = need_of(s, block);
   if (need != block.told_need) tell_need(s, block, need);
 }
 
-// The draws of an epoch of a weighted order, from the weights frozen for it.
+// Makes the draws of an epoch of a weighted order, from the weights frozen for it.
 inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;
   const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
@@ -200,7 +203,7 @@ inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
-// Carries out what shares have evicted: an order to drop it, and the books of blocks.
+// Carries out what shares have evicted: commands to drop it, and the books of blocks.
 inline void drop_evicted(EngineState& s) {
   for (const Resident& gone : s.evicted) {
     const SharePart& part = s.memory[gone.share];

@@ -145,7 +145,7 @@ std::optional<Catalogue> decode_catalogue(std::span<const std::byte> bytes, std:
   parts.samples = reader.count(order::kSamplesMost);
   parts.classes = reader.count32();
   if ((lists & kHasBytes) == 0) parts.uniform_bytes = reader.count();
-  // Each sample of a list has a byte at least, so a claim of more samples fails soon enough.
+  // Each sample of a list has at least one byte, so a claim of more samples soon fails.
   for (std::uint64_t i = 0; lists != 0 && i < parts.samples && reader.ok(); ++i) {
     if ((lists & kHasBytes) != 0) parts.bytes.push_back(reader.count());
     if ((lists & kHasDimensions) != 0) {

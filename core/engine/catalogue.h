@@ -1,9 +1,9 @@
 // What is known of a dataset version and of a pipeline before anything is read.
 //
-// A catalogue is immutable, named by the content hash of its dataset version, and kept beside the
-// logs; events refer to it and never carry it. Whoever runs an engine fills `Catalogues` first and
-// then tells the engine of what is in it by CatalogueKnown and PipelineKnown. Above a grain of one,
-// a sample here is an item: a run of samples read and kept as one.
+// A catalogue is immutable. It is named by the content hash of its dataset version and kept beside
+// the logs; events refer to it and never carry it. A backend fills `Catalogues` first, and then
+// sends its engine CatalogueKnown and PipelineKnown. Above a grain of one, a sample here is an
+// item: a run of samples that are read and kept as one.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace batchflow::engine {
 
-// Of a picture, or of whatever a sample is: enough to tell what its decoded form takes.
+// The size of a picture, or of any other sample: enough to tell how large its decoded form is.
 struct Dimensions {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
@@ -58,7 +58,7 @@ class Catalogue {
 
   // REQUIRES for all: sample < samples()
   Bytes bytes(SampleId sample) const;
-  // The slots it takes as stored; at least one.
+  // The slots that the sample takes as stored; at least one.
   Slots slots(SampleId sample, Bytes slot_bytes) const;
   std::optional<Dimensions> dimensions(SampleId sample) const;
   std::optional<std::uint32_t> label(SampleId sample) const;
@@ -73,11 +73,12 @@ class Catalogue {
 };
 
 void encode(const Catalogue& catalogue, std::vector<std::byte>& out);
-// For bytes nobody vouches for: allocates in proportion to them, whatever they claim.
+// The bytes may come from any source: memory is allocated in proportion to them, whatever they
+// claim.
 std::optional<Catalogue> decode_catalogue(std::span<const std::byte> bytes, std::string& problem);
 
 // The ordered steps from stored bytes to tensors, as far as decisions need to know them. Sizes and
-// costs are of one sample and expected; the engine corrects costs by what it measures.
+// costs are expected values for one sample; the engine corrects costs by what it measures.
 struct PipelineInfo {
   Digest hash = 0;         // of all steps
   Digest prefix_hash = 0;  // of the steps before the first random one: names the decoded form
@@ -87,14 +88,14 @@ struct PipelineInfo {
   Duration decode_cost{0};   // from encoded to decoded, on one core
   Duration augment_cost{0};  // from decoded to prepared
 
-  // There is a decoded form apart from the stored one.
+  // Whether the decoded form differs from the stored one.
   bool decodes() const { return decoded_bytes != 0; }
 };
 
-// All that an engine may be told of. Entries never move or change once added.
+// All catalogues and pipelines that events may refer to. Entries never move or change once added.
 class Catalogues {
  public:
-  // The same pair again is ignored: content hashes name content.
+  // Adding the same pair again changes nothing: a content hash names one content.
   const Catalogue& add(DatasetId id, Catalogue catalogue);
   const PipelineInfo& add(PipelineId id, const PipelineInfo& pipeline);
   // Null when unknown.

@@ -1,4 +1,5 @@
-// Samples whose bytes cannot be decoded: looked at again, then replaced (order rules, section 6).
+// Samples whose bytes cannot be decoded: they are read again, then replaced (order rules, section
+// 6).
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -8,10 +9,10 @@
 
 namespace batchflow::engine {
 
-// The worker could not decode some samples. What it has made of the part stays. Each is read anew
-// from the store and tried again alone; a sample that fails on two reads of its own is corrupt, and
-// the rule names who stands in. A report of samples that are not in the block is a broken worker,
-// not a broken sample.
+// The worker could not decode some samples. What it has made of the part stays. Each of these
+// samples is read anew from the store and tried again alone. A sample that fails on two reads of
+// its own is corrupt, and the rule names its replacement. If a report names samples that are not in
+// the block, the worker is broken, not the sample.
 bool Preparation::are_of_block(const Making& making, std::span<const SampleId> failed) {
   if (failed.empty()) return false;
   std::vector<SampleId> own;
@@ -52,10 +53,11 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
   wait_for_staging(index);
 }
 
-// A sample may stand in several places of a block: in its own, and in those of corrupt ones.
+// A sample may stand at several indices of a block: at its own, and at those of corrupt samples.
 bool Preparation::suspect(std::uint32_t index, SampleId sample) {
   Making& making = s_.makings[index];
-  // What was read for this block counts as a first read of the store; what a cache had does not.
+  // A sample that was read for this block has had its first read of the store; one from a cache has
+  // not.
   const auto& reads = making.held.reads;
   const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
     const auto& samples = s_.reads[one.read].samples;
@@ -118,8 +120,8 @@ bool Preparation::has_doubts(const Making& making) {
                      [](const Making::Suspect& one) { return !one.settled; });
 }
 
-// Reads suspects from the store, each for this block alone, and prepares their places again: as
-// many as take no more staging memory than `most`, and one at least.
+// Reads suspects from the store, each for this block alone, and prepares them again: as many as
+// take no more staging memory than `most`, and at least one.
 void Preparation::look_again(std::uint32_t index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];

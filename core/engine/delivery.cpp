@@ -59,9 +59,9 @@ void Delivery::delivered(const DeliveryDone& event) {
   Batch& batch = s_.batches[index];
   Job& job = s_.jobs[batch.job];
   if (event.outcome != Outcome::done) {
-    // Of a void step: the rank never had it, and need not get it.
+    // The step is void: the rank never had the batch, and need not get it.
     if (batch.held) return free_held(job, index);
-    // The batch is still there: hand it over again, until the rank is said to be lost.
+    // The batch is still there: hand it over again, until the rank is reported as lost.
     if (++batch.attempts < s_.config.delivery_attempts) return order_delivery(job, index);
     return;
   }
@@ -111,7 +111,7 @@ void Delivery::released(Job& job, const SlotReleased& event) {
   s_.protocol_error();
 }
 
-// What a rank has let go of was delivered, whether or not that has been reported yet.
+// A batch that a rank has released was delivered, even if that has not been reported yet.
 void Delivery::believe_released(Job& job, Batch& batch) {
   batch.released = true;
   if (batch.state == Batch::State::delivered) return;
@@ -121,7 +121,7 @@ void Delivery::believe_released(Job& job, Batch& batch) {
   if (!batch.held) job.ranks[batch.rank].stall.delivered(s_.now);
 }
 
-// A batch is forgotten when the device is done with its memory, whether or not it was trained on.
+// A batch is forgotten when the device no longer uses its memory, even if it was not trained on.
 void Delivery::free_if_over(Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   if (!batch.released || batch.state != Batch::State::delivered) return;
@@ -130,7 +130,7 @@ void Delivery::free_if_over(Job& job, std::uint32_t index) {
   s_.batches.release(index);
 }
 
-// The memory the batch holds.
+// Gives up the memory that the batch holds.
 void Delivery::unhand(std::uint32_t index) {
   Batch& batch = s_.batches[index];
   for (Piece& piece : batch.pieces) {
@@ -161,22 +161,22 @@ void Delivery::unhand(std::uint32_t index) {
     if (batch.written && !s_.is_lost(batch.node)) {
       s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
-    // Where nothing could leave before, something can begin now.
+    // If nothing could leave before, something can begin now.
     if (part.share->evictable() == 0) s_.room_on(batch.node);
     s_.memory.give_back(batch.share, batch.item);
     batch.share = kNone;
   }
 }
 
-// Steps that are not committed are void. What a live rank may still read keeps its memory until it
-// is released; the rest is free.
+// Steps that are not committed are void. A batch that a live rank may still read keeps its memory
+// until it is released; the rest is free.
 void Delivery::abandon(Job& job, bool all_ranks_gone) {
   for (RankState& rank : job.ranks) {
     for (const std::uint32_t index : rank.batches) {
       Batch& batch = s_.batches[index];
       const bool out = batch.state != Batch::State::assembling;
       if (out && !rank.lost && !all_ranks_gone) {
-        // What is on its way may be read by the time it could be called back.
+        // What is on its way may be read before it could be called back.
         batch.held = true;
         job.held.push_back(index);
       } else {
@@ -210,7 +210,7 @@ void Delivery::abandon_rank(Job& job, Rank rank) {
   });
 }
 
-// What ranks on it had is gone with it.
+// The batches of ranks on the node are gone with it.
 void Delivery::abandon_node(Job& job, NodeId node) {
   std::erase_if(job.held, [&](std::uint32_t index) {
     if (s_.batches[index].node != node) return false;
@@ -228,7 +228,7 @@ void Delivery::close_delivery(Batch& batch) {
   batch.request = RequestId::none();
 }
 
-// A batch of steps that are void, which its rank has only now let go of.
+// A batch of a void step, which its rank has only now released.
 bool Delivery::release_held(Job& job, const SlotReleased& event) {
   const auto found = std::find_if(job.held.begin(), job.held.end(), [&](std::uint32_t index) {
     return s_.batches[index].rank == event.rank && s_.batches[index].step == event.step;
@@ -279,9 +279,9 @@ void Delivery::lost_block(Handle handle) {
 
 // ----------------------------------------------------------------------------- commit ----
 
-// False: the position the job came with was not that of any job, and it is not served any more.
+// False: no job can be at the position that this job came with, and it is served no longer.
 bool Delivery::apply(Job& job, const EpochRun& run) {
-  // What an epoch that is over was rehearsed from does not matter any more.
+  // What an epoch that is over was rehearsed from no longer matters.
   if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
     check_failed("who rehearses has an order that can", __FILE__, __LINE__, "");
   }

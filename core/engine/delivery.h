@@ -1,8 +1,8 @@
 // From granted blocks to batches in the hands of ranks, and back to free slots and commits.
 //
 // A batch inside one block on its rank's node is delivered in place: the block is pinned until the
-// rank has released the batch. Any other batch is gathered, piece by piece as its blocks become
-// resident, into a slot of its own, which the rank's reserve covers. So a batch never needs two
+// rank has released the batch. Any other batch is gathered into a slot of its own, piece by piece
+// as its blocks become resident; the rank's reserve covers this slot. So a batch never needs two
 // blocks at once, and a job never needs more than its reserve and one block in preparation.
 #pragma once
 
@@ -18,7 +18,7 @@ class Delivery {
   Delivery(EngineState& state, Grants& grants, Reads& reads)
       : s_(state), grants_(grants), reads_(reads) {}
 
-  // Begins and continues what batches the job's credits and blocks allow.
+  // Begins and continues the batches that the job's credits and blocks allow.
   void pump(Job& job);
 
   void wanted(Job& job, const BatchWanted& event);
@@ -27,7 +27,7 @@ class Delivery {
   void consumed(Job& job, const BatchConsumed& event);
   void released(Job& job, const SlotReleased& event);
 
-  // Ends all batches that are not committed: a rank died, the job left or was resized.
+  // Ends all batches that are not committed: a rank died, or the job left or was resized.
   void abandon(Job& job, bool all_ranks_gone);
   void abandon_rank(Job& job, Rank rank);
   void abandon_node(Job& job, NodeId node);
@@ -35,7 +35,7 @@ class Delivery {
   void lost_block(Handle block);
   std::uint32_t repeats(const Job& job, const Batch& batch) const;
   void order_delivery(Job& job, std::uint32_t batch);
-  // Epochs all of whose steps are committed, also those that had none left, are over.
+  // Ends the epochs of which all steps are committed; also those that had no steps left.
   void end_epochs(Job& job);
 
  private:

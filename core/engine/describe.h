@@ -1,4 +1,4 @@
-// The engine's state in words: what a person needs to see why nothing moves.
+// The engine's state as text: what a person needs to see why nothing moves.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace batchflow::engine {
 
 namespace {
 
-// So many needs are weighed in the time in which one sample is looked up.
+// This many needs are weighed in the time in which one sample is looked up.
 constexpr std::size_t kNeedsASample = 32;
 
 }  // namespace
@@ -31,8 +31,8 @@ std::uint32_t Dispatching::depth(const Job& job) {
   return most;
 }
 
-// How many blocks the job may take until its last step, as far as it has said when that is; where
-// it waits for more than these it gets them all the same.
+// How many blocks the job may take until its last step, as far as it has said which that is. If it
+// waits for more than these, it still gets them.
 std::uint32_t Dispatching::blocks_to_its_end(const Job& job) const {
   if (job.steps == 0) return UINT32_MAX;
   const EpochRun& run = job.runs.back();
@@ -46,7 +46,7 @@ std::uint32_t Dispatching::blocks_to_its_end(const Job& job) const {
       std::min<std::uint64_t>((places + block - 1) / block, UINT32_MAX));
 }
 
-// A block the job took that is gone before the job had all of it, and a batch waits for it.
+// A block that the job took, that is gone before the job had all of it, and that a batch waits for.
 Grant* Dispatching::lost_grant(Job& job) {
   for (EpochRun& run : job.runs) {
     for (Sequence* one : run.sequences()) {
@@ -67,7 +67,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       Preparation::Need need;
       need.grant = grant;
       need.remake = grant->made;
-      // As long as its pass is open the remade block is for all who need it.
+      // As long as its pass is open, the remade block is for all jobs that need it.
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
         if (order::is_here(lanes.state(grant->ref))) {
           adopt(*grant, lanes.tag(grant->ref));
@@ -93,7 +93,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     }
     // A weighted epoch is not known before the last one is committed.
     if (job.weights) break;
-    // Blocks may all be taken long before their batches are delivered.
+    // All blocks may be taken long before their batches are delivered.
     const std::uint32_t next = job.lanes_epoch + (lanes.in_epoch(job.member) ? 1 : 0);
     if (job.epochs != 0 && next >= job.epochs) break;
     if (!lanes.may_begin_next_epoch(job.member)) break;
@@ -109,7 +109,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   return std::nullopt;
 }
 
-// The block was made again for somebody else: the grant refers to it from now on.
+// The block was made again for another job: the grant refers to it from now on.
 void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
@@ -124,7 +124,7 @@ std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
   return static_cast<std::int64_t>(blocks) + job.head_start;
 }
 
-// The job has taken all that it will: nobody has to wait for it to move on.
+// The job has taken all that it will: no job has to wait for it to move on.
 bool Dispatching::has_taken_all(const Job& job) {
   const EpochRun& run = job.runs.back();
   if (job.epochs == 0 || run.epoch + 1 < job.epochs) return false;
@@ -151,8 +151,8 @@ void Dispatching::level(Job& job) {
   if (job.numbering == 0 || behind > 0) job.head_start += behind;
 }
 
-// How many blocks the job is ahead of the slowest of its stream; others move on, so this is found
-// whenever the policy is asked.
+// How many blocks the job is ahead of the slowest job of its stream. Others move on, so this is
+// computed whenever the policy is asked.
 std::uint32_t Dispatching::lead(const Job& job) {
   const Stream& stream = s_.streams[job.stream];
   if (stream.jobs.size() < 2) return 0;
@@ -209,7 +209,7 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   mine.view = view_of(job, need);
 }
 
-// What it needs is to be weighed again: it, or where it could be made, has changed.
+// The job's need must be weighed again: it, or where it could be made, has changed.
 void Dispatching::open(const Job& job) {
   Need& need = needs_[job.candidate_slot];
   if (!std::exchange(need.open, true)) open_.push_back(job.index);
@@ -252,7 +252,7 @@ void Dispatching::forget(Job& job) {
 }
 
 void Dispatching::review(Job& job) {
-  // Somebody has moved on: what the policy held back may be allowed now.
+  // A job has moved on: what the policy held back may be allowed now.
   if (std::exchange(held_back_, false)) s_.room_changed = true;
   if (job.state != Job::State::running || job.order == Order::listed) return forget(job);
   const auto need = next_need(job);
@@ -263,7 +263,7 @@ void Dispatching::review(Job& job) {
   }
 }
 
-// Somebody else had the block made, or it is needed no more.
+// The block was made for another job, or is no longer needed.
 bool Dispatching::met(const Need& need) {
   if (need.what.grant && s_.at(need.what.grant->block)) return true;
   if (need.what.ref.is_none()) return false;
@@ -271,13 +271,13 @@ bool Dispatching::met(const Need& need) {
   return !lanes.valid(need.what.ref) || order::is_here(lanes.state(need.what.ref));
 }
 
-// The policy waits for time to pass: nothing else may happen until then.
+// The policy waits only for time to pass: nothing else may happen until then.
 void Dispatching::wake_policy() {
   s_.ask_again(dispatch_->ask_again(), wake_at_, {AlarmKind::ask_dispatch});
 }
 
-// The policy's answer; where that is none of the candidates, the built-in default's: the need that
-// arose first.
+// The policy's answer. If that is none of the candidates, the built-in default chooses: the need
+// that arose first.
 std::size_t Dispatching::choose() {
   const std::size_t choice = dispatch_->next({s_.now, views_});
   if (choice == kNoChoice || choice < views_.size()) return choice;
@@ -301,7 +301,7 @@ bool Dispatching::start_some() {
     views_.clear();
     startable_.clear();
     sites_.clear();
-    // Where one could not be started it stays so until somebody makes room.
+    // A need that could not be started still cannot be, until something makes room.
     std::erase_if(open_, [&](std::uint32_t index) {
       const Job& job = s_.jobs[index];
       Need& need = needs_[job.candidate_slot];
@@ -323,7 +323,7 @@ bool Dispatching::start_some() {
       return any;
     }
     Job& job = s_.jobs[startable_[choice]];
-    // What it needed when it was looked at may have been made, or be of no use, by now.
+    // What it needed when it was looked at may have been made by now, or be of no use.
     review(job);
     if (job.candidate_slot == kNone) continue;
     const Need need = needs_[job.candidate_slot];
@@ -339,7 +339,7 @@ bool Dispatching::start_some() {
     }
     any = true;
     review(job);
-    // Others may have needed the very block that is in the making now.
+    // Other jobs may have needed the same block, which is being made now.
     if (!need.what.ref.is_none()) {
       const order::Lanes& lanes = *s_.streams[job.stream].lanes;
       lanes.for_each_needing(need.what.ref, [&](order::MemberId member) {
@@ -351,7 +351,8 @@ bool Dispatching::start_some() {
   return any;
 }
 
-// Of late, of the job on the node that stalls most. Stalls are smoothed over far longer than this.
+// The recent stall of the job on the node that stalls most. Stalls are smoothed over far longer
+// than this interval.
 void Dispatching::measure_stalls(Node& node) {
   constexpr Duration kInterval = std::chrono::milliseconds(100);
   if (s_.now < node.stall_measured + kInterval) return;
@@ -392,7 +393,7 @@ void Dispatching::scale(Node& node) {
   view.prepare_s = node.prepare_s;
   view.stall_fraction = node.stall_fraction;
   const std::uint32_t answer = scaling_->workers(view);
-  // A node without a worker would measure nothing, and so never be given one again.
+  // A node without a worker would measure nothing, and so never get one again.
   const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;
   const std::uint32_t wanted = std::min(std::max(answer, least), node.cores);
   if (answer != wanted) ++refused_;

@@ -1,9 +1,9 @@
 // Which block is made next: collects what jobs need, asks the dispatch policy, starts its choice.
 //
-// A job needs a block when fewer than its look-ahead depth are ready or in the making for it, or
-// when ranks wait and even that is not there. The depth is the scaling policy's answer, the choice
-// among the jobs' needs the dispatch policy's; where a block is made and whether memory allows it
-// are rules of the engine.
+// A job needs a block when fewer blocks than its look-ahead depth are ready or being made for it,
+// or when its ranks wait and no such block is there. The scaling policy answers the depth. The
+// dispatch policy chooses among the jobs' needs. Where a block is made, and whether memory allows
+// it, are rules of the engine.
 #pragma once
 
 #include "core/engine/grants.h"
@@ -25,10 +25,11 @@ class Dispatching {
   // Looks at a job again: what it needs next, if anything.
   void review(Job& job);
   void forget(Job& job);
-  // Starts what the policy chooses, as long as something can be started; true if anything was.
+  // Starts what the policy chooses, as long as something can be started. True if anything was
+  // started.
   bool start_some();
-  // The job takes its place beside the others of its stream: whoever comes later, or comes back, is
-  // not behind for what they had without it.
+  // Counts the job level with the others of its stream: a job that comes later, or comes back, is
+  // not behind for what the others had without it.
   void level(Job& job);
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
@@ -38,7 +39,7 @@ class Dispatching {
     scaling_ = std::move(policy);
     scale_all_ = true;
   }
-  // BF_CHECKs that whoever is not looked at could not be started.
+  // BF_CHECKs that no need that is not weighed could be started.
   void check_consistency();
   std::uint64_t refused() const { return refused_; }
   std::size_t needs() const { return needs_.size(); }
@@ -76,7 +77,7 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  // Jobs whose needs may be startable: of all others it is known that they are not.
+  // Jobs whose needs may be startable; the needs of all others are known not to be.
   std::vector<std::uint32_t> open_;
   struct Slowest {  // of a stream, as of when something was last started
     std::uint64_t asked = 0;

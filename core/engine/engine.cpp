@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kSlice = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
-// Samples of draws that are looked up for batches.
+// The most draws whose samples one step looks up for batches.
 constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace
@@ -169,7 +169,7 @@ void Engine::Parts::on(const CatalogueKnown& event) {
   const auto known = s.dataset_of.find(event.dataset.value);
   if (!catalogue) return s.protocol_error();
   if (known != s.dataset_of.end()) {
-    // A new version is another dataset and needs an id of its own.
+    // A new version is another dataset, and needs an id of its own.
     if (s.datasets[known->second].catalogue != catalogue) s.protocol_error();
     return;
   }
@@ -347,8 +347,8 @@ void Engine::Parts::look_at_dirty() {
   s.dirty.clear();
 }
 
-// Policies are told who needs which block, a slice a step: a lane joined or left changes all of its
-// blocks, an epoch begun those of all lanes.
+// Tells policies how many jobs need which block, a slice in each step: a lane that is joined or
+// left changes all of its blocks, and an epoch that begins changes those of all lanes.
 void Engine::Parts::refresh_needs() {
   while (!s.changed_streams.empty() && needs_told < kSlice / 2) {
     const std::uint32_t index = s.changed_streams.back();
@@ -367,7 +367,7 @@ void Engine::Parts::refresh_needs() {
   if (!s.changed_streams.empty()) s.alarms.set(s.now, {});
 }
 
-// Copies scores for the epochs to come, a slice a step.
+// Copies scores for the epochs to come, a slice in each step.
 void Engine::Parts::settle_weights() {
   for (const std::uint32_t index : s.weighted_jobs) {
     Job& of = s.jobs[index];
@@ -393,14 +393,14 @@ void Engine::Parts::decide() {
     }
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();
-    // Who has come has memory before anything is started for him.
+    // A job that has come has memory before anything is started for it.
     if (s.memory.plan_due()) {
       more = true;
       continue;
     }
     look_at_dirty();
     refresh_needs();
-    // Those that began before come first.
+    // Makings that began before come first.
     more = preparation.stage_waiting() || more;
     if (s.room_changed) {
       s.room_changed = false;

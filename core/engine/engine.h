@@ -1,4 +1,4 @@
-// The policy engine: a state machine that is told what has happened and says what to do.
+// The policy engine: a state machine. Events tell it what has happened; it answers with commands.
 //
 //   Engine engine(config, policy_list(), catalogues);
 //   for (;;) {
@@ -6,14 +6,13 @@
 //     carry_out(engine.step(now, events));
 //   }
 //
-// It reads no clock, does no I/O, takes no lock and draws from no source of chance but its own:
-// the same events at the same times give the same commands, bit for bit, on every machine. A
-// simulator and a live service call the same compiled code.
+// It reads no clock, does no I/O, takes no lock, and draws all random numbers from its own seed.
+// The same events at the same times give the same commands, bit for bit, on every machine. The
+// simulator and the live service call the same compiled code.
 //
-// Promises: no sample of a job's epoch is delivered twice or left out (of committed steps), no
-// batch waits for another job to consume, no place holds more than its capacity, and whatever a
-// policy or a backend says, none of that breaks: wrong proposals and wrong reports are counted and
-// change nothing.
+// Promises: in committed steps, no sample of a job's epoch is delivered twice or left out. No batch
+// waits for another job to consume. No place holds more than its capacity. Nothing that a policy or
+// a backend says can break these: wrong proposals and wrong reports are counted and change nothing.
 #pragma once
 
 #include <memory>
@@ -35,23 +34,23 @@ struct EngineCounters;
 
 class Engine {
  public:
-  // `policies` and `catalogues` outlive the engine. `explain` is told of each decision, if it is
-  // given. Throws ConfigError for unknown policies.
+  // `policies` and `catalogues` outlive the engine. `explain`, if given, is called for each
+  // decision. Throws ConfigError for unknown policies.
   Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
          Explain explain = {});
   ~Engine();
   Engine(Engine&&) noexcept;
 
-  // `now` never goes back; an earlier one counts as the latest seen. The commands live until the
-  // next call, and are to be carried out in their order.
+  // `now` never goes back: an earlier time counts as the latest one so far. The commands live until
+  // the next call. They must be carried out in their order.
   std::span<const Command> step(Instant now, std::span<const Event> events);
 
   // What the last step promised, for the promise log.
   std::span<const Promise> promises() const;
   EngineCounters counters() const;
-  // Who waits for what, for people: printed when a run gets stuck.
+  // What each job, rank and block waits for, as text: printed when a run gets stuck.
   std::string describe() const;
-  // Recounts what is kept by increments and BF_CHECKs that it agrees: for tests.
+  // Recounts what is kept by increments, and BF_CHECKs that it agrees. For tests.
   void check_consistency() const;
 
  private:

@@ -26,7 +26,7 @@ void preset_default(EngineConfig& config) {
 }
 
 void preset_independent(EngineConfig& config) {
-  // The page cache keeps what is stored, and nobody keeps anything else.
+  // The page cache keeps stored samples; nothing else is kept.
   config.policies = {"proportional:forms=encoded",
                      {"random", "random", "refcount"},
                      "strict",

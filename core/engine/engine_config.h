@@ -1,9 +1,9 @@
 // What can be configured of the engine, with its defaults (programs/config/engine_settings.h reads
 // it).
 //
-// A preset combines policies of all kinds with the settings they need; what a configuration says
-// beside it wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the engine
-// resolves with its list of policies.
+// A preset combines policies of all kinds with the settings they need. What a configuration says
+// beside its preset wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the
+// engine looks up in its list of policies.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@
 
 namespace batchflow::engine {
 
-// More than anybody trains ahead of; a job that asks for more gets so many, if they fit.
+// More than any job trains ahead of. A job that asks for more credits gets this many, if they fit.
 inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
-// Longer than any run: added to a time within it, it is still one.
+// Longer than any run, and short enough that adding it to a time within a run does not overflow.
 inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);
 inline constexpr Duration kRankTimeoutLeast = std::chrono::milliseconds(1);
 inline constexpr Duration kRetryWaitLeast = std::chrono::microseconds(1);
@@ -50,38 +50,40 @@ struct EngineConfig {
   Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
   Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job
 
-  // What fails is tried again, this often in all, first after `retry_wait`, then twice that.
+  // What fails is tried again: this many attempts in all, the second after `retry_wait`, the next
+  // after twice that.
   std::uint32_t read_attempts = 5;
   std::uint32_t delivery_attempts = 5;
   Duration retry_wait = std::chrono::milliseconds(10);
 
-  // The world without sharing is simulated by the same engine: preset `independent`.
+  // Preset `independent` simulates jobs without sharing, with the same engine.
   bool share_streams = true;  // false: a stream a job
   bool share_nodes = true;    // false: a node knows its own caches alone
-  // Nodes beyond those of a stream's ranks that prepare for it; the samples of its dataset have
-  // their homes on these, and on more where they do not hold it twice.
+  // Nodes beyond those of a stream's ranks that prepare for it. The samples of its dataset have
+  // their homes on all of these, and on more nodes where these cannot hold the dataset twice.
   std::uint32_t helper_nodes = 8;
   std::uint32_t workers_per_rank = 0;      // 0: all workers of a node serve all jobs
   bool workers_held_during_reads = false;  // a worker waits for the reads of its block
-  // What a block is made of stays where it is kept until it is made. False for replays, whose
-  // blocks stand for streams that need a part of it at a time.
+  // The ingredients of a block stay in their caches until it is made. False for replays: their
+  // blocks stand for streams that need only a part of their samples at a time.
   bool hold_ingredients = true;
-  // What reads land in is memory of its place, a sample at least: as much as `staging_bytes` says,
-  // or 0: so that all workers are busy, within a part of the place. Where storage is read in whole
-  // sectors a sample takes as many as it may touch. False for models of caches, whose places hold
-  // what is kept and nothing else: then reads are not bounded.
+  // Reads land in staging memory, which is memory of their place: `staging_bytes` of it, or with 0
+  // enough to keep all workers busy, within a part of the place; in any case room for one sample.
+  // Where storage is read in whole sectors, a sample takes all sectors that it may touch. False for
+  // models of caches, in which places hold only what is kept: then reads are not bounded.
   bool count_staging = true;
   Bytes staging_bytes = 0;
   Bytes staging_sector_bytes = 1;
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
-  // A job's blocks that are ready or in the making beyond those its ranks wait for, whatever the
-  // policy asks for. 0 for replays, whose blocks stand for streams that come while they are used.
+  // The most blocks of a job that are ready or being made beyond those its ranks wait for, whatever
+  // the policy asks for. 0 for replays, whose blocks stand for streams that come while they are
+  // used.
   std::uint32_t look_ahead_most = 1 << 20;
-  // A block in preparation for longer than so many times its stream's p99 is given to a second
-  // worker, too; 0: never.
+  // A block that has been in preparation for longer than this many times its stream's p99 is given
+  // to a second worker as well; 0: never.
   std::uint32_t late_after_p99 = 2;
 
-  // Bounds of the logs. A journal at its bound ends; the promise log begins anew with a snapshot.
+  // Bounds of the logs. A journal ends at its bound; the promise log begins anew with a snapshot.
   Bytes journal_bytes_max = Bytes{1} << 30;
   Bytes promise_log_bytes_max = Bytes{16} << 20;
 

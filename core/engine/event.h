@@ -2,13 +2,13 @@
 //
 //   std::span<const Command> Engine::step(Instant now, std::span<const Event> events);
 //
-// Events are facts a backend has observed; commands are orders it carries out. A backend owns its
-// loop: it collects what has happened, calls `step`, obeys. Lists inside an event belong to the
-// caller and need to live for the call only; lists inside a command belong to the engine and live
-// until the next step.
+// Events are facts that a backend has observed; commands are what it carries out. A backend owns
+// its loop: it collects what has happened, calls `step`, and carries out the commands. Lists inside
+// an event belong to the caller and need to live for the call only. Lists inside a command belong
+// to the engine and live until the next step.
 //
-// Every order that takes time carries a Request: an id, and the number of the attempt. Its
-// completion quotes both; a completion of a cancelled or older attempt changes nothing.
+// Every command that takes time carries a Request: an id, and the number of the attempt. Its
+// completion quotes both. A completion of a cancelled or older attempt changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ struct Request {
 
 // ----------------------------------------------------------------------------------- samples ----
 
-// One sample of a block to prepare: whose bytes to use and where they are.
+// One sample of a block to prepare: which bytes to use, and where they are.
 struct Ingredient {
   std::uint32_t place = 0;       // in the block
   bool keep_decoded = false;     // the decoded form goes into its share
   Form form = Form::encoded;     // encoded or decoded
   std::uint32_t occurrence = 0;  // weighted and rehearsed: a word of the draw key
   SampleId sample;
-  // The read whose staging memory holds it; none: it is in its share on the preparing node.
+  // The read into staging memory that brought it; none: it is in its share on the preparing node.
   RequestId staging = RequestId::none();
 };
 
@@ -55,7 +55,7 @@ struct PipelineKnown {
   Digest hash;
 };
 
-// All ranks of a job have come (again: a job that resumes joins with its position).
+// All ranks of a job have come. A job that resumes joins again, with its position.
 struct JobJoined {
   JobId job;               // never used before in this engine: one id an incarnation
   std::uint64_t user = 0;  // hash of the user id
@@ -81,7 +81,7 @@ struct JobJoined {
 struct JobLeft {
   JobId job;
 };
-// A rank died. Uncommitted steps return to the pool; the job waits for JobResized.
+// A rank died. Uncommitted steps return to the pool, and the job waits for JobResized.
 struct RankLost {
   JobId job;
   Rank rank;
@@ -98,8 +98,9 @@ struct BatchWanted {  // the rank has room for `credits` more batches
   Rank rank;
   std::uint32_t credits = 1;
 };
-// A listed order: these samples, in this order, as one batch. `next_uses` is empty, or says for
-// each sample at which later request of the same share it is wanted next (kNeverUsed, kUnknownUse).
+// A listed order: these samples, in this order, as one batch. `next_uses` is empty, or has for each
+// sample the index of the later request of the same share that wants it next (kNeverUsed,
+// kUnknownUse).
 struct SamplesWanted {
   JobId job;
   Rank rank;
@@ -122,17 +123,17 @@ struct Score {
   SampleId sample;
   float value;
 };
-// A backend that has more reports them in several steps. Each may be the first to touch a page of
-// memory, which takes microseconds.
+// A backend that has more scores reports them in several steps: each may be the first to touch a
+// page of memory, which takes microseconds.
 inline constexpr std::size_t kScoresMost = 128;  // in one event
 struct ScoresReported {
   JobId job;
   std::span<const Score> scores;
 };
 inline constexpr std::size_t kExemplarsAtOnce = 2048;  // in one event
-// What a job rehearses: places [first, first + samples) of its buffer. It counts from the job's
-// next epoch on, or at once for one that has just joined. Whoever has more than one event may hold
-// says `more` in all but the last: none of them counts before that.
+// What a job rehearses: indices [first, first + samples) of its buffer. It counts from the job's
+// next epoch on, or at once for a job that has just joined. A buffer that needs more than one event
+// is reported with `more` in all but the last; none of them counts before the last.
 struct ExemplarsReported {
   JobId job;
   bool anew = false;        // what the buffer held is forgotten first
@@ -149,8 +150,8 @@ enum class Outcome : std::uint8_t {
 struct ReadDone {
   Request request;
   Outcome outcome = Outcome::done;
-  // Of a failed read: those not read, and the others stay until it is ordered again for these, or
-  // released; empty: nothing came of it.
+  // Of a failed read: the samples that were not read. The others stay until the read is commanded
+  // again for these, or is released. Empty: nothing was read.
   std::span<const SampleId> failed;
 };
 struct PreparationDone {
@@ -181,11 +182,11 @@ struct WorkerJoined {
   WorkerId worker;
   NodeId node;
 };
-// The worker takes no more orders and writes no more memory: what it had is free.
+// The worker takes no more commands and writes no more memory: what it had is free.
 struct WorkerQuiesced {
   WorkerId worker;
 };
-// The worker does not answer. Until it is quiet, the slot it might still write stays taken.
+// The worker does not answer. Until it is quiesced, the slot that it might still write stays taken.
 struct WorkerLost {
   WorkerId worker;
 };
@@ -193,8 +194,8 @@ struct CapacityChanged {  // of a place; a new place begins with this, zero ends
   Place place;
   Bytes bytes;
 };
-// What a decoded sample that is kept takes, in the mean: a pipeline only guesses before there are
-// any.
+// The mean bytes of the decoded samples that are kept. Before there are any, a pipeline only
+// guesses.
 struct DecodedMeasured {
   DatasetId dataset;
   ShareId share;
@@ -229,7 +230,7 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
 
 // ---------------------------------------------------------------------------------- commands ----
 
-// The job is in. Sizes it needs to know stand here.
+// The job is in. It carries the sizes that the job needs to know.
 struct Admit {
   JobId job;
   StreamId stream;
@@ -252,7 +253,7 @@ enum class Refusal : std::uint8_t {
   nothing_to_draw,   // a weighted order in which all weights are zero
   wrong_order,       // node-local, but not relaxed; rehearsal of draws or of a list
 };
-// The job is not served, or no longer: every rank gets this as its answer.
+// The job is not served, or no longer. Every rank gets this as its answer.
 struct Refuse {
   JobId job;
   Refusal why;
@@ -275,9 +276,9 @@ struct Read {
   std::span<const SampleId> samples;  // of another attempt: those that failed
 };
 
-// Make a block, or a part of it. Parts come in the order of their places, by further attempts of
-// one request; between them come samples that could not be decoded. `slot` is where the prepared
-// form goes.
+// Make a block, or a part of it. Parts come in ascending order of index, as further attempts of one
+// request. Between them come parts that mend: samples that could not be decoded before. `slot` is
+// where the prepared form goes.
 struct Prepare {
   Request request;
   WorkerId worker;
@@ -285,8 +286,8 @@ struct Prepare {
   order::Lineage lineage;
   ShareId share;
   SlotId slot;
-  // Empty: every sample of the lineage, encoded, from the staging memory of `staging`. Else one
-  // entry for each sample to prepare.
+  // Empty: every sample of the lineage is prepared, from its encoded bytes in the staging memory of
+  // `staging`. Else one entry for each sample to prepare.
   RequestId staging = RequestId::none();
   std::span<const Ingredient> ingredients;
   ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
@@ -295,7 +296,7 @@ struct Prepare {
   bool mends = false;  // the places were made before, but for what could not be decoded
 };
 
-// Copy a slice of a block into a batch's slot, on the same node or to another.
+// Copy a slice of a block into a batch's slot, on the same node or on another.
 struct Transfer {
   Request request;
   Place from;
@@ -309,9 +310,9 @@ struct Transfer {
   std::uint32_t slot_samples = 0;    // that `to_slot` has room for
 };
 
-// Hand a batch to a rank; its batches are ordered in the order of their steps. In place: `slot` is
-// the block's, the batch its samples [from, to) of the only slice. Otherwise `slot` holds the
-// gathered batch.
+// Hand a batch to a rank. These commands come in the order of the rank's steps. In place: `slot` is
+// the block's slot, and the batch is samples [from, to) of the only slice. Otherwise `slot` holds
+// the gathered batch.
 struct Deliver {
   Request request;
   JobId job;
@@ -334,7 +335,7 @@ struct Deliver {
   std::uint32_t repeats = 0;  // samples the job had in committed steps with the same draws
 };
 
-// An item or block leaves a place. Its slot is free when this has been carried out, at once.
+// An item or block leaves a place. Its slot is free as soon as this has been carried out.
 struct Drop {
   ShareId share;
   Place place;
@@ -345,7 +346,7 @@ struct Drop {
 struct Cancel {
   Request request;
 };
-// Staging memory of a read is needed no more: that of these samples.
+// The staging memory of these samples of a read is no longer needed.
 struct Release {
   Request request;
   std::span<const SampleId> samples = {};  // empty: all that is left of it

@@ -1,4 +1,4 @@
-// The fields of every event and command, listed once, for what must treat all of them alike: the
+// The fields of every event and command, listed once for all code that treats them alike: the
 // journal's encoding, the digest of commands, and the text of logs and explanations.
 //
 // for_each_field(value, visit) calls visit("name", field) for each in order; type_name<T>() is the
@@ -69,7 +69,7 @@ BATCHFLOW_FIELDS(Replacement, place, corrupt, used)
 
 namespace batchflow::engine {
 
-// ------------------------------------------------------------------------- parts of others ----
+// ----------------------------------------------------------- parts of events and commands ----
 
 BATCHFLOW_FIELDS(Request, id, attempt)
 BATCHFLOW_FIELDS(Ingredient, place, keep_decoded, form, occurrence, sample, staging)

@@ -1,10 +1,10 @@
-// Why the engine does what it does: told of each decision a policy makes, if anybody asks.
+// Why the engine does what it does: a listener is called for each decision of a policy.
 //
 //   Engine engine(config, policies, catalogues, [](const Decision& one) { print(one); });
 //
-// Decisions of one step are told in the order in which they are made, before its commands are
-// returned. Policies are wrapped for it when they are made; without a listener nothing is, and
-// explaining costs nothing.
+// The decisions of an engine step are reported in the order in which they are made, before its
+// commands are returned. With a listener, policies are wrapped when they are made. Without one they
+// are not, so that explaining costs nothing.
 #pragma once
 
 #include <functional>

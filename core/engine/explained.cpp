@@ -17,7 +17,7 @@ double seconds_of(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// What all of them have: whom to tell, and in whose name.
+// What all wrappers have: the listener, and the name of the policy.
 class Teller {
  public:
   Teller(const Explain& explain, const PolicyChoice& choice)
@@ -137,7 +137,7 @@ class ExplainedDispatch final : public DispatchPolicy {
   std::unique_ptr<DispatchPolicy> policy_;
 };
 
-// Asked in each step, it is told of when its answer is another.
+// The policy is asked in each step; only a changed answer is reported.
 class ExplainedScaling final : public ScalingPolicy {
  public:
   ExplainedScaling(Teller teller, std::unique_ptr<ScalingPolicy> policy)

@@ -1,5 +1,5 @@
-// Policies that tell what they decide, and from which numbers: wrappers around the real ones, made
-// when somebody listens (core/engine/explain.h).
+// Policies that report what they decide, and from which numbers: wrappers around the real ones,
+// made when there is a listener (core/engine/explain.h).
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace batchflow::engine {
 
-// Each answers `policy` itself when nobody listens.
+// Without a listener, each answers `policy` itself.
 std::unique_ptr<AllocationPolicy> explained(const Explain& explain, const PolicyChoice& choice,
                                             std::unique_ptr<AllocationPolicy> policy);
 std::unique_ptr<SelectionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
@@ -18,7 +18,7 @@ std::unique_ptr<DispatchPolicy> explained(const Explain& explain, const PolicyCh
                                           std::unique_ptr<DispatchPolicy> policy);
 std::unique_ptr<ScalingPolicy> explained(const Explain& explain, const PolicyChoice& choice,
                                          std::unique_ptr<ScalingPolicy> policy);
-// Of a share of that place, form and dataset.
+// The policy of a share with that place, form and dataset.
 std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
                                           std::unique_ptr<EvictionPolicy> policy, Place place,
                                           Form form, DatasetId dataset);

@@ -1,4 +1,4 @@
-// Where each sample of a block stands first: a hash table that is used again for each block.
+// The first index of each sample in a block: a hash table that is used again for each block.
 #pragma once
 
 #include <bit>
@@ -12,12 +12,12 @@ namespace batchflow::engine {
 
 class FirstPlaces {
  public:
-  // For a block of so many samples.
+  // Begins a block of `samples` samples.
   void clear(std::size_t samples) {
     slots_.assign(std::bit_ceil(2 * samples + 1), {SampleId(0), kFree});
   }
-  // The least place the sample was asked for with, which is `place` where this is the first time.
-  // REQUIRES: asked no more often than there are samples
+  // The least index with which this was called for the sample; that is `place` the first time.
+  // REQUIRES: called no more often than there are samples
   std::uint32_t of(SampleId sample, std::uint32_t place) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = mix(sample.value) & mask;

@@ -17,7 +17,8 @@ void Grants::begin(Job& job) {
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index);
     } else {
-      // The rest of a block used in part is the job's own business: for the lanes it is had.
+      // Only this job has the rest of a block that was used in part: for the lanes the block is
+      // had.
       order::LanePosition lanes = position.lanes();
       for (const order::Position::PartBlock& part : position.part_blocks())
         resume(job, part, lanes);
@@ -31,14 +32,14 @@ void Grants::begin(Job& job) {
   if (job.node_local) job.runs.back().begun = BegunLanes(position);
 }
 
-// Orders that have one sequence of blocks an epoch. Of an epoch that is over nothing is needed,
-// whether or not anybody has called it finished.
+// For orders that have one sequence of blocks an epoch. An epoch that is over needs nothing, even
+// if finish_epoch() was not called for it.
 void Grants::begin_in_sequence(Job& job) {
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const order::Position& position = job.committed;
   const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
-  // A weighted epoch that no step was handed out of is not drawn yet: that is done from the one
-  // before it.
+  // A weighted epoch of which no step was handed out is not drawn yet. It is drawn when the one
+  // before it is over.
   const bool undrawn = job.weights && position.fields().draws == 0;
   const bool over = undrawn || position.consumed() == job.draws;
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
@@ -90,8 +91,8 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
   run.first_step = first_step;
 }
 
-// An epoch keeps the buffer it began with, unless its job begins it anew. Draws are counted in the
-// epoch, whatever buffer they are of, so that none comes twice.
+// An epoch keeps the buffer that it began with, unless its job begins it anew. Draws are counted
+// over the epoch, whatever buffer they are from, so that none comes twice.
 void Grants::begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root) {
   const auto exemplars = job.rehearsed > 0 ? job.exemplars.whole() : nullptr;
   if (!exemplars) return;
@@ -107,8 +108,8 @@ bool Grants::may_open_next(const Job& job) const {
   return job.epochs == 0 || last.epoch + 1 < job.epochs;
 }
 
-// The job goes on to its next epoch: what is left of this one (a tail that drop_last leaves out)
-// is given up.
+// The job goes on to its next epoch. What is left of this one, a tail that drop_last leaves out, is
+// given up.
 bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
@@ -134,8 +135,8 @@ bool Grants::open_next_run(Job& job) {
   return true;
 }
 
-// A weighted epoch begins when the last one is committed, with the scores that have come by then;
-// so no step of an epoch is ever drawn from weights that are gone.
+// A weighted epoch begins when the last one is committed, with the scores that have come by then.
+// So no step of an epoch is ever drawn from weights that are gone.
 bool Grants::freeze(Job& job) {
   const EpochRun& last = job.runs.back();
   if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
@@ -150,7 +151,7 @@ bool Grants::freeze_newest(Job& job) {
   return !job.nothing_to_draw;
 }
 
-// Blocks made ahead of a tail that is left out.
+// Removes the charge of blocks that were made ahead for a tail that is left out.
 void Grants::uncharge_unneeded(const Job& job) {
   for (std::size_t i = job.charged.size(); i-- > 0;) {
     Block& block = s_.blocks[job.charged[i]];
@@ -184,7 +185,7 @@ bool Grants::cover(Job& job, EpochRun& run, std::uint64_t to) {
   return true;
 }
 
-// The tail repeats samples from its start: their blocks are not done with before that.
+// The tail repeats samples from its start: their blocks are needed until then.
 std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
   if (run.steps == 0) return 0;
   const order::StepPlan& plan = run.plan.plain;
@@ -211,7 +212,7 @@ Grants::Turn Grants::turn(const Job& job, const EpochRun& run) {
   return {job.ranks[rank].node, plan.batch(step, rank).own.to - place};
 }
 
-// Cuts the next places from the block that is open on the node whose they are.
+// Cuts the next indices from the block that is open on the node that they belong to.
 bool Grants::take_next(Job& job, EpochRun& run) {
   const Turn next = turn(job, run);
   const auto open = open_block(job, run, next.node);
@@ -230,7 +231,7 @@ std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId 
   const auto mine = std::find_if(run.open.begin(), run.open.end(),
                                  [&](const EpochRun::Open& open) { return open.node == node; });
   if (mine != run.open.end()) return mine->grant;
-  // All blocks are taken: what is left lies in those of other nodes.
+  // All blocks are taken: what is left lies in the blocks of other nodes.
   if (job.resumed.empty() && job.lanes_epoch > run.epoch) return largest_rest(run);
   auto taken = take_block(job, run, node);
   if (!taken) return is_full(run) ? largest_rest(run) : std::nullopt;
@@ -238,7 +239,7 @@ std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId 
   return run.open.back().grant;
 }
 
-// Of several the one opened first.
+// Of equal ones, the one that was opened first.
 std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
   std::optional<std::uint64_t> largest;
   std::uint32_t most = 0;
@@ -251,8 +252,8 @@ std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
   return largest;
 }
 
-// A node's ranks get blocks that are on it, and wait for one that is in the making there: what is
-// ready elsewhere is for the ranks there. Without any they take what there is.
+// A node's ranks get blocks that are on it, and wait for a block that is being made there: what is
+// ready elsewhere is for the ranks there. If there is none, they take any block.
 void Grants::prefer_local(NodeId node) {
   const auto is_local = [&](const order::Lanes::Candidate& one) {
     return s_.blocks[one.tag].node == node;
@@ -261,13 +262,13 @@ void Grants::prefer_local(NodeId node) {
   std::erase_if(found_, [&](const order::Lanes::Candidate& one) { return !is_local(one); });
 }
 
-// A position would not hold more lanes that are begun, or more blocks that are used in part.
+// A position could not hold more lanes that are begun, or more blocks that are used in part.
 bool Grants::is_full(const EpochRun& run) {
   return run.begun.full() || run.open.size() >= order::Position::kPartBlocksMost;
 }
 
-// No lane is begun that a position would not hold. Then a node takes from lanes that are, or from
-// what is left of other nodes' blocks, as at the end of an epoch.
+// No lane is begun that a position could not hold. Then a node takes from lanes that are begun, or
+// from what is left of other nodes' blocks, as at the end of an epoch.
 void Grants::prefer_begun(const EpochRun& run) {
   if (!is_full(run)) return;
   const bool none = run.open.size() >= order::Position::kPartBlocksMost;
@@ -278,7 +279,7 @@ void Grants::prefer_begun(const EpochRun& run) {
 
 // What the selection policy chooses of what the order allows, or null.
 const order::Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, NodeId node) {
-  // A node's ranks choose among what is theirs, wherever in the list that stands.
+  // A node's ranks choose among its own blocks, wherever these stand in the list.
   s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
   prefer_begun(run);
   if (found_.empty()) return nullptr;
@@ -294,8 +295,8 @@ const order::Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& ru
   return choice == kNoChoice ? nullptr : &found_[choice];
 }
 
-// The policy's answer; where that is none of the candidates, or not ready, the built-in default's:
-// the oldest that is ready.
+// The policy's answer. If that is none of the candidates, or not ready, the built-in default
+// chooses: the oldest that is ready.
 std::size_t Grants::chosen(Job& job) {
   const std::size_t choice = selection_->choose({job.id, job.order, views_, s_.now});
   if (choice == kNoChoice) {
@@ -325,7 +326,7 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
   taken->name = block.name;
   taken->sizes = block.sizes;
   taken->to = block.samples;
-  // A strict job may have been resumed inside a block.
+  // A strict job may have resumed inside a block.
   if (job.order != Order::relaxed && run.plain.granted == 0) {
     taken->from = static_cast<std::uint32_t>(run.plan.plain.consumed % block.sizes.block_samples);
   }
@@ -362,7 +363,7 @@ void Grants::rehearse(const Job& job, EpochRun& run, std::uint64_t to) {
   }
 }
 
-// What the next step will rehearse is made while there is nothing more urgent.
+// What the next step will rehearse is made while nothing is more urgent.
 Grant* Grants::rehearsal_ahead(Job& job) {
   for (EpochRun& run : job.runs) {
     if (!run.rehearsal) continue;

@@ -19,22 +19,22 @@ class Grants {
   // Gives up everything that is not committed.
   void withdraw(Job& job);
 
-  // A weighted job's next draws are by the scores that have come. False: all of them are zero.
+  // The weighted job's next draws use the scores that have come. False: all weights are zero.
   bool freeze_newest(Job& job);
-  // The job has begun after the last of its epochs, or has yet to begin: there is nothing for it.
+  // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
   bool over(const Job& job) const;
-  // Whether the job has a step of that number: false after its last epoch, and (the job waits then)
-  // before all blocks of the epoch before are taken.
+  // Whether the job has a step of that number. False after its last epoch. Also false before all
+  // blocks of the previous epoch are taken; then the job waits.
   bool has_step(Job& job, std::uint64_t step);
-  // Takes blocks until all plain places of the step's run below `to` are granted; false: not all of
-  // them are ready. REQUIRES: has_step(job, step)
+  // Takes blocks until all plain indices of the step's run below `to` are granted. False: not all
+  // of them are ready. REQUIRES: has_step(job, step)
   bool cover(Job& job, EpochRun& run, std::uint64_t to);
-  // The same for what is rehearsed, whose blocks need not be there to be granted.
+  // The same for what is rehearsed. Its blocks need not be there to be granted.
   void rehearse(const Job& job, EpochRun& run, std::uint64_t to);
   // A block that will be rehearsed soon and was not made yet, or null.
   Grant* rehearsal_ahead(Job& job);
   static EpochRun& run_of(Job& job, std::uint64_t step);
-  // The end of the places that must be granted before the batch is whole.
+  // The end of the indices that must be granted before the batch is whole.
   static std::uint64_t batch_end(const EpochRun& run, std::uint64_t step,
                                  const order::RankBatch& places);
 
@@ -47,7 +47,7 @@ class Grants {
   // All steps below job.committed_step are committed: forgets what only they needed.
   void forget_committed(Job& job);
 
-  // Blocks the job still has to take to serve the batches that wait.
+  // How many blocks the job still has to take to serve the batches that wait.
   std::uint32_t missing_blocks(Job& job);
 
   void change_selection(std::unique_ptr<SelectionPolicy> policy) {
@@ -61,8 +61,8 @@ class Grants {
   bool open_next_run(Job& job);
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
-  // The next place that is not granted: the node whose it is (one sequence for all: none), and
-  // where its places end.
+  // For the next index that is not granted: the node that it belongs to (none, if all nodes have
+  // one sequence), and where that node's indices end.
   struct Turn {
     NodeId node;
     std::uint64_t most = UINT64_MAX;

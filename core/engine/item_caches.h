@@ -1,4 +1,5 @@
-// What the nodes keep of the samples of one dataset: in which shares to look, without a search.
+// What the nodes keep of the samples of one dataset: tells which shares to look in, without a
+// search.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace batchflow::engine {
 
-// Samples in one form on one node.
+// The samples that one node keeps in one form.
 struct ItemCache {
   std::uint32_t node;
   Digest prefix;  // 0: encoded; else decoded, by this part of a pipeline
@@ -25,7 +26,7 @@ struct ItemCache {
 class ItemCaches {
  public:
   const std::vector<ItemCache>& all() const { return all_; }
-  // Of a node, one after the other.
+  // The caches of a node, one after the other.
   const ItemCache* first(std::uint32_t node) const {
     return at(node < first_.size() ? first_[node] : kNone);
   }
@@ -35,13 +36,13 @@ class ItemCaches {
     while (cache != nullptr && cache->prefix != prefix) cache = next(*cache);
     return cache;
   }
-  // REQUIRES: there is none of this node and prefix.
+  // REQUIRES: there is none with this node and prefix
   void add(ItemCache cache) {
     if (first_.size() <= cache.node) first_.resize(cache.node + 1, kNone);
     cache.next = std::exchange(first_[cache.node], static_cast<std::uint32_t>(all_.size()));
     all_.push_back(cache);
   }
-  // Of one of these.
+  // `cache` is one of these.
   void set_drive(const ItemCache& cache, std::uint32_t share) {
     all_[static_cast<std::size_t>(&cache - all_.data())].nvme = share;
   }
@@ -53,14 +54,14 @@ class ItemCaches {
     remove_if([&](const ItemCache& cache) { return cache.node == node && cache.prefix == prefix; });
   }
 
-  // The nodes that have homes for samples; none where each keeps what it reads itself.
+  // The nodes that have homes for samples. None: each node keeps what it reads itself.
   const std::optional<Placement>& homes() const { return homes_; }
   void set_homes(std::optional<Placement> homes) {
     homes_ = std::move(homes);
     home_of_.clear();
   }
-  // The home of a sample, by its index among the members: found once for each of the first, which
-  // are all where samples are counted in coarse items.
+  // The home of a sample, as an index among the members. It is computed once for each of the first
+  // samples; where samples are counted in coarse items, these are all.
   // REQUIRES: homes()
   std::size_t home_of(Digest dataset_version, SampleId sample) const {
     if (sample.value >= kHomesKept) return homes_->owner_at(dataset_version, sample);

@@ -1,4 +1,5 @@
-// The shares in which items are kept: opened and closed with nodes and pipelines, counted, purged.
+// The shares in which items are kept: they are opened and closed with nodes and pipelines, counted
+// and purged.
 #include <algorithm>
 #include <array>
 
@@ -40,7 +41,7 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
   };
   const Catalogue& catalogue = *dataset.catalogue;
   const Bytes slot = s_.config.item_slot_bytes;
-  // Each sample begins a slot: of sizes that differ at most one more is needed for each.
+  // Each sample begins a slot, so samples of different sizes need at most one slot more each.
   const Slots encoded =
       catalogue.is_uniform()
           ? saturating_product(catalogue.samples(), slots_for(catalogue.mean_bytes(), slot))
@@ -80,8 +81,8 @@ void Items::settle(const Dataset& dataset) {
   count_jobs(dataset);
 }
 
-// Who reads what is kept: all jobs of the dataset that use the form; but where nodes share nothing,
-// those of the node, and one for others that may come there.
+// Counts the jobs that read what is kept: all jobs of the dataset that use the form. If nodes share
+// nothing: those on the node, and one for jobs that may come there.
 void Items::count_jobs(const Dataset& dataset) {
   FlatMap here;                                           // jobs of a node
   std::vector<std::pair<Digest, std::uint32_t>> readers;  // of each form; 0: as it is stored
@@ -144,7 +145,7 @@ void Items::close_unused(std::span<const std::uint32_t> shares) {
   }
 }
 
-// The nodes that cache the dataset have changed, or what they hold: a new membership epoch. Where
+// The nodes that cache the dataset, or what they hold, have changed: a new membership epoch. If
 // nodes share nothing there are no homes: each keeps what it reads itself.
 void Items::settle_homes(ItemCaches& caches) {
   caches.homes_known = true;
@@ -159,8 +160,8 @@ void Items::settle_homes(ItemCaches& caches) {
   if (members.size() > 1) caches.set_homes(Placement(++epochs_, members));
 }
 
-// A node holds more, or less, than it did: it is the home of as many more samples, or fewer. What
-// it and others had of those that move leaves as policies say.
+// A node holds more, or less, than before: it is the home of more, or fewer, samples. The copies of
+// samples that move leave as policies say.
 void Items::capacity_changed(Place place) {
   const std::uint32_t node = s_.node_of.at(place.node.value);
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
@@ -171,7 +172,7 @@ void Items::capacity_changed(Place place) {
   }
 }
 
-// A drive that came later than the first job has what it would have had.
+// A drive that comes later than the first job gets the shares that it would have had.
 void Items::open_drive(ItemCaches& caches, std::uint32_t node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};
   if (!s_.memory.has(drive)) return;
@@ -216,7 +217,7 @@ void Items::purge(DatasetId dataset, SampleId sample) {
     for (const std::uint32_t index : {cache.dram, cache.nvme}) {
       if (index == kNone) continue;
       Share& share = *s_.memory[index].share;
-      // Whoever has it pinned finds out for himself.
+      // A making that has it pinned will notice by itself.
       if (!share.resident(item) || share.pinned(item)) continue;
       share.remove(item, Removal::invalidated);
       s_.order(Drop{s_.memory[index].id, s_.memory[index].spec.place,

@@ -14,7 +14,7 @@ namespace batchflow::engine {
 namespace {
 
 constexpr Place kStore{NodeId::none(), Tier::store, 0};
-// How far ahead of looking a sample up its memory is asked for.
+// Memory for looking up a sample is requested this many samples ahead.
 constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
@@ -30,7 +30,7 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
   staging_taken_ = 0;
   making.ingredients.clear();
   making.ingredients.reserve(draws.size() - making.next);
-  // What is drawn comes often; one that stands in for a corrupt one may be here itself.
+  // Drawn samples come often. A sample that replaces a corrupt one may be in the block itself, too.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
   if (with_replacement) first_places_.clear(draws.size() - making.next);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
@@ -77,7 +77,7 @@ void Items::let_go(Making& making) {
   making.pins.clear();
 }
 
-// What does not depend on the sample is found once for all of a block's.
+// Finds once what is the same for all samples of a block.
 void Items::look_around(std::uint32_t making_index) {
   const Making& making = s_.makings[making_index];
   const Stream& stream = s_.streams[s_.blocks[making.block].stream];
@@ -131,7 +131,7 @@ void Items::stand_in(Making& making, Ingredient& ingredient) {
   ingredient.sample = making.suspects.back().used;
 }
 
-// The place is for the next part.
+// This index is for the next part.
 void Items::forget_stand_in(Making& making, std::uint32_t place) {
   if (!making.suspects.empty() && making.suspects.back().place == place) making.suspects.pop_back();
 }
@@ -159,7 +159,7 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
                sample, at);
 }
 
-// Another making decodes it. Should that fail, it will have to be read for this one.
+// Another making decodes the sample. If that fails, it must be read for this one.
 void Items::set_apart(Making& making, SampleId sample) {
   const Bytes bytes = staged_bytes(s_, *around_.dataset, sample);
   staging_taken_ += bytes;
@@ -178,7 +178,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     Share& share = *s_.memory[index].share;
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
-    // A part waits for older ones alone, so no two wait for each other.
+    // A part waits only for older ones, so no two parts wait for each other.
     const bool younger = bringer.making != kNone && s_.makings[bringer.making].part >= making.part;
     if (bringer.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
@@ -194,17 +194,17 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
       }
       return true;
     }
-    // Elsewhere. What is still on its way there comes from the store to here, too.
+    // It is on another node. What is still on its way there is also read from the store to here.
     if (!bringer.nobody()) continue;
     ingredient.form = form;
     if (use_under_way(making_index, at)) return true;
-    // A decoded copy may be much larger than what is stored.
+    // A decoded copy may be much larger than the stored sample.
     const Bytes bytes = form == Form::decoded
                             ? staged_bytes(s_, s_.memory[index].spec.slot_bytes)
                             : staged_bytes(s_, *around_.dataset, ingredient.sample);
     if (form == Form::decoded && saturating_sum(staging_taken_, bytes) > staging_most_) continue;
     staging_taken_ += bytes;
-    // The read holds it from when it is ordered, and the making, if it holds what it is made of.
+    // The read pins the item from its command on; so does the making, if it holds its ingredients.
     share.pin(item);
     if (s_.config.hold_ingredients) making.pins.push_back({index, item});
     add_to_group({index, kNone, form}, ingredient.sample, at);
@@ -219,7 +219,7 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
   making.pins.push_back({share, item});
 }
 
-// Someone on this node is reading it already, or has it staged.
+// A read to this node has the sample already, staged or under way.
 bool Items::use_under_way(std::uint32_t making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
@@ -229,7 +229,7 @@ bool Items::use_under_way(std::uint32_t making_index, std::uint32_t at) {
   if (shown == kNone) return false;
   const std::uint32_t index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
-  // What is read for a listed order is that one's memory.
+  // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;
   if (read.staged) {
     reads_.hold(shown, making_index);
@@ -266,7 +266,7 @@ void Items::admit_decoded(std::uint32_t making_index, std::uint32_t at, const It
   ingredient.keep_decoded = true;
 }
 
-// A miss: the share's policy decides whether it comes in.
+// A miss: the share's policy decides whether the item comes in.
 bool Items::admit(std::uint32_t index, const Access& access) {
   Share& share = *s_.memory[index].share;
   if (share.capacity() == 0) return false;
@@ -283,7 +283,7 @@ void Items::add_to_group(const Source& source, SampleId sample, std::uint32_t in
   group.ingredients.push_back(ingredient);
 }
 
-// A read of a group: from where its samples are to the node, for a share or for staging.
+// The read of a group: from where its samples are to the node, for a share or for staging.
 Reads::Spec Items::spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const {
   Reads::Spec spec;
   spec.dataset = dataset;
@@ -322,7 +322,7 @@ void Items::order_groups(std::uint32_t making_index) {
   groups_.clear();
 }
 
-// The part is over, well or not: what it decoded for the cache stays or goes.
+// The part is over. What it decoded for the cache stays if it went well, and goes if not.
 void Items::leave(Making& making, std::uint32_t index, bool well) {
   let_go(making);
   for (const ItemPin& pin : making.decoding) {
@@ -352,7 +352,7 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   }
 }
 
-// What `failed` was to decode will not come: the pins on it go, and regather finds another way.
+// What `failed` was to decode will not come: removes the pins on it; regather finds another way.
 void Items::forsake(Making& making, const Making& failed) {
   std::erase_if(making.pins, [&](const ItemPin& pin) {
     return std::any_of(failed.decoding.begin(), failed.decoding.end(), [&](const ItemPin& item) {
@@ -399,7 +399,7 @@ void Items::regather(std::uint32_t making_index) {
       continue;
     }
     again.set(item.value, at);
-    // Now it takes what was set apart for it.
+    // Now it takes the memory that was set apart for it.
     staging_most_ = staged_bytes(s_, *around_.dataset, ingredient.sample);
     staging_taken_ = 0;
     const Bytes apart = std::min(making.set_apart, staging_most_);
@@ -413,7 +413,7 @@ void Items::regather(std::uint32_t making_index) {
   if (!s_.config.hold_ingredients) let_go(making);
 }
 
-// A sample that is wanted often is brought once.
+// A sample that is wanted more than once is read once.
 void Items::share_firsts(Making& making) {
   for (const auto& [place, first] : firsts_) {
     making.ingredients[place].form = making.ingredients[first].form;

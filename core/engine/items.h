@@ -1,8 +1,8 @@
 // The caches of samples: encoded and decoded items, each in shares of the places of its home node.
 //
 // A sample has one home among the nodes that cache its dataset, found by rendezvous hashing without
-// asking anybody. This part says where the bytes of a sample come from when a block is made on some
-// node, lets what is read into the shares that admit it, and orders the reads.
+// a message. This part says where the bytes of a sample come from when a block is made on some
+// node, lets what is read into the shares that admit it, and commands the reads.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace batchflow::engine {
 
-// A larger data set is not cached sample by sample: policies keep some bytes an id. Its samples are
-// records to be counted in coarse items.
+// A larger dataset is not cached sample by sample, because policies keep some bytes an id. Its
+// samples are records, to be counted in coarse items.
 inline constexpr std::uint64_t kCachedSamplesMost = std::uint64_t{1} << 30;
 
 inline ItemId item_of(SampleId sample) {
@@ -36,44 +36,45 @@ class Items {
  public:
   Items(EngineState& state, Reads& reads) : s_(state), reads_(reads) {}
 
-  // The shares of a dataset and a pipeline's prefix on a node exist from here on, as long as
-  // anybody uses them; true if they are new, and `settle` is to follow.
+  // Opens the shares of a dataset and a pipeline's prefix on a node; they exist as long as anything
+  // uses them. True if they are new; then `settle` must follow.
   bool open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(std::uint32_t node);
-  // Of a node's memory or drive; a new one is used from here on.
+  // The capacity of a node's memory or drive has changed; a new one is used from here on.
   void capacity_changed(Place place);
-  // What a node can keep samples in.
+  // How many bytes a node can keep samples in.
   Bytes room_of(NodeId node) const {
     return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),
                           s_.memory.capacity({node, Tier::nvme, 0}));
   }
-  // Those that nobody uses and nothing is in.
+  // Closes those of `shares` that no job uses and that are empty.
   void close_unused(std::span<const std::uint32_t> shares);
-  // What no job reads of the dataset leaves.
+  // Drops what no job reads of the dataset.
   void drop_idle(const Dataset& dataset);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 
-  // Finds or orders what the making's next part is made of: the block's places from making.next on,
-  // as many as take no more staging memory than `most`, and one at least.
+  // Finds or reads what the making's next part is made of: the block's indices from making.next on,
+  // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
   void gather(std::uint32_t making, Bytes most);
-  // Whether `gather` has to know the ids at all: nothing can be cached, shared or corrupt.
+  // True if `gather` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
-  // Share of the dataset that is cached in a form the stream can use: of the one of which most is.
+  // How much of the dataset is cached, from 0 to 1, in the form the stream can use of which most
+  // is.
   double cached(const Stream& stream) const;
 
-  // One sample of a listed order, wanted as it is stored.
+  // A batch wants one sample of a listed order, as it is stored.
   void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
                    Bytes bytes, std::uint64_t next_use);
-  // Orders the reads of all that was wanted and is missing.
+  // Commands the reads of all that was wanted and is missing.
   void order_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
 
-  // The making's part is over; `well`: it is made, and what was decoded for the cache is there.
+  // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
 
-  // The making cannot decode the sample, which is in its share no more; who waited for it looks
-  // elsewhere once the making is over.
+  // The making cannot decode the sample, which is no longer in its share. Makings that waited for
+  // it look elsewhere once this making is over.
   void give_up_decoding(std::uint32_t making, SampleId sample);
 
   // Bytes of the sample have turned out to be bad: no cache keeps them.
@@ -82,7 +83,7 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
-  // Where samples are, and where they are to stay.
+  // Where samples come from, and where they are to stay.
   struct Source {
     std::uint32_t share = kNone;  // none: a store
     std::uint32_t keep = kNone;   // share
@@ -95,7 +96,7 @@ class Items {
     std::vector<SampleId> samples;
     std::vector<std::uint32_t> ingredients;  // that wait for it
   };
-  // In the order in which they were first asked for. Those given up keep their memory.
+  // In the order in which they were first asked for. Groups that are given up keep their memory.
   class Groups {
    public:
     Group& of(const Source& source) {
@@ -116,9 +117,9 @@ class Items {
     std::vector<Group> groups_;
     std::size_t used_ = 0;
   };
-  // What all samples of a block have in common that is being gathered.
+  // What all samples of the block that is being gathered have in common.
   struct Around {
-    // A node that keeps samples; null: it does not keep that form.
+    // A node that keeps samples. A null pointer: it does not keep that form.
     struct Home {
       std::uint32_t node;
       const ItemCache* encoded;

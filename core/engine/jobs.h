@@ -44,7 +44,7 @@ struct StreamNode {
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
-  // Sorted; by pipeline, since a step of one may fail where no other does.
+  // Sorted. By pipeline, since a step of one pipeline may fail where another does not.
   std::map<std::uint32_t, std::vector<SampleId>> corrupt;
   std::vector<std::uint32_t> streams;  // that use it
   bool kept_always = false;
@@ -73,7 +73,7 @@ struct Stream {
   std::vector<std::uint32_t> jobs;
   double prepare_s = 0;  // smoothed
 
-  // Preparations that may turn out to be late, in the order they began.
+  // Preparations that may turn out to be late, in the order in which they began.
   struct Begun {
     std::uint32_t making;
     std::uint64_t serial;
@@ -93,7 +93,7 @@ struct Stream {
 
 // ------------------------------------------------------------------------- jobs and batches ----
 
-// A piece of a batch: places of the job's sequence that lie in one block.
+// A piece of a batch: indices of the job's sequence that lie in one block.
 struct Piece {
   std::uint64_t place = 0;  // in the sequence that the slice is of
   order::Slice slice;
@@ -103,7 +103,7 @@ struct Piece {
   RequestId request = RequestId::none();
 };
 
-// What a batch is and how far it has come, which is cleared at once.
+// What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
   std::uint32_t job = kNone;
   Rank rank = 0;
@@ -141,7 +141,8 @@ struct Batch : BatchState {
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
   ReadHolds reads;
-  // Draws cannot be expanded from names: the ids of its pieces, as far as they are listed.
+  // Draws cannot be expanded from names. These are the ids of its pieces, as far as they are
+  // listed.
   std::shared_ptr<std::vector<SampleId>> drawn;
 
   void reset() {

@@ -17,7 +17,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   }
   const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
   RankState& rank = job.ranks[event.rank];
-  // What it may stage is set apart for so many samples of the catalogue's sizes.
+  // The staging memory set apart for the job is for this many samples of the catalogue's sizes.
   const auto largest = s_.config.count_staging ? catalogue.largest_bytes() : UINT64_MAX;
   const bool fits = (!s_.config.count_staging || event.samples.size() <= job.batch_samples) &&
                     std::all_of(event.sizes.begin(), event.sizes.end(),
@@ -64,8 +64,8 @@ void Listed::ready(std::uint32_t index) {
   s_.counters.samples += batch.samples;
 }
 
-// Its job is refused before the step ends. The items that were to be read leave their share, and
-// the batch's pins with them.
+// The batch's job is refused before the step ends. The items that were to be read leave their
+// share, and the batch's pins go with them.
 void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
   Batch& batch = s_.batches[index];
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);

@@ -1,4 +1,5 @@
-// Samples of a listed order: delivered as they are stored, from the cache of the rank's own node.
+// Samples of a listed order: they are delivered as they are stored, from the cache of the rank's
+// own node.
 #include "core/engine/books.h"
 #include "core/engine/items.h"
 
@@ -36,12 +37,13 @@ void Items::want_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId
       share.pin(item);  // for the read that will bring it
     }
   }
-  // What was let in just now is read for the share.
+  // An item that was let in just now is read for the share.
   if (keep == kNone && use_listed_under_way(batch_index, node, dataset, sample)) return;
   add_to_group({kNone, keep}, sample, ingredient.place);
 }
 
-// Staged or on its way for another batch; what is staged for a block is that block's memory.
+// It is staged, or on its way, for another batch. What is staged for a block is in memory of that
+// block.
 bool Items::use_listed_under_way(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
                                  SampleId sample) {
   const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
@@ -61,7 +63,7 @@ bool Items::use_listed_under_way(std::uint32_t batch_index, std::uint32_t node, 
   return true;
 }
 
-// What stands in a batch twice is read once.
+// A sample that stands in a batch twice is read once.
 void Items::order_listed(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
   drop_evicted(s_);
   for (const Group& group : groups_.all()) {

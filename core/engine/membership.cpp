@@ -18,7 +18,8 @@ Order family_of(Order order) {
   return order == Order::strict ? Order::relaxed : order;
 }
 
-// Whether a job can go on from there: it must be able to count on, and nobody cuts larger blocks.
+// Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
+// be larger than any that are cut.
 bool leaves_room(const order::Position& position) {
   constexpr std::uint32_t kEpochMost = 1u << 31;
   constexpr std::uint64_t kGenerationMost = order::LanePosition::kGenerationMost / 2;
@@ -51,7 +52,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
       (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
     return Refusal::bad_request;
   }
-  // An epoch that has no step at all would end for ever.
+  // An epoch without a step would end again and again, for ever.
   const std::uint64_t epoch =
       event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
   if (event.drop_last && step > epoch) return Refusal::bad_request;
@@ -139,10 +140,10 @@ void Membership::joined(const JobJoined& event) {
   joining_.push_back(index);
 }
 
-// An epoch is drawn when all ranks have asked for a batch: by then they have told the scores they
-// know. Without those of before, one that was begun begins again.
+// An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
+// that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::asked(Job& job) {
-  // A job with weights of zero alone is refused before the step ends, and draws nothing until then.
+  // A job whose weights are all zero is refused before the step ends, and draws nothing until then.
   const bool begins = job.weights && !job.drawn && !job.nothing_to_draw && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
@@ -159,7 +160,7 @@ void Membership::begin(Job& job) {
   s_.touch(job.index);
 }
 
-// Where streams are not shared, a job that goes on does so in the order it had.
+// If streams are not shared, a job that resumes keeps the order it had.
 std::uint64_t Membership::seed_group(const JobJoined& event) const {
   const bool own = !s_.config.share_streams && !event.has_shuffle_seed && event.position &&
                    event.order != Order::strict && event.order != Order::sequential;
@@ -170,7 +171,7 @@ std::uint32_t Membership::stream_for(const JobJoined& event, const order::Positi
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
-  // Jobs that draw otherwise from the same weights have nothing in common.
+  // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
   const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
   const std::uint32_t block = block_samples(event, position);
@@ -191,7 +192,7 @@ Bytes Membership::sample_bytes(const JobJoined& event) const {
       1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
 }
 
-// B: by the configuration; but a job that goes on within a generation of larger blocks needs slots
+// B, by the configuration. But a job that resumes within a generation of larger blocks needs slots
 // that hold those.
 std::uint32_t Membership::block_samples(const JobJoined& event,
                                         const order::Position& position) const {
@@ -247,9 +248,9 @@ void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   maybe_stranded_.push_back(stream.id.value);
 }
 
-// Nodes, or those that can prepare, until there are enough: the same for all streams of a dataset,
-// and found as the homes of samples are: one that leaves changes no other. `enough(index)`: no more
-// are needed, not even that one.
+// Nodes, or those that can prepare, until there are enough. They are the same for all streams of a
+// dataset, and are found as the homes of samples are: a node that leaves changes no other.
+// `enough(index)`: no more are needed, not even this one.
 template <class Enough>
 std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough) {
   std::vector<std::uint32_t> chosen;
@@ -259,7 +260,7 @@ std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, bool to_prepare
     if (enough(index)) break;
     chosen.push_back(index);
   }
-  // So that a small cluster's nodes stand as they came.
+  // So that the nodes of a small cluster stand in the order in which they joined.
   s_.sort_by_joining(chosen);
   std::vector<NodeId> nodes;
   for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
@@ -295,9 +296,10 @@ bool Membership::add_helpers(Stream& stream) {
   return added;
 }
 
-// The nodes that keep samples of a dataset stay the same whoever trains on it where, so that what
-// is kept is found: its helpers, and more of their kind until they hold it twice. Without helpers,
-// and where each node keeps what it reads, they are those of the ranks.
+// The nodes that keep samples of a dataset stay the same, whichever jobs train on it and wherever,
+// so that what is kept is found. They are its helpers, and more nodes of their kind until these
+// hold the dataset twice. Without helpers, or if each node keeps what it reads, they are the nodes
+// of the ranks.
 bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = s_.datasets[stream.dataset];
   const auto open = [&](NodeId node) {
@@ -339,7 +341,7 @@ bool Membership::add_node(Stream& stream, NodeId node) {
   return true;
 }
 
-// Lanes fit into half of the window that the allocation policy means the stream to have.
+// Lanes fit into half of the window that the allocation policy plans for the stream.
 void Membership::size_lanes(Stream& stream) {
   s_.memory.plan_now(s_.now);
   Slots window = 0;
@@ -352,7 +354,7 @@ void Membership::size_lanes(Stream& stream) {
 // ----------------------------------------------------------------------- leaving and resizing ----
 
 // Gives up what is not committed. Batches that live ranks still read keep their memory until they
-// are released; those of dead ones are free.
+// are released; those of dead ranks are free.
 void Membership::start_over(Job& job, bool all_ranks_gone) {
   dispatching_.forget(job);
   delivery_.abandon(job, all_ranks_gone);
@@ -371,7 +373,8 @@ void Membership::left(Job& job) {
   forget(job);
 }
 
-// Its ranks may still read what they were handed: that memory is free when they have let go.
+// The job's ranks may still read what they were handed: that memory is free when they have released
+// it.
 void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available) {
   if (job.state == Job::State::refused) return;
   s_.order(Refuse{job.id, why, needed, available});
@@ -450,7 +453,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   joining_.push_back(job.index);
 }
 
-// A job that was resized may have to wait until its ranks have let go of what they had before.
+// A job that was resized may have to wait until its ranks have released what they had before.
 bool Membership::reserve_resized(Job& job) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;

@@ -1,8 +1,8 @@
-// Who is served: jobs that join, leave, lose ranks and change size, and the memory promised to
-// them.
+// Which jobs are served: jobs that join, leave, lose ranks and change size, and the memory that is
+// promised to them.
 //
 // A job is admitted only when its minimum fits beside all other promises: on each node a batch for
-// each of its ranks there, and one block in preparation. Its credits are as many as its reserve can
+// each of its ranks there, and one block in preparation. It gets as many credits as its reserve can
 // cover. From then on nothing takes that memory away.
 #pragma once
 
@@ -33,7 +33,7 @@ class Membership {
   void left(Job& job);
   void rank_lost(Job& job, Rank rank);
   void resized(Job& job, const JobResized& event);
-  // A rank wants a batch: the first draws of a weighted job wait for all of them.
+  // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
   void asked(Job& job);
   void timed_out(std::uint32_t job, std::uint64_t serial);
   void still_stranded(std::uint32_t stream, std::uint64_t serial);
@@ -47,12 +47,13 @@ class Membership {
   void worker_gone() { stranded_due_ = true; }
   void capacity_changed(const CapacityChanged& event);
 
-  // A step begins.
+  // Called when a step begins.
   void begin_step();
-  // Promises that are due, and streams that nobody uses: before memory is planned, so that it is
-  // planned once.
+  // Makes promises that are due, and frees streams that no job uses. This comes before memory is
+  // planned, so that it is planned once.
   bool make_way();
-  // Lets in whose memory is there by now; frees streams that nobody uses. True if anything changed.
+  // Admits jobs whose memory is there by now, and frees streams that no job uses. True if anything
+  // changed.
   bool settle();
 
  private:
@@ -71,7 +72,7 @@ class Membership {
   std::vector<NodeId> nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough);
   const std::vector<std::uint32_t>& ranked(std::uint32_t dataset);
   bool add_helpers(Stream& stream);
-  // True: some are new, and the caches of its dataset are to be settled.
+  // True: some are new, and then the caches of its dataset must be settled.
   bool open_homes(Stream& stream, std::span<const NodeId> ranks);
   bool add_node(Stream& stream, NodeId node);
   void size_lanes(Stream& stream);
@@ -112,21 +113,21 @@ class Membership {
   Delivery& delivery_;
   Dispatching& dispatching_;
   std::vector<std::uint32_t> joining_;
-  // These streams, or any at all, may have lost, or found, who prepares for them.
+  // These streams, or any at all, may have lost, or found, the workers that prepare for them.
   std::vector<std::uint32_t> maybe_stranded_;
   bool stranded_due_ = false;
-  // On which streams may be promised a slot that were not before.
+  // Nodes on which streams may be promised a slot that were not before.
   std::vector<std::uint32_t> standby_nodes_;
   bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
   std::vector<std::uint32_t> closing_;  // streams without jobs
-  // Jobs with memory promised on a node, by their serials: the youngest is last.
+  // Jobs with memory promised on a node, by their serials; the youngest is last.
   std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;
   std::vector<Place> over_promised_;  // too small for their promises
-  // Of what a step does at most.
+  // How much one step does at most.
   std::size_t drops_left_ = 0;
   std::size_t refusals_left_ = 0;
-  // A dataset: all nodes, by their scores for it; brought up to date when it is asked for.
+  // For each dataset: all nodes by their scores for it, brought up to date when they are asked for.
   struct Ranked {
     std::uint64_t as_of = 0;  // EngineState::nodes_changed
     std::vector<std::uint32_t> nodes;

@@ -9,14 +9,14 @@ namespace batchflow::engine {
 
 namespace {
 
-// Far more than any place has, so that what all its shares count cannot overflow.
+// Far more than any place has, so that the sum over all its shares cannot overflow.
 constexpr Bytes kSharesBytesMost = Bytes{1} << 56;
 
 bool of_blocks(ShareUse use) {
   return use == ShareUse::blocks || use == ShareUse::batches;
 }
 
-// What is looked at of a share, or of a part, is at its beginning.
+// The members of a share or a part that are looked at stand at its beginning.
 void prefetch(const void* what) {
   const char* const at = static_cast<const char*>(what);
   for (const int line : {0, 64, 128}) __builtin_prefetch(at + line);
@@ -85,7 +85,7 @@ bool Memory::promises_kept(Place place) const {
   const auto found = places_.find(place);
   if (found == places_.end()) return false;
   const StagingPart& staging = found->second.staging;
-  // What blocks have of it now is not there for a listed order yet.
+  // What blocks still have of it is not there for a listed order yet.
   if (staging.granted < staging.listed + std::max(staging.least, staging.used)) return false;
   return std::all_of(found->second.shares.begin(), found->second.shares.end(),
                      [&](std::uint32_t share) {
@@ -145,7 +145,7 @@ void Memory::unstage(Place place, Bytes bytes) {
   ++part.freed;
 }
 
-// Of what is left beside the promises of shares.
+// Takes from what is left beside the promises of shares.
 void Memory::aim_staging(PlacePart& part) {
   StagingPart& staging = part.staging;
   const Bytes of_shares = part.promised - staging.least - staging.listed;
@@ -290,7 +290,8 @@ std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t own
   return Taken{item, slot};
 }
 
-// Resident items are free at once: their owners are told, and drop before anything is put there.
+// The slots of evicted items are free at once: their owners are told, and drop the items before
+// anything is put there.
 void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
@@ -332,7 +333,7 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_.push_back(place);
   views_.clear();
-  // Each lies elsewhere in memory: all are asked for before the first is looked at.
+  // Each lies elsewhere in memory: all are fetched before the first is looked at.
   for (const std::uint32_t index : part.shares) prefetch(&shares_[index]);
   for (const std::uint32_t index : part.shares) prefetch(shares_[index].share.get());
   for (const std::uint32_t index : part.shares) {
@@ -367,7 +368,7 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
   for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
 }
 
-// Raises each share to its promise, and takes what that costs from all that is above its promise,
+// Raises each share to its promise. The slots for this come from all shares above their promises,
 // in proportion.
 void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const {
   unsigned __int128 least_bytes = 0;
@@ -389,9 +390,9 @@ void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const 
   }
 }
 
-// What no job reads any more gets what is left over, who was read last before all others: a job
-// that comes back, or the next one of a search, finds it there. Views of shares cost a plan each,
-// so they are few.
+// Shares without jobs get what is left over, most recently read first: a job that comes back, or
+// the next one of a search, finds its samples there. Each view of a share costs time in a plan, so
+// they are few.
 void Memory::keep_idle(const PlacePart& part, std::vector<Slots>& slots) {
   constexpr std::size_t kIdleMost = 32;
   idle_.clear();
@@ -474,7 +475,7 @@ void Memory::grow(Place place, PlacePart& part) {
   }
 }
 
-// In the order of their names, whatever brought them up.
+// In the order of their names, whatever order they were added in.
 void Memory::plan_now(Instant now) {
   std::sort(to_plan_.begin(), to_plan_.end());
   for (const Place& place : to_plan_) {
@@ -500,8 +501,8 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
     part.settled = shrink(part, limit, evicted);
     grow(place, part);
     if (!part.settled) to_settle_.push_back(place);
-    // Only pinned items are left in the way: there is nothing to do until they are released. Where
-    // the slice was used up there may be others.
+    // Only pinned items are left in the way: there is nothing to do until they are released. If the
+    // slice was used up, there may be others.
     if (!part.settled && (evicted.size() != before || limit == 0)) {
       ++part.freed;
       more = true;

@@ -1,12 +1,12 @@
-// Places and their shares: who may use how many slots of which memory.
+// Places and their shares: how many slots of which memory each share may use.
 //
 // A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
 // stream, the batches of a job whose batch is larger than its block. The allocation policy says how
-// many slots each share should have; this class raises every answer to what was promised, refuses
-// answers that exceed the place, and moves memory from one share to another in slices: a share
+// many slots each share should have. This class raises every answer to what was promised, refuses
+// answers that exceed the place, and moves memory from one share to another in slices. A share
 // grows only by what another has really given up. The sum of all shares never exceeds the place.
 //
-// Used by the engine's parts; knows nothing of jobs, blocks or orders.
+// The engine's parts use it. It knows nothing of jobs, blocks or orders.
 #pragma once
 
 #include <deque>
@@ -53,10 +53,10 @@ struct SharePart {
   std::uint64_t requests_seen = 0;  // by it
   double saved_s_per_hit = 0;
   std::uint64_t policy_changes = 0;
-  // A policy may go on reading its parameters: they stay as long as it is there.
+  // A policy may go on reading its parameters: they stay as long as the policy does.
   std::shared_ptr<const PolicyChoice> choice;
   std::shared_ptr<const PolicyChoice> incoming_choice;
-  // Shares of blocks and batches: ids are drawn from a pool, and each resident has a slot.
+  // Shares of blocks and batches: ids come from a pool, and each resident has a slot.
   std::vector<ItemId> free_items;
   std::vector<SlotId> free_slots;
   std::vector<SlotId> slot_of;
@@ -66,11 +66,11 @@ struct SharePart {
   void reset() { *this = SharePart(); }
 };
 
-// The chance that the policy of a share draws from: it follows from the engine's seed, from what
-// the share is for, and from how often its policy was changed, and from nothing else.
+// The random numbers of a share's policy. They follow from the engine's seed, from what the share
+// is for, and from how often its policy was changed, and from nothing else.
 Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes);
 
-// A resident of a share by all its names.
+// A resident of a share, with all its names.
 struct Resident {
   std::uint32_t share;
   ItemId item;
@@ -78,8 +78,8 @@ struct Resident {
   SlotId slot = SlotId::none();
 };
 
-// The part of a place that reads land in, in bytes: what is read for blocks counts as used from its
-// order until nothing needs it; what batches of listed orders take is set apart for them.
+// The part of a place that reads land in, in bytes. What is read for blocks counts as used from its
+// command until nothing needs it. What batches of listed orders take is set apart for them.
 struct StagingPart {
   Bytes least = 0;    // promised for blocks: one sample of each data set that streams here
   Bytes listed = 0;   // promised to listed orders
@@ -109,61 +109,62 @@ class Memory {
   // What all promises of a place take together.
   Bytes promised(Place place) const;
   const StagingPart& staging(Place place) const;
-  // What blocks need of it at least, and so that no worker waits.
+  // Sets what blocks need of it at least, and what they need so that no worker waits.
   void plan_staging(Place place, Bytes least, Bytes wish);
-  // At least so much, from now on.
+  // Raises it to at least this, from now on.
   void raise_staging(Place place, Bytes least);
-  // Of listed orders that come, and that go.
+  // Listed orders come, and go.
   void promise_listed(Place place, Bytes bytes);
   void give_back_listed(Place place, Bytes bytes);
-  // Reads have been ordered, or are needed no more.
+  // Reads were commanded, or are no longer needed.
   void stage(Place place, Bytes bytes);
   void unstage(Place place, Bytes bytes);
-  // All places of `node` are gone; their shares are removed by their owners first.
+  // All places of `node` are gone. The owners of their shares have removed them before.
   void forget_node(NodeId node);
 
   // ------------------------------------------------------------------------------ shares ----
   std::uint32_t add_share(const ShareSpec& spec);
-  // Its residents and their pins are gone with it.
+  // The residents of the share and their pins are gone with it.
   void remove_share(std::uint32_t share);
   SharePart& operator[](std::uint32_t share) { return shares_[share]; }
   const SharePart& operator[](std::uint32_t share) const { return shares_[share]; }
   bool live(std::uint32_t share) const { return shares_.live(share); }
   std::uint32_t share_count() const { return shares_.size(); }
   void promise(std::uint32_t share, Slots least);
-  // What no job reads any more stays as long as nobody else wants the room.
+  // A share that no job reads any more keeps its memory as long as no other share wants it.
   void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
-  // What is in a slot was measured, and is not what the share counts for it. False, and nothing
-  // changes: it cannot be so much.
+  // What is in a slot was measured, and differs from what the share counts for it. False, and
+  // nothing changes: a slot cannot be that large.
   bool resize_slots(std::uint32_t share, Bytes slot_bytes);
-  // What is in it leaves, unless a job reads it.
+  // Everything in the share leaves, unless a job reads it.
   void drop_idle(std::uint32_t share);
 
-  // Puts something of one slot, owned by `owner`, into a share of blocks or batches and pins it
-  // once. Nothing when everything in it is pinned.
+  // Puts an item of one slot, owned by `owner`, into a share of blocks or batches, and pins it
+  // once. Nothing when everything in the share is pinned.
   struct Taken {
     ItemId item;
     SlotId slot;
   };
   std::optional<Taken> take(std::uint32_t share, std::uint32_t owner,
                             std::vector<Resident>& evicted);
-  // It leaves by its owner's wish, pinned or not.
+  // The item leaves because its owner says so, pinned or not.
   void give_back(std::uint32_t share, ItemId item);
 
   // -------------------------------------------------------------------------- allocation ----
   // Something changed: ask the allocation policy before the next `settle`.
   void plan_again(Place place);
   bool plan_due() const { return !to_plan_.empty(); }
-  // Asks it at once where that is due; nothing moves yet. What it is told of rates is as of `now`.
+  // Asks the policy at once where that is due; nothing moves yet. The rates it is shown are as of
+  // `now`.
   void plan_now(Instant now);
-  // Moves memory towards the targets, at most `limit` evictions; true when more is left to do.
+  // Moves memory towards the targets with at most `limit` evictions. True when more is left to do.
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
-  // Shares of items that nobody uses and nothing is in, as far as this was found since it was last
-  // asked.
+  // Shares of items that no job uses and that are empty, as far as this was found since the last
+  // call.
   bool unused(std::uint32_t share) const;
   std::vector<std::uint32_t> take_unused() { return std::exchange(unused_, {}); }
-  // Places in which targets have been set anew, and in which a share has grown, since this was last
-  // asked.
+  // Places in which targets were set anew, and places in which a share has grown, since the last
+  // call.
   std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
   std::vector<Place> take_grown() { return std::exchange(grown_, {}); }
   // Whether staging and every share of the place have at least what was promised.
@@ -172,11 +173,11 @@ class Memory {
   // ---------------------------------------------------------------------------- policies ----
   void change_allocation(const PolicyChoice& choice);
   void change_eviction(const PolicyChoice& choice, Form form);
-  // Continues the adoption of residents by new policies; true when more is left to do. Those the
-  // new policy has just been shown are appended, so that it can be told what is known of them.
+  // Continues the adoption of residents by new policies. True when more is left to do. Those that a
+  // new policy was just shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
 
-  // REQUIRES nothing: asserts that no place is over its capacity and all books agree.
+  // BF_CHECKs that no place is over its capacity and that all books agree.
   void check_consistency() const;
   Counters counters() const;
   std::string_view allocation_name() const { return allocation_.entry->name; }
@@ -190,8 +191,8 @@ class Memory {
     std::vector<std::uint32_t> shares;
     bool plan_due = false;
     bool settled = true;
-    // While it is not settled: whether anything may leave that was in the way is to be seen from
-    // what was counted when it was tried last.
+    // While the place is not settled: if these two differ, something that was in the way may have
+    // left since the last try.
     std::uint64_t freed = 0;
     std::uint64_t freed_when_tried = 0;
   };

@@ -1,4 +1,4 @@
-// Nodes that come, rest and go, and what streams have on them.
+// Nodes that join, quiesce and are lost, and what streams have on them.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -22,7 +22,7 @@ void Membership::node_joined(const NodeJoined& event) {
   s_.changed_on(index);
 }
 
-// That of a node that is gone, once nothing under way refers to it.
+// The slot of a node that is gone, once nothing under way refers to it.
 std::uint32_t Membership::slot_for_node() {
   const auto is_free = [&](std::uint32_t index) {
     for (std::uint32_t read = 0; read < s_.reads.size(); ++read) {
@@ -46,7 +46,7 @@ void Membership::node_quiesced(const NodeQuiesced& event) {
   stranded_due_ = true;
 }
 
-// A stream's helpers are always the first of those that can prepare.
+// A stream's helpers are always the first nodes that can prepare.
 void Membership::worker_joined(NodeId node) {
   if (!s_.node_of.has(node.value)) return;
   const std::uint32_t index = s_.node_of.at(node.value);
@@ -73,7 +73,7 @@ void Membership::capacity_changed(const CapacityChanged& event) {
   if (known && !keep_promises(event.place)) over_promised_.push_back(event.place);
 }
 
-// What the job had on a node that is gone.
+// Gives up what the job had on a node that is gone.
 void Membership::forget_node(Job& job, NodeId node) {
   delivery_.abandon_node(job, node);
   std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
@@ -125,7 +125,7 @@ void Membership::close_if_empty(std::uint32_t index) {
   Stream& stream = s_.streams[index];
   if (!stream.jobs.empty()) return;
   preparation_.abandon(index);
-  // Nobody needs help any more: what it was promised for that is there for others at once.
+  // The stream no longer needs help: the slots promised for that are free for others at once.
   for (StreamNode& part : stream.nodes) {
     part.standby = false;
     keep_promise(s_, part);
@@ -134,7 +134,7 @@ void Membership::close_if_empty(std::uint32_t index) {
     closing_.push_back(index);
 }
 
-// True: it is gone, or in use again.
+// True: the stream is gone, or in use again.
 bool Membership::try_free(std::uint32_t index) {
   Stream& stream = s_.streams[index];
   if (!stream.jobs.empty()) return true;
@@ -153,7 +153,7 @@ bool Membership::try_free(std::uint32_t index) {
   return true;
 }
 
-// Blocks of a stream without jobs that nothing uses, as far as this step may drop any.
+// Drops blocks of a stream without jobs that nothing uses, as far as this step may drop any.
 void Membership::drop_unused(Stream& stream, const StreamNode& part) {
   const SharePart& share = s_.memory[part.share];
   for (;;) {
@@ -167,7 +167,7 @@ void Membership::drop_unused(Stream& stream, const StreamNode& part) {
   }
 }
 
-// All blocks of the stream that were on a lost node.
+// Loses all blocks of the stream that were on a lost node.
 void Membership::lose_blocks(Stream& stream, NodeId node) {
   bool any = false;
   for (const StreamNode& part : stream.nodes) {

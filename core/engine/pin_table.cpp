@@ -20,7 +20,7 @@ std::uint32_t PinTable::count(ItemId item) const {
 }
 
 std::uint32_t PinTable::add(ItemId item) {
-  // Half empty: a place is looked for three times in the life of a pin.
+  // At most half full: a pin looks for its entry three times in its life.
   if (2 * (size_ + 1) > entries_.size()) double_up();
   Entry& entry = entries_[find(item.value)];
   if (entry.count == 0) ++size_;
@@ -37,7 +37,7 @@ std::uint32_t PinTable::drop(ItemId item) {
   return left;
 }
 
-// Closes the gap at `place`: whoever would not be found across it moves into it.
+// Closes the gap at `place`: an entry that would not be found across the gap moves into it.
 void PinTable::erase(std::size_t place) {
   --size_;
   std::size_t next = (place + 1) & mask();

@@ -1,6 +1,6 @@
 // How often each pinned item is pinned: a hash table as large as the number of pinned items, never
-// as the number of items. Open addressing, linear probing, deletion by moving back; nothing
-// iterates over it, so no order can come from it.
+// as the number of items. It has open addressing, linear probing, and deletion by moving back.
+// Nothing iterates over it, so no order can come from it.
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ constexpr auto kLog2 = [] {
   return table;
 }();
 
-// 64 - log2(hash), between the steps in a straight line; never 0, and never more for a higher hash.
+// 64 - log2(hash), linear between the steps. It is never 0, and never more for a higher hash.
 std::uint64_t cost(std::uint64_t hash) {
   const int zeros = std::countl_zero(hash | 1);
   const std::uint64_t fraction = (hash | 1) << zeros << 1;  // behind its first one
@@ -107,7 +107,7 @@ std::size_t Placement::owner_at(Digest dataset_version, SampleId sample) const {
   return best;
 }
 
-// The same where weights are equal, for less.
+// The same for equal weights, at less cost.
 std::size_t Placement::highest(std::uint64_t hash_before) const {
   std::size_t best = 0;
   std::uint64_t best_score = score(hash_before, members_.front().mixed);

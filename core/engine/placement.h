@@ -1,12 +1,14 @@
-// Which node keeps which sample, agreed by all without a word: weighted rendezvous hashing.
+// Which node keeps which sample. All nodes compute the same answer without messages, by weighted
+// rendezvous hashing.
 //
-// Each member of the current membership epoch has a score for a sample, hash(dataset version,
-// sample, node), and a weight: what it can hold. A hash is a chance u of (0, 1); the sample belongs
-// to the member of the least -log(u) / weight, so each has its weight's part of all samples. Where
-// all weights are equal that is the highest hash. A member that leaves gives away what it had and
-// nothing else moves; a newcomer takes its share from all alike. A member whose weight grows takes
-// from all alike what it has more, and gives nothing away; one whose weight falls gives away what
-// it has less, and takes nothing. The epoch names the list of members and is not part of any score.
+// Each member of the present membership epoch has a score for a sample, hash(dataset version,
+// sample, node), and a weight: how much it can hold. A score is read as a random u in (0, 1). The
+// sample belongs to the member with the least -log(u) / weight, so that each member has its
+// weight's part of all samples. With equal weights that is the member with the highest hash. If a
+// member leaves, only its samples move. A new member takes its part from all others alike. If a
+// member's weight grows, it takes what it gains from all others alike, and gives nothing away. If
+// it falls, it gives away the difference, and takes nothing. The epoch names the list of members
+// and is not part of any score.
 //
 // All of it is in whole numbers: every machine finds the same owner.
 #pragma once
@@ -25,9 +27,9 @@ class Placement {
     NodeId node;
     std::uint64_t weight = 1;  // 0: it owns nothing while there are others
   };
-  // `members` in any order, each once.
+  // `members` come in any order, each once.
   Placement(std::uint64_t epoch, std::span<const Weighed> members);
-  // All alike.
+  // All members have the same weight.
   Placement(std::uint64_t epoch, std::span<const NodeId> members);
 
   std::uint64_t epoch() const { return epoch_; }
@@ -38,10 +40,10 @@ class Placement {
   NodeId owner(Digest dataset_version, SampleId sample) const {
     return member(owner_at(dataset_version, sample));
   }
-  // Its index among the members.
+  // The owner's index among the members.
   std::size_t owner_at(Digest dataset_version, SampleId sample) const;
-  // Fills `best` with the owners, the best first, as many as there are; returns their number. The
-  // first is owner(); a copy on each of the first k survives the loss of k - 1.
+  // Fills `best` with the best owners, the best one first, as far as there are members; returns
+  // their number. The first is owner(). A copy on each of the first k survives the loss of k - 1.
   std::size_t owners(Digest dataset_version, SampleId sample, std::span<NodeId> best) const;
 
  private:

@@ -1,10 +1,10 @@
-// The five kinds of policy. A policy proposes, the engine disposes: it answers with an id, an index
-// or shares; the engine checks the answer, applies it and counts it. A proposal that breaks a rule
-// is refused and counted, and can never corrupt the engine: a built-in default answers that
-// question in its place, so that a wrong answer stops no job.
+// The five kinds of policy. A policy proposes and the engine disposes. A policy answers with an id,
+// an index or shares; the engine checks the answer, applies it and counts it. A proposal that
+// breaks a rule is refused and counted, and can never corrupt the engine: a built-in default
+// answers that question instead, so that a wrong answer stops no job.
 //
-// Hooks are facts the policy is told; questions are const-free calls that must answer at once. No
-// policy sees residency tables, pins or events, and none may keep a reference to a view.
+// Hooks tell the policy facts. Questions must be answered at once, and may change the policy's
+// state. No policy sees residency tables, pins or events, and none may keep a reference to a view.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,15 @@ struct Access {
   std::uint64_t next_use = kUnknownUse;  // index of its next request in the share's sequence
 };
 
-// What is to be done with an item that was asked for and is not here.
+// What to do with an item that was asked for and is not here.
 enum class Admission : std::uint8_t {
   insert,
   bypass,  // serve it once, keep nothing, evict nothing
-  // Evict as if for insertion, but keep it out (S3-FIFO with an item as large as its small queue).
-  // Naming no victim ends it early (Belady, when all who are needed later have left).
+  // Evict as if for insertion, but keep the item out (S3-FIFO, with an item as large as its small
+  // queue). Naming no victim ends it early (Belady, when all items needed later have left).
   make_room,
-  // As insert, but evict whom the policy names until it names nobody, room or not (2Q, whose main
-  // part has a bound of its own).
+  // As insert, but evict until the policy names no victim, even if there is room before (2Q, whose
+  // main part has a bound of its own).
   trim_and_insert,
 };
 
@@ -48,7 +48,7 @@ enum class Removal : std::uint8_t {
   invalidated,  // lost with its place, dropped by the engine, or named by nobody any more
 };
 
-// Parameters are to be read when the policy is made: the reference does not outlast that.
+// Read parameters while the policy is made: the reference does not outlast that.
 struct EvictionContext {
   std::size_t items;  // ids are dense, in [0, items)
   Slots capacity;
@@ -56,44 +56,45 @@ struct EvictionContext {
   const Parameters& parameters;
 };
 
-// One instance serves one share. The sequence for a request is: `hit`, when the item is resident;
-// else `missed`, and if it answers insert (or make_room) and the item is no larger than the share,
-// `victim` until the item fits, each followed by `removed`, then `inserted`.
+// One instance serves one share. For a request the calls are: `hit`, when the item is resident.
+// Else `missed`; if that answers insert (or make_room) and the item is no larger than the share,
+// `victim` until the item fits, each followed by `removed`; then `inserted`.
 //
-// Two liberties the engine takes, which every policy must bear: an item may be inserted whatever
-// `missed` answered (a prepared block must be somewhere; a resident is adopted after a swap), and
-// may be left out although it was to be inserted (the rest is pinned). `removed` may come at any
-// time. An item has at least one slot and fewer than 2^32.
+// The engine takes two liberties, which every policy must bear. An item may be inserted whatever
+// `missed` answered: a prepared block must be somewhere, and a resident is adopted after a swap. An
+// item may be left out although it was to be inserted, because the rest is pinned. `removed` may
+// come at any time. An item has at least one slot and fewer than 2^32.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
   virtual void hit(const Access& access) = 0;
-  // The lookup's side effects happen here (a ghost is consumed, a sketch is fed), also for an item
-  // larger than the share.
+  // The lookup's side effects happen here: a ghost is consumed, a sketch is fed. It is also called
+  // for an item larger than the share.
   virtual Admission missed(const Access& access) = 0;
   virtual void inserted(const Access& access) = 0;
-  // The resident to leave for `newcomer`; none when there is nobody to name. Nothing keeps the
-  // newcomer out (one that must be let in whatever it is has no name: its item is none). The policy
-  // may reorder what it keeps; it forgets the victim only when `removed` tells it.
+  // The resident that is to leave for `newcomer`, or none. Answering none keeps the newcomer out.
+  // An item that must be let in whatever the answer has no name here: `newcomer.item` is none. The
+  // policy may reorder what it keeps, but forgets the victim only when `removed` says so.
   virtual ItemId victim(const Access& newcomer) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
-  // The victim just named is pinned. It stays, and is put where `victim` does not meet it: nothing
-  // else is told of it before `unpinned`, after which it is the next to leave again. Both in O(1)
-  // or O(log n): a walk over pinned items would make a step as long as there are such items.
+  // The victim just named is pinned. It stays, and the policy puts it where `victim` does not meet
+  // it. The next call about it is `unpinned`, after which it is again the next to leave. Both must
+  // be O(1) or O(log n): a walk over pinned items would make a step as long as there are such
+  // items.
   virtual void pinned(ItemId item) = 0;
   virtual void unpinned(ItemId item) = 0;
 
-  // The share's size changed. The engine evicts what is too much by asking `victim`, with a
-  // newcomer that is nobody (ItemId::none(), no slots).
+  // The share's size changed. The engine evicts what is too much: it asks `victim`, with a newcomer
+  // that is no item (ItemId::none(), no slots).
   virtual void resized(Slots capacity) = 0;
-  // Ids in [0, items) may be named from now on; there were fewer before.
+  // From now on ids in [0, items) may be named; there were fewer before.
   virtual void grow(std::size_t items) = 0;
-  // `item` will name something else from now on: forget its ghosts and counts. It is not resident.
+  // From now on `item` names something else: forget its ghosts and counts. It is not resident.
   virtual void forget(ItemId item) = 0;
   // How many jobs still need a resident item (prepared blocks, known exactly).
   virtual void needed(ItemId, std::uint32_t /*jobs*/) {}
-  // A new importance of an item, resident or not.
+  // An item has a new importance, resident or not.
   virtual void scored(ItemId, float /*score*/) {}
   // A job that uses this share began an epoch.
   virtual void epoch_began(JobId, std::uint32_t /*epoch*/) {}
@@ -127,14 +128,15 @@ struct PlaceView {
 class AllocationPolicy {
  public:
   virtual ~AllocationPolicy() = default;
-  // Fills `slots`, one entry a share of `place`, zero before. Zero keeps a form out of the place.
-  // The engine raises each to its least and refuses an answer whose bytes exceed the place.
+  // Fills `slots`, one entry for each share of `place`; they are zero before. Zero keeps a form out
+  // of the place. The engine raises each entry to its least, and refuses an answer that needs more
+  // bytes than the place has.
   virtual void allocate(const PlaceView& place, std::span<Slots> slots) = 0;
 };
 
 // --------------------------------------------------------------------------------- selection ----
 
-// A block the order allows a job to take next.
+// A block that the order allows a job to take next.
 struct SelectionCandidate {
   std::uint32_t distance;   // places from the oldest block the job has not taken
   bool ready;               // resident and whole; only these may be chosen
@@ -156,16 +158,17 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   // The index of the candidate the job takes now, or kNoChoice to wait.
   virtual std::size_t choose(const SelectionView& view) = 0;
-  // False: it takes none behind the first that is ready, and is shown none, which is faster.
+  // False: the policy never takes a block behind the first ready one, and is shown none, which is
+  // faster.
   virtual bool looks_behind_ready() const { return true; }
-  // When it lets the job wait for the sake of time alone: when to ask again, whatever happens until
-  // then. Asked after each kNoChoice; kNever: it waits for something to happen.
+  // When to ask again, if the policy lets the job wait only for time to pass. Asked after each
+  // kNoChoice. kNever: it waits for something to happen.
   virtual Instant ask_again() { return kNever; }
 };
 
 // ---------------------------------------------------------------------------------- dispatch ----
 
-// A block that somebody needs made. There is at most one candidate a job.
+// A block that some job needs made. There is at most one candidate a job.
 struct WorkCandidate {
   JobId job;  // who needs it first
   StreamId stream;
@@ -175,8 +178,8 @@ struct WorkCandidate {
   Instant deadline;         // when the job is expected to need it
   std::uint32_t waiting;    // ranks that wait for a batch right now
   std::uint32_t needed_by;  // jobs of the stream that will use the block
-  // Blocks the job is ahead of the slowest job of its stream; for who came later, what the others
-  // had before does not count.
+  // How many blocks the job is ahead of the slowest job of its stream. For a job that came later,
+  // what the others had before does not count.
   std::uint32_t lead;
   double cached;              // share of the dataset, and so of its samples, that some cache keeps
   double prepare_s;           // expected time of its preparation
@@ -192,11 +195,12 @@ struct DispatchView {
 class DispatchPolicy {
  public:
   virtual ~DispatchPolicy() = default;
-  // The index of the candidate to start now, or kNoChoice to hold all of them back. Asked again
-  // after each start while there is room for another, and in each step while it holds all back.
+  // The index of the candidate to start now, or kNoChoice to hold all of them back. It is asked
+  // again after each start while there is room for another, and in each step while it holds all
+  // back.
   virtual std::size_t next(const DispatchView& view) = 0;
-  // When it holds all back for the sake of time alone: when to ask again, whatever happens until
-  // then. Asked after each kNoChoice; kNever: it waits for something to happen.
+  // When to ask again, if the policy holds all back only for time to pass. Asked after each
+  // kNoChoice. kNever: it waits for something to happen.
   virtual Instant ask_again() { return kNever; }
 };
 
@@ -225,11 +229,11 @@ struct JobView {
 class ScalingPolicy {
  public:
   virtual ~ScalingPolicy() = default;
-  // Asked about a node on which something has changed. At most `workers_most`, and while there are
-  // jobs at least one; the depth at most `window`. What is more, or less, is cut and counted.
+  // How many workers a node should have; asked when something has changed on it. At most
+  // `workers_most`, and at least one while there are jobs. An answer outside is cut and counted.
   virtual std::uint32_t workers(const NodeView& view) = 0;
-  // How many blocks the engine keeps ready or in preparation ahead of the job; 0 makes a block
-  // only when the job waits for it.
+  // How many blocks the engine keeps ready or in preparation ahead of the job, at most `window`. 0
+  // makes a block only when the job waits for it.
   virtual std::uint32_t depth(const JobView& view) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
                                                        "dispatch", "scaling"};
 
-// Cuts `text` at the first `mark`; what stands before it is returned, what follows stays.
+// Cuts `text` at the first `mark`: returns what stands before it, and leaves what follows.
 std::string_view take_until(std::string_view& text, char mark) {
   const std::size_t end = text.find(mark);
   const std::string_view head = text.substr(0, end);

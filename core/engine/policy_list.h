@@ -1,7 +1,7 @@
-// The list of policies: what each is called, what it is for, its parameters, how it is made.
+// The list of policies: the name of each, what it is for, its parameters, and how it is made.
 //
-// The list itself is an explicit table (policies/registry.cpp) that a program hands to the engine;
-// nothing registers itself, so what is linked is what is listed.
+// The list is an explicit table (policies/registry.cpp) that a program hands to the engine. Nothing
+// registers itself, so what is linked is what is listed.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ using MakeSelection = std::unique_ptr<SelectionPolicy> (*)(const PolicyContext&)
 using MakeDispatch = std::unique_ptr<DispatchPolicy> (*)(const PolicyContext&);
 using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
 
-// One policy. The kind follows from which factory is given.
+// One policy. Its kind follows from the factory that is given.
 struct PolicyEntry {
   std::string_view name;
   std::string_view help;  // one line, then more lines if more is to be said
@@ -52,8 +52,8 @@ class PolicyList {
   std::span<const PolicyEntry* const> entries() const { return entries_; }
   std::vector<const PolicyEntry*> of_kind(PolicyKind kind) const;
 
-  // `text` is `name[:parameter=value[:parameter=value...]]`. Throws ConfigError naming the nearest
-  // policy or parameter.
+  // `text` is `name[:parameter=value[:parameter=value...]]`. Throws ConfigError that names the
+  // nearest policy or parameter.
   PolicyChoice choose(PolicyKind kind, std::string_view text) const;
   // The same with the kind in front: `kind=name[:parameter=value...]`.
   PolicyChoice choose(std::string_view text) const;

@@ -24,7 +24,7 @@ bool Preparation::room_for(const StreamNode& part, const Job& job, bool may_look
   return job.waits && part.current.index == kNone;
 }
 
-// Blocks on the node that are the job's, for each of its ranks there.
+// How many blocks on the node are the job's, for each of its ranks there.
 double Preparation::supply(const Job& job, NodeId node) const {
   const auto here = std::count_if(job.charged.begin(), job.charged.end(), [&](std::uint32_t block) {
     return s_.blocks[block].node == node;
@@ -94,7 +94,7 @@ bool Preparation::start(Job& job, Need need, Site site) {
     return false;
   }
   drop_evicted(s_);
-  // What was evicted for it may have been the last of its pass.
+  // What was evicted for it may have been the last block of its pass.
   if (!need.ref.is_none() && !stream.lanes->valid(need.ref)) need.ref = {};
   Block& block = s_.blocks[index];
   fill_block(block, stream, need, stream.nodes[site.part], *taken);
@@ -169,7 +169,7 @@ void Preparation::stage_waiting(std::uint32_t node_index) {
     }
     const std::uint32_t index = node.unstaged.front();
     const Making& making = s_.makings[index];
-    // What was promised has been taken back, and it is made elsewhere.
+    // What was promised has been taken back; the block is made elsewhere.
     if (!can_stage(s_, node, s_.streams[s_.blocks[making.block].stream])) {
       abort(index);
       continue;
@@ -227,7 +227,7 @@ void Preparation::begin_part(std::uint32_t index) {
   if (--making.waiting == 0) making_ready(index);
 }
 
-// One read for all of it, without a look at any sample, where nothing could be kept or shared.
+// One read for the whole block, without a look at any sample, if nothing could be kept or shared.
 bool Preparation::begin_plain(std::uint32_t index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
@@ -252,7 +252,7 @@ bool Preparation::begin_plain(std::uint32_t index, Bytes most) {
   return true;
 }
 
-// A worker has made it, but for what it could not decode.
+// A worker has made the part, except for what it could not decode.
 void Preparation::end_part(std::uint32_t index) {
   Making& making = s_.makings[index];
   items_.leave(making, index, true);
@@ -273,7 +273,7 @@ void Preparation::making_ready(std::uint32_t index) {
   assign(making.node);
 }
 
-// A worker held by a making that waits may be what that one waits for, after workers were lost.
+// After workers were lost, a making may wait for a worker that another waiting making holds.
 void Preparation::take_held_worker(std::uint32_t node_index) {
   for (const std::uint32_t index : s_.nodes[node_index].staff) {
     const Worker& worker = s_.workers[index];
@@ -358,7 +358,7 @@ void Preparation::prepared(const PreparationDone& event) {
   }
   const std::uint32_t node = s_.makings[index].node;
   if (const std::uint32_t twin = s_.makings[index].twin; twin != kNone) {
-    // Of two workers the first that has made the block counts, and not one that has failed.
+    // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
     if (s_.makings[index].second ? done : outcome == Outcome::failed) {
       use_second(s_.makings[index].second ? index : twin);
@@ -380,7 +380,7 @@ void Preparation::prepared(const PreparationDone& event) {
     if (++making.attempts >= s_.config.read_attempts) {
       making_failed(index, Refusal::no_workers);
     } else {
-      // A late report of this attempt must not count for the next.
+      // A late report of this attempt must not count for the next one.
       s_.requests.again(making.request);
       s_.alarms.set(after(s_.now, s_.config.retry_wait),
                     {AlarmKind::retry_prepare, index, making.serial});
@@ -406,7 +406,7 @@ void Preparation::prepared(const PreparationDone& event) {
   assign(node);
 }
 
-// What is made of the block stays; its jobs may be gone meanwhile.
+// What is made of the block stays. Its jobs may be gone meanwhile.
 void Preparation::go_on(std::uint32_t index) {
   end_part(index);
   if (s_.streams[s_.blocks[s_.makings[index].block].stream].jobs.empty()) {
@@ -416,7 +416,7 @@ void Preparation::go_on(std::uint32_t index) {
   wait_for_staging(index);
 }
 
-// Its turn for staging memory will not come any more.
+// The making no longer waits for its turn for staging memory.
 void Preparation::stop_waiting(std::uint32_t index) {
   Making& making = s_.makings[index];
   if (!std::exchange(making.unstaged, false)) return;
@@ -452,14 +452,14 @@ void Preparation::finish(std::uint32_t index) {
   block.resident = true;
   block.since = s_.now;
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
-  // Nobody waits for it any more: its job left, or went on without it, while it was made.
+  // No job waits for it any more: its job left, or went on without it, while it was made.
   if (!is_charged_for_need(s_, block)) uncharge(s_, block);
   strip_ahead(node_of(stream, block.node));
   wake(block);
   tell_need(s_, block_index);
 }
 
-// Whoever may take the block, or waits to go on with it, is looked at before the step ends.
+// Each job that may take the block, or waits to go on with it, is looked at before the step ends.
 void Preparation::wake(const Block& block) {
   const Stream& stream = s_.streams[block.stream];
   if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {

@@ -1,11 +1,11 @@
 // The making of blocks: a slot, reads, a worker, and what can go wrong with each.
 //
-// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part:
-// it waits for staging memory for the next part (core/engine/staging.h), then for the part's reads,
-// then for a worker of its node, then for the worker. What fails is tried again within a bound;
-// samples that cannot be decoded from two reads of the store are replaced by the rule; what cannot
-// be made is reported, and the jobs that need it are refused. A slot that a lost worker might still
-// write stays taken until the worker is known to be quiet.
+// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part.
+// It waits for staging memory for the next part (core/engine/staging.h), then for the part's reads,
+// then for a free worker of its node, then for that worker to finish. What fails is tried again
+// within a bound. Samples that cannot be decoded from two reads of the store are replaced by the
+// rule. What cannot be made is reported, and the jobs that need it are refused. A slot that a lost
+// worker might still write stays taken until the worker is quiesced.
 #pragma once
 
 #include "core/engine/items.h"
@@ -18,18 +18,19 @@ class Preparation {
   Preparation(EngineState& state, Reads& reads, Items& items)
       : s_(state), reads_(reads), items_(items) {}
 
-  // ---- starting. A need is a block of the job's lanes or a grant whose block is gone.
+  // ---- starting. A need is a block of the job's lanes, or a grant whose block is gone.
   struct Need {
     order::BlockRef ref;
     Grant* grant = nullptr;
     bool remake = false;
   };
-  // Where the job's block can be made now, and how it is charged; nothing if nowhere.
+  // Where the job's block can be made now, and how it is charged; nothing if it can be made
+  // nowhere.
   struct Site {
     std::uint32_t part = 0;  // of the stream's nodes
     Charge charge = Charge::none;
   };
-  // Share of the stream's samples that need no read of the store.
+  // How many of the stream's samples need no read of the store, from 0 to 1.
   double cached(const Stream& stream) const { return items_.cached(stream); }
   std::optional<Site> site(const Stream& stream, const Job& job);
   // False: everything in the share is pinned for the moment.
@@ -40,9 +41,9 @@ class Preparation {
   void making_failed(std::uint32_t making, std::optional<Refusal> why);
   void prepared(const PreparationDone& event);
   void retry(std::uint32_t making, std::uint64_t serial);
-  // Begins parts that waited for staging memory, where there is some now; true if any.
+  // Begins parts that waited for staging memory, where there is some now. True if any was begun.
   bool stage_waiting();
-  // Staging memory follows the streams and workers of nodes.
+  // Fits staging memory to the streams and workers of nodes.
   void plan_staging();
   // Blocks of the stream may be late (second_worker.cpp).
   void look_for_late(std::uint32_t stream);
@@ -51,15 +52,16 @@ class Preparation {
   void joined(const WorkerJoined& event);
   void quiesced(const WorkerQuiesced& event);
   void lost(const WorkerLost& event);
-  // Nobody needs what is made for the stream: what no worker has begun ends.
+  // No job needs what is made for the stream: what no worker has begun ends.
   void abandon(std::uint32_t stream);
   // All makings on the node end; its blocks are gone.
   void lose_node(std::uint32_t node);
 
   // ---- upkeep before a step ends.
-  // Blocks made for a job that waited for them are given up once it has had what it waited for.
+  // Gives up blocks that were made for a job that waited for them, once it has had what it waited
+  // for.
   bool settle_current();
-  // Blocks charged to a job that leaves or starts over.
+  // Releases the charge of a job, which leaves or starts over, on its blocks.
   void orphan(Job& job);
   // Shares shrink: blocks made ahead are kept only while there is room for that.
   void strip_ahead(std::span<const Place> places);

@@ -1,8 +1,8 @@
 // What the engine has promised and must know after a crash: joins, sizes, commits, ends. Nothing
 // else.
 //
-// Each step leaves its promises; a backend writes them to the promise log before it carries out the
-// commands of that step. Caches and policies are not in it: they start empty.
+// Each engine step leaves its promises. A backend writes them to the promise log before it carries
+// out the commands of that step. The log holds no caches and no policies: they start empty.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace batchflow::engine {
 
-// A join as it was accepted, with everything it refers to.
+// A join as it was accepted, with everything that it refers to.
 struct PromisedJoin {
   JobJoined join;    // its lists and position point into this struct
   std::string name;  // that a backend knows the job by; the engine has none
@@ -39,7 +39,7 @@ struct Promise {
   std::uint32_t batch_samples = 0;   // resized: of one rank
   std::vector<NodeId> ranks;         // resized
 
-  // As new, but for the memory of its lists.
+  // Makes it as new, but keeps the memory of its lists.
   void reset() {
     if (kind == Kind::joined) join = PromisedJoin();
     kind = Kind::joined;
@@ -51,7 +51,7 @@ struct Promise {
   }
 };
 
-// What one step promises. Most are commits, which are many and alike: their memory is used again.
+// The promises of one step. Most are commits, which are many and alike: their memory is used again.
 class StepPromises {
  public:
   Promise& add(Promise::Kind kind, JobId job) {

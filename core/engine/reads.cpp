@@ -14,7 +14,7 @@ namespace {
 
 // Waiters are makings and listed batches; the highest bit tells them apart.
 constexpr std::uint32_t kListed = 1u << 31;
-// Who brings an item is a read or, with the highest bit, a making.
+// An item is brought by a read or, with the highest bit, by a making.
 constexpr std::uint32_t kMaking = 1u << 31;
 
 std::uint64_t coming_key(std::uint32_t share, ItemId item) {
@@ -47,7 +47,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.held = spec.held;
   read.lineage = spec.lineage;
   read.listed = spec.listed;
-  // What goes into no share concerns other streams alone.
+  // Other streams care for a read into no share only if they use the same dataset.
   read.shared =
       !spec.alone &&
       (spec.keep != kNone || s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
@@ -66,7 +66,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   return index;
 }
 
-// ---------------------------------------------------------------------------------- its bytes ----
+// ---------------------------------------------------------------------- the bytes of a read ----
 
 void Reads::count(ReadJob& read, const Spec& spec) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset.value)];
@@ -96,7 +96,8 @@ void Reads::uncount(ReadJob& read, Bytes bytes) {
   unstage(s_, read.node, bytes);
 }
 
-// Its job is about to give up what was set apart for it, and it is still under way.
+// The read's job is about to give up the memory that was set apart for it, and the read is still
+// under way.
 void Reads::set_apart(ReadJob& read) {
   if (!s_.config.count_staging || read.counted > 0) return;
   for (const SampleId sample : read.samples) read.counted += bytes_of(read, sample);
@@ -138,9 +139,9 @@ void Reads::forget_items(const ReadJob& read) {
   for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
 }
 
-// ------------------------------------------------------------------------------- who holds it ----
+// ------------------------------------------------------------------------ holders of a read ----
 
-// True: it is new to the holder, which waits for it unless it is done.
+// True: the read is new to the holder, which waits for it unless it is done.
 bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool all) {
   const auto known = std::find_if(held.reads.begin(), held.reads.end(),
                                   [&](const ReadHold& one) { return one.read == index; });
@@ -215,7 +216,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
     if (one.all) --read.owners;
   }
   for (const std::uint32_t shown : held.samples) --shown_samples_[shown].holders;
-  // Those that others own, of each read in one order.
+  // The samples of reads that others own; those of one read go into one command.
   unheld_.clear();
   for (const std::uint32_t shown : held.samples) {
     const Shown& sample = shown_samples_[shown];
@@ -248,7 +249,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   held.reads.clear();
 }
 
-// Some of the read, while others are held.
+// Releases some samples of the read, while others are held.
 void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> shown) {
   ReadJob& read = s_.reads[index];
   gone_.clear();
@@ -269,7 +270,7 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
   uncount(read, bytes);
 }
 
-// Those that ordered the read need it no more, but others hold some of its samples.
+// The makings that commanded the read no longer need it, but others hold some of its samples.
 void Reads::release_unheld(std::uint32_t index) {
   const ReadJob& read = s_.reads[index];
   if (!read.staged) return;
@@ -294,7 +295,7 @@ void Reads::show_samples(std::uint32_t index) {
   }
 }
 
-// Nothing finds them any more.
+// From now on nothing finds the samples of the read.
 void Reads::hide_samples(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!std::exchange(read.shared, false)) return;
@@ -310,8 +311,8 @@ void Reads::hide_samples(std::uint32_t index) {
   shared_.release(shared);
 }
 
-// A read into a share is over when it is done; one into staging when nothing holds any of it. What
-// is there of one that was given up half done is needed no more.
+// A read into a share is over when it is done; a read into staging, when nothing holds any of it.
+// What a read that was given up half-way has brought is no longer needed.
 void Reads::close_if_unused(std::uint32_t index) {
   ReadJob& read = s_.reads[index];
   if (!read.done || read.holders > 0) return;
@@ -330,7 +331,7 @@ void Reads::close_if_unused(std::uint32_t index) {
   s_.reads.release(index);
 }
 
-// ------------------------------------------------------------------------ what comes of reads ----
+// ------------------------------------------------------------------------- results of reads ----
 
 void Reads::done(const ReadDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
@@ -364,8 +365,8 @@ void Reads::done(const ReadDone& event) {
   close_if_unused(index);
 }
 
-// Whether all of them were asked for by the last attempt. A read without a list is a block's, and
-// those who wait for it are makings of that block.
+// Whether the last attempt asked for all of these samples. A read without a list is for a block,
+// and makings of that block wait for it.
 bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
@@ -378,8 +379,9 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   });
 }
 
-// An I/O error is never taken for corruption: what was not read is ordered again, later each time,
-// and those who wait are told only when the attempts are used up. Without any it ends here.
+// An I/O error is never taken for corruption. What was not read is commanded again, later each
+// time. Makings that wait are told only when all attempts are used up. Without any waiter the read
+// ends here.
 void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   ReadJob& read = s_.reads[index];
   ++s_.counters.failed_reads;
@@ -403,8 +405,8 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   end_without_result(index, Refusal::storage_failed);
 }
 
-// A cached copy that cannot be read is none, and never the only one: who waits begins anew, and
-// finds the samples elsewhere, in the end in the store.
+// A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
+// for it begin anew, and find the samples elsewhere: in the end, in the store.
 void Reads::give_up_copies(std::uint32_t index) {
   const std::uint32_t source = s_.reads[index].source;
   const std::vector<SampleId> samples = s_.reads[index].samples;
@@ -412,7 +414,7 @@ void Reads::give_up_copies(std::uint32_t index) {
   Share& share = *s_.memory[source].share;
   for (const SampleId sample : samples) {
     const ItemId item = item_of(sample);
-    // Whoever has it pinned finds out for himself.
+    // A making that has it pinned will notice by itself.
     if (!share.resident(item) || share.pinned(item)) continue;
     share.remove(item, Removal::invalidated);
     s_.evicted.push_back({source, item});
@@ -420,7 +422,8 @@ void Reads::give_up_copies(std::uint32_t index) {
   drop_evicted(s_);
 }
 
-// Nothing finds it any more, and its items leave their share once those who wait have been told.
+// Nothing finds the read any more. Its items leave their share once the makings that wait have been
+// told.
 void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
   ReadJob& read = s_.reads[index];
   hide_samples(index);

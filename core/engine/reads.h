@@ -1,11 +1,11 @@
-// Reads in flight: one for many who want the same samples, retried within a bound.
+// Reads in flight: one read serves all that want the same samples, and is retried within a bound.
 //
-// A read goes into a share (its items are resident and pinned from the order on, and loading until
-// it is done) or into staging memory. A making that wants a sample which is loading or staged on
-// its node waits for that read in place of ordering another: N jobs on a cold dataset read it once.
-// The making that ordered a read holds all of it, and others the samples that they want: each
-// sample is released when nothing holds it. Until it is done a read takes staging memory wherever
-// it goes.
+// A read goes into a share or into staging memory. In a share its items are resident and pinned
+// from the command on, and loading until it is done. A making that wants a sample which is loading
+// or staged on its node waits for that read instead of commanding another: N jobs on a cold dataset
+// read it once. The making that commanded a read holds all of it; others hold the samples that they
+// want. Each sample is released when nothing holds it. Until it is done, a read takes staging
+// memory wherever it goes.
 #pragma once
 
 #include "core/engine/state.h"
@@ -14,8 +14,8 @@ namespace batchflow::engine {
 
 class Reads {
  public:
-  // Told when a making has nothing left to wait for, or cannot be made: because of what is said, or
-  // (without a reason) because a node is gone, so that it must be begun anew.
+  // Called when a making has nothing left to wait for, or cannot be made. `why` is the reason;
+  // without a reason a node is gone, and the making must be begun anew.
   struct Listener {
     virtual void making_ready(std::uint32_t making) = 0;
     virtual void making_failed(std::uint32_t making, std::optional<Refusal> why) = 0;
@@ -50,23 +50,24 @@ class Reads {
 
   Listener& listener() { return listener_; }
 
-  // A sample of a read under way, or still staged, on a node.
+  // A sample, on a node, of a read that is under way or still staged.
   struct Shown {
     std::uint32_t read = kNone;
     std::uint32_t place = 0;    // among its samples
     std::uint32_t holders = 0;  // beside those that hold all of the read
     void reset() { *this = Shown(); }
   };
-  // Where it is shown; kNone if there is none.
+  // The index of the sample's Shown; kNone if there is none.
   std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
   const Shown& shown(std::uint32_t index) const { return shown_samples_[index]; }
-  // Whether there may be one for any of its samples.
+  // False if find() would answer kNone for all samples of the dataset on this node.
   bool any(std::uint32_t node, DatasetId dataset) const {
     return shared_at_.has(shared_key(node, dataset));
   }
 
-  // Who brings an item that is resident already: a read, or a making that decodes it. Nobody: it is
-  // there. A read that has come to nothing, and whose items are about to leave, brings nothing.
+  // What brings an item that is resident already: a read, or a making that decodes it. Neither: it
+  // is there. A read that has come to nothing, and whose items are about to leave, brings it in
+  // vain.
   struct Bringer {
     std::uint32_t read = kNone;
     std::uint32_t making = kNone;
@@ -80,25 +81,25 @@ class Reads {
   // The making waits for the read, unless it is done.
   void wait_for(std::uint32_t read, std::uint32_t making);
   void wait_for_listed(std::uint32_t read, std::uint32_t batch);
-  // It has ordered the read, and holds its staging memory.
+  // The making has commanded the read, and holds its staging memory.
   void own(std::uint32_t read, std::uint32_t making);
   void own_listed(std::uint32_t read, std::uint32_t batch);
-  // It waits for a sample that others have ordered, and holds that.
+  // The making waits for a sample that others have commanded, and holds this sample.
   void hold(std::uint32_t shown, std::uint32_t making);
   void hold_listed(std::uint32_t shown, std::uint32_t batch);
-  // The second making holds what the first does, all of which is there.
+  // The second making holds what the first one does, all of which is there.
   void hold_likewise(const Making& first, std::uint32_t second);
-  // What the making, or the batch, holds is needed no more.
+  // What the making, or the batch, holds is no longer needed.
   void leave(Making& making, std::uint32_t index);
   void leave_listed(Batch& batch, std::uint32_t index);
 
   void done(const ReadDone& event);
   void retry(std::uint32_t read, std::uint64_t serial);
-  // All reads to or from the node are void; those who wait for one are told.
+  // All reads to or from the node are void; makings that wait for one are told.
   void lose_node(std::uint32_t node, NodeId id);
 
  private:
-  // Of a dataset's samples on a node, those that reads in flight show to others.
+  // The samples of a dataset on a node that reads in flight show to others.
   struct Shared {
     std::uint32_t reads = 0;
     void reset() { reads = 0; }

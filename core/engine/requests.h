@@ -1,6 +1,6 @@
 // Requests in flight: which part of the engine asked, about what, and which attempt counts.
 //
-// A completion is believed only if its request is open and its attempt is the latest; whatever else
+// A completion is believed only if its request is open and its attempt is the latest. Whatever else
 // a backend reports about it changes nothing.
 #pragma once
 
@@ -46,7 +46,7 @@ class Requests {
     return record && record->kind == kind && record->attempt == request.attempt ? record : nullptr;
   }
 
-  // The next attempt of an open request; completions of earlier ones count no more.
+  // Begins the next attempt of an open request; completions of earlier ones count no more.
   Request again(RequestId id) {
     Record* record = const_cast<Record*>(at(id));
     BF_CHECK(record);
@@ -75,7 +75,7 @@ class Requests {
   std::size_t open_count() const { return records_.size() - free_.size(); }
 
  private:
-  // Ids grow with time, so sorting completions of one instant by id is sorting by age.
+  // Ids grow with time, so sorting completions of one instant by id sorts them by age.
   static constexpr unsigned kIndexBits = 22;
   static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
 

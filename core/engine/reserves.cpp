@@ -1,4 +1,4 @@
-// What jobs are promised of each place when they join, and what becomes of the promises.
+// What jobs are promised of each place when they join, and what becomes of these promises.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -11,8 +11,8 @@
 
 namespace batchflow::engine {
 
-// Whether the promises of each node can be raised by what the job needs with so many credits. What
-// it `needed` and is `available` is beside what has been promised already.
+// Whether the promises of each node can be raised by what the job needs with that many credits.
+// `needed` and `available` do not include what has been promised already.
 bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
                       std::uint64_t& available) const {
   const Stream& stream = s_.streams[job.stream];
@@ -39,7 +39,7 @@ bool Membership::fits(const Job& job, std::uint32_t credits, std::uint64_t& need
   return fits_listed(job, credits, needed, available) && can_be_made(job, needed, available);
 }
 
-// What batches of a listed order may stage on the node.
+// How much staging memory batches of a listed order may take on the node.
 Bytes Membership::listed_bytes(const Job& job, NodeId node, std::uint32_t credits) const {
   const Bytes batch =
       saturating_product(largest_staged(s_, s_.datasets[job.dataset]), job.batch_samples);
@@ -76,7 +76,7 @@ void Membership::take_listed(Job& job) {
   }
 }
 
-// REQUIRES: none of its batches is out any more
+// REQUIRES: none of the job's batches is out any more
 void Membership::give_up_listed(Job& job) {
   for (const Job::Listed& one : job.listed) {
     s_.memory.give_back_listed(dram_of(one.node), one.bytes);
@@ -84,8 +84,8 @@ void Membership::give_up_listed(Job& job) {
   job.listed.clear();
 }
 
-// Of the nodes that can prepare for the job one must have a slot for a block: where the job has
-// ranks, or any other. If none of them prepares, some may yet: it waits as a stranded job does.
+// One of the nodes that can prepare for the job must have a slot for a block: a node of its ranks,
+// or any other. If no node prepares, one may do so later: the job waits as a stranded job does.
 bool Membership::can_be_made(const Job& job, std::uint64_t& needed,
                              std::uint64_t& available) const {
   const Stream& stream = s_.streams[job.stream];
@@ -116,8 +116,7 @@ void Membership::promise(const StreamNode& part) {
   standby_nodes_.push_back(part.index);
 }
 
-// Streams are promised a slot on each of their nodes that can prepare, as long as there is room for
-// it.
+// Promises streams a slot on each of their nodes that can prepare, as long as there is room for it.
 bool Membership::stand_by() {
   if (std::exchange(helpers_due_, false)) {
     for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
@@ -221,7 +220,7 @@ void Membership::give_up_reserve(Job& job) {
   for (const Job::Listed& one : job.listed) holders_.erase({one.node, job.serial});
   if (job.held.empty()) give_up_listed(job);
   for (const std::uint32_t share : job.batch_shares) {
-    // Batches that are still read keep their share until the last is released.
+    // Batches that are still read keep their share until the last one is released.
     if (s_.memory[share].share->used() > 0) {
       s_.memory.promise(share, s_.memory[share].share->used());
       job.retired_shares.push_back(share);
@@ -241,7 +240,7 @@ void Membership::admit(Job& job) {
   s_.touch(job.index);
 }
 
-// Whether a node that prepares has, or will have, a slot for the stream's blocks.
+// Whether no node that prepares has, or will have, a slot for the stream's blocks.
 static bool is_stranded(const EngineState& s, const Stream& stream) {
   return std::none_of(stream.nodes.begin(), stream.nodes.end(), [&](const StreamNode& part) {
     const Node& node = s.nodes[part.index];
@@ -250,7 +249,7 @@ static bool is_stranded(const EngineState& s, const Stream& stream) {
 }
 
 // Workers may come back, and memory may become free. But ranks wait for an answer no longer than
-// for one of their own.
+// for another rank.
 void Membership::find_stranded() {
   if (std::exchange(stranded_due_, false)) {
     maybe_stranded_.resize(s_.streams.size());
@@ -264,7 +263,7 @@ void Membership::find_stranded() {
     Stream& stream = s_.streams[index];
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
     if (stranded) {
-      // Others may be the first of those that can prepare now.
+      // Other nodes may be the first that can prepare now.
       add_helpers(stream);
       if (open_homes(stream, {})) items_.settle(s_.datasets[stream.dataset]);
       stand_by();
@@ -350,8 +349,8 @@ void Membership::begin_step() {
   std::erase_if(over_promised_, [&](const Place& place) { return keep_promises(place); });
 }
 
-// A place that has become too small for its promises: the youngest of them are taken back. False:
-// some in this step, and others in the next.
+// If a place has become too small for its promises, the youngest are taken back. False: some in
+// this step, and others in the next.
 bool Membership::keep_promises(Place place) {
   for (;;) {
     const Bytes promised = s_.memory.promised(place);

@@ -27,7 +27,7 @@ const Cut& Sequence::cut(std::uint64_t number, std::uint64_t most) {
 }
 
 const Cut& Sequence::cut_at(std::uint64_t place) const {
-  // Mostly it is one of what was cut last, or of what is committed next.
+  // Mostly it is one of the last cuts, or of those that are committed next.
   BF_CHECK(!cuts_.empty() && place < end());
   if (place >= cuts_.back().start) return cuts_.back();
   if (const Cut& first = cuts_.front(); place >= first.start && place < first.start + first.count) {

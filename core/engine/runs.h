@@ -1,11 +1,11 @@
-// A job's epochs as sequences of places, and the blocks that lie in them.
+// A job's epochs as sequences of indices, and the blocks that cover them.
 //
-// A run is one epoch of a job from where it began it. It has the plain sequence, of which the
-// epoch's order makes the promise, and the sequence of what is rehearsed beside it. A grant is a
-// block given to the job; a cut is a piece of a grant that lies in consecutive places. Most grants
-// are one cut. Where each node has a sequence of its own, its blocks lie in the places of that
-// node's ranks: places are cut in their order from the one open block of their node, so that the
-// samples of a block are always had from its first on, whoever has them.
+// A run is one epoch of a job, from where the job began it. It has the plain sequence, for which
+// the order makes its promise, and beside it the sequence of what is rehearsed. A grant is a block
+// given to the job. A cut is a piece of a grant at consecutive indices. Most grants are one cut.
+// Where each node has a sequence of its own, its blocks lie at the indices of that node's ranks.
+// Indices are cut in their order, each from the one open block of its node, so that the samples of
+// a block always come from its first on, whichever rank has them.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace batchflow::engine {
 
-// Notices that the block it named is gone.
+// It notices that the block it named is gone.
 struct Handle {
   std::uint32_t index = kNone;
   std::uint64_t serial = 0;
@@ -44,7 +44,7 @@ struct Grant {
       rehearsal;  // whose draws it has; null: it is of the plain order
 };
 
-// Samples [from, from + count) of a grant, at places [start, start + count).
+// Samples [from, from + count) of a grant, at indices [start, start + count).
 struct Cut {
   std::uint64_t start = 0;
   std::uint32_t count = 0;
@@ -60,14 +60,14 @@ class Sequence {
 
   std::uint64_t end() const { return begin + granted; }
   Grant& grant(std::uint64_t number) { return grants[number - forgotten_]; }
-  // The number of a new grant.
+  // Answers the number of the new grant.
   std::uint64_t add(Grant&& grant);
-  // Puts the next samples of the grant, at most `most`, at the next places.
+  // Puts the next samples of the grant, at most `most`, at the next indices.
   const Cut& cut(std::uint64_t number, std::uint64_t most);
-  // REQUIRES: that place is cut, and not forgotten.
+  // REQUIRES: that index is cut, and not forgotten
   const Cut& cut_at(std::uint64_t place) const;
   Grant& grant_at(std::uint64_t place) { return grant(cut_at(place).grant); }
-  // All places below `upto` are committed: visit(Grant&) for grants that only they needed.
+  // All indices below `upto` are committed. Calls visit(Grant&) for grants that only these needed.
   template <class Visit>
   void forget(std::uint64_t upto, Visit visit) {
     for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= upto; cuts_.pop_front()) {
@@ -80,7 +80,7 @@ class Sequence {
       ++forgotten_;
     }
   }
-  // visit(Slice) for the pieces of blocks at these places, in their order.
+  // Calls `visit` with a Slice for each piece of a block at these indices, in their order.
   template <class Visit>
   void for_each_slice(order::Places places, Visit visit) {
     for (std::uint64_t at = places.from; at < places.to;) {
@@ -111,7 +111,7 @@ struct EpochRun {
   Sequence plain;
   Sequence rehearsed;
   std::shared_ptr<const order::Rehearsal> rehearsal;  // null: nothing is rehearsed
-  // The block each node has open. One sequence for all ranks: that of no node.
+  // The block that each node has open. With one sequence for all ranks, `node` is none.
   struct Open {
     NodeId node;
     std::uint64_t grant = 0;

@@ -1,9 +1,9 @@
-// A block that is late is given to a second worker (order rules, section 3, Tail): the bytes are
-// the same, and the first result is used.
+// A block that is late is given to a second worker: the bytes are the same, and the first result is
+// used.
 //
 // The second preparation is a making and a block of its own, into a slot of its own, which counts
-// as made ahead. It holds what the first one reads from until its worker has reported, however long
-// the block has been delivered by then; only the slots change hands when it is the first to finish.
+// as made ahead. It holds what the first one reads from until its worker has reported, even if the
+// block was delivered long before. If it finishes first, only the slots are exchanged.
 #include "core/base/check.h"
 #include "core/base/saturating.h"
 #include "core/engine/books.h"
@@ -13,7 +13,7 @@ namespace batchflow::engine {
 
 namespace {
 
-// What is late cannot be told from fewer.
+// With fewer times one cannot tell what is late.
 constexpr std::uint64_t kTimesLeast = 100;
 
 }  // namespace
@@ -26,7 +26,7 @@ std::optional<Duration> Preparation::late_after(const Stream& stream) const {
       static_cast<std::int64_t>(std::min(p99, kLongest) * s_.config.late_after_p99 + 1));
 }
 
-// One alarm a stream, for the preparation that began first: most are over when it fires.
+// One alarm for each stream, for the preparation that began first: most are over when it fires.
 void Preparation::watch(Stream& stream, std::uint32_t index) {
   const Making& making = s_.makings[index];
   if (s_.config.late_after_p99 == 0 || making.second || !making.whole || making.mends) return;
@@ -56,7 +56,7 @@ void Preparation::look_for_late(std::uint32_t index) {
     if (is_preparing(begun)) {
       Instant next = after(begun.since, *limit);
       if (next <= s_.now) {
-        // Where no worker or slot is free it is tried again later.
+        // If no worker or slot is free, it is tried again later.
         if (!start_second(stream, begun.making)) next = after(s_.now, *limit);
       }
       if (next > s_.now) {
@@ -69,8 +69,9 @@ void Preparation::look_for_late(std::uint32_t index) {
   }
 }
 
-// False: there is no worker or slot to spare. A block that is prepared in parts, or of which
-// samples go into the cache of decoded ones, has one worker: both would write to the same slots.
+// False: there is no worker or slot to spare. A block has only one worker if it is prepared in
+// parts, or if samples of it go into the cache of decoded ones: two workers would write to the same
+// slots.
 bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   const Making& first = s_.makings[index];
   const bool in_parts = !first.whole || first.mends;
@@ -132,7 +133,8 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   return true;
 }
 
-// The second worker was faster: its slot is the block's, and the first goes on with the other.
+// The second worker was faster: its slot becomes the block's, and the first worker goes on with the
+// other slot.
 void Preparation::use_second(std::uint32_t second_index) {
   Making& second = s_.makings[second_index];
   const std::uint32_t first_index = second.twin;
@@ -153,7 +155,7 @@ void Preparation::use_second(std::uint32_t second_index) {
   s_.requests.reassign(second.request, second_index);
 }
 
-// Each goes its own way: one is over.
+// One of the two makings is over: they no longer refer to each other.
 void Preparation::part_twins(Making& making) {
   if (making.twin == kNone) return;
   s_.makings[making.twin].twin = kNone;

@@ -8,7 +8,7 @@
 
 namespace batchflow::engine {
 
-// Where streams are not shared nobody has to agree with others: a relaxed job has a seed of its
+// Where streams are not shared, no job has to agree with others: a relaxed job has a seed of its
 // own.
 constexpr std::uint64_t seed_group_of(const JobJoined& event, bool share_streams = true) {
   if (event.has_shuffle_seed) return hash(1, event.shuffle_seed);

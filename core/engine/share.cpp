@@ -11,8 +11,8 @@ constexpr std::size_t words_for(std::size_t items) {
   return (items + 63) / 64;
 }
 constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
-// Pinned items that are passed by for one newcomer. After that it stays out or, where it must be
-// in, the unpinned resident of the lowest id leaves.
+// How many pinned items are passed by for one newcomer. After that the newcomer stays out. If it
+// must be in, the unpinned resident with the lowest id leaves.
 constexpr std::size_t kPinnedPassed = 64;
 
 }  // namespace
@@ -63,7 +63,8 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(!resident(access.item));
   if (!fits(access, true)) return false;
   tell_missed(access);
-  // Nameless: to a policy that lets newcomers compete with residents, this one does not.
+  // It has no name: a policy that lets newcomers compete with residents must not let this one
+  // compete.
   BF_CHECK(make_room({ItemId::none(), access.slots, kUnknownUse}, true, evicted));
   insert(access);
   return true;
@@ -96,7 +97,7 @@ void Share::unpin(ItemId item) {
   if (pins_.drop(item) == 0) free_pinned(item);
 }
 
-// Its last pin has gone.
+// The item's last pin has gone.
 void Share::free_pinned(ItemId item) {
   words_[item.value >> 6].pinned &= ~bit_of(item);
   pinned_slots_ -= slots(item);
@@ -111,7 +112,7 @@ void Share::put_aside(ItemId item) {
   policy_->pinned(item);
 }
 
-// The policy is told nothing of what it put aside but that it may leave.
+// The next that the policy hears of an item that it put aside is that it may leave.
 void Share::bring_back(ItemId item) {
   if (!aside(item)) return;
   aside_[item.value >> 6] &= ~bit_of(item);
@@ -147,14 +148,15 @@ void Share::leave(ItemId item, Removal why) {
 
 // --------------------------------------------------------------------------------- eviction ----
 
-// Whether room can be made without touching the pinned. A share that is being shrunk lets in only
-// what must be somewhere: nobody should wait in one request for all that `shrink` has to evict.
+// Whether room can be made without touching pinned items. A share that is being shrunk lets in only
+// what must be somewhere: one request should not wait for all that `shrink` has to evict.
 bool Share::fits(const Access& newcomer, bool forced) const {
   if (newcomer.slots > capacity_ || pinned_slots_ > capacity_ - newcomer.slots) return false;
   return forced || used_ <= capacity_;
 }
 
-// Evicts whom the policy names until it names nobody or, when asked so, until the newcomer fits.
+// Evicts what the policy names until it names nothing or, with `until_fits`, until the newcomer
+// fits.
 void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted) {
   std::size_t looks = kPinnedPassed;
   while (!until_fits || used_ > capacity_ - newcomer.slots) {
@@ -178,7 +180,7 @@ bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& 
   return true;
 }
 
-// REQUIRES: somebody may leave. Each pinned item that is passed by takes one off `looks`.
+// REQUIRES: something may leave. Each pinned item that is passed by takes one off `looks`.
 Share::Victim Share::ask_victim(const Access& newcomer, std::size_t& looks) {
   for (;;) {
     const ItemId proposal = policy_->victim(newcomer);
@@ -284,7 +286,7 @@ void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
 
 bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
-  // A slice is bounded in words too: a large share may hold few items.
+  // A slice is bounded in words, too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
     if (adopted_ % 64 == 0 && words_[adopted_ / 64].resident == 0) {
       if (budget < 64) return false;

@@ -1,21 +1,21 @@
-// One share of a place: which items are resident, how many slots they take, who is pinned, and the
-// eviction policy that says who leaves. The engine keeps its cache in shares, and a trace is
-// replayed through one; both go through the functions below, so the two cannot differ.
+// One share of a place: which items are resident, how many slots they take, which are pinned, and
+// the eviction policy that names what leaves. The engine keeps its cache in shares, and a trace is
+// replayed through one. Both use the functions below, so the two cannot differ.
 //
-// The share disposes what the policy proposes. It guarantees, whatever the policy answers: no more
-// slots are used than the capacity (but while the share is being shrunk), no pinned item leaves,
-// and the policy is told of every item that enters or leaves. A proposal that breaks a rule is
-// refused and counted.
+// The policy proposes and the share disposes. Whatever the policy answers, the share guarantees:
+// the slots used never exceed the capacity (except while the share is being shrunk), no pinned item
+// leaves, and the policy is told of every item that enters or leaves. A proposal that breaks a rule
+// is refused and counted.
 //
-// Bytes are not here: the owner carries out what is reported as inserted and evicted.
+// The share knows no bytes: its owner carries out what is reported as inserted and evicted.
 //
-// Pins belong to the share. A policy hears of one only when it names a pinned item: it puts it
-// aside until the share says that it may leave. An item is put aside at most once for each time
-// that it is pinned or used, so victims cost no more where thousands are pinned; and no request
-// passes by more than some of them.
+// Pins belong to the share. A policy hears of a pin only when it names a pinned item: it puts the
+// item aside until the share says that it may leave. An item is put aside at most once for each
+// time that it is pinned or used. So a victim costs no more where thousands are pinned, and a
+// request passes by at most some of them.
 //
-// Memory: two bits an item, zero until it is used, four bytes an item once a size other than one
-// slot is seen, and a table of the pinned.
+// Memory: two bits an item, zero until it is used; four bytes an item once a size other than one
+// slot is seen; and a table of the pinned items.
 #pragma once
 
 #include <array>
@@ -67,16 +67,16 @@ class Share {
     inserted,
     bypassed,  // not resident after this: serve it once. Others may have been evicted even so.
   };
-  // Someone asks for an item; on a miss it is inserted if the policy admits it and there is or can
-  // be made room. Who leaves is appended to `evicted`, in order.
+  // A request for an item. On a miss the item is inserted, if the policy admits it and there is or
+  // can be made room. What leaves is appended to `evicted`, in order.
   // REQUIRES: access.item is in range, 1 <= access.slots < 2^32.
   Result access(const Access& access, std::vector<ItemId>& evicted);
-  // Lets an item in that must be somewhere, a prepared block: the policy is not asked whether, only
-  // who leaves for it, and where it names nobody that may leave, the unpinned resident of the
-  // lowest id does. False: what is not pinned does not suffice; nothing was evicted.
+  // Lets in an item that must be somewhere, such as a prepared block. The policy is not asked
+  // whether, only what leaves for it. Where it names nothing that may leave, the unpinned resident
+  // with the lowest id leaves. False: what is not pinned does not suffice, and nothing was evicted.
   // REQUIRES: as above, and the item is not resident.
   bool insert_forced(const Access& access, std::vector<ItemId>& evicted);
-  // A resident leaves on the owner's word, pinned or not (its pins go with it).
+  // A resident leaves because the owner says so, pinned or not; its pins go with it.
   // REQUIRES: resident(item)
   void remove(ItemId item, Removal why);
   // The id will name something else: the policy forgets its ghosts and counts.
@@ -86,9 +86,9 @@ class Share {
   bool resident(ItemId item) const {
     return item.value < items_ && (words_[item.value >> 6].resident & bit_of(item)) != 0;
   }
-  // Asks memory for what `resident` will look at; worth it for items that are scattered.
-  // The resident of the lowest id that may leave; none when all are pinned.
+  // The resident with the lowest id that may leave; none when all are pinned.
   ItemId lowest_unpinned();
+  // Loads the memory that `resident` will look at; worth it for items that are scattered.
   void prefetch(ItemId item) const {
     if (item.value < items_) __builtin_prefetch(&words_[item.value >> 6]);
     pins_.prefetch(item);
@@ -96,7 +96,7 @@ class Share {
   std::size_t residents() const { return residents_; }
   Slots slots(ItemId item) const { return more_slots_.empty() ? 1 : 1 + more_slots_[item.value]; }
 
-  // A pinned item does not leave but by `remove`. Pins are counted.
+  // A pinned item leaves only by `remove`. Pins are counted.
   // REQUIRES: resident(item)
   void pin(ItemId item);
   // REQUIRES: pinned(item)
@@ -104,7 +104,7 @@ class Share {
   bool pinned(ItemId item) const {
     return item.value < items_ && (words_[item.value >> 6].pinned & bit_of(item)) != 0;
   }
-  // From now on counts there whenever something that was pinned may leave, or has left.
+  // From now on `*freed` is counted up whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
   // ---------------------------------------------------------------------------------- capacity --
@@ -112,11 +112,11 @@ class Share {
   Slots used() const { return used_; }
   Slots capacity() const { return capacity_; }
   Slots evictable() const { return used_ - pinned_slots_; }
-  // A smaller share keeps what it has until `shrink` has evicted it, and lets nothing in by
-  // `access` meanwhile.
+  // A share that is made smaller keeps what it has until `shrink` has evicted it. Until then
+  // `access` lets nothing in.
   void set_capacity(Slots capacity);
-  // Evicts until no more is used than the capacity, or all that is left is pinned: then true. Each
-  // item that leaves or is found to be pinned takes one off `limit`; at 0 it ends.
+  // Evicts until the slots used fit the capacity, or all that is left is pinned; then true. Each
+  // item that leaves, or is found to be pinned, takes one off `limit`; at 0 it ends.
   bool shrink(std::size_t& limit, std::vector<ItemId>& evicted);
   std::size_t items() const { return items_; }
   void grow(std::size_t items);
@@ -129,26 +129,25 @@ class Share {
 
   // ------------------------------------------------------------------------ changing the policy --
 
-  // `policy` takes over once `adopt` has shown it all residents; until then the one there is
-  // answers. A swap on top of an unfinished one replaces the newcomer.
+  // `policy` takes over once `adopt` has shown it all residents. Until then the present policy
+  // answers. A swap before that replaces the newcomer.
   void swap_policy(std::unique_ptr<EvictionPolicy> policy);
-  // Shows at most `limit` residents, in order of id, to the new policy as if they came in just now
-  // and appends them to `adopted`, where given, so that the owner can repeat what it alone knows of
-  // them (`needed`).
-  // True when there is nothing left to adopt and the new policy answers.
+  // Shows at most `limit` residents, in order of id, to the new policy as if they came in just now.
+  // Appends them to `adopted`, if given, so that the owner can repeat what it alone knows of them
+  // (`needed`). True when nothing is left to adopt and the new policy answers.
   bool adopt(std::size_t limit, std::vector<ItemId>* adopted = nullptr);
   bool adopting() const { return incoming_ != nullptr; }
 
   const ShareCounters& counters() const { return counters_; }
 
  private:
-  // Of 64 items, side by side: whoever looks at one looks at the other.
+  // Of 64 items. The two stand side by side because code that looks at one looks at the other.
   struct Word {
     std::uint64_t resident;
     std::uint64_t pinned;
   };
-  // What the policy named, if it may leave. `put_off`: so many were pinned that it was not asked
-  // on.
+  // What the policy named, if it may leave. `put_off`: so many victims were pinned that the policy
+  // was asked no further.
   struct Victim {
     ItemId item = ItemId::none();
     Refused reason = Refused::none;
@@ -183,7 +182,7 @@ class Share {
   Slots capacity_;
   Slots used_ = 0;
   Slots pinned_slots_ = 0;
-  // Beside these, since whoever divides memory looks at both of all shares.
+  // They stand beside the members above because dividing memory looks at both, of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;
   ZeroArray<Word> words_;

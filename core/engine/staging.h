@@ -1,11 +1,12 @@
 // How much of a node's memory reads land in, and how much of it a making may have at a time.
 //
-// Staging memory is a part of the node's place. It holds at least the largest sample of every data
-// set that streams on the node, so each block can be made, if need be sample by sample. A making
-// takes what the next part of its block needs all at once, in the order in which makings came, and
-// holds none while it waits: so none keeps from another what that one waits for. What it holds is
-// free again when a worker has prepared the part; until then it waits for reads, for a worker, and
-// for makings whose part was begun before its own, and each of these comes.
+// Staging memory is a part of the node's place. It holds at least the largest sample of every
+// dataset that streams on the node, so that each block can be made, sample by sample if need be. A
+// making takes what the next part of its block needs all at once, in the order in which makings
+// came, and holds none while it waits for its turn. So no two makings wait for each other's memory.
+// What a making holds is free again when a worker has prepared the part. Until then it waits for
+// reads, for a worker, and for makings whose part was begun before its own, and each of these
+// comes.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 namespace batchflow::engine {
 
-// What a sample of so many bytes takes: where whole sectors are read, all that it may touch.
+// The staging memory of a sample of this size: where whole sectors are read, all that it may touch.
 inline Bytes staged_bytes(const EngineState& s, Bytes bytes) {
   const Bytes sector = s.config.staging_sector_bytes;
   if (sector == 1) return bytes;
@@ -32,14 +33,14 @@ inline Bytes largest_staged(const EngineState& s, const Stream& stream) {
   return largest_staged(s, s.datasets[stream.dataset]);
 }
 
-// Blocks of a node that may be read or in preparation at a time.
+// How many blocks of a node may be read or in preparation at a time.
 inline std::uint32_t blocks_at_once(const EngineState& s, const Node& node) {
   const std::uint32_t workers = std::max(1u, node.workers);
   return s.config.workers_held_during_reads ? workers
                                             : workers * s.config.blocks_in_flight_per_worker;
 }
 
-// A block of samples that are larger than the mean by chance still fits.
+// Enough for a block, even if its samples happen to be larger than the mean.
 inline Bytes block_staged(const EngineState& s, const Stream& stream) {
   const Dataset& dataset = s.datasets[stream.dataset];
   const Bytes largest = largest_staged(s, dataset);
@@ -49,14 +50,14 @@ inline Bytes block_staged(const EngineState& s, const Stream& stream) {
   return std::min(most, saturating_sum(saturating_sum(usual, usual / 4), largest));
 }
 
-// What a place is promised whose largest sample is this. Where memory is set apart for reads it
-// serves nothing else; what does not fit into that has memory beside it.
+// What a place is promised if its largest sample has this size. Memory that is set apart for reads
+// serves nothing else. A sample that does not fit into it has memory beside it.
 inline Bytes staging_least(const EngineState& s, Bytes largest) {
   const Bytes apart = s.config.staging_bytes;
   return largest > apart ? saturating_sum(apart, largest) : apart;
 }
 
-// What is needed more, of a place that streams use already, for this one.
+// How much more a place that streams already use needs for this stream.
 inline Bytes more_staging(const EngineState& s, const Stream& stream, Place place) {
   if (!s.config.count_staging) return 0;
   const Bytes needed = staging_least(s, largest_staged(s, stream));
@@ -69,7 +70,7 @@ inline void raise_staging(EngineState& s, const Stream& stream, Place place) {
   s.memory.raise_staging(place, staging_least(s, largest_staged(s, stream)));
 }
 
-// Of all streams that may have blocks made on the node.
+// Covers all streams that may have blocks made on the node.
 inline void plan_staging(EngineState& s, const Node& node) {
   const Place place = dram_of(node.id);
   if (!s.config.count_staging || !s.memory.has(place)) return;
@@ -91,7 +92,7 @@ inline void plan_staging(EngineState& s, const Node& node) {
   s.memory.plan_staging(place, least, std::max(least, wish));
 }
 
-// What a part may take.
+// How much staging memory one part may take.
 inline Bytes part_bytes(const EngineState& s, const Node& node, const Stream& stream) {
   const StagingPart& staging = s.memory.staging(dram_of(node.id));
   return std::max(staging.room() / blocks_at_once(s, node), largest_staged(s, stream));

@@ -8,7 +8,7 @@ namespace batchflow::engine {
 
 namespace {
 
-// A place of a permutation's table is made this many times as fast as a sample is looked up.
+// This many entries of a permutation's table are made in the time in which one sample is looked up.
 constexpr std::uint64_t kTablePlacesASample = 128;
 
 std::vector<PolicyChoice> eviction_choices(const EngineConfig& config, const PolicyList& list) {
@@ -29,7 +29,7 @@ EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& po
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
              eviction_choices(engine_config, policies), engine_config.seed, explain) {
-  // What leaves while a block is made of it may have to be read again, and again.
+  // An ingredient that leaves while a block is made of it may have to be read again and again.
   config.count_staging = config.count_staging && config.hold_ingredients;
 }
 

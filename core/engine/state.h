@@ -1,8 +1,8 @@
 // What the engine knows, as plain data, shared by its parts.
 //
 // Each structure belongs to one part, which alone changes it: nodes and workers, the making of
-// blocks, the caches of items, streams, jobs and their batches. Indices into pools name things;
-// a handle (index and serial) notices that what it named is gone.
+// blocks, the caches of items, streams, jobs and their batches. Things are named by indices into
+// pools. A handle (index and serial) notices that what it named is gone.
 #pragma once
 
 #include <algorithm>
@@ -53,9 +53,9 @@ struct EngineState {
   Alarms alarms;
   Memory memory;
 
-  // Backends' ids are looked up in maps that nothing iterates.
-  // The slots of nodes and workers that are gone are used again: a node that comes back is a new
-  // one. What looks at nodes in turn does so in the order in which they joined.
+  // Ids of backends are looked up in maps, over which nothing iterates. Slots of nodes and workers
+  // that are gone are used again: a node that comes back is a new one. Code that looks at nodes in
+  // turn does so in the order in which they joined.
   std::vector<Node> nodes;
   std::vector<std::uint32_t> lost_nodes;
   std::uint64_t nodes_joined = 0;
@@ -79,9 +79,9 @@ struct EngineState {
 
   std::vector<std::uint32_t> weighted_jobs;
   std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
-  // After so many samples looked up nothing is begun any more in a step. Each may be the first to
-  // touch a page of memory. Two blocks of images' usual size: with one, steps are half as many
-  // again.
+  // After looking up this many samples, a step begins nothing more: each may be the first to touch
+  // a page of memory. It is two blocks of the usual size of images; with one block, there would be
+  // half as many steps again.
   static constexpr std::uint64_t kSamplesAStep = 512;
   std::uint64_t samples_gathered = 0;  // in this step
   bool starts_put_off = false;
@@ -89,8 +89,8 @@ struct EngineState {
   // What this step's commands refer to.
   std::vector<std::shared_ptr<const std::vector<SampleId>>> lent;
 
-  // Something could be started that could not before: on these nodes, or anywhere. Whoever makes
-  // room says so, for nobody else is looked at again.
+  // Something could be started that could not before: on these nodes, or anywhere. Code that makes
+  // room must say so, because nothing else is looked at again.
   bool room_changed = false;
   bool room_anywhere = false;
   std::vector<std::uint32_t> nodes_with_room;
@@ -104,12 +104,12 @@ struct EngineState {
     const std::uint32_t found = node_of.find(node.value);
     if (found != kNone) room_on(found);
   }
-  // Staging memory of the nodes is free, or another size: makings may wait for it.
+  // Staging memory of the nodes is free, or has another size: makings may wait for it.
   std::vector<std::uint32_t> nodes_to_stage;
   void staging_changed(std::uint32_t node) {
     if (!std::exchange(nodes[node].staging_changed, true)) nodes_to_stage.push_back(node);
   }
-  // What streams need of it on the nodes, or how many workers there are, has changed.
+  // What streams need of staging memory on the nodes, or their number of workers, has changed.
   std::vector<std::uint32_t> nodes_to_plan;
   void plan_staging(std::uint32_t node) {
     if (!std::exchange(nodes[node].staging_due, true)) nodes_to_plan.push_back(node);
@@ -127,10 +127,11 @@ struct EngineState {
   std::vector<Resident> evicted;              // by shares, not carried out yet
   std::vector<order::Slice> slices;           // scratch
   order::PermutationCache rehearsed;          // orders of buffers
-  // Block names to sample ids. Of all streams: tables are bounded, however many there are.
+  // Block names to sample ids, for all streams: its tables are bounded, however many streams there
+  // are.
   order::Expander expander{std::size_t{32} << 20};
 
-  // Streams whose blocks may be needed by others than their policies were told.
+  // Streams with blocks that other jobs may need than the eviction policies were told.
   std::vector<std::uint32_t> changed_streams;
   void needs_changed(std::uint32_t stream) {
     if (streams[stream].needs_changed) return;
@@ -150,15 +151,15 @@ struct EngineState {
     return block.serial == handle.serial ? &block : nullptr;
   }
 
-  // A policy waits for time to pass and is to be asked again at `wanted`; `at` is when it is asked
-  // anyway, as far as that was said before.
+  // A policy waits only for time to pass, and is to be asked again at `wanted`. `at` is when it
+  // will be asked anyway, as far as is known.
   void ask_again(Instant wanted, Instant& at, Alarm alarm);
 
-  // A report about something that is over, and one that cannot be right: both change nothing.
+  // Count a report about something that is over, and one that cannot be right. Both change nothing.
   void stale() { ++counters.stale_completions; }
   void protocol_error() { ++counters.protocol_errors; }
 
-  // With all that was on it: no order goes there.
+  // The node is lost, with all that was on it: no command goes there.
   bool is_lost(NodeId node) const {
     const auto found = node_of.find(node.value);
     return found == kNone || nodes[found].lost;
@@ -168,7 +169,8 @@ struct EngineState {
   // The samples of a block, and for a weighted order which visit of each it is.
   void expand(const Block& block, std::vector<order::Draw>& draws);
 
-  // In this step: what came with the join was said before anybody could hear of the refusal.
+  // Of this step. Events that came with such a join were sent before the backend could know that it
+  // is refused.
   std::vector<JobId> refused_joins;
 
   StepPromises promises;  // of this step, for the promise log

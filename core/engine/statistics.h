@@ -9,9 +9,9 @@
 
 namespace batchflow::engine {
 
-// The time of one rank. It stalls while it has asked for a batch and holds none that is delivered
-// and not yet consumed; what it computes is what it reports with each batch consumed. What is
-// neither (it has asked for nothing) is in no figure.
+// The time of one rank. The rank stalls while it has asked for a batch and holds none that is
+// delivered and not yet consumed. Its compute time is what it reports with each batch consumed.
+// Time that is neither, because it has asked for nothing, is in no figure.
 class StallMeter {
  public:
   void wanted(Instant now, std::uint32_t batches);

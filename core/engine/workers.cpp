@@ -1,4 +1,4 @@
-// Workers that come and go, and what is kept in order beside the making of blocks.
+// Workers that come and go, and upkeep beside the making of blocks.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -49,7 +49,7 @@ void Preparation::lost(const WorkerLost& event) {
     return;
   }
   if (const std::uint32_t twin = s_.makings[making].twin; twin != kNone) {
-    // The other one of two may still make the block.
+    // The other one of the two may still make the block.
     if (!s_.makings[making].second) {
       use_second(twin);
       making = twin;
@@ -76,7 +76,7 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
   s_.room_everywhere();
 }
 
-// Nothing refers to it any more.
+// Nothing refers to the worker any more.
 void Preparation::forget_worker(std::uint32_t index) {
   Worker& worker = s_.workers[index];
   worker.state = Worker::State::quiesced;
@@ -118,8 +118,9 @@ void Preparation::lose_node(std::uint32_t node_index) {
 
 // ------------------------------------------------------------------------------------ upkeep ----
 
-// The block is among those the job may take next. If it has taken it, what begun batches have in it
-// is being copied; if it may not take it yet, one that failed or was lost has to be made before.
+// Whether the block is among those that the job may take next. If the job has taken it, begun
+// batches are being copied from it. If the job may not take it yet, a block that failed or was lost
+// must be made before.
 bool Preparation::may_take(const Stream& stream, const Job& job, const Block& block) {
   if (block.ref.is_none() || job.member.is_none()) return false;
   stream.lanes->candidates(job.member, candidates_);
@@ -166,7 +167,8 @@ void Preparation::orphan(Job& job) {
     } else if (block.charge == Charge::ahead) {
       disown(s_, block);
     } else {
-      // In the making for a job that is gone: it goes on as work ahead for whoever needs it.
+      // It is being made for a job that is gone: it goes on as work ahead for any job that needs
+      // it.
       lift_charge(s_, block);
       block.charge = Charge::ahead;
       ++node_of(s_.streams[block.stream], block.node).ahead;
@@ -184,7 +186,7 @@ void Preparation::strip_ahead(std::span<const Place> places) {
   }
 }
 
-// First those that nobody has taken.
+// Blocks that no job has taken come first.
 void Preparation::strip_ahead(StreamNode& part) {
   if (part.ahead == 0) return;
   const SharePart& share = s_.memory[part.share];

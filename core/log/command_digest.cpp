@@ -9,7 +9,7 @@ namespace batchflow::log {
 
 namespace {
 
-// One multiplication a word, bijective in the word and in what came before; mixed at the end.
+// One multiplication a word, bijective in the word and in the value before; mixed at the end.
 struct Folder {
   std::uint64_t value = kGolden;
 

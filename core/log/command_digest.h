@@ -1,4 +1,4 @@
-// One number for all that an engine has ordered: equal for equal runs, printed at the end of each.
+// One number for all commands of an engine: equal for equal runs, printed at the end of each.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace batchflow::log {
 
-// Over contents, not addresses: lists count by their entries.
+// Computed from contents, not addresses: a list counts by its entries.
 std::uint64_t digest(const engine::Command& command);
 
-// Over the commands of all steps, in order, and where each step ends.
+// Covers the commands of all engine steps, in order, and where each step ends.
 class CommandDigest {
  public:
   void add(std::span<const engine::Command> commands);

@@ -1,4 +1,4 @@
-// Events and commands as text for people: explanations, logs, first differences of a replay.
+// Events and commands as text for people: explanations, logs, the first difference of a replay.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace batchflow::log {
 
-// `BatchConsumed job=3 rank=0 step=17 compute=0.250000000s`; lists are cut after eight entries,
-// with their length.
+// `BatchConsumed job=3 rank=0 step=17 compute=0.250000000s`. A list is cut after eight entries, and
+// its length is printed.
 std::string describe(const engine::Event& event);
 std::string describe(const engine::Command& command);
 

@@ -19,7 +19,7 @@ engine::Event take_event(FieldReader& reader) {
   return event;
 }
 
-// One function an alternative, by its index.
+// One function for each alternative, by its index.
 template <std::size_t... index>
 constexpr std::array<TakeEvent, sizeof...(index)> take_functions(std::index_sequence<index...>) {
   return {take_event<index>...};
@@ -27,7 +27,7 @@ constexpr std::array<TakeEvent, sizeof...(index)> take_functions(std::index_sequ
 constexpr auto kTake =
     take_functions(std::make_index_sequence<std::variant_size_v<engine::Event>>());
 
-// Unsigned, so that no times and no bytes make a difference overflow.
+// Unsigned, so that a difference of any two times does not overflow.
 std::uint64_t count_of(Instant instant) {
   return static_cast<std::uint64_t>(instant.time_since_epoch().count());
 }

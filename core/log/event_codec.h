@@ -1,7 +1,7 @@
-// One step, `(now, events)`, as bytes: what the trace journal consists of.
+// One engine step, `(now, events)`, as bytes: the content of the trace journal.
 //
-// Times are stored as the difference to the step before, so an encoder and a decoder belong to one
-// log each and see all of its steps in order.
+// A time is stored as the difference from the step before. So an encoder and a decoder belong to
+// one log each, and see all of its steps in order.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ class EventDecoder {
     std::span<const engine::Event> events;
   };
 
-  // The step these bytes hold, nullopt when they are not exactly one. What it refers to lives in
-  // the decoder until the next call.
+  // The step that these bytes hold; nullopt when they are not exactly one. What it refers to lives
+  // in the decoder until the next call.
   std::optional<Step> step(std::span<const std::byte> bytes);
 
  private:

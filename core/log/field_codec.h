@@ -1,9 +1,9 @@
-// Writes and reads the fields of events in the compact form of the logs; used by event_codec and
+// Writes and reads the fields of events in the compact form of the logs. Used by event_codec and
 // promise_log alone.
 //
-// Numbers take seven bits a byte; ids are stored plus one, so that `none` takes one byte; a list of
-// samples is stored by its differences. The reader takes bytes nobody vouches for: a list can claim
-// no more entries than there are bytes left, an enumeration no unknown value.
+// Numbers take seven bits a byte. Ids are stored plus one, so that `none` takes one byte. A list of
+// samples is stored by its differences. The reader takes bytes from any source: a list cannot claim
+// more entries than there are bytes left, nor an enumeration a value that does not exist.
 #pragma once
 
 #include <bit>
@@ -109,7 +109,7 @@ class FieldWriter {
   ByteWriter bytes_;
 };
 
-// Lists, texts and positions it reads live in the arena and the deque it was given.
+// The lists, texts and positions that it reads live in the arena and the deque it was given.
 class FieldReader {
  public:
   FieldReader(std::span<const std::byte> in, Arena& arena, std::deque<order::Position>& positions)

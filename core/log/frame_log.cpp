@@ -19,7 +19,7 @@ constexpr std::size_t kPreamble = 12;  // magic and version
 
 using ByteSpan = std::span<const std::byte>;
 
-// Eight tables, so that eight bytes are taken at a time.
+// Eight tables, so that eight bytes are processed at a time.
 struct CrcTables {
   std::array<std::array<std::uint32_t, 256>, 8> table{};
   constexpr CrcTables() {
@@ -58,7 +58,8 @@ constexpr std::uint32_t crc32c_by_tables(ByteSpan bytes, std::uint32_t value) {
   return value;
 }
 
-// The published check value, here because the tests meet what this machine has.
+// Compares with the published check value. It stands here because tests may use this machine's
+// instruction instead.
 constexpr bool tables_are_right() {
   std::array<std::byte, 9> digits{};
   for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = static_cast<std::byte>('1' + i);
@@ -66,7 +67,7 @@ constexpr bool tables_are_right() {
 }
 static_assert(tables_are_right());
 
-// The same by the instruction that x86-64 has had since 2008, at several times the speed.
+// The same with the instruction that x86-64 has had since 2008, several times as fast.
 #if defined(__x86_64__) && defined(__GNUC__)
 bool has_crc_instruction() {
   static const bool has = __builtin_cpu_supports("sse4.2");
@@ -116,7 +117,8 @@ std::vector<std::byte> preamble(LogKind kind, std::uint32_t version) {
   return bytes;
 }
 
-// The checksum of a frame: over its first four bytes and its payload, after the frame before.
+// The checksum of a frame: over its first four bytes and its payload, after that of the frame
+// before.
 std::uint32_t frame_checksum(std::uint32_t chain, ByteSpan length_and_type, ByteSpan payload) {
   return crc32c(payload, crc32c(length_and_type, chain));
 }
@@ -223,15 +225,15 @@ bool FrameReader::cut_here() {
 }
 
 // Whether the frame that should stand here lies in a hole, wholly or in part. File systems lose
-// what was not written by blocks, which are sectors or more: none that holds nothing but zeros is
-// taken for damage. The last one ends with the log.
+// unwritten data in whole blocks, which are sectors or larger: no sector that holds only zeros is
+// taken for damage. The last block ends with the log.
 bool FrameReader::cut_at_hole(std::size_t frame_bytes) {
   constexpr std::size_t kSector = 512;
   const std::size_t end = std::min(log_.size(), at_ + frame_bytes);
   for (std::size_t at = at_ / kSector * kSector; at < end; at += kSector) {
     const ByteSpan sector = log_.subspan(at, std::min(kSector, log_.size() - at));
-    // What stands before the frame is whole: a hole begins with a sector, or in the middle of one
-    // where its frames are.
+    // What stands before the frame is whole: a hole begins with a sector, or in the middle of the
+    // sector in which the frames end.
     const ByteSpan mine = at < at_ ? sector.subspan(at_ - at) : sector;
     if (std::any_of(mine.begin(), mine.end(), [](std::byte byte) { return byte != std::byte{0}; }))
       continue;
@@ -241,8 +243,8 @@ bool FrameReader::cut_at_hole(std::size_t frame_bytes) {
   return false;
 }
 
-// A log ends in the middle of a frame when its writer died: bytes are missing, or were never
-// written and read as zeros, or (of the very last frame) do not fit their checksum.
+// A log ends in the middle of a frame when its writer died. Then bytes are missing, or were never
+// written and read as zeros, or (in the very last frame) do not fit their checksum.
 bool FrameReader::take(Frame& frame) {
   const ByteSpan rest = log_.subspan(at_);
   before_ = at_;

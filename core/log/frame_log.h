@@ -3,14 +3,15 @@
 //   log    := "BFLOG" kind "\r\n", version (4 bytes), header frame, data frames, end frame
 //   frame  := length and type (4), their CRC-8 (1), CRC-32C (4), payload
 //
-// All numbers are little-endian. Each frame's CRC-32C begins with the one of the frame before, so
-// that a frame lost, repeated or out of place is found like a changed bit. A log whose writer died
-// ends in the middle of a frame: the reader returns the whole frames before it and says how many
-// bytes it cut. So it does where a machine died and left a hole of zeros, with later bytes behind
-// it: what was written is lost from there on. Anything else that is wrong is an error.
+// All numbers are little-endian. Each frame's CRC-32C goes on from that of the frame before, so
+// that a frame that is lost, repeated or out of order is found like a changed bit. A log whose
+// writer died ends in the middle of a frame: the reader returns the whole frames before it, and
+// says how many bytes it cut. It does the same where a machine died and left a hole of zeros with
+// later bytes behind it: what was written from there on is lost. Anything else that is wrong is an
+// error.
 //
-// Core writes to memory; a backend brings the bytes to a file, before the commands that follow from
-// them are carried out.
+// Core writes to memory. A backend writes the bytes to a file before it carries out the commands
+// that follow from them.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +42,9 @@ class FrameWriter {
   FrameWriter(LogKind kind, std::uint32_t version, std::span<const std::byte> header,
               Bytes bytes_max, std::vector<std::byte>& out);
 
-  // Appends one frame. When it and an end mark would not fit the bound any more, or it is too long
-  // for a frame (2^30 bytes), appends the end mark instead (whose payload is `end_payload`) and
-  // answers false, then and ever after.
+  // Appends one frame and answers true. If the frame and an end mark do not fit the bound any more,
+  // or the frame is too long (2^30 bytes), appends the end mark instead, with `end_payload`. From
+  // then on it answers false.
   bool append(std::span<const std::byte> payload, std::span<const std::byte> end_payload,
               std::vector<std::byte>& out);
   void close(std::span<const std::byte> end_payload, std::vector<std::byte>& out);
@@ -63,12 +64,12 @@ class FrameWriter {
 
 class FrameReader {
  public:
-  // `name` is what errors call the log; `log` lives as long as the reader. Throws ConfigError when
-  // this is no such log, or one of another version.
+  // Errors call the log `name`; `log` outlives the reader. Throws ConfigError when this is no such
+  // log, or one of another version.
   FrameReader(std::span<const std::byte> log, std::string_view name, LogKind kind,
               std::uint32_t version);
 
-  // Empty when the log was cut before its header was whole; then there are no frames.
+  // False when the log was cut before its header was whole; then there are no frames.
   bool has_header() const { return has_header_; }
   std::span<const std::byte> header() const { return header_; }
 
@@ -82,7 +83,7 @@ class FrameReader {
   // Where a hole begins that has later bytes behind it; 0: there is none.
   Bytes hole() const { return hole_; }
 
-  // An error about what a payload says, with the place of the frame last read.
+  // Throws an error about what a payload says, with the offset of the frame last read.
   [[noreturn]] void refuse(std::string_view wrong, std::string_view remedy) const;
 
  private:

@@ -13,7 +13,7 @@ namespace batchflow::log {
 
 namespace {
 
-// What a frame holds; its first byte.
+// The kind of a frame; its first byte.
 enum class Record : std::uint8_t { step, catalogue, pipeline };
 
 void put(ByteWriter& writer, const std::string& text) {
@@ -45,7 +45,7 @@ std::optional<JournalHeader> decoded(std::span<const std::byte> bytes) {
   return header;
 }
 
-// Names, dimensions and labels decide nothing.
+// Leaves out names, dimensions and labels, which decide nothing.
 void put(DatasetId id, const engine::Catalogue& catalogue, std::vector<std::byte>& out) {
   engine::Catalogue::Parts parts;
   parts.version = catalogue.version();
@@ -133,7 +133,7 @@ void Journal::record(Instant now, std::span<const engine::Event> events) {
 
 void Journal::tell_what_is_known(std::span<const engine::Event> events) {
   const auto tell = [this](Record kind, auto id, const auto* what) {
-    // What nobody knows is refused by the engine, now as then.
+    // The engine refuses what is not in Catalogues, in a replay as in the run.
     if (!what || !told_.insert({what, id.value}).second) return;
     payload_ = {static_cast<std::byte>(kind)};
     put(id, *what, payload_);

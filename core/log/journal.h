@@ -1,13 +1,14 @@
-// The trace journal: every `(now, events)` a run's engine was given, and a digest of what it
-// ordered, so that the run can be repeated and compared bit for bit.
+// The trace journal: every `(now, events)` that a run's engine was given, and a digest of the
+// commands it answered, so that the run can be repeated and compared bit for bit.
 //
-// A Journal wraps around Engine::step: call record() with a step's input before the engine sees it
-// and ordered() with the commands it answered. The bytes that record() leaves in pending() are to
-// be on their way to a file before the commands are carried out. At its bound in bytes the journal
-// ends with a mark; the run goes on, recorded() becomes false, and the digest still covers all.
+// A Journal wraps around Engine::step: call record() with a step's input before the engine sees it,
+// and ordered() with the commands it answered. The bytes that record() leaves in pending() must be
+// on their way to a file before the commands are carried out. At its bound in bytes the journal
+// ends with a mark. The run goes on: recorded() becomes false, and the digest still covers
+// everything.
 //
-// A journal needs nothing beside it: its header has the engine's configuration, and what events
-// refer to in Catalogues stands before the step that first does, as far as the engine asks of it.
+// A journal needs no other file. Its header has the engine's configuration. What an event refers to
+// in Catalogues is written before the first step that refers to it, as far as the engine uses it.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +39,14 @@ struct JournalHeader {
 
 class Journal {
  public:
-  // `catalogues` are those the engine was given.
+  // `catalogues` are those of the engine.
   Journal(const JournalHeader& header, const engine::Catalogues& catalogues, Bytes bytes_max);
 
   void record(Instant now, std::span<const engine::Event> events);
   void ordered(std::span<const engine::Command> commands);
   void close();  // the end mark; nothing may be recorded after it
 
-  // What has to be written since the last clear_pending(), in order.
+  // The bytes to write since the last clear_pending(), in order.
   std::span<const std::byte> pending() const { return pending_; }
   void clear_pending() { pending_.clear(); }
 
@@ -67,7 +68,7 @@ class Journal {
   std::uint64_t steps_ = 0;
 };
 
-// A journal being read, step by step.
+// Reads a journal, step by step.
 class JournalReader {
  public:
   static constexpr std::uint32_t kVersion = 6;
@@ -75,7 +76,7 @@ class JournalReader {
   // Throws ConfigError when this is not a journal of this version.
   JournalReader(std::span<const std::byte> log, std::string_view name);
 
-  // Empty when the journal was cut before its header was whole; then there are no steps.
+  // False when the journal was cut before its header was whole; then there are no steps.
   bool has_header() const { return frames_.has_header(); }
   const JournalHeader& header() const { return header_; }
   // What the events so far refer to: for the engine that they are replayed into.
@@ -101,7 +102,7 @@ class JournalReader {
   EventDecoder decoder_;
 };
 
-// Engine::step of whatever is replayed into.
+// Engine::step of the engine that a journal is replayed into.
 using StepFunction = std::function<std::span<const engine::Command>(
     Instant now, std::span<const engine::Event> events)>;
 
@@ -109,16 +110,16 @@ struct ReplayResult {
   std::uint64_t steps = 0;
   std::uint64_t events = 0;
   std::uint64_t digest = 0;
-  // The first step whose commands differ from those of the recorded run, from 0, and what to tell.
+  // The first step, from 0, that has other commands than in the recorded run, and a report of it.
   std::optional<std::uint64_t> first_difference;
   std::string report;
   bool same() const { return !first_difference; }
 };
 
-// Feeds a new engine what the journal holds.
+// Feeds a new engine the steps of the journal.
 ReplayResult replay(JournalReader& journal, const StepFunction& step);
 
-// Feeds two; the report shows both commands where they first differ.
+// Feeds two engines; the report shows the commands of both where they first differ.
 ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
                              const StepFunction& other);
 

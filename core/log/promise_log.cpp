@@ -15,7 +15,7 @@ namespace batchflow::log {
 
 namespace {
 
-// A position has a byte for each: what a damaged record may claim is bounded.
+// A position has a byte for each lane: this bounds what a damaged record may claim.
 constexpr std::uint32_t kLanesMost = 1 << 24;
 constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::resized);
 
@@ -96,7 +96,7 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
   return promise;
 }
 
-// A relaxed job's slices of a new generation begin it.
+// A new generation begins when a relaxed job's slices come from it.
 std::string enter_generation(order::Position& at, const engine::Promise& promise) {
   const std::uint64_t generation = promise.slices.front().name.generation;
   if (at.has_generation() && at.lanes().generation == generation) return "";
@@ -111,7 +111,7 @@ std::string enter_generation(order::Position& at, const engine::Promise& promise
   return "";
 }
 
-// A weighted job's first step of an epoch begins its draws, also where it is begun anew.
+// A weighted job's first step of an epoch begins its draws, also if the epoch is begun anew.
 std::string enter_draws(order::Position& at, const engine::Promise& promise) {
   if (promise.draws > order::kSamplesMost)
     return fmt::format("job {} cannot draw {} samples", promise.job.value, promise.draws);

@@ -1,5 +1,6 @@
-// The promise log: what jobs have been promised and where each stands; the only thing recovery
-// reads. Small, since it knows nothing of caches, blocks in preparation or policies.
+// The promise log: what jobs have been promised, and where each job is. It is the only thing that
+// recovery reads. It is small, because it knows nothing of caches, blocks in preparation or
+// policies.
 //
 // Its records are the engine's promises in order (core/engine/promise.h). Promises keeps the state
 // they add up to; a log that has grown to its bound begins anew with that state (a snapshot), and
@@ -21,18 +22,18 @@
 
 namespace batchflow::log {
 
-// What all promises so far add up to.
+// The state that all promises so far add up to.
 class Promises {
  public:
   struct Job {
     engine::PromisedJoin join;  // `join.position` is where the job is by now
     std::uint64_t steps = 0;    // number after the last committed one; 0 again after a snapshot
 
-    // What to feed a new engine; valid as long as this job is neither changed nor moved.
+    // The join to feed to a new engine. Valid until this job changes or moves.
     engine::JobJoined rejoin() const;
   };
 
-  // Empty, or why this cannot follow what came before.
+  // Why this promise cannot follow the ones before; empty: it can.
   [[nodiscard]] std::string apply(const engine::Promise& promise);
   // A new engine counts each job's steps from 0.
   void begin_incarnations();
@@ -54,20 +55,20 @@ class PromiseLog {
   static constexpr std::uint32_t kVersion = 5;
 
   explicit PromiseLog(Bytes bytes_max);
-  // Goes on from what a recovery found; its bytes are a snapshot.
+  // Goes on from what a recovery found; its first bytes are a snapshot.
   PromiseLog(Bytes bytes_max, Promises promises);
 
   // REQUIRES: the promise follows from what came before
   void add(const engine::Promise& promise);
   const Promises& promises() const { return promises_; }
 
-  // What has to be written since the last clear_pending(), in order.
+  // The bytes to write since the last clear_pending(), in order.
   std::span<const std::byte> pending() const { return pending_; }
   void clear_pending() { pending_.clear(); }
 
   // Whether a new log is due: the bound is reached, and a snapshot would at least halve it.
   bool snapshot_due() const;
-  // From here on pending() is a new log that begins with all there is; it replaces the old one once
+  // From here on pending() is a new log that begins with a snapshot. It replaces the old log once
   // it is on disk.
   void begin_anew();
 

@@ -1,5 +1,5 @@
-// The parts lanes are made of: passes with the state of their blocks, generations with the demand
-// for their lanes, seats that members have in passes. Used by lanes.h alone.
+// The parts of lanes: passes with the state of their blocks, generations with the demand for their
+// lanes, seats that members have in passes. Used by lanes.h alone.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace batchflow::order {
 
 using MemberId = Id<struct MemberTag, std::uint32_t>;
 
-// Of a block in one pass. `remaking`: in preparation, and was made in this pass before.
+// The state of a block in one pass. `remaking`: it is in preparation, and was made in this pass
+// before.
 enum class BlockState : std::uint8_t { absent, making, remaking, resident, dropped };
 inline constexpr bool is_here(BlockState state) {
   return state == BlockState::making || state == BlockState::remaking ||
          state == BlockState::resident;
 }
 
-// A member in a pass it has open. Slots are reused.
+// A member's seat in a pass that it has open. Slots are reused.
 struct Seat {
   MemberId member;
   std::uint32_t run = 0;      // 0: of its running epoch, 1: of the next
@@ -33,8 +34,8 @@ struct Seat {
   std::uint32_t first_word = 0;  // of `taken`: those before have all bits set
 };
 
-// One pass of a lane: exists while a member has it open or a block of it is here. Slots are reused;
-// `serial` tells one use of a slot from the next.
+// One pass of a lane. It exists while a member has it open or a block of it is here. Slots are
+// reused; `serial` tells one use of a slot from the next.
 struct Pass {
   std::uint32_t generation = 0;  // slot
   std::uint32_t lane = 0;
@@ -51,20 +52,20 @@ struct Pass {
   std::vector<std::uint32_t> seats;  // slots
 
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(states.size()); }
-  // To relaxed members, by rule 3.
+  // Whether relaxed members may join it, by rule 3.
   bool may_be_joined() const { return !seats.empty() && 2 * dropped <= blocks(); }
   void open(std::uint32_t block_count, std::uint64_t its_serial);
   void move_to(std::uint32_t block, BlockState state);
 };
 
-// Members that have a lane before them, and how many of those are about to run dry.
+// How many members have a lane before them, and how many of those are hungry.
 struct Demand {
   std::uint32_t members = 0;
   std::uint32_t hungry = 0;
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
-// Exists while a member is in it or a pass of it exists. Slots are reused.
+// A generation exists while a member is in it or a pass of it exists. Slots are reused.
 struct Generation {
   std::uint64_t number = 0;  // g
   LaneSizes sizes;

@@ -1,10 +1,10 @@
-// The keys of the order rules: every choice that decides which sample comes where, or what a random
-// step does to it, starts from one of these and from nothing else. No job, node, worker, time or
-// address enters a key, which is why jobs may share blocks and a rebuilt block has the same bytes.
+// The keys of the order rules. Every choice that decides which sample comes where, or what a random
+// step does to it, starts from one of these keys and from nothing else. No job, node, worker, time
+// or address enters a key. That is why jobs may share blocks, and a rebuilt block has the same
+// bytes.
 //
-// The first word tells the uses apart. A change of any of these functions changes every order ever
-// promised: tests/core/permutation_test.cpp holds
-// their values.
+// The first word tells the uses apart. A change of any of these functions changes every order that
+// was ever promised; tests/core/permutation_test.cpp holds their values.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace batchflow::order {
 
-// What every key of a stream begins with.
+// All keys of a stream begin with this.
 struct KeyRoot {
   Digest dataset_version = 0;  // D
   std::uint64_t seed = 0;      // S: the seed of the seed group
@@ -40,18 +40,18 @@ constexpr std::uint64_t occurrence_draw_key(KeyRoot root, std::uint64_t generati
                                             std::uint64_t occurrence) {
   return hash(3, root.dataset_version, root.seed, generation, 0, sample.value, occurrence);
 }
-// Which lane a stream opens among equals, when it has opened `passes_opened` passes so far.
+// Which of equally good lanes a stream opens, after it has opened `passes_opened` passes.
 constexpr std::uint64_t lane_choice_key(KeyRoot root, std::uint64_t generation, std::uint32_t lane,
                                         std::uint64_t passes_opened) {
   return hash(4, root.dataset_version, root.seed, generation, lane, passes_opened);
 }
-// The k-th candidate to stand in for a corrupt sample.
+// The k-th candidate to replace a corrupt sample.
 constexpr std::uint64_t replacement_key(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
                                         SampleId sample, std::uint32_t attempt) {
   return hash(5, root.dataset_version, root.seed, generation, pass, sample.value, attempt);
 }
 // The order of the draws of a weighted epoch, the start of systematic draws, and multinomial draws.
-// The start has a key of its own: drawn from the first key, it would equal the first swap of the
+// The start has a key of its own: from the first key it would equal the first swap of the
 // permutation.
 constexpr std::uint64_t weighted_key(KeyRoot root, std::uint64_t epoch) {
   return hash(6, root.dataset_version, root.seed, epoch);
@@ -68,8 +68,8 @@ constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest 
   return hash(7, root.dataset_version, root.seed, epoch, buffer, pass);
 }
 
-// The generator of one step of a pipeline (`step`: its index among the pipeline's steps). How many
-// numbers one step draws does not shift the next.
+// The generator of one pipeline step (`step`: its index in the pipeline). How many numbers a step
+// draws does not shift those of the next.
 constexpr Random step_draws(std::uint64_t key, std::uint32_t step) {
   return Random(hash(key, step));
 }

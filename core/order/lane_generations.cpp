@@ -1,4 +1,4 @@
-// Generations of one stream: which of them a job begins an epoch in, and when one is over.
+// Generations of one stream: in which of them a job begins an epoch, and when a generation is over.
 #include <algorithm>
 
 #include "core/order/lanes.h"
@@ -29,8 +29,8 @@ std::uint32_t Lanes::use_generation(std::uint64_t number, const LaneSizes& sizes
   return slot;
 }
 
-// What a sequence is does not depend on lanes: a strict job takes them as they are cut where others
-// are, or it would share no block with them.
+// A strict sequence does not depend on how lanes are cut. So a strict job takes the lanes of the
+// jobs that are in its epoch; otherwise it would share no block with them.
 std::uint32_t Lanes::find_strict_generation(std::uint64_t epoch) const {
   const LaneSizes& wanted = options_.sizes;
   std::uint32_t found = kNoSlot;
@@ -44,7 +44,7 @@ std::uint32_t Lanes::find_strict_generation(std::uint64_t epoch) const {
   return found;
 }
 
-// A generation of that number, of which there may be others that are cut otherwise, came or went.
+// A generation of that number came or went; others of that number may be cut into other sizes.
 void Lanes::strict_choice_changed(std::uint64_t number) {
   if (strict_after_.empty()) return;
   for (const std::uint32_t slot : numbered(number)) all_needs_changed(slot);
@@ -80,8 +80,8 @@ void Lanes::free_generation_if_done(std::uint32_t slot) {
   strict_choice_changed(generation.number);
 }
 
-// The generation of an epoch that begins: the newest one if others in it have lanes left that the
-// job can have with them, else a new one.
+// The generation of an epoch that begins: the newest one, if others in it have lanes left that the
+// job can have with them; else a new one.
 std::uint32_t Lanes::choose_generation(const Run& previous) {
   std::uint32_t found = kNoSlot;
   for (const std::uint32_t slot : numbered(next_generation_ - 1)) {
@@ -98,12 +98,12 @@ bool Lanes::may_begin_in(std::uint32_t slot, const Run& previous) const {
   const Generation& generation = generations_[slot];
   const auto used_up = [&](std::uint32_t pass) { return pass >= options_.passes_most; };
   if (std::any_of(generation.next_pass.begin(), generation.next_pass.end(), used_up)) return false;
-  // A strict job's lanes are of pass 0: of use only to who has had no pass yet.
+  // A strict job has lanes of pass 0, which only a job new to the generation can use.
   const bool stays = previous.entered && previous.generation == slot;
   if (!stays &&
       (!previous.entered || generations_[previous.generation].number != generation.number))
     return generation.runs_with_lanes_left + generation.strict_runs_with_lanes_left != 0;
-  // Cut to other sizes, a generation of the same number would repeat the job's draws.
+  // A generation of the same number cut to other sizes would repeat the job's draws.
   return stays && generation.runs_with_lanes_left != 0 &&
          previous.epochs < options_.generation_epochs;
 }

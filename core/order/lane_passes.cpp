@@ -1,4 +1,4 @@
-// Passes and seats of lanes: the state of blocks, and the counts that follow it.
+// Passes and seats of lanes: the state of blocks, and the counts that follow from it.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -6,8 +6,7 @@
 
 namespace batchflow::order {
 
-// ------------------------------------------------------------------------- what became of blocks
-// ----
+// -------------------------------------------------------------------- what became of blocks ----
 
 void Lanes::making(BlockRef ref) {
   const BlockState state = at(ref).states[ref.block];
@@ -32,7 +31,7 @@ void Lanes::dropped(BlockRef ref) {
   change_state(ref, BlockState::dropped);
 }
 
-// Moves the block, and the counts of all who have not taken it.
+// Moves the block to the state, and updates the counts of all members that have not taken it.
 void Lanes::change_state(BlockRef ref, BlockState state) {
   Pass& pass = passes_[ref.pass];
   const BlockState before = pass.states[ref.block];
@@ -55,8 +54,7 @@ void Lanes::change_state(BlockRef ref, BlockState state) {
   free_pass_if_done(ref.pass);
 }
 
-// -------------------------------------------------------------------------------------- passes
-// ----
+// ----------------------------------------------------------------------------------- passes ----
 
 std::uint32_t Lanes::find_pass(const Generation& generation, std::uint32_t lane,
                                std::uint32_t number) const {
@@ -111,11 +109,11 @@ void Lanes::free_pass_if_done(std::uint32_t slot) {
   free_generation_if_done(pass.generation);
 }
 
-// --------------------------------------------------------------------------------------- seats
-// ----
+// ------------------------------------------------------------------------------------ seats ----
 
-// The member has the pass open from now on, less the blocks in `taken` (may be null). Blocks that
-// are taken and not here were made once: others make them again, after what was never made.
+// From now on the member has the pass open, without the blocks in `taken` (may be null). Blocks
+// that are taken and not here were made once: other members make them again, after what was never
+// made.
 std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_slot,
                          const Bitmap* taken) {
   const std::uint32_t slot = seats_.take();

@@ -1,7 +1,8 @@
-// Where a relaxed job is in its epoch, as lanes see it: which lanes and blocks it has had.
+// Where a relaxed job is in its epoch: which lanes and blocks it has had.
 //
-// The engine keeps one per job for what is committed and records each block when its last sample is
-// committed; `Lanes::add_relaxed` starts a member from it. A partly used block is not recorded.
+// The engine keeps one for each job, of what is committed. It records a block when the last sample
+// of the block is committed. `Lanes::add_relaxed` starts a member from it. A block that is partly
+// used is not recorded.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 namespace batchflow::order {
 
 struct LanePosition {
-  // Leaves room to count on for ever: numbers from outside must not wrap around.
+  // Generations go on from here without wrapping around, even if the number came from outside.
   static constexpr std::uint64_t kGenerationMost = std::uint64_t{1} << 62;
 
   struct OpenLane {
@@ -29,14 +30,14 @@ struct LanePosition {
   Bitmap had;                        // lanes finished in this epoch
   std::vector<OpenLane> open;        // lanes begun and not finished, in the order begun
 
-  // The job has had all of this block. Blocks of a later generation, or of this one after all its
-  // lanes were had, begin the next epoch.
+  // The job has had all of this block. A block of a later generation begins the next epoch, and so
+  // does one of this generation after all its lanes were had.
   void record(const BlockName& name, const LaneSizes& its_sizes);
   // Nothing of the epoch has been had: the job may begin it in a generation of its choice.
   bool at_epoch_start() const { return open.empty() && had.none(); }
   bool epoch_done() const { return sizes.samples != 0 && had.all(); }
-  // Its parts agree, and each lane still to be had has a pass left below `passes_most`. What comes
-  // from outside is asked before it is used.
+  // Whether its parts agree, and each lane still to be had has a pass left below `passes_most`. A
+  // position from outside is checked before it is used.
   bool consistent(std::uint32_t passes_most) const;
 
  private:

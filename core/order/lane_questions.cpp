@@ -1,4 +1,4 @@
-// What lanes answer without changing, and the recount that proves their counts.
+// Questions about lanes that change nothing, and the recount that checks the counts.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -25,8 +25,7 @@ Pass& Lanes::at(BlockRef ref) {
   return const_cast<Pass&>(static_cast<const Lanes&>(*this).at(ref));
 }
 
-// ------------------------------------------------------------------------------------- members
-// ----
+// ---------------------------------------------------------------------------------- members ----
 
 const Lanes::Run& Lanes::newest_run(const Member& member) {
   return member.runs[member.runs[1].active ? 1 : 0];
@@ -99,8 +98,7 @@ LanePosition Lanes::position(MemberId id) const {
   return position;
 }
 
-// -------------------------------------------------------------------------------------- blocks
-// ----
+// ----------------------------------------------------------------------------------- blocks ----
 
 BlockName Lanes::name(BlockRef ref) const {
   const Pass& pass = at(ref);
@@ -132,13 +130,12 @@ std::uint32_t Lanes::may_join(BlockRef ref) const {
          (pass.number == 0 ? generation.strict_ahead[pass.lane] + strict_to_come(generation) : 0);
 }
 
-// Where a block of pass 0 stands in the strict epoch.
+// The index of a block of pass 0 in the strict epoch.
 std::uint64_t Lanes::sequence(const Pass& pass, std::size_t block) const {
   return generations_[pass.generation].sizes.first_block_of(pass.lane) + block;
 }
 
-// ------------------------------------------------------------------------------------- recount
-// ----
+// ---------------------------------------------------------------------------------- recount ----
 
 void Lanes::check_consistency() const {
   for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {

@@ -7,8 +7,7 @@
 
 namespace batchflow::order {
 
-// -------------------------------------------------------------------------------- rule 1: take
-// ----
+// ----------------------------------------------------------------------------- rule 1: take ----
 
 void Lanes::candidates(MemberId id, std::vector<Candidate>& out, bool to_first_ready) const {
   out.clear();
@@ -28,7 +27,7 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_fi
     for (std::size_t w = seat.first_word; w < pass.here_blocks.words(); ++w) {
       const std::uint64_t taken = seat.taken.word(w);
       const std::uint64_t untaken = pass.here_blocks.word(w) & ~taken;
-      // Before the oldest block nothing counts; after it, what is taken counts as a place.
+      // Before the oldest block nothing counts. After it, blocks that are taken count, too.
       for (std::uint64_t left = oldest_found ? untaken | taken : untaken; left != 0;) {
         if (distance >= options_.ready_window || out.size() == options_.ready_window) return;
         const auto bit = static_cast<std::size_t>(std::countr_zero(left));
@@ -109,7 +108,7 @@ std::uint32_t Lanes::supply(MemberId id) const {
   return blocks;
 }
 
-// Blocks of a strict member from its next one on that are here without a gap.
+// How many blocks of a strict member are here without a gap, from its next one on.
 std::uint32_t Lanes::sequence_here(const Run& run) const {
   std::uint32_t blocks = 0;
   for (const std::uint32_t slot : run.open) {
@@ -125,8 +124,7 @@ std::uint32_t Lanes::sequence_here(const Run& run) const {
   return blocks;
 }
 
-// --------------------------------------------------------------------- rules 2 to 5: make, join
-// ----
+// ----------------------------------------------------------------- rules 2 to 5: make, join ----
 
 Lanes::Need Lanes::want(MemberId id) {
   for (const std::uint32_t run : {0u, 1u}) {
@@ -190,7 +188,7 @@ Lanes::Need Lanes::make(const Seat& seat, std::size_t block) const {
           seat.run == 1};
 }
 
-// Rules 3 and 4: joins a pass or opens one, and sits down in it. The seat.
+// Rules 3 and 4: joins or opens a pass, and sits down in it. Answers the seat.
 std::uint32_t Lanes::open_lane(MemberId id, std::uint32_t number) {
   Member& member = at(id);
   Run& run = member.runs[number];
@@ -204,9 +202,9 @@ std::uint32_t Lanes::open_lane(MemberId id, std::uint32_t number) {
   return sit(id, number, pass, nullptr);
 }
 
-// Rule 3: the pass open to others with the fewest blocks dropped; of those the newest, for most of
-// it is still to come. Not one that has lost more than half of its blocks, or that all have left,
-// unless `any` will do.
+// Rule 3: the open pass with the fewest blocks dropped; of equal ones the newest, because most of
+// it is still to come. A pass that has lost more than half of its blocks, or that all members have
+// left, is taken only with `any`.
 std::uint32_t Lanes::pass_to_join(const Run& run, bool any) const {
   const Generation& generation = generations_[run.generation];
   std::uint32_t best = kNoSlot;
@@ -224,7 +222,7 @@ std::uint32_t Lanes::pass_to_join(const Run& run, bool any) const {
   return best;
 }
 
-// Rule 4: a pass of the lane that feeds most hungry members and takes least from others.
+// Rule 4: a pass of the lane that feeds the most hungry members and takes the least from others.
 std::uint32_t Lanes::pass_to_open(const Member& member, const Run& run) {
   const Generation& generation = generations_[run.generation];
   std::uint32_t best = kNoSlot;
@@ -246,7 +244,7 @@ std::uint32_t Lanes::pass_to_open(const Member& member, const Run& run) {
   return find_or_open_pass(run.generation, best, pass_number(generation, run, best));
 }
 
-// 16 for each other hungry member that has the lane before it, -1 for each that is not hungry.
+// 16 for each other hungry member that has the lane before it, -1 for each other member that does.
 std::int64_t Lanes::value_to_others(const Generation& generation, const Member& member,
                                     std::uint32_t lane) const {
   std::int64_t members = generation.demand[lane].members - 1;
@@ -258,8 +256,8 @@ std::int64_t Lanes::value_to_others(const Generation& generation, const Member& 
   return 16 * hungry - (members - hungry);
 }
 
-// The next pass of a lane; where numbers have run out, the least that the member has not passed and
-// nobody has open: a lineage may be made again, and it is new to the member.
+// The next pass of a lane. When numbers have run out: the least pass above the member's last that
+// no member has open. Its lineage may be made again, and it is new to the member.
 std::uint32_t Lanes::pass_number(const Generation& generation, const Run& run,
                                  std::uint32_t lane) const {
   if (generation.next_pass[lane] < options_.passes_most) return generation.next_pass[lane];

@@ -1,8 +1,8 @@
-// How the places of one generation are cut: blocks of B samples, lanes of L blocks.
+// How the indices of one generation are cut: blocks of B samples, lanes of L blocks.
 //
-// Block b of lane v holds places [vLB + bB, ...) of the lane, fewer than B in the last block of
-// all. Lane and block sizes are fixed for a generation; two jobs that restore the same generation
-// number with different sizes are in different generations.
+// Block b of lane v holds indices [bB, bB + B) of the lane; the last block of all may have fewer.
+// The sizes are fixed for a generation. Two jobs that restore the same generation number with
+// different sizes are in different generations.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct LaneSizes {
     const std::uint64_t first = (first_block_of(lane) + block) * block_samples;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(block_samples, samples - first));
   }
-  // In all of its blocks. REQUIRES: there is such a lane.
+  // The samples of all blocks of the lane. REQUIRES: there is such a lane
   constexpr std::uint64_t samples_of(std::uint32_t lane) const {
     const std::uint64_t whole = std::uint64_t{lane_blocks} * block_samples;
     return std::min(whole, samples - lane * whole);

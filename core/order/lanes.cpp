@@ -1,5 +1,5 @@
-// Members: who is in which epoch. The rules that say what is made stand in lane_rules.cpp, which
-// generation an epoch begins in in lane_generations.cpp.
+// Members: which member is in which epoch. lane_rules.cpp has the rules of what is made,
+// lane_generations.cpp in which generation an epoch begins.
 #include "core/order/lanes.h"
 
 #include <algorithm>
@@ -123,7 +123,7 @@ void Lanes::set_look_ahead(MemberId id, std::uint32_t blocks) {
   update_hunger(at(id));
 }
 
-// A member is hungry with at most half a lane left beyond its look-ahead.
+// A member is hungry if it has at most half a lane left beyond its look-ahead.
 void Lanes::update_hunger(Member& member) {
   const Run& newest = newest_run(member);
   if (!newest.entered) return;
@@ -186,7 +186,7 @@ bool Lanes::may_begin_next_epoch(MemberId id) const {
   return !run.active || (!member.runs[1].active && run.lanes_left == 0 && run.untaken == run.here);
 }
 
-// All lanes of the run's generation lie before it; a strict one begins at its next block.
+// All lanes of the generation lie before the run; a strict run begins at its next block.
 void Lanes::start(Member& member, Run& run) {
   Generation& generation = generations_[run.generation];
   const std::uint32_t lanes = generation.sizes.lanes();
@@ -204,7 +204,7 @@ void Lanes::start(Member& member, Run& run) {
   if (run.next_lane <= 1) ++strict_beginning_[generation.number];
 }
 
-// The run needs `lane` no more: it opens it, or has had it.
+// The run no longer needs `lane`: it opens it, or has had it.
 void Lanes::use_up(Member& member, Run& run, std::uint32_t lane) {
   Generation& generation = generations_[run.generation];
   BF_CHECK(run.needs.test(lane));
@@ -237,8 +237,8 @@ void Lanes::stop(Member& member, Run& run) {
   run.active = false;
 }
 
-// The running epoch has been taken: the next one runs, if begun. What has ended stays entered, for
-// the member's passes in its generation hold for the epoch it will begin.
+// The running epoch has been taken: the next one runs, if begun. The run that has ended stays
+// entered, because the member's passes in its generation hold for the epoch that it will begin.
 void Lanes::end_running_epoch(Member& member) {
   stop(member, member.runs[0]);
   if (!member.runs[1].active) return;
@@ -269,8 +269,8 @@ Demand& Lanes::demand(const Member& member, const Run& run, std::uint32_t lane) 
   return (member.strict ? generation.strict_demand : generation.demand)[lane];
 }
 
-// A strict run needs lane after lane: the next one is its demand, but all that follow will be
-// taken.
+// A strict run needs one lane after the other: only the next one is its demand, but it will take
+// all that follow.
 void Lanes::change_strict_ahead(const Run& run, int by) {
   Generation& generation = generations_[run.generation];
   for (std::uint32_t lane = run.next_lane; lane < generation.sizes.lanes(); ++lane) {
@@ -285,7 +285,7 @@ void Lanes::began(std::uint64_t number) {
   if (--found->second == 0) strict_beginning_.erase(found);
 }
 
-// A strict member will come to the generations that follow its newest epoch, as far as it says.
+// A strict member will come to the generations that follow its newest epoch, as far as is known.
 void Lanes::note_strict(Member& member, bool there) {
   if (member.end == 0) return;
   const std::uint64_t after = generations_[newest_run(member).generation].number;
@@ -308,7 +308,7 @@ void Lanes::note_strict(Member& member, bool there) {
   }
 }
 
-// Strict members in an earlier epoch that will come to this one as things are.
+// How many strict members in an earlier epoch will come to this generation, as things are.
 std::uint32_t Lanes::strict_to_come(const Generation& generation) const {
   const std::uint64_t number = generation.number;
   if (strict_after_.empty() ||
@@ -321,8 +321,8 @@ std::uint32_t Lanes::strict_to_come(const Generation& generation) const {
                                     (come_before - strict_before_.begin()));
 }
 
-// To generations with numbers in [from, to) others come than before. Where those are many they are
-// looked at later, some at a time.
+// Other members than before come to generations with numbers in [from, to). If these are many, they
+// are looked at later, some at a time.
 void Lanes::strict_to_come_changed(std::uint64_t from, std::uint64_t to) {
   constexpr std::size_t kGenerationsAtOnce = 16;
   std::vector<std::uint32_t> slots;

@@ -1,12 +1,12 @@
-// The relaxed order of one stream: generations, lanes, passes, and who needs which block.
+// The relaxed order of one stream: generations, lanes, passes, and which jobs need which block.
 //
-// A generation is a random cut of the dataset into blocks, a lane L consecutive blocks of it, a
-// pass a new cut of a lane's samples. A job's epoch is one generation, one pass of each lane, every
-// block of it once, in any order; so an epoch has each sample exactly once whatever jobs join,
-// leave, stall or lose. Members are the jobs of the stream, relaxed ones and the strict ones of the
-// same seed group, whose epoch e is pass 0 of generation e in sequence.
+// A generation is a random cut of the dataset into blocks. A lane is L consecutive blocks of it. A
+// pass cuts a lane's samples anew. A job's epoch is one generation, one pass of each lane, and
+// every block of these once, in any order. So an epoch has each sample exactly once, whatever jobs
+// join, leave, stall or lose. Members are the jobs of the stream: relaxed jobs, and strict jobs of
+// the same seed group. Epoch e of a strict job is pass 0 of generation e, in sequence.
 //
-// This is state without time, bytes or ids of samples. The engine drives it:
+// This is state without time, bytes or sample ids. The engine drives it:
 //
 //   while (lanes.supply(m) < depth)             look-ahead, rules 2 to 5
 //     switch (need = lanes.want(m); need.kind)
@@ -16,41 +16,41 @@
 //   lanes.candidates(m, out); lanes.take(m, ref)         rule 1; ends an epoch with its last block
 //   lanes.made(ref), lanes.failed(ref), lanes.dropped(ref)         as backends report
 //
-// A member may be in two epochs: the running one, of which it takes blocks, and the next, for which
-// blocks are made and lanes joined when the running one has nothing left to make or join.
+// A member may be in two epochs. It takes blocks of the running one. For the next one, blocks are
+// made and lanes joined once the running one has nothing left to make or join.
 //
-// What the rules leave open is read so (the sharing table of tests/core/lanes_sharing_test.cpp
-// holds with it):
-//  - A pass is open to others while a member sits in it: has joined and not yet taken all of
-//    it. One that all have left is not joined, though blocks of it may be here: joining such
-//    passes cost jobs of unequal speed more.
-//  - Of passes with equally many blocks dropped the newest is joined. A block counts as dropped
-//    while it is gone, whoever had it; one that is made again counts no more.
-//  - Hungry: at most L/2 blocks that are neither taken nor dropped in open lanes of both
-//    epochs, less what the engine keeps ahead anyway (`set_look_ahead`). Members that need a
-//    lane, of rule 4, are those who have it before them in the epoch they are in, or in the one
-//    begun ahead.
-//  - i of the tie rule counts the passes opened in the generation. After a restart it begins
-//    anew.
-//  - The rule of new generations is asked of the newest generation, wherever the job was: who
-//    comes from an older one follows into it only if others have lanes left there. Epochs spent
-//    in a generation are not part of a position and count anew after a restore.
-//  - A generation number is had in one cut only: draws do not depend on B and L, so a job never
-//    goes from (g, B, L) to (g, B', L').
-//  - A generation in which a lane has used its last pass takes no epoch that begins. Who is in
-//    it finishes by the least pass above its own last that nobody has open (made again from its
-//    lineage, new to this job), and where there is none by any that is open.
-//  - A strict job needs the next lane of its sequence and no other, in pass 0: it attracts a
+// The rules (docs/order.md, section 3) leave some cases open, which are decided here. The table of
+// tests/core/lanes_sharing_test.cpp holds with these decisions:
+//  - A pass is open to others while a member sits in it: has joined it and has not yet taken all
+//    of it. A pass that all members have left is not joined, though blocks of it may be here:
+//    joining such passes cost jobs of unequal speed more.
+//  - Of passes with equally many dropped blocks the newest is joined. A block counts as dropped
+//    while it is gone, even if a member had it before. A block that is made again counts no more.
+//  - A member is hungry when the open lanes of both its epochs have at most L/2 blocks that are
+//    neither taken nor dropped, beyond what the engine keeps ahead anyway (`set_look_ahead`). A
+//    member needs a lane, in rule 4, when it has the lane before it in the running epoch or in
+//    the one begun ahead.
+//  - i of rule 4 counts the passes opened in the generation. After a restart it begins anew.
+//  - A job that begins an epoch looks at the newest generation. If it comes from an older one, it
+//    follows into the newest only if other jobs have lanes left there. Epochs spent in a
+//    generation are not part of a position, and count anew after a restore.
+//  - A job has a generation number in one cut only: draws do not depend on B and L, so a job
+//    never goes from (g, B, L) to (g, B', L').
+//  - A generation in which a lane has used its last pass takes no new epoch. A job that is in it
+//    finishes by the least pass above its own last that no member has open; this pass is made
+//    again from its lineage, and is new to the job. Where there is none, any open pass will do.
+//  - A strict job needs the next lane of its sequence and no other, in pass 0. It attracts a
 //    relaxed job only there, and its lanes count as left to join only for jobs new to that
-//    generation. It is just starting while in its first lane.
-//  - The span of `ready_window` counts blocks that are here or were taken; those lost or failed
-//    once and made again are listed and start no span, or jobs would wait for another's remake.
+//    generation. It counts as just starting while it is in its first lane.
+//  - The span of `ready_window` counts blocks that are here or were taken. Blocks that were lost or
+//    failed and are made again are listed but start no span, or jobs would wait for another's
+//    remake.
 //
-// Costs: want and take are O(open lanes of the member + L/64), reports of blocks O(members of the
-// pass), plus O(V + open passes) once a lane opened or joined and O(V) when a member turns hungry
-// or begins an epoch; nothing depends on N or on members elsewhere, but for a binary search among
-// the strict ones. Memory: passes that are open or
-// have blocks here x L, members x (V + open lanes x L/8 bytes), generations in use x V.
+// Costs: `want` and `take` are O(open lanes of the member + L/64). Reports of blocks are O(members
+// of the pass). Opening or joining a lane adds O(V + open passes); turning hungry or beginning an
+// epoch adds O(V). Nothing depends on N or on members elsewhere, except for a binary search among
+// the strict members. Memory: passes that are open or have blocks here x L, members x (V + open
+// lanes x L/8 bytes), generations in use x V.
 #pragma once
 
 #include <array>
@@ -88,30 +88,30 @@ class Lanes {
     LaneSizes sizes;                      // of generations opened from now on
     std::uint32_t generation_epochs = 8;  // UINT32_MAX: no limit
     std::uint32_t ready_window = 16;
-    // A member. A position has room for 64: it lags behind by what is taken and not committed, and
-    // a lane taken to its end is still open there.
+    // Of a member. A position has room for 64: it lags behind by what is taken and not committed,
+    // and a lane that was taken to its end is still open there.
     std::uint32_t open_lanes_most = 48;
     std::uint32_t passes_most = 254;  // a lane and generation
   };
 
   explicit Lanes(const Options& options);
 
-  // ---- members. `tag` is the engine's own. Each begins its first epoch at once.
+  // ---- members. `tag` is the engine's own. Each member begins its first epoch at once.
 
   MemberId add_relaxed(std::uint32_t tag);
-  // From a committed position, with the sizes it holds.
+  // Starts from a committed position, with the sizes that it holds.
   MemberId add_relaxed(std::uint32_t tag, const LanePosition& position);
-  // At block `first_block` of epoch `epoch`, in lanes as those who are in it have them, else as in
-  // new generations. Epochs below `end` follow in turn.
+  // Starts at block `first_block` of epoch `epoch`. Its lanes are cut as those of the members that
+  // are in that epoch, or else as in new generations. Epochs below `end` follow in turn.
   MemberId add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t first_block,
                       std::uint64_t end = 0);
   void remove(MemberId member);
 
-  // A job reports this generation: new ones get greater numbers.
+  // A job has reported this generation: new generations get greater numbers.
   void observe(std::uint64_t generation);  // REQUIRES: at most LanePosition::kGenerationMost
-  // Of generations opened from now on.
+  // The blocks of a generation that is opened from now on.
   std::uint64_t blocks() const { return options_.sizes.blocks(); }
-  // For generations opened from now on; those begun keep theirs.
+  // Sets the sizes of generations opened from now on; those begun keep theirs.
   void set_sizes(const LaneSizes& sizes);
   // How many blocks the engine keeps here ahead of the member; not counted against its hunger.
   void set_look_ahead(MemberId member, std::uint32_t blocks);
@@ -125,15 +125,16 @@ class Lanes {
     std::uint32_t tag;       // as tag() and needed() have them
     std::uint32_t needed;
   };
-  // The blocks that are here, untaken by the member and of lanes open to it in its running epoch,
-  // lanes in the order opened, then by index, within `ready_window` places of the oldest. A place
-  // is a block that is here or was taken, so nothing overtakes a block by more than the window.
-  // Blocks not in their turn (lost and made again) are listed too, but no span begins at them. A
-  // strict member's list is its sequence as far as it is here without a gap. `to_first_ready`: the
-  // list ends there.
+  // Lists blocks that are here, untaken by the member, and of lanes open to it in its running
+  // epoch. Lanes come in the order opened, blocks by index, within `ready_window` of the oldest.
+  // The distance counts blocks that are here or were taken, so no block overtakes another by more
+  // than the window. Blocks that were lost and made again are listed too, but no span begins at
+  // them. The list of a strict member is its sequence, as far as it is here without a gap.
+  // `to_first_ready`: the list ends at the first ready block.
   void candidates(MemberId member, std::vector<Candidate>& out, bool to_first_ready = false) const;
-  // REQUIRES: resident, needed by the member in its running epoch; the next in sequence if strict.
-  // True: that was the last block of its epoch; the next epoch runs, if begun.
+  // Answers true if that was the last block of the member's epoch; the next epoch then runs, if
+  // begun.
+  // REQUIRES: resident, needed by the member in its running epoch; the next in sequence if strict
   bool take(MemberId member, BlockRef block);
 
   // ---- rules 2 to 5: what should be made.
@@ -145,16 +146,16 @@ class Lanes {
     bool remake = false;      // it was made in this pass before
     bool next_epoch = false;  // it is for the epoch after the running one
   };
-  // Joins or opens a lane if that is what the rules say; the same answer until something changes.
-  // Of two epochs the running one comes first (a block of it may have been lost).
+  // Joins or opens a lane if the rules say so. The answer stays the same until something changes.
+  // Of two epochs the running one comes first, since a block of it may have been lost.
   Need want(MemberId member);
-  // The running epoch, or the next if begun, has nothing left to make or join.
+  // True when the next epoch is not begun, and the running one has nothing left to make or join.
   bool may_begin_next_epoch(MemberId member) const;
   // REQUIRES: may_begin_next_epoch(member)
   void begin_next_epoch(MemberId member);
   // The same for a strict member whose epochs have numbers of their own (a weighted order).
   void begin_next_epoch(MemberId member, std::uint64_t generation);
-  // Gives up what is left of the running epoch (a tail that is left out): as if it had been taken.
+  // Gives up what is left of the running epoch, a tail that is left out, as if it had been taken.
   // REQUIRES: in_epoch(member)
   void end_epoch(MemberId member);
 
@@ -175,15 +176,15 @@ class Lanes {
   const LaneSizes& sizes(MemberId member) const;     // likewise
   std::uint64_t blocks_left(MemberId member) const;  // untaken in the running epoch
   // Untaken blocks that are here in lanes open to the member. The next epoch counts only while the
-  // running one misses none. Of a strict member: as far as its sequence is here without a gap.
+  // running one misses no block. Of a strict member: as far as its sequence is here without a gap.
   std::uint32_t supply(MemberId member) const;
-  // Blocks of its open lanes the member could still take without a remake.
+  // Blocks of its open lanes that the member could still take without a remake.
   std::uint32_t left_in_open_lanes(MemberId member) const;
-  // The member has the block's pass open and has not taken it.
+  // The member has the block's pass open and has not taken the block.
   bool needs(MemberId member, BlockRef block) const;
-  // A block of a lane that is open to the member in its running epoch, or none.
+  // A block of a lane that is open to the member in its running epoch; or none.
   BlockRef find(MemberId member, const BlockName& name) const;
-  // As of the blocks taken; what is open for the next epoch is left out.
+  // The position by the blocks taken. What is open for the next epoch is left out.
   LanePosition position(MemberId member) const;
 
   // ---- questions about blocks, O(1).
@@ -194,12 +195,13 @@ class Lanes {
   std::uint32_t samples(BlockRef block) const;
   BlockState state(BlockRef block) const;
   std::uint32_t& tag(BlockRef block);
-  // Members that have its pass open and have not taken it.
+  // Members that have the block's pass open and have not taken the block.
   std::uint32_t needed(BlockRef block) const;
-  // Members that may yet join its pass: relaxed ones by rule 3, if it is open to others; of pass 0
-  // strict ones that have its lane before them, in this epoch or in a later one.
+  // Members that may yet join the block's pass: relaxed ones by rule 3, if it is open to others;
+  // and if it is pass 0, strict ones that have its lane before them, in this epoch or in a later
+  // one.
   std::uint32_t may_join(BlockRef block) const;
-  // visit(MemberId) for each member that needs it, in the order they came to its pass.
+  // Calls visit(MemberId) for each member that needs the block, in the order they came to its pass.
   template <class Visit>
   void for_each_needing(BlockRef block, Visit visit) const {
     const Pass& pass = passes_[block.pass];
@@ -207,10 +209,10 @@ class Lanes {
       if (!seats_[slot].taken.test(block.block)) visit(seats_[slot].member);
   }
 
-  // Blocks of which `needed` or `may_join` has changed by more than what was done with the block
-  // itself (a member takes it, it is made): visit(BlockRef) for each that is here, lane by lane,
-  // until at least `limit` were visited. The rest waits for the next call; true when there is
-  // none.
+  // Calls visit(BlockRef) for blocks whose `needed` or `may_join` has changed by more than what was
+  // done with the block itself (a member takes it, it is made). It visits the blocks that are here,
+  // lane by lane, until it has visited at least `limit`; the rest waits for the next call. True
+  // when nothing is left.
   template <class Visit>
   bool visit_changed_needs(std::size_t limit, Visit visit) {
     for (std::size_t visited = 0; !changed_.empty() || visit_next_generation();) {
@@ -231,7 +233,7 @@ class Lanes {
     return true;
   }
 
-  // Called whenever there begins to be something to visit.
+  // `tell` is called whenever there begins to be something to visit.
   void on_changed_needs(std::function<void()> tell) { tell_changed_ = std::move(tell); }
 
   // ---- sizes, for tests and statistics.
@@ -239,13 +241,13 @@ class Lanes {
   std::size_t members() const { return members_.used(); }
   std::size_t open_passes() const { return passes_.used(); }
   std::size_t generations() const { return generations_.used(); }
-  // Recounts everything that is kept by increments; BF_CHECKs that it agrees.
+  // Recounts everything that is kept by increments, and BF_CHECKs that it agrees.
   void check_consistency() const;
 
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
-  // One epoch of a member. Entered: it holds its generation; active: not all of it is taken.
+  // One epoch of a member. Entered: it holds its generation. Active: not all of it is taken.
   struct Run {
     bool entered = false;
     bool active = false;
@@ -262,7 +264,7 @@ class Lanes {
     std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
   };
   struct Member {
-    // Strict: it is said to come to the generations between these two numbers.
+    // Strict: it is known to come to the generations between these two numbers.
     std::uint64_t comes_after = 0;
     std::uint64_t comes_before = 0;
     bool used = false;
@@ -360,16 +362,17 @@ class Lanes {
     std::uint32_t lane;
   };
   std::vector<Lane> changed_;  // whose blocks are needed by others than before
-  // Generations with numbers from the first up to the second: the same of all their lanes.
+  // The lanes of generations with numbers from the first up to the second are to be added to
+  // `changed_`.
   std::uint64_t changed_from_ = 0;
   std::uint64_t changed_to_ = 0;
   std::function<void()> tell_changed_;
-  // Generations in use by number: of one number, by slot. There are several where they are cut
-  // otherwise, which is rare.
+  // The slots of the generations in use, by number. A number has several where they are cut into
+  // other sizes, which is rare.
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_number_;
   std::set<std::uint64_t> cut_otherwise_;
-  // Strict members: `comes_after` and `comes_before` of all, sorted. So that how many come to a
-  // generation is found without a look at each.
+  // `comes_after` and `comes_before` of all strict members, sorted: they tell how many come to a
+  // generation without a look at each.
   std::vector<std::uint64_t> strict_after_;
   std::vector<std::uint64_t> strict_before_;
   // Epochs of strict members that are in their first lane, by generation number.

@@ -1,12 +1,13 @@
 // From lineages to sample ids and back.
 //
-// Commands name blocks by lineage; whoever prepares one, or needs to know which cached samples it
-// uses, expands it here. The answer depends on the lineage and the number of samples alone. The
-// inverse tells where a sample stands, which policies that know the future need.
+// Commands name blocks by lineage. What prepares a block, or needs to know which cached samples it
+// uses, expands the lineage here. The answer depends on the lineage and the number of samples
+// alone. The inverse tells where a sample stands, which policies that know the future need.
 //
-// Block b of pass r of lane v holds places [bB, bB + B) of the lane's pass. Place i of pass 0 is
-// place s_v + i of the generation, s_v = vLB; a later pass reads the lane's places through a
-// permutation of its own. So pass 0 of all lanes, in turn, is the strict epoch of that number.
+// Block b of pass r of lane v holds indices [bB, bB + B) of the lane's pass. Index i of pass 0 is
+// index s_v + i of the generation, with s_v = vLB. A later pass reads the lane's indices through a
+// permutation of its own. So pass 0 of all lanes, one after the other, is the strict epoch of that
+// number.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,20 @@
 
 namespace batchflow::order {
 
-// The permutations used last, since a lane's table is worth keeping from block to block. Not
-// thread-safe; give each thread its own.
+// The permutations used last: a lane's table is worth keeping from block to block. Not thread-safe;
+// give each thread its own.
 class PermutationCache {
  public:
   // Sixteen tables of the largest size.
   static constexpr std::size_t kBytesMost = 16 * 4 * Permutation::kTableMost;
 
-  // Keeps no more than that, but always the last two.
+  // Keeps at most this many bytes, but always the last two permutations.
   explicit PermutationCache(std::size_t bytes_most = kBytesMost) : bytes_most_(bytes_most) {}
   // Valid until the cache is destroyed or two others have been asked for.
   const Permutation& get(std::uint64_t key, std::uint64_t n);
 
   std::size_t bytes() const { return bytes_; }
-  // Of all tables that were ever made: what making them cost.
+  // Entries of all tables that were ever made: what making them cost.
   std::uint64_t places_made() const { return places_made_; }
 
  private:
@@ -74,11 +75,11 @@ struct GenerationOrder {
                   Digest pipeline_hash) const;
 };
 
-// False when a lineage names a block that a dataset of `samples` samples does not have, or whose
+// False when a lineage names a block that a dataset of `samples` samples does not have, or when its
 // order has no lineages of this kind (weighted, listed).
 bool valid_lineage(const Lineage& lineage, std::uint64_t samples);
 
-// A strict epoch's k-th block in the words of lanes, and back.
+// The k-th block of a strict epoch as a lane and a block in it, and back.
 constexpr BlockName strict_block(std::uint64_t epoch, std::uint64_t k, std::uint32_t lane_blocks) {
   return {epoch, static_cast<std::uint32_t>(k / lane_blocks), 0,
           static_cast<std::uint32_t>(k % lane_blocks)};
@@ -93,14 +94,15 @@ class Expander {
 
   // All ids of the block, in its order, into `out`. REQUIRES: valid_lineage(lineage, samples)
   void expand(const Lineage& lineage, std::uint64_t samples, std::vector<SampleId>& out);
-  // Its places [from, to) alone.
+  // Only the samples at indices [from, to) of the block.
   void expand(const Lineage& lineage, std::uint64_t samples, std::uint32_t from, std::uint32_t to,
               std::vector<SampleId>& out);
   SampleId at(const Lineage& lineage, std::uint64_t samples, std::uint32_t place);
 
-  // The sample's place in the generation: in the whole epoch, if strict or sequential.
+  // The sample's index in the generation; for a strict or sequential order that is the whole epoch.
   std::uint64_t place_in_generation(const GenerationOrder& order, SampleId sample);
-  // Its place in pass `pass` of its lane. The lane is the same for all passes of a generation.
+  // The sample's index in pass `pass` of its lane. The lane is the same in all passes of a
+  // generation.
   // REQUIRES: pass 0, unless relaxed
   Standing find(const GenerationOrder& order, std::uint32_t pass, SampleId sample);
 

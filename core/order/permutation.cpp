@@ -9,7 +9,7 @@
 namespace batchflow::order {
 namespace {
 
-// The least s with s * s >= n. The square root in floating point only guesses.
+// The least s with s * s >= n. The floating-point square root is only a guess.
 std::uint64_t ceil_sqrt(std::uint64_t n) {
   auto s = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
   while (s * s >= n) --s;
@@ -86,8 +86,8 @@ Permutation::Cell Permutation::decrypt(Cell cell) const {
   return {column, row};
 }
 
-// Goes on from cells beyond the last place until it is back inside: still a bijection, since the
-// cells form cycles. Rare: less than one row in `rows_` lies beyond.
+// Repeats the rounds on cells beyond the last index until it is back inside. This is still a
+// bijection, since the cells form cycles. It is rare: less than one row in `rows_` lies beyond.
 std::uint64_t Permutation::walk(Cell from) const {
   std::array<Cell, 1> cell{from};
   std::uint64_t result;
@@ -123,7 +123,7 @@ void Permutation::fill(std::uint64_t first, std::span<std::uint64_t> out) const 
   } else if (kind_ == Kind::table) {
     std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
   } else {
-    // The rounds of one place wait for each other; those of several do not.
+    // The rounds of one index wait for each other; those of several do not.
     Cell at = cell(first);
     std::array<Cell, kAtOnce> cells;
     for (std::size_t done = 0; done < out.size(); done += kAtOnce) {

@@ -1,14 +1,14 @@
-// A random order of n things that needs no memory: place -> thing and back, O(1) each way.
+// A random order of n things that needs no memory: index -> thing and back, O(1) each way.
 //
-// Up to kTableMost things it is a Fisher-Yates table, since small Feistel networks are visibly
-// biased; above, an alternating Feistel network of eight rounds over a grid of about sqrt(n) by
-// sqrt(n), with cycle walking over the few cells beyond n. Six rounds fail a statistical test that
-// eight pass (tests/core/order_statistics_test.cpp). Any worker can so compute any part of an epoch
-// alone, a resume is free, and the inverse tells when a sample comes next.
+// Up to kTableMost things it is a Fisher-Yates table, because small Feistel networks are visibly
+// biased. Above, it is an alternating Feistel network of eight rounds over a grid of about sqrt(n)
+// by sqrt(n), with cycle walking over the few cells beyond n. Six rounds fail a statistical test
+// that eight pass (tests/core/order_statistics_test.cpp). So any worker can compute any part of an
+// epoch alone, a resume costs nothing, and the inverse tells when a sample comes next.
 //
-// Immutable, hence safe to read from many threads. Costs: about 30 ns a place above the table size,
-// 14 ns of a range, and 1 ns below; construction is a dozen hashes above, under a millisecond
-// below.
+// It is immutable, so many threads may read it. Costs above the table size: about 30 ns an index,
+// or 14 ns in a range, and a dozen hashes for construction. Below: 1 ns an index, and less than a
+// millisecond for construction.
 #pragma once
 
 #include <array>
@@ -29,24 +29,24 @@ class Permutation {
 
   // REQUIRES: n <= kSamplesMost
   Permutation(std::uint64_t key, std::uint64_t n);
-  // Everything in its own place: the order of sequential jobs.
+  // Each thing stands at its own index: the order of sequential jobs.
   static Permutation identity(std::uint64_t n);
 
   std::uint64_t size() const { return size_; }
   std::size_t table_bytes() const { return 2 * (table_.size() + inverse_.size()); }
 
-  // What stands at `place`. REQUIRES: place < size()
+  // What stands at index `place`. REQUIRES: place < size()
   std::uint64_t operator()(std::uint64_t place) const;
-  // Where `thing` stands: the inverse. REQUIRES: thing < size()
+  // The index at which `thing` stands: the inverse. REQUIRES: thing < size()
   std::uint64_t place_of(std::uint64_t thing) const;
-  // What stands at places first, first + 1, ... REQUIRES: first + out.size() <= size()
+  // What stands at indices first, first + 1, ... REQUIRES: first + out.size() <= size()
   void fill(std::uint64_t first, std::span<std::uint64_t> out) const;
 
  private:
   enum class Kind : std::uint8_t { identity, table, network };
   static constexpr std::size_t kRounds = 8;
   static constexpr std::size_t kAtOnce = 8;  // of a range of places
-  // A cell of the grid: place = row * columns_ + column.
+  // A cell of the grid: index = row * columns_ + column.
   struct Cell {
     std::uint64_t column;
     std::uint64_t row;

@@ -61,7 +61,7 @@ std::string part_block_problem(const Position::Fields& fields, const Position::P
   return "";
 }
 
-// What lanes, open lanes and parts of blocks add up to.
+// How many samples the lanes, open lanes and parts of blocks add up to.
 std::uint64_t samples_had_in(const Position::Fields& fields) {
   const LaneSizes& sizes = fields.lanes.sizes;
   std::uint64_t sum = 0;
@@ -149,7 +149,7 @@ std::string fields_problem(const Position::Fields& fields) {
                                         : "lanes in an order that has none";
 }
 
-// Why a slice is of no block of the generation. Empty when it is of one.
+// Why a slice is not of a block of the generation; empty if it is.
 std::string name_problem(const LanePosition& lanes, const Slice& slice) {
   const BlockName& name = slice.name;
   if (name.generation != lanes.generation) {
@@ -164,7 +164,8 @@ std::string name_problem(const LanePosition& lanes, const Slice& slice) {
                      slice.to);
 }
 
-// Why a block of this pass cannot be used: a lane is had in one fresh pass an epoch.
+// Why a block of this pass cannot be used: an epoch has each lane in one fresh pass. Empty if it
+// can.
 std::string pass_problem(const LanePosition& lanes, const BlockName& name) {
   if (lanes.had.test(name.lane)) return fmt::format("lane {} was had already", name.lane);
   if (const OpenLane* open = find_open(lanes, name.lane)) {
@@ -178,7 +179,7 @@ std::string pass_problem(const LanePosition& lanes, const BlockName& name) {
   return lanes.open.size() == Position::kOpenLanesMost ? "too many open lanes" : "";
 }
 
-// Why it is not these samples' turn: the parts of a block are used from its first on.
+// Why it is not the turn of these samples: the parts of a block are used from its first on.
 std::string turn_problem(const Position::Fields& fields, const Slice& slice) {
   const BlockName& name = slice.name;
   const auto part = find_part(fields.part_blocks, name.lane, name.block);
@@ -193,14 +194,15 @@ std::string turn_problem(const Position::Fields& fields, const Slice& slice) {
 
 void finish_block(LanePosition& lanes, OpenLane& open, std::uint32_t block) {
   open.had.set(block);
-  // Most lanes are used nearly in turn: while the last bit is missing, the others need no count.
+  // Most lanes are used nearly in turn: as long as the last bit is missing, the others need no
+  // count.
   if (open.had.test(open.had.size() - 1) && open.had.all()) {
     lanes.had.set(open.lane);
     lanes.open.erase(lanes.open.begin() + (&open - lanes.open.data()));
   }
 }
 
-// As nearly always: all of a block of an open lane, where no block is used in part. False: it is
+// The usual case: all of a block of an open lane, while no block is used in part. False: it is
 // another case, or not in order, and nothing was changed.
 bool use_whole(Position::Fields& fields, const Slice& slice) {
   LanePosition& lanes = fields.lanes;
@@ -255,7 +257,7 @@ std::uint32_t Position::repeats(const Slice& slice, const LaneSizes& sizes) cons
   if (slice.filler || slice.rehearsed) return 0;
   const std::uint32_t count = slice.to - slice.from;
   const BlockName& name = slice.name;
-  // Of `had` samples, counted from where the slice's are.
+  // How many of `had` samples lie in the slice, which begins at `from`.
   const auto of = [&](std::uint64_t had, std::uint64_t from) {
     return had <= from ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(had - from, count));
   };

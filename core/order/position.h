@@ -1,14 +1,14 @@
-// Where a job is in its data: all it takes to go on from its last committed step, at any number of
-// ranks and any batch size, in a service that knows nothing of it.
+// Where a job is in its data: all that it needs to go on from its last committed step, at any
+// number of ranks and any batch size, in a service that knows nothing of it.
 //
-// The engine keeps one per job for what is committed; a client makes one from the slices it has
-// returned, so that its state survives the loss of the service. It counts samples in any order and,
-// in the relaxed order, remembers which lanes, blocks and parts of blocks the epoch has had. What
-// it is fed is checked: a slice that was had before, of another generation or out of turn is
-// refused. Beside that it counts what was rehearsed in the epoch, and names the buffer.
+// The engine keeps one for each job, of what is committed. A client makes one from the slices that
+// it has returned, so that its state survives the loss of the service. A position counts samples in
+// any order. In the relaxed order it also remembers which lanes, blocks and parts of blocks the
+// epoch has had. It checks each slice: one that was had before, is of another generation or comes
+// out of turn is refused. It also counts what was rehearsed in the epoch, and names the buffer.
 //
-// Two forms: compact bytes for the promise log, and JSON for a framework's checkpoint. Both readers
-// take bytes nobody vouches for and accept only what a job can really be at.
+// It has two forms: compact bytes for the promise log, and JSON for a framework's checkpoint. Both
+// readers take bytes from any source, and accept only a position that a job can really be at.
 #pragma once
 
 #include <cstddef>
@@ -31,16 +31,16 @@ class Position {
   static constexpr std::uint32_t kPassesMost = 254;     // of a lane in one generation
   static constexpr std::size_t kPartBlocksMost = 1024;  // used partly, at once
 
-  // A block of an open lane of which the first `used` samples have been had.
+  // A block of an open lane. Its first `used` samples have been had.
   struct PartBlock {
     std::uint32_t lane = 0;
     std::uint32_t block = 0;
     std::uint32_t used = 0;
   };
 
-  // What a position consists of. Relaxed: `lanes.sizes.samples` is 0 until the first generation
-  // begins; a lane is in `lanes.open` from its first sample on, so none of its blocks may be had
-  // as a whole. Weighted: `draws` is 0 until the first epoch's weights are known.
+  // The parts of a position. Relaxed: `lanes.sizes.samples` is 0 until the first generation begins.
+  // A lane is in `lanes.open` from its first sample on, even if none of its blocks has been had as
+  // a whole. Weighted: `draws` is 0 until the first epoch's weights are known.
   struct Fields {
     Order order = Order::strict;
     Digest dataset_version = 0;  // D
@@ -60,7 +60,7 @@ class Position {
   // At the beginning of an epoch.
   Position(Order order, Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
            std::uint32_t epoch = 0);
-  // Empty, with the reason in `problem`, when no job can be there.
+  // Empty, with the reason in `problem`, when no job can be at this position.
   static std::optional<Position> from(Fields fields, std::string& problem);
 
   const Fields& fields() const { return fields_; }
@@ -71,31 +71,32 @@ class Position {
   std::uint64_t epoch_samples() const;
   bool has_generation() const { return fields_.lanes.sizes.samples != 0; }
   const LanePosition& lanes() const { return fields_.lanes; }
-  // To be finished first when the job goes on.
+  // Partly used blocks, which the job finishes first when it goes on.
   std::span<const PartBlock> part_blocks() const { return fields_.part_blocks; }
   // How many samples of a block of the current generation and epoch have been had.
   // REQUIRES: relaxed, the block exists
   std::uint32_t samples_had(std::uint32_t lane, std::uint32_t block) const;
 
-  // How many samples of the slice, of blocks of these sizes, were had before with the very same
-  // draws. Orders that are drawn, and rehearsal, number each visit of a sample: there are none.
+  // How many samples of the slice were had before with the same draws, if blocks have these sizes.
+  // Drawn orders and rehearsal number each visit of a sample, so there it is 0.
   std::uint32_t repeats(const Slice& slice, const LaneSizes& sizes) const;
 
-  // A committed step. Blocks may come in any order and partly, but the parts of one block in turn.
-  // Fillers are ignored. Empty, or what is wrong: then the slices before the wrong one are applied.
+  // Applies a committed step. Blocks may come in any order and partly, but the parts of a block
+  // must come in turn. Fillers are ignored. Answers what is wrong, or nothing; the slices before
+  // the wrong one are applied.
   [[nodiscard]] std::string apply(std::span<const Slice> slices);
   // The epoch is over (its tail may have been left out).
   void finish_epoch();
   // REQUIRES: relaxed, at the beginning of an epoch, a greater generation than the last
   void begin_generation(std::uint64_t generation, std::uint32_t block_samples,
                         std::uint32_t lane_blocks);
-  // The epoch is one of so many draws from these weights; begun with others it begins again.
-  // REQUIRES: weighted
+  // The epoch consists of this many draws from these weights. With other weights than before it
+  // begins again. REQUIRES: weighted
   void begin_draws(Digest weights, std::uint64_t draws);
   // What the next step rehearses from; 0: nothing. False: the order has no rehearsal.
   [[nodiscard]] bool rehearse(Digest buffer);
 
-  // Empty, or why a job with this data and seed cannot go on from here, with both values.
+  // Why a job with this data and seed cannot go on from here, with both values; empty: it can.
   std::string mismatch(Digest dataset_version, std::uint64_t samples, std::uint64_t seed) const;
 
  private:
@@ -112,7 +113,8 @@ class Position {
 void encode(const Position& position, std::vector<std::byte>& out);
 std::optional<Position> decode_position(std::span<const std::byte> bytes, std::string& problem);
 
-// The JSON object `state_dict` holds; bitmaps are base64, their first bit the lowest of byte 0.
+// The JSON object that `state_dict` holds. Bitmaps are base64; their first bit is the lowest of
+// byte 0.
 std::string to_json(const Position& position);
 std::optional<Position> position_from_json(std::string_view text, std::string& problem);
 

@@ -1,4 +1,4 @@
-// What the two forms of a position, compact bytes and JSON, have in common. Used by them alone.
+// What the two forms of a position, compact bytes and JSON, have in common. Used by these alone.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace batchflow::order {
 
-// A dataset can be cut so; the numbers of blocks and lanes that follow do not overflow.
+// Whether a dataset can be cut like this: the numbers of blocks and lanes do not overflow.
 bool is_sane(const LaneSizes& sizes);
 
 inline std::uint64_t bitmap_bytes(std::uint64_t bits) {

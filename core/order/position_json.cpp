@@ -1,4 +1,4 @@
-// The JSON form of a position: one flat object whose fields may stand in any order.
+// The JSON form of a position: one flat object. Its fields may stand in any order.
 #include <fmt/format.h>
 
 #include <array>
@@ -56,7 +56,7 @@ struct RawOpenLane {
   std::vector<std::uint8_t> had;
 };
 
-// The object's fields as they stand, before they are known to fit together.
+// The object's fields as they were read, before it is known that they fit together.
 struct Raw {
   std::uint32_t seen = 0;  // a bit per Field
   Position::Fields fields;
@@ -65,7 +65,7 @@ struct Raw {
   std::vector<RawOpenLane> open;
 };
 
-// Reads the few kinds of value a position has. After the first failure it stays where it was.
+// Reads the few kinds of values that a position has. After the first failure it stays where it was.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -76,7 +76,7 @@ class Scanner {
     if (ok()) problem_ = fmt::format("position, character {}: {}", at_ + 1, what);
   }
 
-  // Whether `c` comes next; then it is read.
+  // Whether `c` comes next; if so it is read.
   bool take(char c) {
     skip_space();
     if (!ok() || at_ == text_.size() || text_[at_] != c) return false;
@@ -91,7 +91,7 @@ class Scanner {
     if (at_ != text_.size()) fail("nothing more is expected");
   }
 
-  // No name or value of a position needs an escape, so there is none.
+  // No name or value of a position needs an escape, so there are none.
   std::string_view string() {
     expect('"');
     const std::size_t end = text_.find_first_of("\"\\", at_);
@@ -281,7 +281,8 @@ std::string missing(std::uint32_t fields) {
   return "a position lacks " + names;
 }
 
-// Fields come in groups: those of every position, and all or none of an order's own.
+// Fields come in groups: those of every position, and those of an order, of which all or none are
+// there.
 std::string presence_problem(const Raw& raw) {
   if (const auto lacks = kAlways & ~raw.seen; lacks != 0) return missing(lacks);
   for (const auto& [group, own] :
@@ -296,7 +297,7 @@ std::string presence_problem(const Raw& raw) {
   return "";
 }
 
-// Gives the lanes their bitmaps, whose lengths follow from the sizes.
+// Gives the lanes their bitmaps; their lengths follow from the sizes.
 std::string assemble_lanes(Raw& raw) {
   LanePosition& lanes = raw.fields.lanes;
   lanes.sizes = {raw.fields.samples, raw.sizes.block_samples, raw.sizes.lane_blocks};

@@ -13,8 +13,7 @@ constexpr std::uint64_t kBlocks = std::uint64_t{1} << 41;  // more than a positi
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------ the plan
-// ----
+// --------------------------------------------------------------------------------- the plan ----
 
 RehearsalPlan RehearsalPlan::split(StepPlan whole, std::uint32_t rehearsed, std::uint64_t drawn) {
   BF_CHECK(rehearsed < whole.batch_samples);
@@ -33,8 +32,7 @@ Places RehearsalPlan::buffer_draws(std::uint64_t t, std::uint32_t rank) const {
   return {first, first + rehearsed};
 }
 
-// ---------------------------------------------------------------------------------- the buffer
-// ----
+// ------------------------------------------------------------------------------- the buffer ----
 
 bool ExemplarBuffer::report(bool anew, std::uint32_t first, std::span<const SampleId> samples,
                             bool more) {
@@ -67,8 +65,7 @@ void ExemplarBuffer::keep_whole() {
   whole_ = std::make_shared<const Exemplars>(Exemplars{told_, digest | 1});
 }
 
-// ----------------------------------------------------------------------------------- the draws
-// ----
+// -------------------------------------------------------------------------------- the draws ----
 
 Rehearsal::Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch)
     : exemplars_(std::move(exemplars)), root_(root), epoch_(epoch) {

@@ -1,11 +1,11 @@
-// Rehearsal: each rank's batch is part new samples, in the plain order and exactly once, and part
-// exemplars from a buffer, which makes promises of its own and is flagged in every batch.
+// Rehearsal: a part of each rank's batch is new samples, in the plain order and exactly once. The
+// rest is exemplars from a buffer, which has a promise of its own and is marked in every batch.
 //
 // The promise of a buffer of n exemplars: in an epoch, its draws 0 to n-1 have each exemplar once,
-// so do n to 2n-1, and so on; hence each is drawn equally often or once more. The draws follow from
-// buffer, epoch and key root alone. An epoch keeps the buffer it began with; a job that comes back
-// in the middle of one goes on with the buffer it has then, at the draw it had come to. An epoch
-// that begins with an empty buffer is plain: whole batches of new samples.
+// and so do n to 2n-1, and so on. Hence each is drawn equally often or once more. The draws follow
+// from buffer, epoch and key root alone. An epoch keeps the buffer that it began with. A job that
+// comes back in the middle of an epoch goes on with the buffer it has then, at the draw that it had
+// reached. An epoch that begins with an empty buffer is plain: its batches have only new samples.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct RehearsalPlan {
   static RehearsalPlan split(StepPlan whole, std::uint32_t rehearsed, std::uint64_t drawn = 0);
   // ceil(N / (W(b - m))) from the start, without drop_last.
   std::uint64_t steps() const { return plain.steps(); }
-  // The buffer's draws of step t over all ranks, and of one of them: also of a short last step.
+  // The buffer's draws in step t, over all ranks or of one rank; also for a short last step.
   Places buffer_draws(std::uint64_t t) const;
   Places buffer_draws(std::uint64_t t, std::uint32_t rank) const;
 };
@@ -41,12 +41,12 @@ struct Exemplars {
   Digest digest = 0;  // names them, in their order; never 0
 };
 
-// The exemplars a job has reported, and what they were when they last made a whole.
+// The exemplars that a job has reported, and the buffer as of the last report that was complete.
 class ExemplarBuffer {
  public:
-  // Places [first, first + samples). False, and no change: there would be a gap, or too many.
+  // Sets indices [first, first + samples). False, and no change: there would be a gap, or too many.
   bool report(bool anew, std::uint32_t first, std::span<const SampleId> samples, bool more);
-  // As of the last report that nothing was to follow; null: there is none.
+  // The buffer as of the last report that no other was to follow; null: there is none.
   std::shared_ptr<const Exemplars> whole();
 
  private:
@@ -58,17 +58,17 @@ class ExemplarBuffer {
   bool is_kept_ = true;   // by whole_, as it is
 };
 
-// The draws of one epoch. Its blocks are B consecutive draws each, made like those of a weighted
-// order and for one job alone.
+// The draws of one epoch. A block is B consecutive draws, made like those of a weighted order and
+// for one job alone.
 class Rehearsal {
  public:
   // REQUIRES: there are exemplars
   Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch);
 
   Digest buffer() const { return exemplars_->digest; }
-  // What block names and draw keys have as their generation.
+  // The generation in its block names and draw keys.
   std::uint64_t generation() const { return hash(buffer(), epoch_); }
-  // How the draws are cut into blocks, and the block that has one of them.
+  // How the draws are cut into blocks, and the block that has a given draw.
   static LaneSizes sizes(std::uint32_t block_samples);
   BlockName block_of(std::uint64_t draw, std::uint32_t block_samples) const;
   // Draws first, first + 1, ...

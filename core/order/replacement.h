@@ -1,7 +1,7 @@
-// Which good samples stand in for corrupt ones, and how many corrupt ones are too many.
+// Which good samples replace corrupt ones, and how many corrupt ones are too many.
 //
-// A corrupt sample's candidates depend on its own visit alone, not on the block it is in, so a
-// strict sequence stays the same for any batch size, world size and node.
+// The candidates for a corrupt sample depend on its own visit alone, not on the block it is in. So
+// a strict sequence stays the same for any batch size, world size and node.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace batchflow::order {
 
-// After that many corrupt candidates in a row the job ends with an error.
+// After this many corrupt candidates in a row the job ends with an error.
 inline constexpr std::uint32_t kReplacementAttemptsMost = 64;
 
 // The k-th candidate for a corrupt sample of a dataset of `samples` samples.
@@ -22,7 +22,7 @@ constexpr SampleId replacement_candidate(KeyRoot root, std::uint64_t generation,
       high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt), samples));
 }
 
-// The first good candidate; empty when all are corrupt. `is_corrupt(SampleId)` is asked.
+// The first good candidate; empty when all are corrupt. `is_corrupt(SampleId)` answers which are.
 template <class IsCorrupt>
 constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t generation,
                                               std::uint32_t pass, SampleId corrupt,
@@ -34,8 +34,8 @@ constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t genera
   return std::nullopt;
 }
 
-// Distinct corrupt ids a dataset may have before its jobs end with an error: always eight, for
-// small ones. REQUIRES: 0 <= ratio_most <= 1
+// How many distinct corrupt ids a dataset may have before its jobs end with an error: at least
+// eight, however small it is. REQUIRES: 0 <= ratio_most <= 1
 constexpr std::uint64_t corrupt_samples_most(double ratio_most, std::uint64_t samples) {
   const auto by_ratio = static_cast<std::uint64_t>(ratio_most * static_cast<double>(samples));
   return by_ratio < 8 ? 8 : by_ratio;

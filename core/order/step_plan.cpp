@@ -19,8 +19,8 @@ std::uint32_t StepPlan::rank_at(std::uint64_t place) const {
   return static_cast<std::uint32_t>((place - step(t).from) / rank_samples(t));
 }
 
-// The step's entries are its places followed by fillers; each rank has `share` entries in a row.
-// Only a tail has fillers, and then entry e is place from + e mod (number of places).
+// The entries of a step are its indices followed by fillers; each rank has `share` entries in a
+// row. Only a tail has fillers, and then entry e is index from + e mod (number of indices).
 RankBatch StepPlan::tail(std::uint64_t t, std::uint32_t rank) const {
   BF_CHECK(rank < ranks);
   const Places places = step(t);

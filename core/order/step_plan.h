@@ -1,10 +1,10 @@
-// How what is left of an epoch is cut into steps and the ranks' batches.
+// How the rest of an epoch is cut into steps and the ranks' batches.
 //
-// It speaks of places in the job's own sequence of N samples: a strict or sequential epoch, the
-// draws of a weighted one, the blocks a relaxed job was granted, end to end. So it knows nothing of
-// ids, blocks or randomness, and any order is cut alike. A value without state: from (consumed,
-// ranks, batch size) everything follows, so a job may go on at any other number of ranks, from any
-// sample on.
+// It speaks of indices in the job's own sequence of N samples: a strict or sequential epoch, the
+// draws of a weighted one, or the blocks that a relaxed job was granted, end to end. So it knows
+// nothing of ids, blocks or randomness, and cuts every order alike. It is a value without state:
+// everything follows from (consumed, ranks, batch size). So a job may go on at any other number of
+// ranks, from any sample on.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace batchflow::order {
 
-// Places [from, to) of a sequence.
+// Indices [from, to) of a sequence.
 struct Places {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -23,8 +23,8 @@ struct Places {
   friend constexpr bool operator==(const Places&, const Places&) = default;
 };
 
-// What one rank gets in one step: its own places, then fillers. Fillers repeat the tail of the
-// epoch from its start, cyclically, so that all ranks get equal counts; a range that is not needed
+// What one rank gets in one step: its own indices, then fillers. Fillers repeat the tail of the
+// epoch from its start, cyclically, so that all ranks get equal counts. A range that is not needed
 // is empty.
 struct RankBatch {
   Places own;
@@ -44,7 +44,7 @@ struct StepPlan {
   constexpr std::uint64_t step_samples() const { return std::uint64_t{ranks} * batch_samples; }
   // Steps left in the epoch.
   std::uint64_t steps() const;
-  // The places step t covers over all ranks, fillers apart. REQUIRES: t < steps()
+  // The indices that step t covers over all ranks, without fillers. REQUIRES: t < steps()
   Places step(std::uint64_t t) const {
     const std::uint64_t whole = step_samples();
     // A step that is not below steps() would begin behind the samples, however large t is.
@@ -54,9 +54,9 @@ struct StepPlan {
     const std::uint64_t from = consumed + static_cast<std::uint64_t>(before);
     return {from, from + std::min(whole, samples - from)};
   }
-  // What each rank gets in step t, own places and fillers together.
+  // How many samples each rank gets in step t, its own and fillers together.
   std::uint64_t rank_samples(std::uint64_t t) const;
-  // Whose own a place is. REQUIRES: some step covers it
+  // The rank that has index `place` as its own. REQUIRES: some step covers it
   std::uint32_t rank_at(std::uint64_t place) const;
   // REQUIRES: t < steps(), rank < ranks
   RankBatch batch(std::uint64_t t, std::uint32_t rank) const {

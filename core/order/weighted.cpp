@@ -44,7 +44,7 @@ void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) const {
     for (Draw& draw : out) draw = multinomial(first++);
     return;
   }
-  // Places of a range are found several at a time.
+  // The samples of a range are found several at a time.
   std::array<std::uint64_t, 64> draws;
   for (std::size_t done = 0; done < out.size(); done += draws.size()) {
     const std::span some(draws.data(), std::min(draws.size(), out.size() - done));
@@ -53,11 +53,11 @@ void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) const {
   }
 }
 
-// Draw k is point kT + u of the weights times M. The first draw of the sample whose weights begin
-// at C is the least k' with k'T + u >= CM, so k - k' numbers its occurrences.
+// Draw k is point kT + u of the weights times M. Let the weights of its sample begin at C. The
+// first draw of this sample is the least k' with k'T + u >= CM, so k - k' numbers its occurrences.
 Draw WeightedEpoch::systematic(std::uint64_t draw) const {
   const std::uint64_t total = weights_.total();
-  // Mostly all of it fits into 64 bits, where a division takes a third of the time.
+  // Mostly everything fits into 64 bits, and then a division takes a third of the time.
   if ((Wide{draws_} + 1) * total <= UINT64_MAX) {
     const auto [sample, before] = weights_.find((draw * total + start_) / draws_);
     const std::uint64_t begin = before * draws_;

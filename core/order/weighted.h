@@ -1,9 +1,10 @@
 // An epoch of a weighted order: M draws by weight, with replacement, in a random order.
 //
-// `systematic`: M equidistant points, from a random start, on the running sum of the weights; so
-// sample i occurs floor or ceil of M q_i / T times, which no independent draws can promise. Their
-// order is then permuted. `multinomial`: independent draws, for parity with published systems.
-// All arithmetic is in integers. Any place of the epoch is found alone, in O(log N).
+// `systematic`: M equidistant points, from a random start, on the running sum of the weights. So
+// sample i occurs floor or ceil of M q_i / T times, which no independent draws can promise. The
+// order of the points is then permuted. `multinomial`: independent draws, for parity with published
+// systems. All arithmetic is in integers. Any index of the epoch can be computed alone, in O(log
+// N).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace batchflow::order {
 
 enum class Drawing : std::uint8_t { systematic, multinomial };
 
-// A sample drawn, with what tells this visit from the others of the epoch: the word `occurrence`
-// of its draw key. Systematic: 0, 1, ... of the sample; multinomial: the number of the draw.
+// A sample drawn, and what tells this visit from the others of the epoch: the word `occurrence` of
+// its draw key. Systematic: 0, 1, ... for each sample. Multinomial: the number of the draw.
 struct Draw {
   SampleId sample;
   std::uint64_t occurrence = 0;
@@ -32,12 +33,12 @@ class WeightedEpoch {
                 Drawing drawing);
 
   std::uint64_t draws() const { return draws_; }
-  // What the draw keys and block names of this epoch have as their generation: it names all that
-  // its draws follow from, beside the key root.
+  // The generation in the draw keys and block names of this epoch. It names everything that the
+  // draws follow from, beside the key root.
   std::uint64_t generation() const { return generation_; }
   // REQUIRES: place < draws()
   Draw at(std::uint64_t place) const;
-  // Places first, first + 1, ... REQUIRES: first + out.size() <= draws()
+  // The draws at indices first, first + 1, ... REQUIRES: first + out.size() <= draws()
   void fill(std::uint64_t first, std::span<Draw> out) const;
 
  private:

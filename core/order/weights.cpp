@@ -72,9 +72,10 @@ WeightTree::Found WeightTree::find(std::uint64_t point) const {
   std::uint64_t group = 0;
   std::uint64_t before = 0;
   for (std::uint64_t step = greatest_step_; step > 0; step /= 2) {
-    // The point lies below the total, so the last group (a short one, maybe) is never passed over.
+    // The point lies below the total, so the last group (which may be short) is never passed over.
     if (group + step >= groups_) continue;
-    // Whether it lies beyond is as good as random: no branch that could be guessed wrong.
+    // Whether the point lies beyond is as good as random, so there is no branch that could be
+    // predicted wrong.
     const std::uint64_t sum = before + step * kGroup * first_weight_ + sums_[group + step];
     const bool beyond = sum <= point;
     before = beyond ? sum : before;

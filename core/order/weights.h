@@ -1,9 +1,9 @@
-// The integer weights of a weighted order: drawn from while new scores come in.
+// The integer weights of a weighted order, from which samples are drawn while new scores come in.
 //
-// Weights are frozen for an epoch, and scores that arrive meanwhile count for the next. There are
-// so two trees: one frozen and drawn from, one that takes the reports. At an epoch's start they
-// change roles in O(1); what the other one then lacks is copied in slices (`settle`) before the
-// next change. No call does work proportional to the number of samples, construction included.
+// Weights are frozen for an epoch; scores that arrive meanwhile count for the next. So there are
+// two trees: a frozen one to draw from, and one that takes the reports. At the start of an epoch
+// they change roles in O(1). What the other tree then lacks is copied in slices (`settle`) before
+// the next change. No call does work proportional to the number of samples, construction included.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace batchflow::order {
 
-// Samples a weighted order may have, so that the sum of weights fits into 64 bits.
+// The most samples of a weighted order, so that the sum of weights fits into 64 bits.
 inline constexpr std::uint64_t kWeightedSamplesMost = std::uint64_t{1} << 31;
 
-// A score as a weight: 16 bits after the point. What is not positive is never drawn; what is, can
-// be; infinity is the greatest weight.
+// A score as a weight, with 16 bits after the point. A score that is not positive is never drawn;
+// any positive score can be. Infinity is the greatest weight.
 std::uint32_t weight_of_score(float score);
 
 // Weights with their running sums. Sums are kept of groups, in a Fenwick tree small enough for a
-// near cache; inside a group they are added up. Everything is stored as the difference from the
+// near cache; inside a group, weights are added up. Everything is stored as the difference from the
 // common first weight, so that zeroed memory is the right beginning. Groups get their memory in the
-// order in which they are first changed: scores of samples far apart would each be the first to
-// touch a page, which costs more than all else in a report.
+// order in which they are first changed. Otherwise scores of samples far apart would each be the
+// first to touch a page, which costs more than all the rest of a report.
 class WeightTree {
  public:
   // REQUIRES: samples <= kWeightedSamplesMost
@@ -34,7 +34,7 @@ class WeightTree {
 
   std::uint64_t samples() const { return samples_; }
   std::uint64_t total() const { return total_; }
-  // Names the weights: equal for equal weights, however they came about.
+  // A digest of the weights: equal for equal weights, however they came about.
   Digest digest() const { return hash(samples_, first_weight_, changes_); }
   // REQUIRES for all: sample < samples()
   std::uint32_t weight(SampleId sample) const;
@@ -50,7 +50,7 @@ class WeightTree {
  private:
   static constexpr std::uint64_t kGroup = 64;
 
-  // Where the weights of the sample's group are; null: nowhere, all are the first.
+  // Where the weights of the sample's group are; null: nowhere, all have the first weight.
   const std::uint32_t* group_of(SampleId sample) const;
   std::uint32_t* changed_group_of(SampleId sample);
 
@@ -72,21 +72,21 @@ class Weights {
 
   // The weights of the running epoch. Valid until the next freeze.
   const WeightTree& frozen() const { return trees_[frozen_]; }
-  // As reported last: what the next epoch will draw from.
+  // The weight reported last, from which the next epoch will draw.
   std::uint32_t newest(SampleId sample) const { return trees_[1 - frozen_].weight(sample); }
   // A few memory accesses. REQUIRES: sample < samples
   void report(SampleId sample, std::uint32_t weight);
 
-  // Does at most `most` units of work, each below a microsecond; returns settled().
+  // Does at most `most` units of work, each less than a microsecond. Returns settled().
   bool settle(std::uint64_t most);
-  // Nothing is left to copy: the next epoch may begin.
+  // True when nothing is left to copy: the next epoch may begin.
   bool settled() const { return settled_words_ == words_; }
   // The newest weights become the frozen ones. REQUIRES: settled()
   void freeze();
 
  private:
-  // A bit a sample. `late`: the frozen tree has what the other lacks. `fresh`: reported since the
-  // last freeze, so the frozen tree lacks it.
+  // A bit a sample. `late`: the frozen tree has a value that the other tree lacks. `fresh`:
+  // reported since the last freeze, so the frozen tree lacks it.
   using Bits = ZeroArray<std::uint64_t>;
 
   WeightTree trees_[2];

@@ -25,7 +25,7 @@
 
 namespace batchflow::config {
 
-// Where a node was written. Line 0: not in a file (an argument of the command line).
+// Where a node was written. Line 0: not in a file, but in an argument of the command line.
 struct ConfigPlace {
   std::shared_ptr<const std::string> file;
   int line = 0;
@@ -45,8 +45,9 @@ struct ConfigNode {
 
   const ConfigNode* find(std::string_view key) const;
   ConfigNode* find(std::string_view key);
-  // Puts `value` at `path` (`cache.size`, `jobs.0.batch`: a number selects from a list), making
-  // maps on the way. Throws ConfigError when the path leads through a scalar or beyond a list.
+  // Puts `value` at `path`, for example `cache.size` or `jobs.0.batch` (a number selects from a
+  // list). It adds the maps that are missing. Throws ConfigError when the path leads through a
+  // scalar or beyond the end of a list.
   void set(std::string_view path, ConfigNode value);
 };
 
@@ -55,7 +56,7 @@ struct ConfigEntry {
   ConfigNode value;
 };
 
-// One map being read. Exists inside read_config only, which checks it at the end.
+// One map that is being read. It exists only inside read_config, which checks it at the end.
 class ConfigSection {
  public:
   using Reader = std::function<void(ConfigSection&)>;
@@ -89,13 +90,14 @@ class ConfigSection {
     return static_cast<Enum>(one_of(key, names, static_cast<std::size_t>(fallback)));
   }
 
-  // Calls `read` with the section under `key`, if it is there; with each one of a list.
+  // `section` calls `read` with the section under `key`, if the key is there. `sections` calls it
+  // with each section of the list.
   void section(std::string_view key, const Reader& read);
   void sections(std::string_view key, const Reader& read);
   // The key must be there.
   void require(std::string_view key, std::string_view what_to_write);
 
-  // Refuses `key` (of this section), with its place if it is there.
+  // Throws an error about `key` of this section, with its position in the file if it is there.
   [[noreturn]] void refuse(std::string_view key, std::string_view wrong,
                            std::string_view remedy) const;
 
@@ -114,7 +116,7 @@ class ConfigSection {
   std::vector<std::string> known_;
 };
 
-// Reads a whole configuration; afterwards no key of it is unknown.
+// Reads a whole configuration. A key that `read` did not ask for is an error.
 void read_config(const ConfigNode& root, const ConfigSection::Reader& read);
 
 }  // namespace batchflow::config

@@ -47,8 +47,8 @@ std::map<std::string, std::string> list_configs(const std::string& folder,
   std::error_code error;
   for (const fs::path& root : roots(near)) {
     fs::directory_iterator entries(root / folder, error);
-    const bool is_none = error == std::errc::no_such_file_or_directory ||
-                         error == std::errc::not_a_directory;
+    const bool is_none =
+        error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
     if (error && !is_none)
       throw ConfigError(fmt::format("{}: {}", (root / folder).string(), error.message()));
     for (const auto& entry : entries) {

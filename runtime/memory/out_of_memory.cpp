@@ -27,7 +27,7 @@ std::atomic<void*> reserve{nullptr};
 std::atomic<Clock::rep> say_after{0};
 thread_local int may_throw = 0;
 
-// Where nothing can be allocated.
+// It must not allocate.
 void say_that_there_is_none() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep after = say_after.load(std::memory_order_relaxed);

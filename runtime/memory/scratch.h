@@ -1,9 +1,10 @@
 // Scratch memory of the workers that prepare: pictures between two steps, tables, what decoders
-// take. It is a part of the service's memory that is set apart for it, and bounded for each sample.
+// take. It is a part of the service's memory that is set apart for it, and it is bounded for each
+// sample.
 //
-// Each worker may always have `each`. A sample that needs more takes all it needs from what is
-// shared, before it begins, and gives it back at its end: so no worker waits while it holds any,
-// and each that waits gets its turn.
+// Each worker may always have `each`. A sample that needs more takes all it needs from the shared
+// memory before it begins, and gives it back at its end. So no worker waits while it holds any, and
+// each that waits gets its turn.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace batchflow::memory {
 // More than any machine has, and so little that sums of some dozens do not overflow.
 inline constexpr Bytes kUncountable = Bytes{1} << 56;
 
-// Both as counted: what is too large to be counted stays so.
+// Products and sums that stop at kUncountable.
 constexpr Bytes counted_product(Bytes a, Bytes b) {
   Bytes product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kUncountable : std::min(product, kUncountable);
@@ -34,7 +35,7 @@ struct ScratchLimits {
   Bytes each = kUncountable;    // that a worker may keep from sample to sample
   Bytes shared = kUncountable;  // of all samples together that need more
 
-  // Of one sample. Half of what a worker has: the other half it may have kept.
+  // For one sample: half of what a worker has, since it may have kept the other half.
   Bytes of_small() const { return each / 2; }
   Bytes most() const { return std::max(of_small(), shared); }
 };
@@ -46,8 +47,8 @@ class ScratchBudget {
   ScratchBudget(const ScratchBudget&) = delete;
 
   const ScratchLimits& limits() const { return limits_; }
-  // Waits for it, behind those that came before. REQUIRES: bytes <= limits().shared; this thread
-  // holds nothing of it
+  // Waits for the memory, in the order of the calls.
+  // REQUIRES: bytes <= limits().shared; this thread holds nothing of it
   void take(Bytes bytes);
   void give_back(Bytes bytes);
 
@@ -59,7 +60,7 @@ class ScratchBudget {
   std::uint64_t came_ = 0, served_ = 0;  // that wanted some, and got it
 };
 
-// What a sample has of the budget: nothing beside what its worker always has, or all it needs.
+// What a sample has of the budget: nothing beside what its worker always has, or all that it needs.
 class ScratchCharge {
  public:
   explicit ScratchCharge(ScratchBudget& budget) : budget_(budget) {}
@@ -76,8 +77,8 @@ class ScratchCharge {
   Bytes bytes_ = 0;
 };
 
-// Memory that grows to the largest that was asked for, and is the machine's again once it is
-// dropped. Its bytes are not kept when it grows.
+// Memory that grows to the largest size that was asked for, and is the machine's again once it is
+// dropped. It does not keep its bytes when it grows.
 class ScratchMemory {
  public:
   ScratchMemory() = default;
@@ -85,7 +86,7 @@ class ScratchMemory {
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
-  // Throws std::bad_alloc, and then has none.
+  // Throws std::bad_alloc, and then has no memory.
   std::byte* have(Bytes bytes);
   std::byte* data() const { return data_; }
   Bytes bytes() const { return bytes_; }
@@ -96,7 +97,7 @@ class ScratchMemory {
   Bytes bytes_ = 0;
 };
 
-// Of a table that is filled anew for each sample.
+// The memory of a table that is filled anew for each sample.
 template <class T>
 Bytes bytes_of(const std::vector<T>& table) {
   return table.capacity() * sizeof(T);

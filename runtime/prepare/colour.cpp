@@ -7,7 +7,7 @@
 namespace batchflow::prepare {
 namespace {
 
-// Between a and b, and beyond b for factors above 1. What is left of the point is cut off.
+// A value between a and b, or beyond b for factors above 1. Digits after the point are cut off.
 std::uint8_t blend(int a, int b, float factor) {
   const float value = static_cast<float>(a) + factor * static_cast<float>(b - a);
   return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
@@ -27,7 +27,7 @@ void each_pixel(PictureBuffer& picture, Change&& change) {
   for (std::size_t i = 0; i < pixels; ++i, at += kChannels) change(at);
 }
 
-// In Pillow's HSV the three have eight bits each.
+// In Pillow's HSV all three have eight bits.
 struct Hsv {
   std::uint8_t hue, saturation, value;
 };

@@ -13,12 +13,13 @@ namespace batchflow::prepare {
 enum class ColourChange : std::uint8_t { brightness, contrast, saturation, hue };
 inline constexpr std::size_t kColourChanges = 4;
 
-// What one picture gets: all four in a random order. Factor 1, and 0 for the hue, changes nothing.
+// The changes of one picture: all four, in a random order. A factor of 1, and 0 for the hue,
+// changes nothing.
 struct Jitter {
   std::array<ColourChange, kColourChanges> order;
   std::array<float, kColourChanges> factor;  // by change
 };
-// The ranges are by change. Always as many draws: three for the order, then four.
+// `ranges` is by change. The number of draws is always the same: three for the order, then four.
 Jitter draw_jitter(const std::array<Range, kColourChanges>& ranges, Random& random);
 
 void apply(ColourChange change, float factor, PictureBuffer& picture);

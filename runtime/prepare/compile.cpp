@@ -15,10 +15,11 @@
 namespace batchflow::prepare {
 namespace {
 
-// First guesses of what libjpeg-turbo and the resampler take on one core; the engine corrects them.
+// First guesses of the time of libjpeg-turbo and the resampler on one core; the engine corrects
+// them.
 constexpr double kDecodeNsPerByte = 2.2;
 constexpr double kAugmentNsPerByte = 2.0;
-// What a JPEG of photographic quality grows by, where nothing is known of its size.
+// How much larger a JPEG of photographic quality becomes, if nothing is known of its size.
 constexpr Bytes kGrowth = 5;
 
 Digest digest_of(std::string_view text, Digest before) {
@@ -43,7 +44,7 @@ void check_head(config::ConfigSection& section) {
   section.require("steps", "a list of steps; [] gives samples as stored");
 }
 
-// Where most samples have a label: those without are damaged, or the exception.
+// True if most samples have a label: then those without are damaged, or the exception.
 bool has_labels(const sources::SampleIndex& dataset) {
   if (!dataset.classes().empty()) return true;
   if (dataset.kind() == sources::RecordKind::rows) return false;
@@ -58,7 +59,7 @@ bool is_plugin(config::ConfigSection& step) {
 
 class PipelineCompiler {
  public:
-  // `plugins`, if there may be any: as the pipeline is written, and how they are run.
+  // `plugins`, if there may be any: the pipeline as it is written, and how plugins are run.
   struct Plugins {
     const config::ConfigNode& pipeline;
     const step::StepSettings& settings;
@@ -97,7 +98,7 @@ class PipelineCompiler {
   }
 
  private:
-  // The digest of what stands in the text so far.
+  // Adds a line to the text, and to its digest.
   void add_text(std::string_view line) {
     if (!out_->text_.empty()) out_->text_ += '\n';
     out_->text_ += line;
@@ -194,7 +195,8 @@ class PipelineCompiler {
     return out_->spec_.fields[out_->picture_->field];
   }
 
-  // The first plugin that makes no picture: what the steps before it make is not the batch's field.
+  // The first plugin that makes no picture: what the steps before it make is not a field of the
+  // batch.
   void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
             const PictureByPlugin& kind) {
     if (step.place == StepPlace::picture) {
@@ -240,7 +242,7 @@ class PipelineCompiler {
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
-  // What a step makes of every picture, whatever becomes of it later.
+  // Checks what a step makes of every picture, whatever becomes of it later.
   void check_extent(config::ConfigSection& section, std::string_view key, const Step& step) {
     if (extent_)
       check_scratch(section, key, PictureBuffer::bytes(*extent_),
@@ -255,7 +257,7 @@ class PipelineCompiler {
                                  "given more ({})",
                                  in_mib(most), kScratchSetting));
   }
-  // What changes pictures.
+  // Steps that change pictures.
   template <class Kind>
   void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
             const Kind& kind) {
@@ -364,14 +366,14 @@ class PipelineCompiler {
            dataset_.kind() == sources::RecordKind::example;
   }
 
-  // Of a sample as it is stored.
+  // The fields of a sample as it is stored.
   batch::BatchSpec stored_fields() const {
     if (dataset_.kind() != sources::RecordKind::whole) return dataset_.stored_fields();
     return {{{"bytes", batch::ElementType::u8, {dataset_.sums().largest}, true}}};
   }
 
-  // The stored fields that are fields of the batch. Of parts, a named one stands alone, and
-  // `label` for what it was read from.
+  // Plans the stored fields that become fields of the batch. If a part is named, it is the only
+  // one. Otherwise `label` replaces the part that it was read from.
   void plan_numbers() {
     if (!out_->numbers_.empty()) return;
     batch::BatchSpec& spec = out_->spec_;

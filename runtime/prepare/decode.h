@@ -1,7 +1,7 @@
-// Encoded pictures, from anybody: JPEG and PNG into RGB, as Pillow's convert("RGB") has it.
+// Encoded pictures, from any source: JPEG and PNG into RGB, as Pillow's convert("RGB") makes it.
 //
-// No input costs more than in proportion to the pixels that its header claims, and those are
-// bounded; what it takes at most is known once its header has been read. A picture is corrupt, too,
+// The cost of an input is in proportion to the pixels that its header claims, and those are
+// bounded. What it takes at most is known once its header has been read. A picture is also corrupt
 // when its data ends early or does not decode, though most decoders would show something.
 #pragma once
 
@@ -18,11 +18,11 @@ namespace batchflow::prepare {
 
 struct DecodeLimits {
   std::uint64_t pixels_most = std::uint64_t{1} << 26;
-  // Each pass over a progressive picture costs time and may take no more than a few bytes.
+  // Each pass over a progressive picture costs time, and may take only a few bytes.
   static constexpr int kScansMost = 100;
 };
 
-// One kind of encoding; for one thread.
+// A decoder of one kind of encoding, for one thread.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -34,22 +34,22 @@ class Decoder {
   // How large a picture decode(wanted) makes at most, and what else it takes at most.
   virtual Extent2 decoded_most(const Box& wanted) const = 0;
   virtual Bytes needs(const Box& wanted) const = 0;
-  // Decodes at least `wanted`, and answers which part that is, or an empty box. All of the input is
-  // looked at, so that whether it is corrupt does not depend on the part. Throws std::bad_alloc.
+  // Decodes at least `wanted`. Answers which part it has decoded, or an empty box. It looks at all
+  // of the input, so that whether it is corrupt does not depend on the part. Throws std::bad_alloc.
   virtual Box decode(const Box& wanted, PictureBuffer& out) = 0;
   virtual std::string_view problem() const = 0;
-  // Whether open() or decode() failed for want of memory: the picture may be whole.
+  // Whether open() or decode() failed for want of memory: the picture may be intact.
   virtual bool ran_out_of_memory() const = 0;
 
-  // The picture is done with: what was taken for it alone goes.
+  // The picture is done with: gives up what was taken for it alone.
   virtual void end() = 0;
   // What stays for the next picture, until drop().
   virtual Bytes held() const = 0;
   virtual void drop() = 0;
 };
 
-// Who reads the codes of a JPEG. The pixels are the same; of what is damaged, the library shows a
-// little more (docs/pipelines.md).
+// What reads the codes of a JPEG: our code or the library. The pixels are the same; of a damaged
+// picture the library shows a little more (docs/pipelines.md).
 enum class JpegScans { own, of_library };
 std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans = JpegScans::own);
 std::unique_ptr<Decoder> make_png_decoder();
@@ -57,7 +57,7 @@ std::unique_ptr<Decoder> make_png_decoder();
 bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
 
-// Names the library whose arithmetic decides the pixels of a JPEG.
+// Names the library that decides the pixels of a JPEG by its arithmetic.
 std::string jpeg_build();
 
 }  // namespace batchflow::prepare

@@ -1,4 +1,5 @@
-// The last of a picture: normalised, in its element type and layout, where the batch has it.
+// The last step of a picture: it is normalised, and written in its element type and layout to where
+// the batch has it.
 #pragma once
 
 #include <array>
@@ -17,7 +18,7 @@ struct Normalisation {
   std::array<float, kChannels> deviation{};
 };
 
-// A channel has 256 values, so that whatever is done to each of them is a table.
+// A channel has 256 values, so whatever is done to each of them is a table.
 class Finish {
  public:
   // Values are 0 to 255, or with a normalisation (value / 255 - mean) / deviation, in f32.

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kTries = 10;
 
-// To the nearest, halves to the even one, as Python's round; what is too large stays so.
+// Rounds to the nearest, halves to the even one, like Python's round. What is too large becomes the
+// greatest int.
 int rounded(double x) {
   return static_cast<int>(
       std::nearbyint(std::min(x, static_cast<double>(std::numeric_limits<int>::max()))));
@@ -18,7 +19,7 @@ int rounded(double x) {
 }  // namespace
 
 double exponential(double x) {
-  // e^x = (e^(x / 1024))^1024, the inner one by its series.
+  // e^x = (e^(x / 1024))^1024, with a series for the inner one.
   constexpr int kSquarings = 10;
   const double small = x / (1 << kSquarings);
   double sum = 1;
@@ -66,7 +67,8 @@ Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& 
 }
 
 Box centre_box(Extent2 picture, Extent2 size) {
-  // Where the picture is smaller, it is first padded: half of it before, the odd one after.
+  // If the picture is smaller, it is first padded: half of the difference before, and the odd one
+  // after.
   const auto place = [](int has, int wants) {
     return wants > has ? -((wants - has) / 2) : rounded((has - wants) / 2.0);
   };

@@ -1,7 +1,7 @@
-// Which part of a picture a step takes, as torchvision's transforms choose it.
+// Which part of a picture a step takes, chosen as torchvision's transforms choose it.
 //
-// The same on every machine: square roots are exact everywhere, and the exponential is reckoned
-// here, by additions and multiplications alone.
+// It is the same on every machine: square roots are exact everywhere, and the exponential is
+// computed here, by additions and multiplications alone.
 #pragma once
 
 #include "core/base/random.h"
@@ -19,14 +19,15 @@ struct Range {
 double exponential(double x);
 double logarithm(double x);  // REQUIRES: x > 0
 
-// Of RandomResizedCrop: a part of a random share of the area, and of a random ratio of width to
-// height; ten tries, then the largest one in the middle whose ratio is in the range.
+// The choice of RandomResizedCrop: a part with a random share of the area and a random ratio of
+// width to height. After ten tries it is the largest part in the middle with a ratio in the range.
 Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& random);
 
-// Of CenterCrop. It may reach beyond the picture on all sides, where that is smaller.
+// The choice of CenterCrop. It may reach beyond the picture on all sides, if the picture is
+// smaller.
 Box centre_box(Extent2 picture, Extent2 size);
 
-// Of Resize with one number: the shorter side becomes `shorter`, the ratio stays.
+// The size of Resize with one number: the shorter side becomes `shorter`, the ratio stays.
 Extent2 scaled_to_shorter(Extent2 picture, int shorter);
 
 }  // namespace batchflow::prepare

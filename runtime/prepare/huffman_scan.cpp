@@ -14,8 +14,8 @@ using Entry = HuffmanTable::Entry;
 constexpr std::uint8_t kMarker = 0xff, kRestart = 0xd0;
 constexpr std::size_t kLast = 63;  // coefficient of a block
 
-// From the order in which coefficients are stored to that of rows. Damaged data goes beyond the
-// last one, and then that is meant.
+// From the order in which coefficients are stored to the order of rows. In damaged data an index
+// may go beyond the last coefficient, and then it means the last.
 constexpr auto kRowsOrder = [] {
   std::array<std::uint8_t, kLast + 2 * HuffmanTable::kBeyond> order{};
   order.fill(kLast);
@@ -28,11 +28,12 @@ constexpr auto kRowsOrder = [] {
   return order;
 }();
 
-// The longest code and the longest number, of each coefficient; and what a refill looks at.
+// The longest code and the longest number for each coefficient, and what a refill reads.
 constexpr std::size_t kBlockBytesMost = 64 * (16 + 15) / 8;
 constexpr std::size_t kPadding = kBlockBytesMost + 2 * sizeof(std::uint64_t);
 
-// The number of `size` bits that ends where the first `bits` end: negative where it begins with 0.
+// The number of `size` bits that ends where the first `bits` bits end: negative if it begins with
+// 0.
 int number(std::uint64_t window, unsigned bits, unsigned size) {
   const int beyond = 1 << size;
   const int low = static_cast<int>(window >> ((64 - bits) & 63)) & (beyond - 1);
@@ -43,7 +44,7 @@ int number(std::uint64_t window, unsigned bits, unsigned size) {
 
 Entry entry(std::uint8_t symbol, unsigned length) {
   const unsigned size = symbol & 15, zeros = symbol >> 4, bits = length + size;
-  // Fifteen zeros and no number are sixteen zeros; fewer are the end of the block.
+  // Fifteen zeros without a number are sixteen zeros; fewer are the end of the block.
   const unsigned ahead = size == 0 && zeros != 15 ? HuffmanTable::kBeyond : zeros + 1;
   return {bits | bits << 8 | size << 16 | ahead << 24};
 }
@@ -53,7 +54,7 @@ struct Bits {
   std::uint64_t ahead;  // in its lowest byte
   const std::uint8_t* next;
 
-  // To at least 56 bits.
+  // Refills to at least 56 bits.
   void refill() {
     std::uint64_t word;
     std::memcpy(&word, next, sizeof word);
@@ -63,7 +64,8 @@ struct Bits {
     ahead |= 56;
   }
 
-  // As many as its lowest byte says; what stands above it in `ahead` nobody looks at.
+  // Drops as many bits as the lowest byte of `word` says. Nothing reads what stands above the
+  // lowest byte of `ahead`.
   void drop(std::uint64_t word) {
     window <<= word & 63;
     ahead -= word;
@@ -98,7 +100,8 @@ bool HuffmanTable::set(const HuffmanCode& code) {
   return true;
 }
 
-// Where all of the second code and its number are among the bits that the table looks at.
+// Adds a second code to the entry if all of it and its number are among the bits that the table
+// looks at.
 void HuffmanTable::add_second(std::size_t index) {
   const Entry first{entries_[index]};
   if (first.bits() == 0 || first.bits() >= kBits || first.ahead() == kBeyond) return;
@@ -149,8 +152,8 @@ void HuffmanScan::take_segment() {
     const void* found = std::memchr(from, kMarker, static_cast<std::size_t>(end - from));
     const auto* upto = found ? static_cast<const std::uint8_t*>(found) : end;
     to = std::copy_n(from, std::min(upto - from, full - to), to);
-    // Any number of them may stand before a marker; one before a zero is data, and of more
-    // libjpeg-turbo does not always make the same.
+    // Any number of 0xff may stand before a marker. One before a zero is data. What libjpeg-turbo
+    // makes of more than one before a zero is not always the same.
     from = std::find_if(upto, end, [](std::uint8_t byte) { return byte != kMarker; });
     if (from == end) break;
     if (*from != 0 || from - upto > 1) {
@@ -201,8 +204,8 @@ template <bool wanted>
     // False: the block ends here.
     const auto step = [&](Entry entry) __attribute__((always_inline)) {
       at += entry.ahead();
-      // The second first, so that it is overwritten where there is none. Where no number follows a
-      // code, it is a zero that is already there.
+      // The second is written first, so that it is overwritten if there is none. If no number
+      // follows a code, it writes a zero, which is already there.
       if (wanted) {
         block[kRowsOrder[at + entry.second_ahead()]] = entry.second();
         block[kRowsOrder[at]] =
@@ -221,7 +224,7 @@ template <bool wanted>
       Entry entry = ac.at(bits.window);
       if (entry.word != 0) [[likely]] {
         if (!step(entry)) break;
-        // What it left is enough for another.
+        // What that entry left is enough for another.
         entry = ac.at(bits.window);
         if (entry.word != 0) [[likely]] {
           if (!step(entry)) break;
@@ -247,7 +250,7 @@ HuffmanScan::Result HuffmanScan::decode_anywhere(Block* const* blocks) {
 }
 
 #if defined(__x86_64__)
-// Shifts by a number in any register.
+// With shifts by a number in any register.
 [[gnu::target("bmi,bmi2")]] HuffmanScan::Result HuffmanScan::decode_bmi2(Block* const* blocks) {
   return blocks ? decode<true>(blocks) : decode<false>(nullptr);
 }

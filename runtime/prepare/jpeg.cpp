@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
-// These two need what stands above them.
+// These two need the headers above them.
 #include <jpeglib.h>
-// Not of jpeglib.h: the numbers of its messages.
+// The numbers of its messages, which jpeglib.h does not have.
 #include <jerror.h>
-// Nor this: the parts that a decoder is made of. Not every distribution ships it.
+// The parts of a decoder, which it does not have either. Not every distribution ships this header.
 #if __has_include(<jpegint.h>)
 #include <jpegint.h>
 #define BATCHFLOW_OWN_SCAN 1
@@ -20,7 +20,7 @@
 namespace batchflow::prepare {
 namespace {
 
-// Warnings after which what is shown is not what was stored.
+// Warnings after which the picture is not what was stored.
 bool means_corrupt(int message) {
   switch (message) {
     case JWRN_JPEG_EOF:
@@ -73,8 +73,8 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb
   }
 }
 
-// Between setjmp and a jump to it no object with a destructor may begin its life: what needs one is
-// a member.
+// Between setjmp and a jump to it no object with a destructor may begin its life. So objects that
+// need one are members.
 class JpegDecoder final : public Decoder {
  public:
   explicit JpegDecoder(JpegScans scans) : own_scan_(scans == JpegScans::own) {
@@ -90,8 +90,8 @@ class JpegDecoder final : public Decoder {
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
     errors_.problem[0] = 0;
     errors_.no_memory = false;
-    // From the beginning: an object that is used again keeps tables, and a picture that lacks one
-    // would be decoded with that of the picture before.
+    // Begins with a new object. An object that is used again keeps tables, and a picture that lacks
+    // one would be decoded with that of the picture before.
     end();
     if (setjmp(errors_.stop) != 0) return false;
     jpeg_create_decompress(&jpeg_);
@@ -105,7 +105,7 @@ class JpegDecoder final : public Decoder {
                              jpeg_.image_height, limits.pixels_most));
     const bool cmyk = jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK;
     jpeg_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
-    // It would show pictures that lack coefficients otherwise at the edge of a part.
+    // It would make pictures that lack coefficients different at the edge of a part.
     jpeg_.do_block_smoothing = FALSE;
     return true;
   }
@@ -119,8 +119,8 @@ class JpegDecoder final : public Decoder {
     return {std::min(extent().width, wanted.width + kAroundMost), wanted.height};
   }
 
-  // Of a picture of several scans, the library keeps all coefficients. Beside them it has some rows
-  // of MCUs at a time, and this class a copy of the data.
+  // For a picture of several scans, the library keeps all coefficients. Beside them it has some
+  // rows of MCUs at a time, and this class has a copy of the data.
   Bytes needs(const Box&) const override {
     Bytes coefficients = 0, rows = 0;
     for (int i = 0; i < jpeg_.num_components; ++i) {
@@ -145,8 +145,8 @@ class JpegDecoder final : public Decoder {
     row_.have(static_cast<Bytes>(part.width) * static_cast<Bytes>(jpeg_.output_components));
     skip_rows(part.y);
     for (int y = 0; y < part.height; ++y) read_row(out.row(y));
-    // The rest is looked at without being decoded, but for its last row: libjpeg does not look at
-    // what it is told to skip to the end.
+    // The rest is looked at without being decoded, except for its last row: libjpeg does not look
+    // at what it is told to skip to the end.
     if (const int rest = rows_left(); rest > 0) {
       skip_rows(rest - 1);
       read_row(nullptr);
@@ -168,10 +168,10 @@ class JpegDecoder final : public Decoder {
  private:
   // The sides of an MCU: four blocks at most.
   static constexpr int kMcuMost = 4 * DCTSIZE;
-  // Of rows of MCUs that the library has at once: decoded ones, what is shown of them with those
-  // around, and the copies it converts.
+  // How many rows of MCUs the library has at once: decoded ones, what it makes of them with those
+  // around, and the copies that it converts.
   static constexpr Bytes kRowGroups = 4;
-  // Tables, and what it takes for no size's sake.
+  // Tables, and what does not depend on the size.
   static constexpr Bytes kLibraryMost = Bytes{256} << 10;
 
   static Bytes rounded_up(Bytes value, int to) {
@@ -179,10 +179,10 @@ class JpegDecoder final : public Decoder {
     return (value + unit - 1) / unit * unit;
   }
 
-  // Where chroma is stored at a lower resolution, a pixel is made with its neighbours; at the edge
-  // of a part they would be missing, so that a little more is decoded.
+  // If chroma is stored at a lower resolution, a pixel is made with its neighbours. At the edge of
+  // a part these would be missing, so a little more is decoded.
   static constexpr int kMargin = 4;
-  // Below that, libjpeg chooses another way of making chroma larger.
+  // Below this width, libjpeg enlarges chroma in another way.
   static constexpr int kWidthLeast = 64;
 
   bool say(std::string_view problem) {
@@ -222,8 +222,8 @@ class JpegDecoder final : public Decoder {
   }
 
 #ifdef BATCHFLOW_OWN_SCAN
-  // Of a picture of the commonest kind, the data is taken apart here instead of by the library: it
-  // asks for one MCU after another, and makes pixels of them as ever.
+  // For pictures of the commonest kind, this class decodes the codes instead of the library. The
+  // library asks for one MCU after another, and makes pixels of them as usual.
   void take_scan(const Box& part) {
     if (!own_scan_ || jpeg_.progressive_mode || jpeg_.arith_code ||
         jpeg_.inputctl->has_multiple_scans || !set_codes())
@@ -272,7 +272,7 @@ class JpegDecoder final : public Decoder {
   }
 
   void next_mcu(JBLOCKROW* blocks) {
-    // Beside the part no pixels are made.
+    // Outside the part no pixels are made.
     const bool wanted = blocks && column_ >= first_wanted_ && column_ <= last_wanted_;
     if (++column_ == jpeg_.MCUs_per_row) column_ = 0;
     const HuffmanScan::Result result = scan_.next(wanted ? blocks : nullptr);
@@ -291,7 +291,7 @@ class JpegDecoder final : public Decoder {
 
   const bool own_scan_;
   HuffmanScan scan_;
-  // In MCUs, of those of a row.
+  // In MCUs of a row.
   JDIMENSION first_wanted_ = 0, last_wanted_ = 0, column_ = 0;
   jpeg_decompress_struct jpeg_{};
   Errors errors_{};
@@ -315,7 +315,7 @@ bool is_jpeg(std::span<const std::byte> bytes) {
 }
 
 std::string jpeg_build() {
-  // The library that is loaded names its year; the headers name the version.
+  // The loaded library names its year; the headers name the version.
   jpeg_error_mgr errors;
   jpeg_std_error(&errors);
 #ifdef LIBJPEG_TURBO_VERSION

@@ -1,9 +1,9 @@
-// The bodies of the kernels, included by kernels.cpp once for each kind of processor, inside a
-// namespace that has kRowsAtOnce sums of bytes times weights as `Sums`: add(bytes, weight) and
+// The bodies of the kernels. kernels.cpp includes this once for each kind of processor, inside a
+// namespace with a type `Sums`, kRowsAtOnce sums of bytes times weights: add(bytes, weight), and
 // store(bytes), which rounds.
 
-// Sixteen rows of sixteen bytes become sixteen columns: four times, each row of the first half is
-// interleaved with the one of the second half.
+// Turns sixteen rows of sixteen bytes into sixteen columns: four times, each row of the first half
+// is interleaved with the corresponding row of the second half.
 inline void turn(Bytes16 (&rows)[kRowsAtOnce]) {
   constexpr int half = kRowsAtOnce / 2;
   for (int pass = 0; pass < 4; ++pass) {
@@ -18,7 +18,8 @@ inline void turn(Bytes16 (&rows)[kRowsAtOnce]) {
   }
 }
 
-// Rows into columns: byte i of all rows, then byte i + 1. What is beyond the end of a row is left.
+// Rows into columns: byte i of all rows, then byte i + 1. Bytes beyond the end of a row are left
+// alone.
 void to_columns(const std::uint8_t* const* rows, std::size_t bytes, std::uint8_t* columns) {
   std::size_t i = 0;
   Bytes16 block[kRowsAtOnce];

@@ -14,8 +14,8 @@ static_assert(kRowsAtOnce == sizeof(Bytes16));
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
-// Sums stay below 2^31: weights are not negative, and those of one place sum up to about one. Of
-// very many, their rounding may take a sum above 255.
+// Sums stay below 2^31: weights are not negative, and those of one pixel sum up to about one. With
+// very many weights, their rounding may take a sum above 255.
 namespace plain {
 
 struct Sums {

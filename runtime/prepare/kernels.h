@@ -1,5 +1,5 @@
-// The inner loops over pixels, compiled once for every processor of its kind and once for its wide
-// vectors. Both give the same bytes: they reckon in whole numbers.
+// The inner loops over pixels, compiled once for every processor of a kind and once for wide
+// vectors. Both give the same bytes, because they compute in whole numbers.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace batchflow::prepare {
 
-// For one place of an axis of the result, which places of the source it is made of: `count` of them
-// from `first`, with the weights that begin at `at`.
+// What one pixel of an axis of the result is made of: `count` pixels of the source from `first`,
+// with the weights that begin at `at`.
 struct Taps {
   int first = 0;
   int count = 0;
   std::size_t at = 0;
 };
-// Weights are fixed-point numbers with so many bits below one; those of one place sum up to one,
-// but for rounding.
+// Weights are fixed-point numbers with this many bits below one. The weights of one pixel sum up to
+// one, but for rounding.
 inline constexpr int kWeightBits = 22;
 
-// Across, this many rows are worked on at a time, turned so that they lie side by side.
+// Across, this many rows are processed at a time, turned so that they lie side by side.
 inline constexpr int kRowsAtOnce = 16;
 
 struct Kernels {
   const char* name;
 
-  // The first `bytes` bytes of so many rows as columns: byte i of each of them, then byte i + 1;
+  // The first `bytes` bytes of kRowsAtOnce rows as columns: byte i of each row, then byte i + 1;
   // and back.
   void (*to_columns)(const std::uint8_t* const* rows, std::size_t bytes, std::uint8_t* columns);
   void (*to_rows)(const std::uint8_t* columns, std::size_t bytes, std::uint8_t* const* rows);
@@ -41,7 +41,7 @@ struct Kernels {
 };
 
 const Kernels& plain_kernels();
-// Null where the processor has no wider vectors than those.
+// Null if the processor has no wider vectors than plain_kernels() uses.
 const Kernels* wide_kernels();
 
 }  // namespace batchflow::prepare

@@ -1,4 +1,4 @@
-// Numbers of one element type as another.
+// Converts numbers from one element type to another.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace batchflow::prepare {
 
-// To the nearest, halves to the even one.
+// Round to the nearest value, halves to the even one.
 std::uint16_t to_f16(float value);
 std::uint16_t to_bf16(float value);
 
-// Whether every number of type `from` is, but for rounding, one of type `to`.
+// Whether every number of type `from`, but for rounding, is one of type `to`.
 bool converts(batch::ElementType from, batch::ElementType to);
 // REQUIRES: converts(from, to)
 void convert(batch::ElementType from, const std::byte* in, batch::ElementType to, std::byte* out,
              std::uint64_t count);
 
-// One number of type `type`, wherever it has that value.
+// Writes one number as type `type`, if that type has this value.
 void write_integer(std::int64_t value, batch::ElementType type, std::byte* out);
 
 }  // namespace batchflow::prepare

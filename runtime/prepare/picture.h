@@ -1,5 +1,5 @@
-// A picture in memory: rows of RGB, eight bits each; parts of pictures, and the decoded form, which
-// is a picture with its size in front.
+// A picture in memory: rows of RGB, eight bits each. Also parts of pictures, and the decoded form,
+// which is a picture with its size in front.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ struct PictureView {
   }
 };
 
-// Memory for one picture, which grows to the largest and stays until it is dropped. The size stands
-// in front of the pixels, so that it is at once the decoded form.
+// Memory for one picture. It grows to the largest, and stays until it is dropped. The size stands
+// in front of the pixels, so that it is also the decoded form.
 class PictureBuffer {
  public:
   static constexpr std::size_t kHeader = 16;
@@ -77,7 +77,7 @@ class PictureBuffer {
 
 // The decoded form: `BFPX`, width, height, channels, each of 32 bits, then rows without gaps.
 void write_decoded(const PictureView& picture, std::vector<std::byte>& out);
-// False when the bytes are no such thing.
+// False when the bytes are not a decoded form.
 bool read_decoded(std::span<const std::byte> bytes, PictureView& picture);
 
 }  // namespace batchflow::prepare

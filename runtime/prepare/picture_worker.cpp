@@ -35,7 +35,7 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
     begin_part();
   }
   if (!choose(plan, from, plan.steps.size(), draw_key)) return false;
-  // Of a picture that is kept, what comes after it needs no less of it.
+  // If the decoded form is kept, the operations after it cannot reduce what is decoded.
   const std::size_t first_end = keep ? part_ : operations_.size();
   const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.front());
   const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
@@ -92,8 +92,8 @@ bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept,
                      : scratch_.problem());
 }
 
-// Each makes a picture in the buffer that the one before it is not in, and each buffer grows to the
-// largest.
+// Each operation makes a picture in the buffer that does not hold the one before, and each buffer
+// grows to the largest.
 Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
   std::array<Bytes, 2> buffers{};
   std::size_t shown = 1;
@@ -179,7 +179,7 @@ void PictureWorker::choose_crop(const Box& box) {
     operations_.push_back(Pad{box});
     return;
   }
-  // Of a picture that is scaled, only what is wanted is made.
+  // Of a picture that is scaled, only the wanted part is made.
   Scaling* const before = last_scaling();
   if (!before || before->flip)
     operations_.push_back(Scaling{box, extent_, whole(extent_), false});

@@ -1,6 +1,6 @@
-// Carries out the steps on one picture: chooses what happens to it from its size and its draws
-// alone, and then does that with as little decoding and copying as it needs. So the memory that it
-// takes is known, and granted or not, before any of it is taken.
+// Carries out the steps on one picture. It first chooses what happens to the picture, from its size
+// and its draws alone. Then it does that with as little decoding and copying as possible. So the
+// memory that it takes is known, and granted or not, before any of it is taken.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class PictureWorker {
       : kernels_(kernels), plugins_(plugins), scratch_(scratch), resampler_(kernels) {}
 
   // Writes the picture to `out`; `keep`, if given, gets the decoded form. `beside`: what else the
-  // sample takes of the scratch memory. False: it is corrupt, or a plugin failed. Throws
+  // sample takes of the scratch memory. False: the picture is corrupt, or a plugin failed. Throws
   // std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
            std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside);
@@ -31,7 +31,7 @@ class PictureWorker {
 
   // The picture is done with.
   void end();
-  // What stays for the next one, until drop().
+  // What stays for the next picture, until drop().
   Bytes held() const;
   void drop();
 
@@ -46,11 +46,11 @@ class PictureWorker {
   };
   using Operation = std::variant<Scaling, Pad, Jitter, ByPlugin>;
 
-  // From there on, what is done stands alone: the picture before it is kept.
+  // What is done from there on stands alone: the picture before it is kept.
   void begin_part() { part_ = operations_.size(); }
   // The operation that another may become a part of.
   Scaling* last_scaling();
-  // Adds what steps [from, to) do to a picture of `extent_`, and follows its size.
+  // Adds what steps [from, to) do to a picture of size `extent_`, and updates the size.
   bool choose(const PicturePlan& plan, std::size_t from, std::size_t to, std::uint64_t draw_key);
   bool choose_one(const StepKind& step, std::uint64_t seed, std::uint64_t pixels_most);
   void choose_scaling(const Box& from, Extent2 to);
@@ -59,16 +59,16 @@ class PictureWorker {
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
   bool reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside);
-  // What the operations take at most, on a picture of `decoded`; empty: of foreign memory.
+  // What the operations take at most on a picture of size `decoded`; empty: on foreign memory.
   Bytes operations_need(std::optional<Extent2> decoded) const;
   bool decode(const Box& wanted);
-  // Operations [from, to), on what shows_ has.
+  // Carries out operations [from, to) on what shows_ has.
   bool carry_out(std::size_t from, std::size_t to);
   bool carry_out(const Scaling& scaling);
   bool carry_out(const Pad& pad);
   bool carry_out(const Jitter& jitter);
   bool carry_out(const ByPlugin& made);
-  // The whole of what is shown from now on.
+  // From now on all of `picture` is shown.
   bool show(PictureBuffer& picture);
   PictureBuffer& other_buffer();
   bool fail(std::string_view problem);

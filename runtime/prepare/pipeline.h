@@ -1,8 +1,8 @@
 // A pipeline: the ordered steps from a stored sample to the fields of a batch.
 //
-// Read from YAML (configs/pipelines/), checked against what the dataset holds, and compiled into a
-// plan that any number of workers carry out. A random step draws by the key it is given and by
-// nothing else, so that a block made anew is the same bytes.
+// It is read from YAML (configs/pipelines/), checked against what the dataset holds, and compiled
+// into a plan that any number of workers carry out. A random step draws by the key that it is
+// given, and by nothing else, so that a block that is made anew has the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -35,15 +35,15 @@ class Pipeline {
   // Hashes, whether it has a random step, and sizes; costs are first guesses.
   virtual const engine::PipelineInfo& info() const = 0;
   virtual std::string describe() const = 0;  // its steps, one a line
-  // Steps in worker processes of their own.
+  // Its steps that run in worker processes of their own.
   virtual std::span<const std::shared_ptr<step::StepPlugin>> plugins() const = 0;
 };
 
-// Whether steps of it are plugins: then compiling it takes as long as they do to begin.
+// Whether some of its steps are plugins: then compiling it takes as long as they take to begin.
 bool has_plugins(const config::ConfigNode& pipeline);
-// Or functions in Python, which are begun and carried out as plugins are.
+// Or functions in Python, which begin and run as plugins do.
 bool has_functions(const config::ConfigNode& pipeline);
-// Throws ConfigError for what can be carried out on no dataset at all. Plugins are not begun.
+// Throws ConfigError for what can be carried out on no dataset at all. Does not begin plugins.
 void check_pipeline(const config::ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset, or not within
 // `scratch`.
@@ -51,21 +51,21 @@ std::unique_ptr<Pipeline> compile_pipeline(const config::ConfigNode& pipeline,
                                            const sources::SampleIndex& dataset,
                                            const step::StepSettings& steps,
                                            const memory::ScratchLimits& scratch = {});
-// The same of one that has no plugins.
+// The same for a pipeline without plugins.
 std::unique_ptr<Pipeline> compile_pipeline(config::ConfigSection& section,
                                            const sources::SampleIndex& dataset,
                                            const memory::ScratchLimits& scratch = {});
 
-// What preparing one sample came to.
+// The outcome of preparing one sample.
 enum class Prepared : std::uint8_t {
   done,
   corrupt,
   failed,  // by no fault of the sample's
 };
 
-// One for each worker: holds scratch memory, so that nothing is allocated per sample of ordinary
-// sizes once the largest has been seen. What takes more is given back with the sample. Not for use
-// by two threads at once.
+// One for each worker. It holds scratch memory, so that samples of ordinary sizes need no
+// allocation once the largest has been seen. A sample that takes more gives it back at its end. For
+// one thread at a time.
 class Preparer {
  public:
   virtual ~Preparer() = default;
@@ -78,20 +78,20 @@ class Preparer {
     std::uint64_t draw_key = 0;  // core/order/keys.h
     Bytes beside = 0;            // that the caller takes of the scratch memory for this sample
   };
-  // Fills place `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
-  // std::bad_alloc, and then is not used again.
+  // Fills index `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
+  // std::bad_alloc, and must not be used again then.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
                            const batch::BlockWriter& out, std::uint32_t place,
                            std::vector<std::byte>* keep_decoded) = 0;
-  // What was wrong with the last one that was not done.
+  // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;
-  // The caller has what it wants of the last sample, and has given up what it took beside: its
-  // scratch memory is for others. The next prepare() does that, too.
+  // The caller has what it wants of the last sample, and has given up what it took beside. The
+  // sample's scratch memory is free for others. The next prepare() does that, too.
   virtual void end_sample() = 0;
-  // The processes of steps that are given up.
+  // Ends the processes of steps that are given up.
   virtual void end_steps() = 0;
 };
-// With scratch memory of `scratch`; null: as much as there is.
+// Uses scratch memory of `scratch`; null: as much as there is.
 std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
 
 }  // namespace batchflow::prepare

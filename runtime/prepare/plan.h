@@ -1,4 +1,4 @@
-// A pipeline as it is carried out: which part of a sample is worked on, and what is done to it.
+// A pipeline as it is carried out: which part of a sample is used, and what is done to it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace batchflow::prepare {
 
-// Where the draws of one step begin: core/order/keys.h, step_draws. Plugins are handed it.
+// Where the draws of one step begin: core/order/keys.h, step_draws. Plugins get this seed.
 constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
   return hash(draw_key, step);
 }
@@ -32,14 +32,14 @@ struct PicturePlan {
   std::optional<Finish> finish;
 };
 
-// A stored field of numbers, as it becomes one of the batch.
+// How a stored field of numbers becomes a field of the batch.
 struct NumbersPlan {
   batch::Field stored;
   std::size_t field = 0;
   std::optional<Tokens> tokens;  // its result has the type of the batch's field
 };
 
-// What steps that are plugins do to the field that the others have made.
+// What plugins do to the field that the other steps have made.
 struct Afterwards {
   struct One {
     std::shared_ptr<step::StepPlugin> plugin;
@@ -60,7 +60,7 @@ class CompiledPipeline final : public Pipeline {
   std::span<const std::shared_ptr<step::StepPlugin>> plugins() const override { return plugins_; }
 
   sources::RecordKind kind() const { return kind_; }
-  // Where a record has several parts, the one worked on; empty: the one with a usual name.
+  // If a record has several parts, the one that is used; empty: the one with a usual name.
   const std::string& part() const { return part_; }
   const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }

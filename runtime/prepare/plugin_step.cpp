@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSideMost = 1 << 16;  // of a picture
 
-// Beside the pipeline's own file, or where plugins are looked for.
+// Looks beside the pipeline's own file, and where plugins are looked for.
 fs::path find_plugin(config::ConfigSection& section) {
   const fs::path name = section.text("plugin", "");
   std::vector<fs::path> places;
@@ -34,7 +34,7 @@ fs::path find_plugin(config::ConfigSection& section) {
                  "BATCHFLOW_PLUGIN_PATH");
 }
 
-// A function of a job's, as batchflow.steps of the Python package writes it.
+// A function of a job, as batchflow.steps of the Python package writes it.
 std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
                                               const batch::Field& input,
                                               step::StepSettings settings) {
@@ -46,7 +46,8 @@ std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
   if (!fs::path(interpreter.program).is_absolute() || !fs::path(interpreter.package).is_absolute())
     section.refuse("interpreter", "it or the package is no absolute path",
                    "leave it to batchflow.DataLoader");
-  // Of its own user's service; what all its processes take together is charged to the cache.
+  // The user sets it in his own service; what all its processes take together is charged to the
+  // cache.
   settings.memory = section.bytes("memory", settings.memory, step::StepSettings::kMemoryLeast);
   if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),

@@ -31,7 +31,7 @@ class PngDecoder final : public Decoder {
       return false;
     }
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    // Texts, profiles and the like, which may be inflated to any size and number, are not wanted.
+    // Texts, profiles and the like are not wanted: they may be inflated to any size and number.
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);
     png_set_read_fn(png_, this, on_read);
@@ -44,7 +44,7 @@ class PngDecoder final : public Decoder {
       return false;
     }
     extent_ = {static_cast<int>(width), static_cast<int>(height)};
-    // Grey of 16 bits is clipped, all other numbers of 16 bits are cut to their upper half; alpha
+    // Grey of 16 bits is clipped. All other numbers of 16 bits are cut to their upper half. Alpha
     // is left out.
     wide_grey_ = png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY &&
                  png_get_bit_depth(png_, info_) == 16;
@@ -62,7 +62,7 @@ class PngDecoder final : public Decoder {
         wide_grey_ ? memory::counted_product(height, 2 * static_cast<Bytes>(extent_.width)) : 0);
   }
 
-  // Rows depend on those before them, and may be interlaced: it is always the whole.
+  // Rows depend on those before them, and may be interlaced: it always decodes the whole.
   Box decode(const Box&, PictureBuffer& out) override {
     const auto height = static_cast<std::size_t>(extent_.height);
     const std::size_t wide_row = static_cast<std::size_t>(extent_.width) * 2;
@@ -106,7 +106,7 @@ class PngDecoder final : public Decoder {
  private:
   // What the library takes beside rows: its own state, zlib's, pieces of the file, palettes.
   static constexpr Bytes kHeadMost = Bytes{1} << 20;
-  // It has two rows at once and may make a larger one of each.
+  // The library has two rows at once, and may make a larger one of each.
   static constexpr Bytes kRowsOfLibrary = 4;
 
   // What stands before each piece of the library's memory.
@@ -125,7 +125,7 @@ class PngDecoder final : public Decoder {
     return info_ != nullptr;
   }
 
-  // Of a row as it is stored: four numbers of 16 bits at most.
+  // The bytes of a row as it is stored: four numbers of 16 bits a pixel at most.
   Bytes row_bytes() const {
     return memory::counted_product(static_cast<Bytes>(extent_.width), 8) + 64;
   }
@@ -136,7 +136,7 @@ class PngDecoder final : public Decoder {
     png_longjmp(png, 1);
   }
   static void on_warning(png_structp, png_const_charp) {}
-  // Null is an error of the library's, which names it.
+  // A null pointer is an error to the library, which names it.
   static png_voidp on_allocate(png_structp png, png_alloc_size_t bytes) {
     auto* self = static_cast<PngDecoder*>(png_get_mem_ptr(png));
     if (bytes > self->library_most_ - std::min(self->library_bytes_, self->library_most_))

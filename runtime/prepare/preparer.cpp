@@ -13,7 +13,7 @@
 namespace batchflow::prepare {
 namespace {
 
-// What pictures are called in records that others have written.
+// The names of pictures in records that other programs have written.
 constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jpeg",         "png",
                                                            "img",   "bytes", "image/encoded"};
 
@@ -81,7 +81,7 @@ class WorkerPreparer final : public Preparer {
   }
 
   bool find_parts(const CompiledPipeline& pipeline, const Input& input) {
-    // Few bytes need no second look.
+    // A small bound need not be computed more exactly.
     Bytes numbers = sources::RecordParts::numbers_most(pipeline.kind(), input.bytes.size());
     if (numbers > scratch_.limits().of_small() / 2)
       numbers = parts_.numbers_bytes(pipeline.kind(), input.bytes);
@@ -96,7 +96,7 @@ class WorkerPreparer final : public Preparer {
     if (!find_parts(pipeline, input)) return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const sources::Part* part = parts_.part(plan.stored.name);
-      // Of fields that nobody has named, each sample has those that it has.
+      // If no fields are named, each sample has those that it has.
       const sources::Part none{plan.stored.name, plan.stored.type, {}};
       if (!part && plan.stored.ragged && pipeline.part().empty()) part = &none;
       if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
@@ -112,7 +112,7 @@ class WorkerPreparer final : public Preparer {
     return true;
   }
 
-  // Into field `at_field` of `out`, which is like `field`.
+  // Writes field `at_field` of `out`, which is like `field`.
   static bool number_field(const NumbersPlan& plan, const batch::Field& field,
                            const sources::Part& part, const batch::BlockWriter& out,
                            std::size_t at_field, std::uint32_t place) {

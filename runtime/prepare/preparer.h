@@ -1,4 +1,4 @@
-// A preparer with the inner loops given, for tests that compare them.
+// A preparer with given inner loops, for tests that compare them.
 #pragma once
 
 #include "runtime/prepare/kernels.h"

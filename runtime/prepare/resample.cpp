@@ -30,7 +30,7 @@ struct Triangle {
   }
 };
 
-// Sources of one place: of a triangle as wide as that, and rounding.
+// The most pixels of the source that one pixel takes: a triangle as wide as that, and rounding.
 Bytes sources_most(int from, int to) {
   const Bytes wide =
       (static_cast<Bytes>(from) + static_cast<Bytes>(to) - 1) / static_cast<Bytes>(to);
@@ -164,7 +164,7 @@ void Resampler::run_across(const PictureView& source) {
   auto* const scaled =
       reinterpret_cast<std::uint8_t*>(scaled_.have(between_.stride() * kRowsAtOnce));
   for (int y = 0; y < source.extent.height; y += kRowsAtOnce) {
-    // Where there are fewer rows left, the last one is taken again.
+    // If fewer rows are left, the last one is used again.
     std::array<const std::uint8_t*, kRowsAtOnce> from;
     std::array<std::uint8_t*, kRowsAtOnce> to;
     for (int i = 0; i < kRowsAtOnce; ++i) {

@@ -12,8 +12,8 @@
 
 namespace batchflow::prepare {
 
-// The part `from` of a picture is scaled to `to`; of that, `window` is wanted, mirrored if `flip`.
-// What lies outside `from` has no influence. A crop is a scaling to the same size.
+// The part `from` of a picture is scaled to `to`; `window` is the wanted part of that, mirrored if
+// `flip`. What lies outside `from` has no influence. A crop is a scaling to the same size.
 struct Scaling {
   Box from;
   Extent2 to;
@@ -21,10 +21,10 @@ struct Scaling {
   bool flip = false;
 };
 
-// Which part of the picture a scaling reads.
+// The part of the picture that a scaling reads.
 Box needed(const Scaling& scaling);
 
-// Holds the memory it needs from one picture to the next, until it is dropped.
+// It keeps the memory that it needs from one picture to the next, until it is dropped.
 class Resampler {
  public:
   explicit Resampler(const Kernels& kernels) : kernels_(kernels) {}
@@ -45,7 +45,7 @@ class Resampler {
   Bytes held() const;
   void drop();
 
-  // `source` shows the part of the picture that begins at (x, y) of `origin` alone.
+  // `source` shows only the part of the picture that begins at (x, y) of `origin`.
   void run(const Scaling& scaling, const PictureView& source, const Box& origin,
            PictureBuffer& out);
 
@@ -63,7 +63,7 @@ class Resampler {
     void drop();
   };
 
-  // All of `source` into between_.
+  // Scales all of `source` into between_.
   void run_across(const PictureView& source);
 
   const Kernels& kernels_;

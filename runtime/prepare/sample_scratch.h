@@ -1,5 +1,5 @@
-// What preparing one sample takes of the workers' scratch memory: asked for as a whole before any
-// of it is touched, so that a sample which does not fit is known by its numbers.
+// The scratch memory that preparing one sample takes of the workers' budget. It is asked for as a
+// whole before any of it is touched, so that a sample that does not fit is known by its numbers.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ class SampleScratch {
   explicit SampleScratch(std::shared_ptr<memory::ScratchBudget> budget)
       : budget_(std::move(budget)), charge_(*budget_) {}
 
-  // Once for each sample; waits until there is so much. False: no sample may have so much.
+  // Called once for each sample; waits until there is so much. False: no sample may have so much.
   bool take(Bytes bytes) {
     const Bytes most = budget_->limits().most();
     if (bytes > most) {
@@ -35,7 +35,7 @@ class SampleScratch {
     charge_.take(bytes);
     return true;
   }
-  // REQUIRES: what was taken is the machine's again, but for what a worker always has
+  // REQUIRES: what was taken is the machine's again, except what a worker always has
   void give_back() { charge_.give_back(); }
 
   bool is_large() const { return charge_.is_large(); }

@@ -16,7 +16,7 @@ struct Read {
   std::string parameters;
 };
 
-// A list of `count` numbers, each from `least` to `most`; `fallback` if it is not there.
+// A list of `count` numbers, each from `least` to `most`; `fallback` if the key is absent.
 template <std::size_t count>
 std::array<double, count> numbers(config::ConfigSection& section, std::string_view key,
                                   const std::array<double, count>& fallback, double least,
@@ -43,7 +43,7 @@ Range range(config::ConfigSection& section, std::string_view key, const Range& f
   return {from, to};
 }
 
-// One number for a square, or [height, width], as torchvision has it.
+// One number for a square, or [height, width], as in torchvision.
 std::vector<std::uint64_t> whole_numbers(config::ConfigSection& section, std::string_view key,
                                          std::uint64_t most, std::string_view remedy) {
   section.require(key, remedy);
@@ -110,7 +110,8 @@ Read read_colour_jitter(config::ConfigSection& section) {
                                                       "hue"};
   std::string text;
   for (std::size_t i = 0; i < kColourChanges; ++i) {
-    // One number is the reach on both sides of what changes nothing, two are the range itself.
+    // One number is how far the range reaches on both sides of the value that changes nothing; two
+    // numbers are the range itself.
     const bool hue = i == static_cast<std::size_t>(ColourChange::hue);
     const double middle = hue ? 0 : 1;
     const double least = hue ? -0.5 : 0;

@@ -1,7 +1,7 @@
 // The steps that a pipeline may consist of: their names, parameters and versions.
 //
-// A step's text names all that decides its bytes; hashes of pipelines are hashes of these texts. So
-// whoever changes what a step does raises its version in steps.cpp.
+// The text of a step names everything that decides its bytes, and hashes of pipelines are hashes of
+// these texts. So a change of what a step does must raise its version in steps.cpp.
 #pragma once
 
 #include <array>
@@ -58,7 +58,7 @@ struct Tokens {
 struct Reshape {
   std::vector<std::uint64_t> shape;
 };
-// Of pictures. Whatever else a plugin makes comes last: CompiledPipeline::Afterwards.
+// A plugin that makes pictures. Other plugins come last: CompiledPipeline::Afterwards.
 struct PictureByPlugin {
   std::shared_ptr<step::StepPlugin> plugin;
   Extent2 size;  // that it makes; 0 x 0: the size they have
@@ -68,7 +68,8 @@ using StepKind =
     std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, HorizontalFlip, ColourJitter,
                  PictureByPlugin, Normalisation, Cast, Layout, Tokens, Reshape>;
 
-// Where in a pipeline a step may stand; each but those of `picture` and `plugin` at most once.
+// Where in a pipeline a step may stand. Each of these has at most one step, except `picture` and
+// `plugin`.
 enum class StepPlace : std::uint8_t {
   decode,
   picture,

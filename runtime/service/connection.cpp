@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 constexpr std::size_t kUnsentMost = std::size_t{16} << 20;
 constexpr int kReadsAtOnce = 64;
 
-// Fails where this process has as many descriptors as it may.
+// Fails when this process has as many descriptors as it may.
 int duplicate(const protocol::Descriptor& descriptor) {
   if (BF_FAILPOINT("service.connection.duplicate")) return errno = EMFILE, -1;
   return fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 3);
@@ -89,8 +89,8 @@ void Connection::wait_to_read() {
 }
 
 void Connection::read() {
-  // `host_` may end this session, but not destroy it: somebody holds it. A peer that writes as fast
-  // as it is read has its next turn after others.
+  // `host_` may end this session, but not destroy it, because a pointer to it is held. A peer that
+  // writes as fast as it is read has its next turn after others.
   for (int most = kReadsAtOnce; most > 0 && !wires_->doomed && !wires_->ending && !wires_->resting;
        --most) {
     const std::span<std::byte> room = wires_->cutter.room();
@@ -167,7 +167,7 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
   for (const int number : descriptors) {
     out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
     if (BF_FAILPOINT("service.connection.descriptors")) out.descriptors.back().reset();
-    // Without it the peer could not understand the frame: it comes anew.
+    // Without the descriptor the peer could not understand the frame: it comes anew.
     if (!out.descriptors.back()) return close_soon();
   }
   wires_->unsent += out.bytes.size();
@@ -222,7 +222,7 @@ void Connection::write() {
   if (wires_->ending && wires_->out.empty()) close_soon();
 }
 
-// Not from within whoever is sending.
+// It must not close while a send is running.
 void Connection::close_soon() {
   wires_->doomed = true;
   asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
@@ -240,7 +240,7 @@ void Connection::end() {
 void Connection::close() {
   if (std::exchange(wires_->closed, true)) return;
   wires_->doomed = true;
-  // First, so that a peer that sees its socket end can tell a service that dropped it from one that
+  // This comes first. So a peer that sees its socket end can tell whether the service dropped it or
   // died.
   const auto self = shared_from_this();
   charge(0);

@@ -1,5 +1,5 @@
 // One connection on the service's socket: frames in, frames and descriptors out, and the doorbell
-// of the rank behind it, if it is one.
+// of its rank, if it has one.
 #pragma once
 
 #include <sys/types.h>
@@ -23,10 +23,10 @@ namespace batchflow::service {
 
 class Connection;
 
-// What sessions belong to. All on one thread.
+// The host of all connections. All of this is on one thread.
 class ConnectionHost {
  public:
-  // False: the peer has sent nonsense, and is told so in `problem`.
+  // False: the peer sent nonsense. `problem` is what to tell it.
   virtual bool on_frame(Connection& session, std::string_view frame,
                         std::vector<protocol::Descriptor> descriptors, std::string& problem) = 0;
   virtual void on_doorbell(Connection& session) = 0;
@@ -45,13 +45,13 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   ~Connection();
 
   void start();
-  // Calls the host when the rank rings.
+  // Calls the host whenever the rank rings.
   void watch(const protocol::Descriptor& doorbell);
   bool watching() const;
-  // Asks the host once more soon, without being rung for.
+  // Calls the host once more soon, without a ring.
   void ring_again();
   void wait_for_doorbell();
-  // Reads no further frame for so long.
+  // Reads no further frame for this long.
   void rest(Duration time);
 
   void send(std::string frame, std::vector<int> descriptors) override;

@@ -1,5 +1,5 @@
-// What has happened since the engine's last step. Events refer to lists; these live here until they
-// have been stepped.
+// What has happened since the engine's last step. The lists that events refer to live here until
+// the engine has taken them.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace batchflow::service {
 class Inbox {
  public:
   void add(engine::Event event) { events_.push_back(event); }
-  // Until the engine has been told, it may still send commands for the job.
+  // Until the engine has taken this event, it may still send commands for the job.
   void add_left(JobId job, DatasetId dataset, PipelineId pipeline) {
     events_.push_back(engine::JobLeft{job});
     left_.push_back({dataset, pipeline});

@@ -21,7 +21,8 @@ namespace batchflow::service {
 
 namespace {
 
-// Who listened may have been killed, and a child that he was just starting still hold his socket.
+// The process that listened may have been killed, and a child that it was starting may still hold
+// its socket.
 bool is_alive(const protocol::Descriptor& connected) {
   ucred listener{};
   socklen_t size = sizeof listener;
@@ -58,7 +59,7 @@ protocol::Descriptor listen_at(const std::filesystem::path& path) {
   if (bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(made.get(), 512) != 0)
     return fail(std::generic_category().message(errno));
-  // Who may connect is decided by the folder, and what he may read by his own rights.
+  // The folder decides which users may connect, and their own rights what they may read.
   chmod(name.c_str(), 0666);
   return made;
 }
@@ -74,7 +75,7 @@ void SocketFile::remove(const std::filesystem::path& path) const {
   if (inode != 0 && now.device == device && now.inode == inode) unlink(path.c_str());
 }
 
-// A lock of the process, which its children do not have.
+// The process has the lock; its children do not.
 protocol::Descriptor lock_state(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "lock";
   std::string problem;

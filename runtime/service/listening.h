@@ -1,4 +1,4 @@
-// The socket that clients of this node find the service at.
+// The socket at which clients of this node find the service.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace batchflow::service {
 
-// Bound and listening. A file that nobody listens to any more is a leftover, and replaced. Throws
-// ConfigError.
+// A bound and listening socket. A leftover file, at which no process listens any more, is replaced.
+// Throws ConfigError.
 protocol::Descriptor listen_at(const std::filesystem::path& path);
 
-// Which file a socket has, so that it alone is removed: another service may listen there since.
+// Identifies the file of a socket, so that only this file is removed: another service may listen at
+// the same path by now.
 struct SocketFile {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -20,11 +21,12 @@ struct SocketFile {
   void remove(const std::filesystem::path& path) const;
 };
 
-// The folder is this process's until it ends, or the descriptor does. Throws ConfigError where it
-// is another one's.
+// The folder belongs to this process until the process or the descriptor ends. Throws ConfigError
+// when it belongs to another process.
 protocol::Descriptor lock_state(const std::filesystem::path& folder);
 
-// The next connection; none, with why in errno, when nobody waits or this process can have no more.
+// The next connection. None, with the reason in errno: no client waits, or this process can have no
+// more.
 protocol::Descriptor accept_at(const protocol::Descriptor& listening);
 
 }  // namespace batchflow::service

@@ -44,7 +44,7 @@ NodeConfig read_file(const std::string& file) {
   return config;
 }
 
-// Of what stands in the file alone: data sets and tokens lie on the machine that it is for.
+// Checks only what stands in the file: datasets and tokens lie on the machine that it is for.
 int check(const std::string& file, bool with_more) {
   if (with_more)
     throw ConfigError("--check: it reads the file alone; write it without other options");
@@ -122,11 +122,11 @@ int serve(int argc, char** argv) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
-  // A file that may not grow any more is an error of its write, not the end of the service.
+  // If a file may not grow any more, its write fails, and the service goes on.
   std::signal(SIGXFSZ, SIG_IGN);
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     failpoint::configure_failpoints(failing);
-  // As the file is written by now, and the command line beside it.
+  // The file as it is written by now, and the command line beside it.
   const auto read = [&] {
     NodeConfig config = default_node_config();
     if (!config_file.empty()) config = read_file(config_file);
@@ -183,7 +183,7 @@ int serve(int argc, char** argv) {
   if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
   service::Service service(std::move(config), read_again);
   const int ended_by = service.run([&file](const std::string& line) {
-    // Jobs' and files' names stand in it, which are anybody's.
+    // The line has names of jobs and files, which anybody may choose.
     if (!file || !file->append(output::printable(line))) output::say(line);
   });
   return ended_by == SIGINT ? 130 : 0;

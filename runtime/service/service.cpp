@@ -20,8 +20,9 @@ namespace batchflow::service {
 
 namespace {
 
-// With fewer a job would wait for what cannot be opened. Reads at once and large files that stay
-// open, places of data sets, the service's own files and sockets, and those of a job.
+// With fewer descriptors a job would wait for what cannot be opened. They are for reads at once and
+// large files that stay open, folders of datasets, the service's own files and sockets, and those
+// of a job.
 void check_descriptors(const NodeConfig& config) {
   constexpr rlim_t kLargeFiles = 64, kOwn = 48, kOfAJob = 16;
   const rlim_t reads = std::max(config.storage.depth, config.storage.threads);
@@ -64,7 +65,7 @@ void Service::Parts::start() {
   options.storage = config.storage;
   options.spill = config.spill;
   options.say = [this](const LogLine& line) { log.say(line); };
-  // From any thread: what is not told would be waited for for ever.
+  // Any thread may call it. A report that is lost would be waited for for ever.
   const auto post = [this](const std::function<void()>& what) {
     const memory::WaitsForMemory scope;
     memory::until_there_is_memory([&] {

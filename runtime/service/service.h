@@ -1,5 +1,5 @@
-// The service of a node: sessions, engine, backend and logs on one thread, which collects what has
-// happened, steps the engine, and carries out what it orders.
+// The service of a node: sessions, engine, backend and logs on one thread. It collects what has
+// happened, steps the engine, and carries out its commands.
 #pragma once
 
 #include <functional>
@@ -23,10 +23,10 @@ class Service {
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.
-  // Answers the signal that ended it at once, or 0. `log` gets a line for each thing people should
-  // know of.
+  // Answers the signal that ended it at once, or 0. `log` gets a line for each thing that people
+  // should know of.
   int run(const std::function<void(const std::string& line)>& log);
-  // From any thread, or a signal handler's: ends after what is being delivered.
+  // Any thread, or a signal handler, may call it. The service ends after what is being delivered.
   void stop();
   int http_port() const;  // -1: none
   int tcp_port() const;   // -1: none

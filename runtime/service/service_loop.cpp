@@ -1,5 +1,5 @@
-// The loop of a service: what is reported goes into steps of the engine, what they order is carried
-// out, and connections are listened to meanwhile.
+// The loop of a service: what is reported goes into engine steps, their commands are carried out,
+// and meanwhile connections are served.
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace batchflow::service {
 namespace {
 
-// A loader looks for its service as long as its user has said, at most some minutes.
+// A loader looks for its service as long as its user has said, which is at most some minutes.
 constexpr Duration kReturnWithin = std::chrono::hours(1);
 constexpr int kAcceptAtOnce = 64;
 
@@ -29,7 +29,7 @@ void Service::Parts::schedule() {
 
 void Service::Parts::step() {
   backend->fire_timers(now());
-  // What orders come to at once is told before anything else is waited for.
+  // What commands cause at once is reported before anything else is waited for.
   for (int rounds = 0; !inbox.empty() && rounds < 64; ++rounds) {
     stepping.clear();
     stepping.swap(inbox);
@@ -175,7 +175,8 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
       session.end();
       return true;
     }
-    // The relays of remote jobs are threads of this process; nobody else is taken at his word.
+    // The relays of remote jobs are threads of this process. No other process is believed about
+    // this.
     if (session.process() == getpid()) session.set_from(std::move(hello->from));
     session.send(protocol::encode(
                      protocol::Welcome{protocol::kProtocolVersion, BATCHFLOW_VERSION, instance}),

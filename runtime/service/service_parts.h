@@ -1,6 +1,6 @@
-// What a service is made of, and what its parts do together: its life stands in service.cpp, how it
-// takes a changed configuration in service_reload.cpp, its loop (steps of the engine, connections)
-// in service_loop.cpp, and what it tells of itself in service_snapshot.cpp.
+// The parts of a service, and what they do together. service.cpp has its life, service_reload.cpp
+// how it takes a changed configuration, service_loop.cpp its loop (engine steps, connections), and
+// service_snapshot.cpp what it reports of itself.
 #pragma once
 
 #include <atomic>
@@ -125,7 +125,7 @@ struct Service::Parts final : ConnectionHost {
 #endif
   Instant idle_since{};
   Instant armed = kNever;  // what the timer waits for
-  // Names this start: a client that comes back knows whether it is the same.
+  // Names this start: by it a client that comes back knows whether the service is the same.
   const std::string instance =
       fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
@@ -137,20 +137,20 @@ struct Service::Parts final : ConnectionHost {
   void start();
   void listen_remotely();
   void wait_for_signal();
-  // Jobs go on to the end of their epochs, or for `drain`; then each looks for the next service,
-  // and goes on where it was. No other begins.
+  // Jobs go on to the end of their epochs, or for `drain`. Then each looks for the next service,
+  // and goes on where it was. No other job begins.
   void drain();
   void end_if_drained();
   void end_if_idle();
   void end();
-  // Of the cache, for worker processes of steps.
+  // Takes memory of the cache for worker processes of steps.
   void set_apart(Bytes bytes_each);
   void give_back(Bytes bytes_each);
   void tell_memory();
   engine::Explain explaining();
   // Reads the configuration anew, opens what it adds, and only then changes to it: as a whole, or
-  // not at all. Told is what has changed, or why nothing has; those who ask meanwhile are told of
-  // the next reading.
+  // not at all. `told` gets what has changed, or why nothing has. A call while this goes on gets
+  // the result of the next reading.
   void reload(Reloaded told);
   void begin_reload();
   void end_reload(const std::string& changed, const std::string& problem);
@@ -162,8 +162,8 @@ struct Service::Parts final : ConnectionHost {
   void step();
 
   void accept();
-  // Out of descriptors or memory: who waits is still there when there are some again, and asking at
-  // once would take a core meanwhile.
+  // The process is out of descriptors or memory. The clients that wait will still be there when
+  // there are some again; trying again at once would take a core meanwhile.
   void accept_later();
   void check();
   void on_end(Connection& session) override;

@@ -1,4 +1,4 @@
-// A changed configuration, while the service runs.
+// Changes the configuration while the service runs.
 #include <utility>
 
 #include "runtime/service/control/notify.h"
@@ -10,7 +10,7 @@ namespace batchflow::service {
 
 namespace {
 
-// Of what was opened, empty if all of it was.
+// The problems of what was opened; empty if all of it was opened.
 std::string problems_of(const std::vector<Joining::Opened>& opened) {
   std::string all;
   for (const Joining::Opened& one : opened) {

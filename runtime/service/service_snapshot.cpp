@@ -1,4 +1,4 @@
-// What a service tells of itself.
+// What a service reports of itself.
 #include <sys/resource.h>
 
 #include <thread>

@@ -20,8 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kImageMost = Bytes{256} << 20;
 constexpr std::size_t kParametersMost = 16 << 10;  // bytes of names and values
 
-// A sample at fault costs a crash or two; a step that fails this often with no success between
-// fails whatever it is given. A hang costs a thread of the service its whole time.
+// A sample at fault costs a crash or two. A step that fails this often, without a success between,
+// fails with any sample. A hang takes all the time of a thread of the service.
 constexpr unsigned kStrikesMost = 64;
 constexpr unsigned kCrashStrikes = 4;
 constexpr unsigned kStartStrikes = 16;
@@ -34,7 +34,7 @@ struct Image {
   Digest digest = 0;
 };
 
-// In a sealed memory file that `fill` has filled: it may throw.
+// Makes a sealed memory file and lets `fill` fill it; `fill` may throw.
 template <class Fill>
 Image make_image(Bytes bytes, Fill&& fill) {
   Image image;
@@ -102,7 +102,7 @@ std::shared_ptr<StepPlugin> StepPlugin::open_python(const std::string& bundle,
                                                     Parameters places, StepInterpreter interpreter,
                                                     const batch::Field& input,
                                                     const StepSettings& settings) {
-  // Where it stands in its file is no part of what it does.
+  // Where the function stands in its file does not change what it does.
   const std::string written = " " + interpreter.program;
   std::shared_ptr<StepPlugin> plugin(new StepPlugin);
   plugin->source_ = {named, {}, std::move(interpreter), std::move(places), input, settings};
@@ -165,9 +165,11 @@ void StepPlugin::ended(StepResult how, SampleId sample, bool is_first, Duration 
                        const std::string& problem) {
   if (how == StepResult::crashed || how == StepResult::late) {
     ++(how == StepResult::late ? late_ : crashes_);
-    // Those at fault are tried once more, one after the other: that tells nothing new of the step.
+    // Samples at fault are tried once more, one after the other: that shows nothing new about the
+    // step.
     if (is_known(sample)) return;
-    // One that has done others hangs at this sample: as many may at once as there are workers.
+    // The process has done other samples and hangs at this one: as many may do so at once as there
+    // are workers.
     if (how == StepResult::late && !is_first) return;
     return strike(how == StepResult::late ? kLateStrikes : kCrashStrikes, problem);
   }

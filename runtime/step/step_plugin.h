@@ -1,8 +1,9 @@
-// A step of a pipeline that is a plugin: what it is, and how it has fared in all its processes.
+// A step of a pipeline that is a plugin: what it is, and how well it has worked in all its
+// processes.
 //
-// Its bytes are copied when the pipeline is compiled: every process runs the same, whatever happens
-// to the file, and their hash is part of the pipeline's. Nothing of it is ever loaded into the
-// service itself.
+// Its bytes are copied when the pipeline is compiled. So every process runs the same code, whatever
+// happens to the file. Their hash is part of the pipeline's. Nothing of a plugin is ever loaded
+// into the service itself.
 //
 // Thread-safe but for `open`.
 #pragma once
@@ -22,7 +23,7 @@
 
 namespace batchflow::step {
 
-// A plugin cannot be had, and why.
+// A plugin cannot be used, and why.
 struct StepError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -40,13 +41,13 @@ class StepPlugin {
  public:
   using Parameters = std::vector<std::pair<std::string, std::string>>;
 
-  // Reads the file and asks a process of its own what it makes of `input`; takes as long as the
+  // Reads the file, and asks a process of its own what it makes of `input`. Takes as long as the
   // settings let it. Throws StepError.
   static std::shared_ptr<StepPlugin> open(const std::filesystem::path& file, Parameters parameters,
                                           const batch::Field& input, const StepSettings& settings);
 
-  // A function in Python: `bundle` is what batchflow.steps made of it, to be run by `interpreter`;
-  // `named` is where it stands, for people. Throws StepError.
+  // A function in Python: `bundle` is what batchflow.steps made of it, to be run by `interpreter`.
+  // `named` is where the function stands, for people. Throws StepError.
   static std::shared_ptr<StepPlugin> open_python(const std::string& bundle,
                                                  const std::filesystem::path& named,
                                                  Parameters places, StepInterpreter interpreter,
@@ -55,23 +56,24 @@ class StepPlugin {
 
   const StepSource& source() const { return source_; }
   const StepDeclaration& declared() const { return declared_; }
-  // All that decides its output: for the hash of a pipeline, and for people.
+  // Everything that decides its output: for the hash of a pipeline, and for people.
   const std::string& text() const { return text_; }
   Bytes bytes_each() const { return source_.settings.memory; }  // a process takes at most
-  // Whether a sample of so much, and what is made of it, may be handed to a process.
+  // Whether a sample of this size, and what is made of it, may be handed to a process.
   bool has_room(Bytes input, Bytes output) const {
     return input <= source_.settings.memory / 4 && output <= source_.settings.memory / 4;
   }
 
-  // Nobody prepares by it any more: its processes may end.
+  // No worker prepares by it any more: its processes may end.
   void give_up() { given_up_ = true; }
   bool is_given_up() const { return given_up_; }
 
-  // It has failed often without a success between: for a while it is not tried.
+  // It has failed often without a success between: it is not tried for a while.
   bool is_broken() const;
   void started() { ++starts_; }
   void could_not_start(const std::string& why);
-  // A call for `sample`, the first of its process or not; `problem` of a process that has ended.
+  // A call for `sample` has ended; `is_first`: it was the first of its process. `problem` is of a
+  // process that has ended.
   void ended(StepResult how, SampleId sample, bool is_first, Duration took,
              const std::string& problem);
   std::string last_failure() const;

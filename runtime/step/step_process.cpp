@@ -26,7 +26,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kPage = 4096;
-// Above those that a worker has, so that none is lost when they are put in their places.
+// Above the descriptors that a worker has, so that none is lost when they are moved to their
+// numbers.
 constexpr int kAboveWorkers = 16;
 constexpr std::chrono::milliseconds kLookAround{100};
 constexpr std::size_t kSaidMost = 200;
@@ -39,7 +40,7 @@ protocol::Descriptor moved_up(protocol::Descriptor descriptor) {
   return protocol::Descriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
 }
 
-// Addresses that Python and NumPy ask for and hardly touch, which the limit counts.
+// Addresses that Python and NumPy reserve and hardly touch, and that the limit counts.
 constexpr Bytes kReservedByInterpreters = Bytes{64} << 20;
 
 std::filesystem::path worker_program(const StepSettings& settings) {
@@ -49,7 +50,7 @@ std::filesystem::path worker_program(const StepSettings& settings) {
          "batchflow-step-worker";
 }
 
-// What a library may look for, and nothing of what the service was told.
+// What a library may look for, and nothing else of the service's environment.
 std::vector<std::string> environment() {
   std::vector<std::string> all;
   for (const char* name : {"PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH"})
@@ -64,7 +65,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// What came from a process that may write anything.
+// The text is from a process that may write anything.
 template <std::size_t size>
 std::string text_of(const char (&text)[size]) {
   std::string out(text, strnlen(text, size));
@@ -89,7 +90,7 @@ bf_step_array step_array(const batch::Field& field) {
   return array;
 }
 
-// Empty for what can be no field: a plugin may say anything.
+// Empty for what cannot be a field: a plugin may say anything.
 std::optional<batch::Field> field_of(const bf_step_array& array) {
   if (array.type >= batch::kElementTypes || array.dimensions > batch::Field::kDimensionsMost)
     return std::nullopt;
@@ -144,7 +145,7 @@ bool StepProcess::make_areas(Bytes input, Bytes output) {
   areas_file_ = moved_up(std::move(areas_file_));
   areas_ = protocol::Mapping::map_file(areas_file_, input_bytes_ + output_bytes_, true, problem_);
   if (!areas_) return false;
-  // Without it, writing to a page the machine has no memory for would end this process.
+  // Without this, writing to a page for which the machine has no memory would end this process.
   const std::span<std::byte> memory = areas_.memory();
   if (madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
     return true;
@@ -180,7 +181,7 @@ bool StepProcess::spawn() {
   posix_spawn_file_actions_adddup2(&files, areas_file_ ? areas_file_.get() : image.get(),
                                    kStepAreas);
   posix_spawn_file_actions_adddup2(&files, image.get(), kStepImage);
-  // A group of its own: a signal for the service from its terminal is not one for its workers.
+  // A process group of its own: a signal from the service's terminal must not reach its workers.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -230,7 +231,7 @@ std::string StepProcess::setup_message() const {
   return message;
 }
 
-// One message of exactly this size, in time.
+// Receives one message of exactly this size, in time.
 bool StepProcess::receive(std::span<std::byte> message, Duration within) {
   const auto until = Clock::now() + within;
   late_ = false;
@@ -257,7 +258,8 @@ StepResult StepProcess::call(Bytes input, std::span<const std::uint64_t> shape, 
   call.number = ++calls_;
   call.input_bytes = input;
   std::copy(shape.begin(), shape.end(), call.shape);
-  // It ends where its area does: whoever writes beyond it meets a page that is not there.
+  // The output ends where its area ends: a step that writes beyond it meets a page that is not
+  // there.
   output_at_ = (output_bytes_ - output) / kStepAlignment * kStepAlignment;
   call.output_at = output_at_;
   call.output_bytes = output;
@@ -278,7 +280,8 @@ StepResult StepProcess::call(Bytes input, std::span<const std::uint64_t> shape, 
 }
 
 StepResult StepProcess::lose() {
-  // One that has ended by itself keeps its own end: it was settled before its socket closed.
+  // A process that has ended by itself keeps its own end, which was settled before its socket
+  // closed.
   kill(process_, SIGKILL);
   int status = 0;
   while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
@@ -296,7 +299,7 @@ StepResult StepProcess::lose() {
 }
 
 void StepProcess::say_if_of_memory() {
-  // Of Python, the C++ library, the loader of libraries, OpenBLAS, and PyTorch.
+  // Messages of Python, the C++ library, the loader of libraries, OpenBLAS, and PyTorch.
   for (const char* words : {"MemoryError", "bad_alloc", "start new thread", "failed to map segment",
                             "Memory allocation", "allocate memory"})
     if (problem_.find(words) != std::string::npos) {
@@ -306,8 +309,8 @@ void StepProcess::say_if_of_memory() {
     }
 }
 
-// What the process has written is read while it runs, or it would have to wait; the last line is
-// kept, since that is what an assertion or the C++ library says before the end.
+// What the process writes is read while it runs, or it would have to wait. The last line is kept:
+// it is what an assertion or the C++ library says before the end.
 std::string StepProcess::last_words() {
   std::array<char, 4096> text;
   for (ssize_t bytes; says_ && (bytes = read(says_.get(), text.data(), text.size())) > 0;) {

@@ -1,8 +1,8 @@
-// One worker process of a step: started, called and ended by one thread of the service.
+// One worker process of a step. One thread of the service starts, calls and ends it.
 //
 // Whatever the process does, a call ends within its time: with a result, or with what became of the
-// process, which is then gone. Nothing it writes is believed before it is checked, and it can write
-// nowhere but into its own area, of which results are copied.
+// process, which is then gone. What it writes is checked before it is used. It can write only into
+// its own area, and results are copied out of it.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@
 
 namespace batchflow::step {
 
-// Of all steps of a service.
+// The settings of all steps of a service.
 struct StepSettings {
   Bytes memory = Bytes{64} << 20;                     // of each process, areas included
   Duration timeout = std::chrono::seconds(10);        // for one sample
@@ -51,7 +51,7 @@ struct StepSource {
   batch::Field input;
   StepSettings settings;
 
-  // Where people say how much memory a process may take.
+  // The setting, as people write it, of how much memory a process may take.
   const char* memory_setting() const {
     return interpreter.program.empty() ? "steps: memory of the node file"
                                        : "memory= of batchflow.step";
@@ -84,8 +84,8 @@ class StepProcess {
 
   bool is_running() const { return process_ > 0; }
   pid_t process() const { return process_; }
-  // With areas of so many bytes at least; 0, 0: without, only to be asked what it makes. Empty when
-  // it cannot be had: see problem(), and `refused` says that the plugin said no.
+  // Starts it with areas of at least these sizes; 0, 0: without areas, only to ask what it makes.
+  // Empty when it cannot start: see problem(); there, `refused` says that the plugin said no.
   std::optional<StepDeclaration> start(Bytes input, Bytes output);
   bool has_room(Bytes input, Bytes output) const {
     return is_running() && input <= input_bytes_ && output <= output_bytes_;
@@ -95,7 +95,7 @@ class StepProcess {
   // REQUIRES: has_room(input, output); the sample has `input` bytes in shape `shape`
   StepResult call(Bytes input, std::span<const std::uint64_t> shape, std::uint64_t seed,
                   Bytes output);
-  // Of the last call, done.
+  // The output of the last call, if that was done.
   const std::byte* output() const { return areas_.memory().data() + input_bytes_ + output_at_; }
   std::uint64_t rows() const { return rows_; }
   const std::string& problem() const { return problem_; }

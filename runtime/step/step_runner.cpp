@@ -8,7 +8,7 @@
 namespace batchflow::step {
 namespace {
 
-// Before a process is started again: doubled with each crash in a row.
+// The longest wait before a process is started again; the wait doubles with each crash in a row.
 constexpr std::chrono::milliseconds kWaitMost{100};
 
 }  // namespace
@@ -46,7 +46,7 @@ bool StepRunner::start(Running& one, Bytes input, Bytes output) {
   if (one.crashes > 0)
     std::this_thread::sleep_for(
         std::min(kWaitMost, std::chrono::milliseconds(1 << std::min(one.crashes, 10u))));
-  // Samples of unlike sizes: as few starts as may be.
+  // Areas grow in large steps, so that samples of different sizes cause few starts.
   const Bytes most = one.plugin->bytes_each() / 4;
   if (input > one.input) one.input = std::min(most, std::max(input, 2 * one.input));
   if (output > one.output) one.output = std::min(most, std::max(output, 2 * one.output));

@@ -1,8 +1,8 @@
-// The worker processes of one thread that prepares: one for each step that is a plugin, started
-// when it is first needed and again after it has crashed.
+// The worker processes of one thread that prepares: one for each plugin, started when it is first
+// needed and again after it has crashed.
 //
-// It tells what is the sample's fault from what is not: a crash or a hang is the sample's, until it
-// happens so often that the step itself must be broken.
+// It tells apart what is the sample's fault and what is not. A crash or a hang counts as the
+// sample's fault, until it happens so often that the step itself must be broken.
 #pragma once
 
 #include <map>
@@ -23,17 +23,18 @@ class StepRunner {
   }
   // Where the sample's bytes go; null: see failed().
   std::byte* begin(const std::shared_ptr<StepPlugin>& plugin, Bytes input, Bytes output);
-  // The step's output for what has been put there, until the next begin(); null: see failed().
+  // The step's output for what has been put there, valid until the next begin(); null: see
+  // failed().
   // REQUIRES: begin() was the last call, for so many bytes
   const std::byte* run(std::span<const std::uint64_t> shape, std::uint64_t seed);
-  // Of a ragged output.
+  // The rows of a ragged output.
   std::uint64_t rows() const;
 
-  // Since begin_sample(): whether a null was no fault of the sample's; else it is corrupt.
+  // True if a null since begin_sample() was not the sample's fault; else the sample is corrupt.
   bool failed() const { return failed_; }
   const std::string& problem() const { return problem_; }
 
-  // The processes of plugins that are given up.
+  // Ends the processes of plugins that are given up.
   void end_given_up();
 
  private:

@@ -1,14 +1,14 @@
-// What the service and a worker process of a step say to each other.
+// The messages between the service and a worker process of a step.
 //
-// They share a socket of whole messages (SOCK_SEQPACKET) and a memory file of two areas: samples go
-// in by the first and come out by the second, and the socket says when. The service writes one
-// StepSetup, with the parameters behind it, and reads one StepDeclared; then for each sample it
+// They share a socket of whole messages (SOCK_SEQPACKET) and a memory file of two areas. Samples go
+// in by the first area and come out by the second; the socket says when. The service writes one
+// StepSetup, with the parameters behind it, and reads one StepDeclared. Then for each sample it
 // writes a StepCall and reads a StepReply. A worker is any program that speaks this at the
-// descriptors below; it ends when the socket does. It trusts the service, and the service does not
-// trust it: sizes stand in messages, never in shared memory.
+// descriptors below; it ends when the socket does. The worker trusts the service, but the service
+// does not trust the worker: sizes stand in messages, never in shared memory.
 //
-// A worker links nothing of BatchFlow, so that a plugin meets a plain C++ process. That of
-// functions in Python has the structs once more: python/batchflow/step_worker.py.
+// A worker links nothing of BatchFlow, so that a plugin meets a plain C++ process. The worker for
+// functions in Python has the same structs: python/batchflow/step_worker.py.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ struct StepSetup {
   std::int32_t parent = 0;       // the service's process
   std::uint32_t reserved = 0;
   std::uint64_t data_bytes = 0;  // that the process may take beside areas and stack
-  // Of the areas, in whole pages; 0: there are none, and the process is asked what it would make.
+  // Sizes of the areas, in whole pages; 0: there are none, and the process is asked what it would
+  // make.
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
   bf_step_array input{};

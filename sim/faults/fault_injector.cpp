@@ -10,7 +10,7 @@ namespace batchflow::faults {
 
 namespace {
 
-// Of all streams of chance that begin with a run's seed, the one of faults.
+// Names the random numbers of faults among all streams that begin with a run's seed.
 constexpr std::uint64_t kFaults = 0xfa17;
 
 template <class T, class... Types>
@@ -41,7 +41,7 @@ std::span<const engine::Command> FaultInjector::step(Instant now,
   events_.clear();
   commands_.clear();
   lists_.clear();
-  // What has happened has happened before anything breaks at the same time.
+  // Events at the time of a fault happened before it.
   for (const engine::Event& event : events) {
     std::visit([this](const auto& fact) { hear(fact); }, event);
   }
@@ -115,7 +115,7 @@ void FaultInjector::choose_samples(const engine::CatalogueKnown& event) {
   }
 }
 
-// The order that is over; nothing when nobody is to hear of it.
+// The command that is over; nothing when its completion is not to be reported.
 template <class Completion>
 std::optional<FaultInjector::Order> FaultInjector::completed(const Completion& event) {
   const auto found = orders_.find(event.request.id);
@@ -168,8 +168,7 @@ void FaultInjector::hear_prepared(const engine::PreparationDone& event) {
   pass_on(engine::PreparationDone{event.request, engine::Outcome::corrupt, lists_.back()});
 }
 
-// ---------------------------------------------------------------------- what the engine orders
-// ----
+// ----------------------------------------------------------------- what the engine commands ----
 
 template <class Ordered>
 void FaultInjector::obey(const Ordered& order) {
@@ -190,7 +189,8 @@ void FaultInjector::obey(const Ordered& order) {
   }
 }
 
-// The samples whose stored bytes it decodes, sorted, where some of its dataset may be corrupt.
+// The samples whose stored bytes the command decodes, sorted; empty if no fault corrupts samples of
+// its dataset.
 std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& order) {
   std::vector<SampleId> samples;
   const bool any = std::any_of(faults_.begin(), faults_.end(), [&](const Fault& fault) {

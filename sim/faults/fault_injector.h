@@ -7,17 +7,17 @@
 //   }
 //
 // It stands between a backend, in which everything works, and an engine, to which it shows a world
-// in which things break: what is ordered of the dead is swallowed, what they report is not heard,
-// and the engine is told the facts it would be told (NodeLost, WorkerLost, CapacityChanged, failed
-// reads, samples that cannot be decoded). The backend sees commands alone: what runs on something
-// that dies is cancelled there, and begun anew where it can go on later.
+// in which things break. Commands to what is dead are swallowed, and events from it are dropped.
+// The engine gets the events that a real failure would cause: NodeLost, WorkerLost,
+// CapacityChanged, failed reads, samples that cannot be decoded. The backend sees commands alone:
+// what runs on something that dies is cancelled there, and begun anew where it can go on later.
 //
-// What slows down does so in the backend, by the one hook: set_speed. A node of speed 0 is dead,
-// and so are the processes of jobs on it; the engine learns from NodeLost which ranks it has lost,
-// and the backend brings them back (JobResized) when it is told that the node has speed 1 again.
+// Slowing down happens in the backend, by one hook: set_speed. A node of speed 0 is dead, and so
+// are the processes of jobs on it. The engine learns from NodeLost which ranks it has lost. When
+// the backend hears that the node has speed 1 again, it brings them back (JobResized).
 //
-// All chance is drawn from the seed, each fault's from a stream of its own; the same events at the
-// same times give the same faults, bit for bit.
+// All random numbers are drawn from the seed, and each fault has a stream of its own. The same
+// events at the same times give the same faults, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@
 
 namespace batchflow::faults {
 
-// Something that goes wrong, and until when.
+// Something that goes wrong, when it begins, and how long it lasts.
 struct Fault {
   enum class Kind : std::uint8_t {
     node_lost,      // with all that is on it
@@ -56,7 +56,7 @@ struct Fault {
   Duration lasts{0};           // 0: for good
   Duration detected_after{0};  // a lost node or worker: until the engine is told
   Duration quiet_after{0};     // a lost worker: from then until it is known to write no more
-  // What is under way to or from those cut off waits; after so long it has failed.
+  // What is under way to or from the nodes that are cut off waits; after this long it has failed.
   Duration timeout = std::chrono::seconds(30);
   NodeId node = NodeId::none();
   Place place;
@@ -76,7 +76,7 @@ class FaultInjector {
 
   // What set_speed speaks of: a node or a worker by its id, hardware by its number.
   enum class Part : std::uint8_t { node, worker, hardware };
-  // From now on it does everything so many times as fast as it would without faults.
+  // From now on the part does everything this many times as fast as without faults.
   using SetSpeed = std::function<void(Part part, std::uint32_t which, double factor)>;
 
   // What became of a fault.
@@ -87,7 +87,7 @@ class FaultInjector {
     std::uint64_t parts = 0;  // nodes, workers, orders held, reads failed, corrupt samples met
   };
 
-  // `catalogues` outlives it. `engine` is told nothing when there is nothing to tell.
+  // `catalogues` outlives it. `engine` is not called when there is nothing to report.
   FaultInjector(std::vector<Fault> faults, std::uint64_t seed, const engine::Catalogues& catalogues,
                 Step engine, SetSpeed set_speed);
 
@@ -95,15 +95,16 @@ class FaultInjector {
   std::span<const engine::Command> step(Instant now, std::span<const engine::Event> events);
   // When to call `step` at the latest; kNever when nothing more is planned.
   Instant due() const { return plan_.empty() ? kNever : std::get<Instant>(*plan_.begin()); }
-  // By fault, in the order of the list.
+  // For each fault, in the order of the list.
   std::span<const Struck> struck() const { return struck_; }
 
  private:
   enum class Act : std::uint8_t { strike, tell, quiet, end, fail };
-  // At that time, in this order, do this about that fault (or, to fail it, that order).
+  // What happens next: at this time, in this order of planning, do this to this fault (or fail this
+  // command).
   using Planned = std::tuple<Instant, std::uint64_t, Act, std::uint64_t>;
 
-  // An order the backend carries out, or would if it could.
+  // A command that the backend carries out, or would carry out if it could.
   struct Order {
     enum class State : std::uint8_t { running, held, swallowed };
     State state = State::running;
@@ -136,7 +137,7 @@ class FaultInjector {
   void begin(const Ordered& command);
   std::vector<SampleId> decoded_by(const engine::Prepare& order);
 
-  // What orders have to do with.
+  // Which nodes, workers and drives a command needs.
   static std::optional<std::pair<NodeId, NodeId>> way(const Order& order);
   static bool touches(const Order& order, NodeId node);
   bool is_swallowed(const Order& order) const;
@@ -177,7 +178,7 @@ class FaultInjector {
   std::uint64_t serials_ = 0;
   Instant now_{};
 
-  // What the backend has said there is.
+  // What the backend has reported.
   std::map<NodeId, std::uint32_t> cores_;
   std::map<Place, Bytes> capacity_;
   std::map<WorkerId, Worker> workers_;

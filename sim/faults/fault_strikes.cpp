@@ -1,4 +1,4 @@
-// What the injector does when a fault's time has come: to strike, to tell of it, to end it.
+// What the injector does when the time of a fault has come: to strike, to report it, to end it.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -16,10 +16,9 @@ bool is_among(const std::vector<NodeId>& nodes, NodeId node) {
 
 }  // namespace
 
-// ------------------------------------------------------------------- what orders have to do with
-// ----
+// --------------------------------------------------------------------- what a command needs ----
 
-// From where to where an order moves bytes; a store is no node.
+// From which node to which a command moves bytes; a store is no node.
 std::optional<std::pair<NodeId, NodeId>> FaultInjector::way(const Order& order) {
   if (const auto* read = std::get_if<engine::Read>(&order.command)) {
     return std::pair{read->from.node, read->to.node};
@@ -46,7 +45,7 @@ bool FaultInjector::is_swallowed(const Order& order) const {
   return worker != workers_.end() && worker->second.state != Worker::State::alive;
 }
 
-// The fault that keeps it from where it goes.
+// The fault that keeps the command's bytes from their way.
 std::optional<std::size_t> FaultInjector::cut_by(const Order& order) const {
   const auto ends = way(order);
   if (!ends) return std::nullopt;
@@ -127,7 +126,7 @@ void FaultInjector::strike(std::uint64_t index) {
   struck.from = now_;
   const Instant over = fault.lasts.count() > 0 ? now_ + fault.lasts : kNever;
   if (fault.kind == Kind::node_lost || fault.kind == Kind::worker_lost) {
-    // Who comes back is found out to have been away.
+    // A node or worker that comes back early shows by this that it was away.
     const Instant told = std::min(now_ + fault.detected_after, over);
     plan(told, Act::tell, index);
     if (fault.kind == Kind::worker_lost) {
@@ -197,7 +196,7 @@ bool FaultInjector::lose_node(NodeId node) {
   for (auto& [id, order] : orders_) {
     if (touches(order, node)) stop(order, Order::State::swallowed);
   }
-  // The processes of its workers are gone; new ones are asked for when it is back.
+  // The processes of its workers are gone; new ones are asked for when the node is back.
   commands_.push_back(engine::SetWorkers{node, 0});
   set_speed_(Part::node, node.value, 0);
   return true;
@@ -247,10 +246,9 @@ void FaultInjector::lose_workers(std::uint64_t index) {
   }
 }
 
-// ------------------------------------------------------------------------------ waiting orders
-// ----
+// ----------------------------------------------------------------------- commands that wait ----
 
-// It is not carried out any more, for now or for good.
+// The command is not carried out any more, for now or for good.
 void FaultInjector::stop(Order& order, Order::State state) {
   if (order.state == Order::State::running) {
     commands_.push_back(std::visit(
@@ -310,7 +308,7 @@ void FaultInjector::reconnect() {
 
 // -------------------------------------------------------------------------------------- speed ----
 
-// Of what several faults slow down, all count.
+// If several faults slow a part down, all of them count.
 void FaultInjector::tell_speed(std::uint64_t index) {
   const Fault& fault = faults_[index];
   const auto product = [&](auto&& is_slowed_by) {

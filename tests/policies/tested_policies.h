@@ -27,7 +27,8 @@ inline const engine::PolicyList& tested_policies() {
     const auto registered = policies::policy_list().entries();
     std::vector<const engine::PolicyEntry*> all(registered.begin(), registered.end());
     for (const engine::PolicyEntry* example :
-         {&policies::allocation_by_jobs, &policies::eviction_lru_protect, &policies::selection_most_shared, &policies::dispatch_most_wanted,
+         {&policies::allocation_by_jobs, &policies::eviction_lru_protect,
+          &policies::selection_most_shared, &policies::dispatch_most_wanted,
           &policies::scaling_follow_stall}) {
       // A reader who follows the guide to the letter has registered it.
       if (std::find(all.begin(), all.end(), example) == all.end()) all.push_back(example);

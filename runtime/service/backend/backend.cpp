@@ -58,9 +58,9 @@ void Backend::carry_out(std::span<const engine::Command> commands) {
   for (const engine::Command& command : commands) {
     std::visit([this](const auto& order) { on(order); }, command);
   }
-  // What is decoded is kept by workers, who cannot give back slabs.
+  // Workers keep what they decode, and cannot give back slabs.
   slots_.make_room(budget_.most() / 32);
-  // A job has unmapped a slab, or something kept is gone.
+  // A job has unmapped a slab, or something that was kept is gone.
   if (budget_.used() < used_before_) retry_waiting();
   used_before_ = budget_.used();
 }

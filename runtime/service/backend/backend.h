@@ -1,8 +1,9 @@
-// Carries out the engine's orders on a real node: reads files, has blocks prepared, gathers batches
-// and hands them to the jobs' sessions. It decides nothing; what it is not told to do does not
-// happen.
+// Carries out the engine's commands on a real node: reads files, has blocks prepared, gathers
+// batches and hands them to the jobs' sessions. It decides nothing, and does nothing without a
+// command.
 //
-// Lives on the service's thread. Other threads report through `Post`, which runs a function there.
+// It lives on the service's thread. Other threads report through `Post`, which runs a function
+// there.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +40,12 @@
 
 namespace batchflow::service {
 
-// Whom the backend tells: the jobs.
+// What the backend reports to: the jobs.
 class Customer {
  public:
   virtual void admitted(const engine::Admit& order) = 0;
   virtual void refused(const engine::Refuse& order) = 0;
-  // False: its session is gone, or takes nothing now.
+  // False: the rank's session is gone, or takes nothing now.
   virtual bool deliver(const engine::Deliver& order, const Slot& slot,
                        std::uint32_t slot_samples) = 0;
   virtual void epoch_ended(const engine::EpochEnded& order) = 0;
@@ -54,7 +55,7 @@ class Customer {
   ~Customer() = default;
 };
 
-// Since the start; bytes as they were moved.
+// Counts since the start; bytes are those that were moved.
 struct BackendCounters {
   std::uint64_t read_samples = 0;
   Bytes read_bytes = 0;
@@ -83,22 +84,22 @@ class Backend {
     SpillOptions spill;
     Say say;  // what people should know of
   };
-  // `budget` is for blocks, batches and kept samples, and for what the customers' ends take. Throws
-  // ConfigError where the spill file cannot be had.
+  // `budget` is for blocks, batches and kept samples, and for the rings of ranks. Throws
+  // ConfigError when the spill file cannot be made.
   Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
           Customer& customer, StallBook& stalls, Post post);
   ~Backend();
 
   void carry_out(std::span<const engine::Command> commands);
-  // What timers are due; when the next one is.
+  // Reports the timers that are due. next_timer() is when the next one is due.
   void fire_timers(Instant now);
   Instant next_timer() const { return timers_.empty() ? kNever : timers_.begin()->first; }
-  // May differ from what it began with: fewer workers than the engine wants, another budget.
+  // These may differ from what it began with: fewer workers than the engine wants, another budget.
   void set_workers_most(std::uint32_t workers);
   void set_memory(Bytes bytes);
-  // A gathered batch that its rank has released: its slot is free.
+  // The rank has released a gathered batch: its slot is free.
   void released(ShareId share, SlotId slot);
-  // Tries anew what waits for memory, for whoever has given some back, and now and then.
+  // Tries again what waits for memory. Code that has given some back calls it, and so does a timer.
   void retry_waiting();
 
   const BackendCounters& counters() const { return counters_; }
@@ -113,21 +114,21 @@ class Backend {
   Duration preparing() const { return workers_->busy(); }
   // Samples that could not be prepared, and why.
   const Troubles& troubles() const { return troubles_; }
-  // Samples that are corrupt to a pipeline and were wanted by one of its blocks; and how many of
-  // all pipelines.
+  // Samples that are corrupt to a pipeline and that one of its blocks wanted; and the number of
+  // these for all pipelines.
   std::uint64_t corrupt_of(PipelineId pipeline) const {
     const auto found = corrupt_.find(pipeline.value);
     return found == corrupt_.end() ? 0 : found->second.size();
   }
   std::uint64_t corrupt_seen() const { return corrupt_seen_; }
-  // Reads it or prepares of it now.
+  // Whether something is read of the dataset, or prepared by the pipeline, now.
   bool is_at(DatasetId dataset) const {
     return any_at([dataset](const auto& one) { return one.dataset == dataset; });
   }
   bool is_at(PipelineId pipeline) const {
     return any_at([pipeline](const auto& one) { return one.pipeline == pipeline; });
   }
-  // Processes of steps that are given up end soon.
+  // Ends the processes of steps that are given up, soon.
   void end_steps() { workers_->end_steps(); }
   std::size_t waits_for_memory() const { return unplaced_.size() + ungathered_.size(); }
   std::vector<CacheShare> cache() const;
@@ -281,7 +282,7 @@ class Backend {
   };
   std::map<std::uint32_t, DecodedShare> decoded_;  // by share
   std::multimap<Instant, TimerId> timers_;
-  // Since when nothing has got memory that waited for it, and when something last waited.
+  // Since when nothing that waits for memory has got any, and when something last waited.
   Clock::time_point short_since_, short_last_;
   Clock::time_point say_no_memory_after_;
 
@@ -308,7 +309,7 @@ class Backend {
   std::uint32_t next_worker_ = 0;
   std::vector<WorkerId> working_;
 
-  // Threads last, so that they end before what they use.
+  // Threads come last, so that they end before what they use.
   std::unique_ptr<storage::ReadEngine> reader_;
   std::unique_ptr<Copier> copier_;
   std::unique_ptr<WorkerPool> workers_;

@@ -1,4 +1,4 @@
-// The backend's part in batches: gathered from blocks, handed over, and let go.
+// The backend's part in batches: they are gathered from blocks, handed over, and released.
 #include <algorithm>
 #include <utility>
 

@@ -47,7 +47,7 @@ void Backend::on(const engine::Prepare& order) {
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (const ShareId share = order.decoded_share; !share.is_none()) {
     note_kept(order.lineage.dataset, prefix, share);
-    // One that is empty may have been closed and opened since it was measured.
+    // A share that is empty may have been closed and opened since it was measured.
     if (items_.sum(share).items == 0) decoded_[share.value] = {order.lineage.dataset};
   }
   out.stored_in = kept_in(order.lineage.dataset, 0);
@@ -100,8 +100,8 @@ void Backend::hand_to_worker(PreparationOrder&& order, const Preparing& entry) {
   workers_->prepare(std::move(order));
 }
 
-// A sample whose bytes are not where they should be is given none, and so turns out corrupt: the
-// engine then reads it anew.
+// A sample with no bytes where they should be is given none, and so turns out corrupt: the engine
+// then reads it anew.
 void Backend::add_sample(PreparationOrder& out, const engine::Prepare& order,
                          const ServedDataset& dataset, std::uint32_t place, SampleId used,
                          SampleId wanted, std::uint32_t occurrence, Form form, Reading* reading) {
@@ -121,7 +121,7 @@ void Backend::add_sample(PreparationOrder& out, const engine::Prepare& order,
     if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
   } else {
     sample.is_kept = true;
-    // What was read for this very block is no hit.
+    // A sample that was read for this same block is no hit.
     const bool fresh =
         form == Form::encoded &&
         fresh_.erase(std::uint64_t{order.lineage.dataset.value} << 32 | used.value) > 0;
@@ -134,15 +134,15 @@ void Backend::add_sample(PreparationOrder& out, const engine::Prepare& order,
 void Backend::note_kept(DatasetId dataset, Digest prefix, ShareId share) {
   std::vector<ShareId>& shares = kept_in_[{dataset.value, prefix}];
   if (std::find(shares.begin(), shares.end(), share) != shares.end()) return;
-  // The number may have been another's before.
+  // The number may have belonged to another share before.
   for (auto& [of, others] : kept_in_) std::erase(others, share);
   decoded_.erase(share.value);
   items_.drop_all(share);
   shares.push_back(share);
 }
 
-// Pictures of unknown sizes are counted by a guess at first. Where they turn out larger, they would
-// take the memory of batches; where they are much smaller, memory lies idle.
+// At first, pictures of unknown sizes are counted by a guess. If they are larger, they would take
+// the memory of batches. If they are much smaller, memory would lie idle.
 void Backend::measure_decoded() {
   constexpr std::uint64_t kSamplesLeast = 16;
   for (auto& [share, one] : decoded_) {
@@ -155,8 +155,9 @@ void Backend::measure_decoded() {
   }
 }
 
-// What the engine grants to batches comes before what is kept beyond what it counts: before it has
-// been told, a block's samples may take far more. It finds out where one is missed.
+// What the engine grants to batches comes before what is kept beyond what the engine counts: until
+// it is told their sizes, the samples of a block may take far more. The engine notices when a
+// dropped sample is missed.
 bool Backend::drop_decoded(Bytes bytes) {
   Bytes dropped = 0;
   for (const auto& [share, one] : decoded_) {

@@ -15,14 +15,14 @@
 namespace batchflow::service {
 namespace {
 
-// An error that says something of the sample, not of the moment: its file is gone, is none, or may
-// not be read. The sample is treated as one that cannot be decoded.
+// An error that is about the sample, not the moment: its file is gone, is no file, or may not be
+// read. The sample is treated as one that cannot be decoded.
 bool is_lasting(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
          error == EXDEV || error == EINVAL || error == EISDIR || error == EPERM;
 }
 
-// Of a whole file with one byte more, which tells that it has grown.
+// The room for a sample. A whole file gets one byte more, which shows if the file has grown.
 Bytes staged_room(const sources::SampleIndex& index, const sources::Extent& extent) {
   return storage::room_for(extent.offset,
                            extent.bytes + (index.kind() == sources::RecordKind::whole ? 1 : 0));
@@ -76,7 +76,7 @@ void Backend::on(const engine::Read& order) {
   submit(index);
 }
 
-// What an attempt before could not read, into the same memory.
+// Reads what an earlier attempt could not read, into the same memory.
 void Backend::read_rest(std::uint32_t index, const engine::Read& order) {
   Reading& reading = readings_[index];
   reading.request = order.request;
@@ -114,9 +114,9 @@ void Backend::submit(std::uint32_t index) {
   reader_->submit(pieces_);
 }
 
-// Each sample by itself, so that it can be released by itself. The engine has counted it: rather
-// than wait for others, which may wait for this one, it has pages of its own where the staging
-// memory has no run of its length.
+// Each sample has memory of its own, so that it can be released alone. The engine has counted it.
+// If the staging memory has no run of its length, it gets pages of its own: waiting for other
+// samples could be for ever, since these may wait for this one.
 bool Backend::stage(Staged& one) {
   one.memory = one.room <= reader_->staging_bytes() ? reader_->stage(one.room) : nullptr;
   if (!one.memory) {
@@ -138,7 +138,7 @@ void Backend::unstage(Staged& one) {
   one.memory = nullptr;
 }
 
-// From where the dataset has it.
+// The piece of the dataset that has the sample.
 storage::ReadPiece Backend::source_piece(std::uint32_t index, std::size_t place) {
   Reading& reading = readings_[index];
   const ServedDataset& dataset = datasets_.dataset(reading.dataset);
@@ -186,7 +186,7 @@ void Backend::read_done(std::span<const storage::ReadResult> results) {
       one.bytes = 0;
     } else {
       one.bytes = result.bytes;
-      // As of a file that has become shorter since its index was made.
+      // As if the file had become shorter since its index was made.
       if (one.bytes > 1) one.bytes = BF_FAILPOINT_SHORT("service.read.cut", one.bytes);
       ++counters_.read_samples;
       counters_.read_bytes += one.bytes;
@@ -206,7 +206,7 @@ void Backend::finish_read(std::uint32_t index) {
   if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
   stalls_.reading(reading.pipeline, -1);
   if (reading.cancelled) return free_staging(index);
-  // Nothing is kept of a read that failed before the rest is there: the engine may give it up.
+  // A read that failed keeps nothing before the rest is there: the engine may give it up.
   for (const Staged& one : reading.samples) {
     if (!well || reading.keep.is_none() || reading.to_spill) break;
     if (!reading.staged)
@@ -218,7 +218,7 @@ void Backend::finish_read(std::uint32_t index) {
   const engine::Request request = reading.request;
   inbox_.add(engine::ReadDone{request, well ? engine::Outcome::done : engine::Outcome::failed,
                               well ? std::span<const SampleId>() : inbox_.keep(std::move(failed))});
-  // What is there of a failed one stays for another attempt.
+  // What a failed read has brought stays for another attempt.
   const bool stays = well ? reading.staged : !nothing;
   if (!stays) {
     reading_of_.erase(request.id.value);

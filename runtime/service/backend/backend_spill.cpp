@@ -1,5 +1,5 @@
-// The backend's part in the second tier: samples that are read from the spill file, and written to
-// it after they were read for it.
+// The backend's part in the second tier: samples that are read from the spill file, and samples
+// that are written to it after they were read for it.
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -11,7 +11,7 @@
 
 namespace batchflow::service {
 
-// From the spill file, or, where it is not there, from the source.
+// Reads from the spill file or, if the sample is not there, from the source.
 storage::ReadPiece Backend::spill_piece(std::uint32_t index, std::size_t place) {
   Reading& reading = readings_[index];
   Staged& one = reading.samples[place];
@@ -34,7 +34,7 @@ storage::ReadPiece Backend::spill_piece(std::uint32_t index, std::size_t place) 
   return piece;
 }
 
-// A sample that is not what was written is as one that is not there: it is read from the source.
+// A sample that is not what was written counts as missing: it is read from the source.
 bool Backend::reads_again(std::uint32_t index, std::size_t place,
                           const storage::ReadResult& result) {
   Reading& reading = readings_[index];
@@ -59,8 +59,8 @@ bool Backend::reads_again(std::uint32_t index, std::size_t place,
   return true;
 }
 
-// Writes what was read for the spill file, or should have been there. True: finish_read is to be
-// called again when that is done; so what comes faster than the drive takes it waits.
+// Writes what was read for the spill file, or should have been there. True: finish_read must be
+// called again when that is done. So samples that come faster than the drive takes them wait.
 bool Backend::write_spill(std::uint32_t index) {
   Reading& reading = readings_[index];
   reading.written = true;
@@ -75,7 +75,7 @@ bool Backend::write_spill(std::uint32_t index) {
       continue;
     }
     one.record = writing->record;
-    // Whole pages: the sample begins with one, and takes as many as the engine counts.
+    // Whole pages: the sample begins with a page, and takes as many as the engine counts.
     if (const Bytes lead = std::exchange(one.lead, 0); lead != 0)
       std::memmove(one.memory, one.memory + lead, one.bytes);
     storage::ReadPiece piece;

@@ -1,5 +1,5 @@
-// What the tags of the storage engine's results name: a read of the backend's and a sample of it,
-// read or (with the highest bit) written to the spill file.
+// What the tags of the storage engine's results mean: a read of the backend and a sample of it,
+// read or, with the highest bit, written to the spill file.
 #pragma once
 
 #include <cstdint>

@@ -9,16 +9,17 @@
 namespace batchflow::service {
 namespace {
 
-// Then people are told why, then the engine that it failed.
+// After the first of these times people are told why it waits; after the last the engine is told
+// that it failed.
 constexpr std::chrono::seconds kSayAfter{5};
 constexpr std::chrono::minutes kSayAgain{1};
 constexpr std::chrono::seconds kGiveUpAfter{30};
-// What is ordered anew so soon after it failed still waits.
+// A command that comes again so soon after it failed is still the same wait.
 constexpr std::chrono::seconds kNewWait{2};
 
 }  // namespace
 
-// A worker that goes takes nothing more.
+// A worker that leaves takes nothing more.
 void Backend::fail_waiting(WorkerId worker) {
   std::erase_if(unplaced_, [&](const Unplaced& one) {
     if (one.order.worker != worker) return false;
@@ -34,7 +35,8 @@ void Backend::note_short() {
   short_last_ = now;
 }
 
-// Blocks take turns with the workers: when nobody has got memory for so long, none waits anew.
+// Blocks take turns with the workers: if none has got memory for this long, no block begins to
+// wait.
 void Backend::wait_for_memory(PreparationOrder&& order, const Preparing& entry) {
   note_short();
   if (Clock::now() - short_since_ > kGiveUpAfter) {
@@ -44,8 +46,8 @@ void Backend::wait_for_memory(PreparationOrder&& order, const Preparing& entry) 
   }
 }
 
-// The engine refuses a job whose blocks fail again and again, since a worker waits with each; not
-// so one whose batches cannot be gathered, which keeps nobody waiting but itself.
+// The engine refuses a job with blocks that fail again and again, because a worker waits with each.
+// It does not refuse a job with batches that cannot be gathered, which holds up only itself.
 void Backend::give_up(const Preparing& entry) {
   troubles_.note(entry.pipeline,
                  fmt::format("no memory for a block within {} s: {} of {} MiB are in use",

@@ -1,5 +1,5 @@
-// Gathers batches that cross blocks: copies slices from slot to slot on a thread of its own, in the
-// order they were asked for.
+// Gathers batches that cross blocks: copies slices from slot to slot, on a thread of its own, in
+// the order in which they were asked for.
 #pragma once
 
 #include <condition_variable>
@@ -35,7 +35,7 @@ class Copier {
   explicit Copier(Done done);
   ~Copier();
   void copy(CopyOrder order);
-  // Afterwards it is neither waiting nor being carried out.
+  // Afterwards the copy neither waits nor runs.
   void cancel(engine::Request request);
 
  private:

@@ -17,15 +17,15 @@
 namespace batchflow::service {
 namespace {
 
-// With four times the addresses a run is found however the rest is cut up, short of sizes that
-// nobody has. As many as for all of the machine's memory, since the budget may grow.
+// With four times the addresses a run is found however the rest is cut up, except for unusual
+// sizes. They are enough for all of the machine's memory, because the budget may grow.
 Bytes addresses_for(Bytes budget) {
   const Bytes machine = Bytes{static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES)))} *
                         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return 4 * std::max(budget, machine);
 }
 
-// Beside its pages, for the entry that finds it.
+// What an item takes beside its pages, for the entry that finds it.
 constexpr Bytes kBytesPerItem = 160;
 
 storage::Extents::Page pages_for(Bytes bytes) {
@@ -53,7 +53,7 @@ std::span<const std::byte> ItemStore::bytes_of(const Item& item) {
 
 ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
   void* memory = MAP_FAILED;
-  // Where the system counts addresses as memory it grants fewer.
+  // A system that counts addresses as memory grants fewer.
   for (addresses_ = addresses_for(budget.most()); memory == MAP_FAILED; addresses_ /= 2) {
     addresses_ = storage::Extents::pages_of(addresses_) * storage::Extents::kPage;
     memory = mmap(nullptr, addresses_, PROT_READ | PROT_WRITE,
@@ -63,7 +63,7 @@ ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
       throw std::system_error(errno, std::generic_category(), "memory for kept samples");
   }
   begin_ = static_cast<std::byte*>(memory);
-  // A page is a page: what the budget counts is what the machine gives.
+  // No huge pages: the budget must count what the machine gives.
   madvise(begin_, addresses_, MADV_NOHUGEPAGE);
   madvise(begin_, addresses_, MADV_DONTFORK);
   free_ = storage::Extents(addresses_ / storage::Extents::kPage);
@@ -88,7 +88,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
   if (!first) return nullptr;
   std::byte* const memory = begin_ + *first * storage::Extents::kPage;
   auto kept = std::make_shared<Kept>(*this, memory, bytes, std::move(charge));
-  // Without it, writing to a page the machine has no memory for would end the process.
+  // Without this, writing to a page for which the machine has no memory would end the process.
   const bool filled =
       madvise(memory, pages * storage::Extents::kPage, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
   if (!filled || BF_FAILPOINT("service.items.fill")) return nullptr;
@@ -97,7 +97,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
 
 void ItemStore::release(const Kept& kept) {
   const memory::WaitsForMemory scope;
-  // Before another has the addresses.
+  // Before another item has the addresses.
   madvise(kept.memory, kept.pages() * storage::Extents::kPage, MADV_DONTNEED);
   const std::lock_guard lock(mutex_);
   free_.give_back(

@@ -1,11 +1,11 @@
 // Samples kept in this process's own memory, as stored or decoded: what the engine's shares of
-// items hold. Nobody else sees them.
+// items hold. No other process sees them.
 //
-// Each has whole pages, as the engine counts, out of one range of addresses that is several times
-// as large as the machine's memory: so a run of addresses is always found, and a page that nobody
-// has is the system's again at once, however the sizes of those that come and go differ.
+// Each sample has whole pages, as the engine counts. They come from one range of addresses that is
+// several times as large as the machine's memory. So a run of addresses is always found, however
+// much sizes differ, and a page without a sample is the system's again at once.
 //
-// An item's bytes stay valid while somebody holds its pointer, also if it is dropped meanwhile, and
+// An item's bytes stay valid while its pointer is held, even if the item is dropped meanwhile, and
 // count until then. Thread-safe: reads put items in, workers take them out.
 #pragma once
 
@@ -29,7 +29,7 @@ class ItemStore {
   struct Kept;
 
  public:
-  // Holds the bytes. Not to outlive the store.
+  // Holds the bytes. It must not outlive the store.
   using Item = std::shared_ptr<const Kept>;
   static std::span<const std::byte> bytes_of(const Item& item);
 
@@ -41,16 +41,19 @@ class ItemStore {
   // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
   // for it.
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
-  // The same in two parts: a copy, null where there is no memory for it, which is then put there.
+  // The same in two parts: copy() copies (null: there is no memory for it), and put() takes the
+  // copy.
   Item copy(std::span<const std::byte> bytes);
   bool put(ShareId share, ItemId item, Item copied, Bytes bytes);
   Item find(ShareId share, ItemId item) const;  // null if it is not there
-  // Of many at once, which costs a fraction each: memory that nobody has touched for long is asked
-  // for ahead. What is there goes into `found`, in the same order; the rest of it stays.
+  // Finds many items at once, at a fraction of the cost: memory that was not touched for long is
+  // fetched ahead. What is there goes into `found`, in the same order; the rest of `found` stays as
+  // it is.
   void find(ShareId share, std::span<const ItemId> items, std::span<Item> found) const;
   void drop(ShareId share, ItemId item);
   void drop_all(ShareId share);
-  // Drops items of the share until they have taken so many bytes; how many these took.
+  // Drops items of the share until they have taken at least `least` bytes; answers how many they
+  // took.
   Bytes drop_some(ShareId share, Bytes least);
   Bytes bytes() const;  // that they take, also those that were dropped and are still held
   struct Sum {
@@ -63,8 +66,8 @@ class ItemStore {
   std::size_t items() const;
 
  private:
-  // Items are dense: each share has a table by item, in pieces that are there as long as anything
-  // is in them.
+  // Items are dense. Each share has a table by item, in pieces that exist as long as anything is in
+  // them.
   static constexpr std::size_t kPiece = 16;
   struct Piece {
     std::array<Item, kPiece> items;
@@ -79,7 +82,7 @@ class ItemStore {
   // Memory of its own for so many bytes; null: there is none.
   Item make(Bytes bytes);
   void release(const Kept& kept);
-  // What was there.
+  // Answers what was there.
   Item take(Table& table, ItemId item);
 
   MemoryBudget& budget_;

@@ -1,6 +1,6 @@
 // How much of this machine's memory may hold blocks, batches and kept samples together, and how
-// much does. The engine plans with what things are; here counts what they take, as long as anybody
-// has it: a slab that was given back counts until the last job has unmapped it.
+// much does. The engine plans with the sizes of things; this counts the memory they take, for as
+// long as it is taken. A slab that was given back counts until the last job has unmapped it.
 //
 // Thread-safe.
 #pragma once
@@ -29,7 +29,7 @@ class MemoryBudget {
   void give_back(Bytes bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
   Bytes used() const { return used_.load(std::memory_order_relaxed); }
   Bytes most() const { return most_.load(std::memory_order_relaxed); }
-  // Less than is in use takes effect as that is given back.
+  // A bound below what is in use takes effect as memory is given back.
   void set_most(Bytes most) { most_.store(most, std::memory_order_relaxed); }
 
  private:
@@ -37,7 +37,7 @@ class MemoryBudget {
   std::atomic<Bytes> used_{0};
 };
 
-// A part of the budget, given back with its owner. False where there was not so much left.
+// A part of the budget, given back with its owner. It is false if there was not so much left.
 class MemoryCharge {
  public:
   MemoryCharge() = default;

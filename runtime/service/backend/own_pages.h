@@ -1,5 +1,5 @@
-// Pages of this process's own for one read, given back to the machine with it: for what finds no
-// run of the storage engine's staging memory that is long enough.
+// Pages of this process's own for one read, given back to the machine with it. They are for reads
+// that find no run of the storage engine's staging memory that is long enough.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,8 +14,8 @@ namespace batchflow::service {
 class OwnPages {
  public:
   OwnPages() = default;
-  // Empty where the machine has none. The engine has counted them: they are charged as far as the
-  // budget has room, and are there even so.
+  // Empty if the machine has none. The engine has counted them: they are charged as far as the
+  // budget has room, and exist even beyond that.
   OwnPages(MemoryBudget& budget, Bytes bytes) : charge_(budget, bytes), bytes_(bytes) {
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -48,9 +48,9 @@ SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryChar
   fail("a memory file for shared blocks");
 }
 
-// From here on whoever is handed the descriptor can only read. A seal against writing would also
-// keep the pages from being given back, so it is a descriptor that cannot write, of a file that
-// nobody may open.
+// From here on a process that is handed the descriptor can only read. A seal against writing would
+// also keep the pages from being given back. So it is a descriptor that cannot write, of a file
+// that no process may open.
 bool SharedSlab::hand_out_readable() {
   constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   const int readable =
@@ -80,7 +80,7 @@ SharedSlab::~SharedSlab() {
 
 bool Slot::fill() const {
   if (BF_FAILPOINT("service.slot.fill")) return false;
-  // Without it, writing to a page the machine has no memory for would end the process.
+  // Without this, writing to a page for which the machine has no memory would end the process.
   return madvise(memory(), bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
 
@@ -105,7 +105,7 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
                            [](const Part& one) { return one.slab && !one.free.empty(); });
   if (part == pool.parts.end()) {
     auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
-    // What the engine has granted is not refused for others that might come.
+    // If there is no room for further slots, the slab has only the one that the engine has granted.
     if (slots > 1 && !make_room(size * slots)) slots = 1;
     std::shared_ptr<SharedSlab> slab = make_slab(size * slots);
     if (!slab) return std::nullopt;

@@ -1,16 +1,17 @@
 // Shared memory for prepared blocks and gathered batches: slabs of equal slots that jobs map.
 //
-// The engine says which slot of which share something goes into; this class says where that is. A
-// share's slots lie in slabs, each a sealed memory file: mapped writable here, and read-only by the
-// jobs of the share's stream, which are the only ones that are handed its descriptor. So a job sees
-// the blocks of its own stream and nobody else's. A slab whose slots are all free is given back
-// when others need the memory: its pages go back to the machine, though jobs may have it mapped for
-// as long as they compute. That, and unmapping it here, is done on a thread of its own, within
-// milliseconds, which do not count. Where the pages cannot be had back (no /proc), the slab counts
-// until the last job has unmapped it, or its connection has ended: who is handed a slab's
-// descriptor holds its charge.
+// The engine says which slot of which share something goes into; this class says where that slot
+// is. A share's slots lie in slabs. Each slab is a sealed memory file. It is mapped writable here,
+// and read-only by the jobs of the share's stream, which alone are handed its descriptor. So a job
+// sees the blocks of its own stream and no others.
 //
-// Used by the service's own thread, but for Slot::fill, which a worker calls.
+// A slab with only free slots is given back when the memory is needed elsewhere. Its pages go back
+// to the machine, even while jobs still have it mapped. A thread of its own does this and unmaps
+// the slab here, within milliseconds, which do not count. If the pages cannot be taken back (no
+// /proc), the slab counts until the last job has unmapped it, or its connection has ended: a job
+// that is handed a slab's descriptor holds its charge.
+//
+// Used by the service's own thread alone, except for Slot::fill, which a worker calls.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,7 @@ class SharedSlab {
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
   std::shared_ptr<const MemoryCharge> charge() const { return charge_; }
-  // No job has anything in it: its pages go with it, whoever maps it still.
+  // No job has anything in it: its pages go with it, even if jobs still map it.
   void nobody_reads() { is_read_ = false; }
   // It is about to be unmapped.
   void drop_charge();
@@ -71,17 +72,17 @@ struct Slot {
 
 class SlotMemory {
  public:
-  // `gone` is told of a slab that no later slot will be in.
+  // `gone` is called for a slab that no later slot will be in.
   SlotMemory(MemoryBudget& budget, std::function<void(std::uint64_t slab)> gone);
 
-  // The slot's place, made if it has none; empty when there is no memory for it now. `audience`
-  // says who may read the share: its name may be that of an earlier one, whose slabs others have
-  // mapped.
+  // The memory of the slot, made if it has none; empty when there is no memory for it now.
+  // `audience` names the stream that may read the share: the share's id may be that of an earlier
+  // share, with slabs that other jobs have mapped.
   std::optional<Slot> take(ShareId share, SlotId slot, Bytes bytes, std::uint64_t audience);
-  // Null if it has no place.
+  // Null if the slot has no memory.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
-  // That a slot of so many bytes takes: whole pages.
+  // The memory of a slot of so many bytes: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
   struct Use {
@@ -91,7 +92,7 @@ class SlotMemory {
     Bytes bytes = 0;
   };
   std::vector<Use> uses() const;
-  // Gives back slabs that nothing is in until so much of the budget is left, if that helps.
+  // Gives back empty slabs until so much of the budget is left, if that helps.
   bool make_room(Bytes bytes);
 
  private:

@@ -18,12 +18,12 @@
 namespace batchflow::service {
 namespace {
 
-// A drive that fails so often is not asked any more.
+// After this many faults a drive is not used any more.
 constexpr std::uint64_t kFaultsMost = 64;
-// A record, its place in the map, and what free runs of pages take.
+// A record, its entry in the map, and what free runs of pages take.
 constexpr Bytes kBytesPerRecord = 128;
 constexpr std::size_t kRecordsAtOnce = 4096;
-// A page's number has 32 bits, and the last one means nothing.
+// The number of a page has 32 bits, and the last one has no meaning.
 constexpr Bytes kFileMost = (Bytes{1} << 44) - storage::Extents::kPage;
 
 std::string text_of(int error) {
@@ -34,7 +34,7 @@ std::string mib(Bytes bytes) {
   return fmt::format("{} MiB", bytes >> 20);
 }
 
-// A file without a name; of one that had to be given one, it is taken away at once.
+// A file without a name. If the file system demands a name, it is removed at once.
 protocol::Descriptor open_unnamed(const std::string& folder) {
   for (const int direct : {O_DIRECT, 0}) {
     protocol::Descriptor file(
@@ -45,7 +45,7 @@ protocol::Descriptor open_unnamed(const std::string& folder) {
   protocol::Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
   if (!file) return file;
   ::unlink(name.c_str());
-  // Where the file system knows no O_DIRECT, what is kept is in the page cache, too.
+  // If the file system knows no O_DIRECT, what is kept is in the page cache, too.
   ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) | O_DIRECT);
   return file;
 }
@@ -68,7 +68,8 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
         fmt::format("spill: {}: {}; choose another folder (--spill PATH,SIZE)", path_, why));
   };
   std::error_code error;
-  // That folder alone: a drive that is not mounted would come to lie on another.
+  // Makes only this folder: if a drive is not mounted, its files would come to lie on another
+  // drive.
   std::filesystem::create_directory(options.path, error);
   if (error) fail(fmt::format("cannot be made: {}", error.message()));
   file_ = open_unnamed(path_);
@@ -78,9 +79,9 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
       std::min(options.bytes, kFileMost) / storage::Extents::kPage * storage::Extents::kPage;
   int refused = allocate(file_.get(), bytes);
   if (refused == ENOSPC || refused == EFBIG || refused == EDQUOT) {
-    // Some file systems keep what was set aside before there was no more.
+    // Some file systems keep what they reserved before the room ended.
     if (::ftruncate(file_.get(), 0) != 0) fail(text_of(errno));
-    // All there is, but for what a file system needs to work well.
+    // All room that there is, except what a file system needs to work well.
     struct statvfs left {};
     const Bytes room = ::fstatvfs(file_.get(), &left) == 0 ? left.f_bavail * left.f_frsize : 0;
     bytes = std::min(bytes, room - room / 16) / storage::Extents::kPage * storage::Extents::kPage;
@@ -94,7 +95,7 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
       return;
     }
   } else if (refused != 0) {
-    // Room is found, or not, when it is written.
+    // Whether there is room shows only when it is written.
     if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0)
       fail(fmt::format("no file of {} can be made there: {}", mib(bytes), text_of(errno)));
     note_ = fmt::format(
@@ -171,7 +172,7 @@ void Spill::drop(DatasetId dataset, SampleId sample) {
   const std::uint32_t index = where_.find(key(dataset, sample));
   if (index == kNone) return;
   where_.erase(key(dataset, sample));
-  // A write under way goes to its place and no other's.
+  // While a write is under way, its pages stay its own.
   if (records_[index].writing) {
     records_[index].dropped = true;
   } else {

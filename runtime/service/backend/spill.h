@@ -1,12 +1,12 @@
 // The second tier of the cache: samples as they are stored, in one file on a local drive.
 //
-// The file has no name, so that nothing is left when the service is killed, and is written and read
-// by the storage engine alone; this class knows what lies where. Each sample has whole pages of it,
-// as the engine counts, and a checksum: what is read back and is not what was written counts as not
-// there, and comes from the source again. A drive that fails or fills up makes the tier smaller, or
-// ends it; the engine is told, and nothing is lost but the copies.
+// The file has no name, so that nothing is left when the service is killed. The storage engine
+// alone writes and reads it; this class knows what lies where. Each sample has whole pages, as the
+// engine counts, and a checksum. A sample that is not read back as it was written counts as
+// missing, and comes from the source again. A drive that fails or fills up makes the tier smaller,
+// or ends it. The engine is told, and only the copies are lost.
 //
-// On the service's thread alone.
+// Used on the service's thread alone.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct SpillOptions {
   bool operator==(const SpillOptions&) const = default;
 };
 
-// Since the start.
+// Counts since the start.
 struct SpillCounters {
   std::uint64_t read_samples = 0;  // found, and as they were written
   Bytes read_bytes = 0;
@@ -47,14 +47,15 @@ class Spill {
  public:
   static constexpr Bytes kLeast = Bytes{16} << 20;
 
-  // Makes the folder and the file. Throws ConfigError when it cannot be had at all; what else there
-  // is to say, as that it is smaller than asked for, is in note(). What is known of the samples
-  // there takes memory of `budget`, 128 bytes each.
+  // Makes the folder and the file. Throws ConfigError when there can be no file at all; anything
+  // else to say, such as that it is smaller than asked for, is in note(). The table of the samples
+  // in it takes memory of `budget`, 128 bytes each.
   Spill(const SpillOptions& options, MemoryBudget& budget);
 
   int descriptor() const { return file_.get(); }
   const std::string& note() const { return note_; }
-  // What the engine may keep here. Less than the file: pages in a row must be found for each.
+  // What the engine may keep here. It is less than the file, since each sample needs pages in a
+  // row.
   Bytes capacity() const { return capacity_; }
   Bytes used() const { return pages_used_ * storage::Extents::kPage; }
   SpillCounters& counters() { return counters_; }
@@ -76,15 +77,15 @@ class Spill {
     Bytes bytes = 0;
     Digest sum = 0;
   };
-  // Empty: it is not there, or not yet.
+  // Empty: the sample is not there, or not yet.
   std::optional<Place> find(DatasetId dataset, SampleId sample) const;
-  // A place to write it to, in place of any it had; empty when there is none.
+  // Where to write the sample, in place of any copy it had; empty when there is no room.
   struct Writing {
     std::uint32_t record;
     std::uint64_t offset;
   };
   std::optional<Writing> begin(DatasetId dataset, SampleId sample, Bytes bytes);
-  // The write has ended, well or not: then with errno, and its place is free.
+  // The write has ended. `error` is its errno, or 0; after an error the pages are free.
   void end(std::uint32_t record, Digest sum, int error);
   void drop(DatasetId dataset, SampleId sample);
   void drop(ShareId share, ItemId item);

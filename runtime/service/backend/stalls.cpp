@@ -63,7 +63,7 @@ void StallBook::moved(PipelineId pipeline, int Way::*count, int change) {
   reads_ = static_cast<std::uint32_t>(static_cast<int>(reads_) + change);
 }
 
-// Whether all workers are busy is a fact of every pipeline.
+// Whether all workers are busy concerns every pipeline.
 void StallBook::change_busy(std::uint32_t preparing, std::uint32_t workers) {
   if ((preparing_ >= workers_) != (preparing >= workers)) {
     const Instant now = clock_();

@@ -1,10 +1,10 @@
 // What jobs wait for: how long their ranks had no batch, by the stage in which the next one was.
 //
-// The blocks of a pipeline are on their way through stages, and each pipeline has a clock for each
-// stage, of which one runs at a time: the last stage that any of its blocks is in, for what is
-// waited for is nearest to its end. A rank that begins to wait notes these clocks, and when it gets
-// its batch, what they have moved is what it waited for. So a wait costs the same however many
-// ranks there are, and the parts add up to the whole.
+// The blocks of a pipeline pass through stages. Each pipeline has a clock for each stage, of which
+// one runs at a time: that of the last stage that any of its blocks is in, because what is waited
+// for is nearest to its end. A rank that begins to wait notes these clocks. When it gets its batch,
+// it has waited for what they have moved by. So a wait costs the same however many ranks there are,
+// and the parts add up to the whole.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ class StallBook {
   using Clock = std::function<Instant()>;
   explicit StallBook(Clock clock) : clock_(std::move(clock)) {}
 
-  // Facts of the backend: `change` more blocks or pieces of them are in the stage. A pipeline that
-  // is none is nobody's.
+  // Facts from the backend: `change` more blocks, or pieces of them, are in the stage. They do not
+  // count if the pipeline is none.
   void reading(PipelineId pipeline, int change) { moved(pipeline, &Way::reading, change); }
   void preparing(PipelineId pipeline, int change);
   void gathering(PipelineId pipeline, int change) { moved(pipeline, &Way::gathering, change); }
@@ -72,7 +72,7 @@ class StallBook {
     PipelineId pipeline_;
   };
 
-  // A rank's wait, which it keeps itself.
+  // A rank's wait, which the rank keeps itself.
   struct Wait {
     PipelineId pipeline = PipelineId::none();
     Instant since{};
@@ -80,16 +80,16 @@ class StallBook {
     bool is_on() const { return !pipeline.is_none(); }
   };
   Wait begin(PipelineId pipeline);
-  // What it has been so far; nothing if it is not on.
+  // The wait so far; nothing if it is not on.
   StageTimes of(const Wait& wait) const;
   Duration lasted(const Wait& wait) const;
   Stage stage(PipelineId pipeline) const;
 
-  // Waits that have ended, of all jobs there ever were.
+  // Waits that have ended, of all jobs since the start.
   void add(const StageTimes& ended) { ended_ += ended; }
   const StageTimes& ended() const { return ended_; }
 
-  // How long anything was being read; and how long each block was, added up.
+  // How long anything was being read; and the time that each block was being read, added up.
   Duration storage_busy() const;
   Duration reads_lasted() const;
   std::uint32_t reads_now() const { return reads_; }

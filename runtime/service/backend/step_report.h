@@ -1,4 +1,4 @@
-// How the steps that are plugins fare, pipeline by pipeline: for people who ask.
+// How well plugins work, pipeline by pipeline: for people who ask.
 #pragma once
 
 #include <string>

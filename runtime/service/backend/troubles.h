@@ -1,4 +1,5 @@
-// What went wrong with samples and steps, in words: for the log, and for jobs that end by it.
+// What went wrong with samples and steps, as text: for the log, and for jobs that end because of
+// it.
 #pragma once
 
 #include <chrono>
@@ -17,9 +18,9 @@ class Troubles {
   using Say = std::function<void(const std::string& line)>;
   explicit Troubles(Say say) : say_(std::move(say)) {}
 
-  // Some are said each minute, and how many were not.
+  // Some lines are said each minute, and then how many others there were.
   void note(PipelineId pipeline, std::string what);
-  // Of this pipeline, the last; empty if there was none.
+  // The last one of this pipeline; empty if there was none.
   std::string_view last(PipelineId pipeline) const;
 
  private:

@@ -1,4 +1,4 @@
-// Unmaps slabs that nobody has any more, on a thread of its own: 32 MiB take some 10 ms, which the
+// Unmaps slabs that are no longer used, on a thread of its own: 32 MiB take some 10 ms, which the
 // service's thread has better use for.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace batchflow::service {
 namespace {
 
 constexpr std::uint32_t kBatchSamples = 64;
-// For policies that ask: everybody else's stalls count for more.
+// For policies that ask: the stalls of all other jobs count for more.
 constexpr double kWeight = 1e-6;
 
 }  // namespace
@@ -39,7 +39,8 @@ bool Warming::begin(const ServedDataset& dataset, const ServedPipeline& pipeline
   event.pipeline = pipeline.id;
   event.order = Order::sequential;
   event.batch_samples = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBatchSamples, samples));
-  // It leaves after its first: for one that says it ends there the engine keeps nothing.
+  // It leaves after its first epoch. If it said so in advance, the engine would keep nothing for
+  // it.
   event.epochs = 0;
   event.weight = kWeight;
   event.ranks = inbox_.keep(std::vector<NodeId>{NodeId(0)});
@@ -82,7 +83,7 @@ bool Warming::deliver(const engine::Deliver& order, const Slot& slot, std::uint3
   for (const order::Slice& slice : order.slices) {
     if (!slice.filler && order.epoch == 0) one->samples += slice.to - slice.from;
   }
-  // Not before the engine has been told that it is delivered.
+  // Not before the engine has been told that the batch is delivered.
   post_([this, job = order.job, step = order.step, in_place = order.in_place, share = order.share,
          slot_id = order.slot] {
     if (!in_place) backend_->released(share, slot_id);

@@ -1,8 +1,8 @@
-// Reads data sets ahead: what `batchflowctl warm` asks for.
+// Reads datasets ahead: what `batchflowctl warm` asks for.
 //
-// For each it is a job of one pass in the order of the files, whose batches are let go as they
-// come. So the engine decides what is read when, and what of it is kept, as for any other job;
-// nothing here does. It stands between the backend and the jobs, and passes on what is not its own.
+// For each dataset it is a job of one pass in the order of the files, which releases its batches as
+// they come. So the engine decides what is read when, and what of it is kept, as for any other job.
+// It stands between the backend and the jobs, and passes on what is not its own.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ class Warming final : public Customer {
 
   Warming(Customer& jobs, Inbox& inbox, Backend::Post post)
       : jobs_(jobs), inbox_(inbox), post_(std::move(post)) {}
-  // Where gathered batches give back their slots.
+  // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
 
   // False: it is being warmed already.
@@ -57,7 +57,7 @@ class Warming final : public Customer {
   std::uint32_t next_ = kFirst;
   std::map<std::uint32_t, Told> warmed_;  // by job
 
-  // Far from the ids of jobs that have ranks, which count from 0.
+  // Far from the ids of jobs with ranks, which count from 0.
   static constexpr std::uint32_t kFirst = 1u << 31;
 };
 

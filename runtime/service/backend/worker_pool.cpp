@@ -21,11 +21,11 @@ namespace {
 
 constexpr int kNiceness = 10;
 constexpr std::size_t kFoundAtOnce = 64;
-// Of a decoded form, the memory that is used for the next.
+// The most memory for a decoded form that is kept for the next sample.
 constexpr std::size_t kKeptMost = 256 << 10;
 
-// The rows of a ragged field cannot be written anew where they are: what follows them moves. So the
-// sample is made apart, and put in its place.
+// The rows of a ragged field cannot be written anew in place, because what follows them moves. So
+// the sample is made apart, and then inserted.
 void insert_sample(const batch::BlockLayout& one, const std::byte* sample,
                    const batch::BlockLayout& block, std::byte* slot, std::uint32_t place) {
   const batch::BlockWriter writer(block, slot);
@@ -155,7 +155,7 @@ PreparationReport WorkerPool::attempt(PreparationOrder& order,
   return report;
 }
 
-// What is kept of samples [first, first + found.size()).
+// Finds what is kept of samples [first, first + found.size()).
 void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
                            std::vector<ItemStore::Item>& found) const {
   std::fill(found.begin(), found.end(), nullptr);
@@ -198,7 +198,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
   std::vector<std::byte> decoded;
   std::vector<ItemStore::Item> kept(kFoundAtOnce);
   for (std::size_t at = 0; at < order.samples.size(); ++at) {
-    // On this thread: it is memory that nobody has touched for long.
+    // On this thread, because this memory was not touched for long.
     if (at % kFoundAtOnce == 0) find_kept(order, at, kept);
     const PreparationOrder::Sample& sample = order.samples[at];
     const batch::BlockWriter writer =
@@ -225,7 +225,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
       preparer.end_sample();
       continue;
     }
-    // Another takes its place later; until then it has no rows.
+    // Another sample takes its place later; until then it has no rows.
     if (ragged && order.anew) {
       for (std::size_t i = 0; i < layout.fields.size(); ++i) {
         if (!layout.fields[i].ragged) continue;
@@ -251,8 +251,8 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
                           input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
   if (ragged && order.anew) {
-    // The last block of an epoch is short: what it lacks has no rows.
-    // So it is with what later parts of a block bring.
+    // The last block of an epoch is short: the samples that it lacks have no rows. The same holds
+    // for samples that later parts of a block bring.
     const std::uint32_t end = order.samples.empty() ? 0 : order.samples.back().place + 1;
     for (std::uint32_t place = end; place < layout.samples; ++place) {
       for (std::size_t i = 0; i < layout.fields.size(); ++i) {

@@ -1,8 +1,8 @@
-// The threads that prepare blocks, each of which the engine knows as a worker of its own.
+// The threads that prepare blocks. The engine knows each as a worker.
 //
 // They run at a lower priority than everything that delivers: with all cores busy preparing, a
 // batch that is ready still reaches its job within microseconds. A worker makes one block at a
-// time, sample after sample, into the slot it was given.
+// time, sample after sample, into the slot that it was given.
 #pragma once
 
 #include <atomic>
@@ -55,15 +55,15 @@ struct PreparationReport {
   std::vector<std::string> problems;  // of these, in turn; of a failure, why
   Duration took{0};
   std::uint32_t samples = 0;
-  // What is to be kept: of a preparation that was given up meanwhile, nothing, for its share may be
-  // another's by now. Null where there was no memory.
+  // Decoded samples to keep. A preparation that was given up meanwhile has none, since its share
+  // may belong to others by now. Null if there was no memory.
   struct Decoded {
     SampleId sample;
     Bytes bytes = 0;
     ItemStore::Item item;
   };
   std::vector<Decoded> decoded;
-  // What could not be begun or ended, as the machine has no memory for it.
+  // A preparation that could not begin or end because the machine has no memory for it.
   std::optional<PreparationOrder> unbegun;
 };
 
@@ -72,18 +72,18 @@ class WorkerPool {
   using Report = std::function<void(PreparationReport)>;  // on a worker's thread
   using Quiet = std::function<void(WorkerId)>;
 
-  // What is kept decoded is copied into memory of `items`. All outlive the pool.
+  // What is kept decoded is copied into memory of `items`. All arguments outlive the pool.
   WorkerPool(ItemStore& items, const memory::ScratchLimits& scratch, Report report, Quiet quiet);
   ~WorkerPool();  // waits for what is being made
 
   // False: this process may have no more threads.
   [[nodiscard]] bool start(WorkerId worker);
-  // It finishes what it is making, says that it is quiet, and ends.
+  // The worker finishes what it is making, calls Quiet, and ends.
   void retire(WorkerId worker);
   void prepare(PreparationOrder order);
-  // Each ends its processes of steps that are given up, when it has made what it is making.
+  // Each worker ends its processes of steps that are given up, after what it is making.
   void end_steps();
-  // How long all workers together have been at it.
+  // How long all workers together have been preparing.
   Duration busy() const { return Duration(busy_ns_.load(std::memory_order_relaxed)); }
 
  private:
@@ -97,7 +97,7 @@ class WorkerPool {
     std::thread thread;
   };
   void run(Worker& worker);
-  // The same of one for which memory runs out; then `preparer` is another.
+  // The same, for a preparation that may run out of memory. If it does, `preparer` is made anew.
   PreparationReport attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer);
   PreparationReport carry_out(PreparationOrder& order, prepare::Preparer& preparer);
   void find_kept(const PreparationOrder& order, std::size_t first,

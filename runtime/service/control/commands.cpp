@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One that is asked: by whom, and with what.
+// A command that was asked: by which user, and with what.
 struct Question {
   Commands::Service& service;
   uid_t user;
@@ -94,7 +94,7 @@ std::string reload(const Question& asked) {
   return {};
 }
 
-// Everybody may see what he may have himself, and what he takes of it.
+// Every user may see what he may have, and what he takes of it.
 std::string quota_list(const Question& asked) {
   std::map<uid_t, UserLimits> shown = asked.service.users.quotas().of_some;
   const bool sees_all = asked.user == 0 || asked.user == geteuid();
@@ -127,7 +127,7 @@ std::string quota_list(const Question& asked) {
                                                                     Json::error_handler_t::replace);
 }
 
-// Until the next start, or until a reload: the file is what lasts.
+// It holds until the next start or reload: the file is what lasts.
 std::string quota_set(const Question& asked) {
   const std::string name = asked.text("user");
   const std::optional<uid_t> user = find_user(name);
@@ -181,7 +181,7 @@ std::string unpin(const Question& asked) {
   return done();
 }
 
-// What jobs read stays, or they would wait for it again.
+// What jobs read stays, or they would have to wait for it again.
 std::string drop(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
   for (const Jobs::Told& job : asked.service.snapshot().jobs) {

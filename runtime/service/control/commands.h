@@ -1,4 +1,4 @@
-// What batchflowctl asks a service for, by name.
+// The commands of batchflowctl that a service answers, by name.
 #pragma once
 
 #include <sys/types.h>
@@ -37,19 +37,19 @@ class Commands {
     Warming& warming;
     std::function<Snapshot()> snapshot;
     std::function<void()> drain;
-    // Tells, perhaps later, what has changed, or why nothing has.
+    // Reports, perhaps later, what has changed, or why nothing has.
     std::function<void(std::function<void(std::string changed, std::string problem)>)> reload;
     Say say;
   };
   explicit Commands(Service service) : service_(std::move(service)) {}
 
-  // Gives `reply` the frame that answers `frame`, now or later. To change something takes the
-  // service's own user, or root.
+  // Gives `reply` the frame that answers `frame`, now or later. Only the service's own user and
+  // root may change anything.
   using Reply = std::function<void(std::string frame)>;
   void answer(uid_t user, std::string_view frame, const Reply& reply);
 
  private:
-  // Empty: it is answered later.
+  // Answers an empty text when the frame is answered later.
   std::string carry_out(uid_t user, std::string_view frame, const Reply& reply);
 
   Service service_;

@@ -1,5 +1,5 @@
-// What no service would take of a configuration, on whatever machine: for the start, and for files
-// that are checked elsewhere.
+// Refuses what no service could use of a configuration, on whatever machine: at the start, and for
+// files that are checked elsewhere.
 #include "fmt/format.h"
 #include "runtime/service/control/node_config.h"
 

@@ -24,24 +24,24 @@
 namespace batchflow::service {
 namespace {
 
-// Of the service itself: stacks, indices' pages, sockets.
+// The memory of the service itself: stacks, pages of indices, sockets.
 constexpr Bytes kOwn = Bytes{64} << 20;
 constexpr Bytes kDataOfOwn = Bytes{16} << 20;
-// Of it, what workers take for ordinary pictures.
+// The part of it that workers take for ordinary pictures.
 constexpr Bytes kScratchOfOwn = Bytes{16} << 20;
 constexpr Bytes kScratchLeast = Bytes{4} << 20;
-// Of the memory, the scratch of workers unless it is said: with 4 GiB, a sample of the 67 million
-// pixels that decode lets through.
+// The part of the memory that is scratch of workers unless it is set. With 4 GiB, it allows a
+// sample of the 67 million pixels that decode accepts.
 constexpr Bytes kScratchPart = 8;
-// That each worker may keep: pictures of some million pixels find their buffers there.
+// The most that each worker may keep: it holds the buffers for pictures of some million pixels.
 constexpr Bytes kScratchEachMost = Bytes{16} << 20;
-// Two blocks of 32 MiB and what rounding adds: with less no job of pictures could be admitted.
+// Two blocks of 32 MiB, and what rounding adds: with less, no job with pictures could be admitted.
 constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
-// With one or two blocks an epoch jobs that are not in step share nothing; from some on it makes no
-// difference (docs/decisions.md).
+// With one or two blocks an epoch, jobs that are not in step share nothing. More blocks than this
+// make no difference (docs/decisions.md).
 constexpr std::uint32_t kBlocksLeast = 8;
-// A rank that has ended does not come back, and the others are to know soon.
+// A rank that has ended does not come back, and the others must know soon.
 constexpr Duration kRankTimeout = std::chrono::seconds(5);
 constexpr Duration kStepTimeMost = std::chrono::hours(1);
 
@@ -60,8 +60,8 @@ Bytes memory_of_machine_left() {
   return Bytes{1} << 30;
 }
 
-// Of this process' control group and those above it, where they are bounded: a container has less
-// than its machine.
+// The bounds of this process's control group and of those above it count: a container has less than
+// its machine.
 Bytes memory_left() {
   Bytes left = memory_of_machine_left();
   std::ifstream groups("/proc/self/cgroup");
@@ -71,7 +71,7 @@ Bytes memory_left() {
     for (std::filesystem::path group = line.substr(3);; group = group.parent_path()) {
       const std::filesystem::path folder = "/sys/fs/cgroup" + group.string();
       Bytes most = 0, used = 0;
-      // The word `max` is no number: no bound.
+      // The word `max` is no number: there is no bound.
       if (std::ifstream(folder / "memory.max") >> most &&
           std::ifstream(folder / "memory.current") >> used)
         left = std::min(left, most > used ? most - used : 0);
@@ -81,7 +81,7 @@ Bytes memory_left() {
   return left;
 }
 
-// Good anywhere, and with a name at its end.
+// Makes the path absolute, and removes a slash at its end.
 std::filesystem::path place_of_data(const std::string& text) {
   const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
@@ -100,7 +100,7 @@ std::vector<std::string> pipeline_names(const std::vector<std::filesystem::path>
   return names;
 }
 
-// Empty where it is not said.
+// Empty if the key is not set.
 std::string read_name(config::ConfigSection& section, std::string_view key,
                       const std::vector<std::string>& names) {
   if (!section.has(key)) return {};
@@ -153,7 +153,7 @@ NodeConfig default_node_config() {
   return config;
 }
 
-// The first of it is part of the service's own.
+// The first part of it belongs to the service's own memory.
 static Bytes apart_for_data(const NodeConfig& config) {
   return config.data_bytes > kDataOfOwn ? config.data_bytes - kDataOfOwn : 0;
 }
@@ -168,7 +168,7 @@ Bytes NodeConfig::cache_bytes() const {
   return memory > own ? memory - own : 0;
 }
 
-// A quarter for all that workers keep, and the rest for samples that need more than that.
+// A quarter is for what workers keep, and the rest for samples that need more.
 memory::ScratchLimits NodeConfig::scratch_limits() const {
   const Bytes all = workers == 0 ? 1 : workers;
   memory::ScratchLimits limits;
@@ -186,7 +186,7 @@ std::string_view cut_at_comma(std::string_view& rest) {
   return part;
 }
 
-// KEY=VALUE,... behind a path.
+// Reads KEY=VALUE,... after a path.
 void read_settings(std::string_view text, std::string_view rest,
                    const std::vector<std::filesystem::path>& pipelines, NodeDataset& dataset) {
   const auto one_of = [&](std::string_view key, const std::string& value,
@@ -324,7 +324,7 @@ void choose_policy(engine::EngineConfig& config, std::string_view text) {
   if (kind == "dispatch") texts.dispatch = name;
   if (kind == "scaling") texts.scaling = name;
   for (std::size_t form = 0; form < kForms; ++form) {
-    // Without a form, of samples alone: as it is swapped in a live engine.
+    // Without a form it is about samples alone, as when a policy is changed in a running engine.
     const bool of_samples = kind == "eviction" && form != static_cast<std::size_t>(Form::prepared);
     if (of_samples || kind == kEvictionKinds[form]) texts.eviction[form] = name;
   }
@@ -347,7 +347,7 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   config.memory = section.bytes("memory", config.memory);
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
   config.scratch = section.bytes("scratch", 0, kScratchLeast);
-  // A place beside the working folder: what is told of it is good anywhere.
+  // The path is made absolute: then messages about it can be used in any folder.
   const auto place = [&](const char* key, const std::filesystem::path& usual) {
     return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
   };
@@ -444,7 +444,7 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   return config;
 }
 
-// Of a small memory, at most half of what batches could do without.
+// With a small memory, at most half of what batches can do without.
 static Bytes usual_scratch(const NodeConfig& config) {
   const Bytes needed = config.storage.staging + kOwn + kCacheLeast;
   const Bytes left = config.memory > needed ? config.memory - needed : 0;
@@ -455,7 +455,7 @@ void settle(NodeConfig& config, Bytes held) {
   const Bytes left = memory_left() + held;
   if (config.memory == 0) config.memory = left / 2;
   if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
-  // Staging holds the blocks that are being read: a fraction of a small budget.
+  // Staging holds the blocks that are being read: it is a fraction of a small budget.
   if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
   if (config.scratch == 0) config.scratch = usual_scratch(config);
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
@@ -495,7 +495,7 @@ void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
 void set_apart_for_data(NodeConfig& config, Bytes bytes) {
   NodeConfig after = config;
   after.data_bytes += bytes;
-  // Where nothing is taken from batches there is nothing to refuse.
+  // If nothing is taken from batches there is nothing to refuse.
   if (after.cache_bytes() < std::min(kCacheLeast, config.cache_bytes())) {
     const Bytes cache = config.cache_bytes();
     const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);

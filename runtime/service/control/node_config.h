@@ -1,5 +1,5 @@
-// What a node's service is told at its start: memory, workers, datasets, places. A file of
-// `kind: node`, or nothing at all: every setting has a default that fits the machine.
+// The configuration of a node's service: memory, workers, datasets, paths. It is a file of `kind:
+// node`, or nothing at all: every setting has a default that fits the machine.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct NodeSplit {
   sources::SplitRule rule;
 };
 
-// By a job, which named its path: a name from a configuration does not begin like one.
+// A job has brought it by its path: a name in a configuration does not begin like this.
 inline bool is_brought_name(std::string_view name) {
   return name.starts_with('/');
 }
@@ -77,52 +77,54 @@ struct NodeConfig {
   bool explain = false;  // keep the last decisions in words
   engine::EngineConfig engine;
 
-  // As the engine is told: it ends what has more corrupt samples than any job may ask for.
+  // The engine's configuration: it ends jobs with more corrupt samples than any job may ask for.
   engine::EngineConfig engine_told() const;
-  // For blocks, batches and kept samples: what is left beside staging, scratch and the service
-  // itself.
+  // The memory for blocks, batches and kept samples: what is left beside staging, scratch and the
+  // service itself.
   Bytes cache_bytes() const;
   // How `scratch` is divided.
   memory::ScratchLimits scratch_limits() const;
-  // What of the staging memory the engine reads into. The rest covers gaps between samples.
+  // The part of the staging memory that the engine reads into. The rest covers gaps between
+  // samples.
   Bytes staging_told() const { return storage.staging - storage.staging / 4; }
-  // What the engine divides: that, and what it counts of the cache. The rest of the cache covers
-  // what it does not count: slabs with slots that no job has, entries of tables, what a job has not
-  // yet unmapped.
+  // The memory that the engine divides: its staging memory, and its part of the cache. The rest of
+  // the cache covers what the engine does not count: slabs with slots that no job has, entries of
+  // tables, what a job has not yet unmapped.
   Bytes engine_bytes() const { return staging_told() + cache_bytes() - cache_bytes() / 16; }
 };
 
-// Throws ConfigError for what no service would take, on whatever machine.
+// Throws ConfigError for a configuration that no service could use, on whatever machine.
 void check_node_config(const NodeConfig& config);
-// Throws ConfigError where two data sets have one name.
+// Throws ConfigError if two datasets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The files of pipelines by their names: `files`, and those that are shipped.
 std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);
-// Defaults of this machine and user.
+// The defaults of this machine and user.
 NodeConfig default_node_config();
 // Throws ConfigError.
 NodeConfig read_node_config(config::ConfigSection& section);
-// `name=path[,key=value...]` of the command line; a path alone is named after its folder. Its
+// Reads `name=path[,key=value...]` of the command line; a path alone is named after its folder. The
 // pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
 NodeDataset dataset_from_argument(std::string_view text,
                                   const std::vector<std::filesystem::path>& pipelines = {});
-// Of a path that a job names; `reading` as JoinRequest has it. Throws ConfigError.
+// The dataset of a path that a job names; `reading` as JoinRequest has it. Throws ConfigError.
 NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading);
-// `path,size` of the command line. Throws ConfigError.
+// Reads `path,size` of the command line. Throws ConfigError.
 SpillOptions spill_from_argument(std::string_view text);
-// `[ADDRESS:]PORT` of the command line. Throws ConfigError.
+// Reads `[ADDRESS:]PORT` of the command line. Throws ConfigError.
 void listen_remotely(remote::RemoteOptions& tcp, std::string_view text);
-// `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
+// Reads `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(engine::EngineConfig& config, std::string_view text);
 // Kinds of eviction policies, by form.
 inline constexpr std::array<std::string_view, kForms> kEvictionKinds = {
     "eviction.encoded", "eviction.decoded", "eviction.prepared"};
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view kind, std::string_view text);
-// What is left for 0, and whether it is enough. Throws ConfigError with numbers and what to do.
-// `held`: what this service has of the machine already, and then its staging memory stays as it is.
+// Replaces settings of 0 by what is left, and checks that it is enough. Throws ConfigError with
+// numbers and what to do. `held`: the memory that this service already has; then its staging memory
+// stays as it is.
 void settle(NodeConfig& config, Bytes held = 0);
-// Takes them from the cache. Throws ConfigError where too little is left of it.
+// Take memory from the cache. Throw ConfigError if too little of the cache is left.
 void set_apart_for_steps(NodeConfig& config, Bytes bytes);
 void set_apart_for_data(NodeConfig& config, Bytes bytes);
 

@@ -22,7 +22,7 @@ void notify_manager(std::string_view state) {
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // an abstract one
   const protocol::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket) return;
-  // A manager that does not listen is not waited for.
+  // It does not wait for a manager that does not listen.
   (void)sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                reinterpret_cast<const sockaddr*>(&address),
                static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));

@@ -15,7 +15,7 @@ const NodeDataset* find(const std::vector<NodeDataset>& all, const std::string& 
   return found == all.end() ? nullptr : &*found;
 }
 
-// Where it is written does not matter.
+// Where in the file it is written does not matter.
 bool same_split(const NodeSplit& a, const NodeSplit& b) {
   const auto same_range = [](const auto& one, const auto& other) {
     return one.has_value() == other.has_value() &&
@@ -48,7 +48,7 @@ void compare_datasets(const NodeConfig& running, const NodeConfig& wanted, Reloa
   }
 }
 
-// With every setting of `wanted` that the engine takes while it runs.
+// `running` with every setting of `wanted` that the engine can change while it runs.
 engine::EngineConfig reachable(const engine::EngineConfig& running,
                                const engine::EngineConfig& wanted) {
   engine::EngineConfig reached = running;

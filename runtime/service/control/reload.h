@@ -1,5 +1,5 @@
-// What a node file that is read again changes of a service that runs: a comparison, and nothing
-// else. What cannot be changed is named.
+// What a node file that is read again changes of a running service. This only compares, and names
+// what cannot be changed.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct ReloadPlan {
   std::string summary() const;  // of what changes
 };
 
-// Both as they were written, before settle(). A dataset whose place or format is another is removed
-// and added.
+// Both as they were written, before settle(). A dataset with another path or format is removed and
+// added.
 ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted);
 
-// What is written after it: `wanted`, but for what takes a restart.
+// The configuration after the reload: `wanted`, but for what takes a restart.
 NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted);
 
 }  // namespace batchflow::service

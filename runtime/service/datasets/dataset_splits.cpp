@@ -18,7 +18,7 @@ std::string split_name(const NodeDataset& dataset, const NodeSplit& split) {
   return dataset.name + ":" + split.name;
 }
 
-// Of what a job brings it wants one thing.
+// A job that names a split of what it brings wants only this split.
 bool is_part_alone(const NodeDataset& dataset) {
   return dataset.is_brought() && !dataset.splits.empty();
 }
@@ -129,7 +129,7 @@ sources::SourceOptions options_of(const NodeDataset& dataset, const Bringer& by)
   if (!dataset.is_brought()) return options;
   options.refuses_closed = !by.is_trusted;
   options.memory_most = by.memory_most;
-  // What is in an index is told to nobody for whom it was not made.
+  // What is in an index is shown only to the user for whom it was made.
   if (!by.is_trusted) options.kept_for = fmt::format("user {}", by.user);
   return options;
 }
@@ -160,7 +160,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Brin
       const std::shared_ptr<sources::SampleIndex> index = make(one.name);
       if (is_served) {
         check_samples(dataset, by, *index);
-        // Here, as nobody waits for this thread but those who wait for the dataset.
+        // It is done here because only the jobs that want this dataset wait for this thread.
         one.catalogue =
             std::make_shared<engine::Catalogue>(sources::StoredIndex::catalogue_of(*index, stop));
         index->sums(stop);

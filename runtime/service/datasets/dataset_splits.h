@@ -1,7 +1,8 @@
-// Opening a dataset and the splits that a node serves of it.
+// Opens a dataset and the splits that a node serves of it.
 //
 // Each split is served under the name DATASET:SPLIT, beside the whole, as a dataset with a version
-// of its own. Its files are the whole's, and so is the folder that a user must be able to read.
+// of its own. Its files are those of the whole, and so is the folder that a user must be able to
+// read.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +19,11 @@
 
 namespace batchflow::service {
 
-// `NAME:RULE[:RULE...]`, where a rule is a fraction (`0.9`), `rest` (what the fraction of the split
-// before leaves), or KEY=VALUE as in a configuration (`keys=0-49999`, `classes=cat+dog`). Throws
+// `NAME:RULE[:RULE...]`. A rule is a fraction (`0.9`), `rest` (what the split before leaves by its
+// fraction), or KEY=VALUE as in a configuration (`keys=0-49999`, `classes=cat+dog`). Throws
 // ConfigError.
 NodeSplit split_from_argument(std::string_view text, const std::vector<NodeSplit>& before);
-// `name` and the keys of read_split_rule. Throws ConfigError.
+// Reads `name` and the keys of read_split_rule. Throws ConfigError.
 NodeSplit read_split(config::ConfigSection& section, const std::vector<NodeSplit>& before);
 
 struct OpenedIndex {
@@ -33,7 +34,7 @@ struct OpenedIndex {
   std::string problem;
   std::string closed;  // SourceOptions::closed, of what a job has brought
 };
-// Whose job has named a dataset by its path, and what it may cost.
+// The user whose job has named a dataset by its path, and what opening it may cost.
 struct Bringer {
   uid_t user = 0;
   bool is_trusted = true;                          // the service's own user, or root
@@ -41,11 +42,12 @@ struct Bringer {
   Bytes memory_most = 0;                           // of an index in the making; 0: any
   std::uint64_t samples_most = 0;                  // 0: any
 };
-// The whole, then its splits in the order in which they were written. Builds or finds the index.
+// Answers the whole, then its splits in the order in which they were written. Builds or finds the
+// index.
 std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Bringer& by,
                                           const std::filesystem::path& index_folder,
                                           const sources::StopAsked& stop);
-// The names that these will have.
+// The names that the whole and its splits will have.
 std::vector<std::string> served_names(const NodeDataset& dataset);
 
 }  // namespace batchflow::service

@@ -13,8 +13,8 @@
 namespace batchflow::service {
 namespace {
 
-// Of the slot of a block of the size that the engine will choose: fields, keys, marks, and what is
-// left empty between them.
+// What one sample takes of the slot of a block, if the engine cuts blocks as large as it will:
+// fields, keys, marks, and the gaps between them.
 Bytes slot_bytes_a_sample(const batch::BatchSpec& spec, std::uint64_t samples,
                           const engine::EngineConfig& engine) {
   Bytes bytes = 17;
@@ -113,7 +113,7 @@ ServedDataset* Datasets::find(std::string_view name) {
   return found == served_.end() ? nullptr : &dataset(found->second);
 }
 
-// A configured one before one that was brought.
+// A configured dataset comes before one that was brought.
 ServedDataset* Datasets::find(const std::filesystem::path& root) {
   ServedDataset* brought = nullptr;
   for (const auto& [name, id] : served_) {

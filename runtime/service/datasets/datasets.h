@@ -1,4 +1,4 @@
-// The datasets that are served and the pipelines compiled for them: what ids in orders mean.
+// The datasets that are served, and the pipelines compiled for them: what the ids in commands mean.
 #pragma once
 
 #include <sys/types.h>
@@ -22,13 +22,13 @@
 
 namespace batchflow::service {
 
-// Which folder or file is at a path: another one there has another.
+// Identifies the folder or file at a path: if another one is there later, it has another PlaceId.
 struct PlaceId {
   std::uint64_t device = 0, number = 0;
   std::int64_t born_s = 0, born_ns = 0;  // 0 where the file system does not tell
   friend bool operator==(const PlaceId&, const PlaceId&) = default;
 };
-// Of what the descriptor has open.
+// The PlaceId of what the descriptor has open.
 PlaceId place_id(int descriptor);
 
 struct ServedDataset {
@@ -53,10 +53,10 @@ struct ServedDataset {
 
   ServedDataset() = default;
   bool is_brought() const { return is_brought_name(name); }
-  // What its files must be when they are read: those that a job has brought may be others by then.
-  // Null: nothing beyond lying below the root.
+  // What its files must be when they are read: files that a job has brought may be replaced later.
+  // Null: they only have to lie below the root.
   const storage::ReadGuard* read_guard() const;
-  // Its index and folder, not what is cached of it. REQUIRES: nothing reads it
+  // Lets go of its index and folder, but not of what is cached of it. REQUIRES: nothing reads it
   void let_go();
   ServedDataset(const ServedDataset&) = delete;
   ServedDataset& operator=(const ServedDataset&) = delete;
@@ -71,7 +71,7 @@ struct ServedPipeline {
   Digest hash = 0;                                    // of all its steps
   bool brought = false;                               // by a job, as a text
   Instant used{};                                     // where it or its dataset is brought: last
-  // Layouts by the number of samples they have room for, made once.
+  // Layouts by the number of samples that they have room for; each is made once.
   std::shared_ptr<const batch::BlockLayout> layout(std::uint32_t samples);
 
  private:
@@ -83,11 +83,11 @@ class Datasets {
   ServedDataset& add(std::string name, const std::filesystem::path& root,
                      std::shared_ptr<const sources::DataRoot> opened,
                      std::shared_ptr<sources::SampleIndex> index, engine::Catalogue catalogue);
-  // One that was let go, and is what it was.
+  // The dataset was let go, and is the same as it was.
   void add_again(ServedDataset& dataset, std::shared_ptr<const sources::DataRoot> opened,
                  std::shared_ptr<sources::SampleIndex> index);
-  // What a sample takes of a slot depends on the blocks that the engine will cut. One of that name
-  // that was let go is that pipeline again.
+  // What a sample takes of a slot depends on the blocks that the engine will cut. A pipeline of the
+  // same name that was let go is used again.
   ServedPipeline& add(std::string name, DatasetId dataset,
                       std::unique_ptr<prepare::Pipeline> pipeline,
                       const engine::EngineConfig& engine);

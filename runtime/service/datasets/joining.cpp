@@ -14,13 +14,13 @@
 namespace batchflow::service {
 namespace {
 
-// Whoever shows it has opened it for reading.
+// A user who shows a file or folder has opened it for reading.
 bool shows(const protocol::Descriptor& one) {
   const int flags = fcntl(one.get(), F_GETFL);
   return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
 }
 
-// Who has opened the dataset's folder, or its file where that is all of it, may read it.
+// A user who has opened the dataset's folder, or its only file, may read the dataset.
 bool may_read(const Connection& session, const sources::DataRoot& root,
               const std::vector<protocol::Descriptor>& descriptors) {
   return is_trusted(session) ||
@@ -29,8 +29,8 @@ bool may_read(const Connection& session, const sources::DataRoot& root,
          });
 }
 
-// What is shown of this path, which from here on is what the data set is. Null: nothing. Throws
-// DatasetError.
+// What the client shows of this path; from here on that is the dataset. Null: it shows nothing.
+// Throws DatasetError.
 std::shared_ptr<const sources::DataRoot> shown_root(
     const std::filesystem::path& path, const std::vector<protocol::Descriptor>& descriptors) {
   for (const protocol::Descriptor& one : descriptors) {
@@ -40,7 +40,8 @@ std::shared_ptr<const sources::DataRoot> shown_root(
   return nullptr;
 }
 
-// A client opens the folder of a dataset that its job has named; a file only if the job names that.
+// A client opens the folder of a dataset that its job has named; a file, only if the job names the
+// file.
 void refuse_reading(Connection& session, const std::filesystem::path& root, bool is_folder) {
   session.send(protocol::encode(protocol::Refused{
                    "not_allowed",
@@ -109,9 +110,11 @@ void Joining::join(Connection& session, protocol::JoinRequest request,
     const std::string name = served_names(wanted).front();
     const bool as_it_is = request.reading.empty();
     ServedDataset* known = as_it_is ? datasets_.find(path) : datasets_.find(std::string_view(name));
-    // One that was brought may be another by now; while jobs read it, it stays what it was.
+    // A dataset that was brought may have been replaced by now; while jobs read it, it stays what
+    // it was.
     if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
-    // One of the service's own that is still being opened is waited for by its name.
+    // If the service's own dataset at this path is still being opened, the job waits for that, by
+    // its name.
     const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
       return as_it_is && one.second.path == path && !is_brought_name(one.first);
     });
@@ -166,7 +169,7 @@ void Joining::enter(Connection& session, const protocol::JoinRequest& request,
   join(session, request, dataset);
 }
 
-// Not those that jobs have brought, whose paths are their users'.
+// Leaves out datasets that jobs have brought: their paths are their users'.
 std::string Joining::names() const {
   std::string all;
   for (const auto& one : datasets_.all()) {
@@ -183,7 +186,7 @@ void Joining::let_go() {
   let_folders_go(config_.brought_kept);
 }
 
-// What belongs to a data set that was removed goes as soon as nobody uses it.
+// What belongs to a removed dataset goes as soon as no job uses it.
 bool Joining::is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const {
   if (is_used) used = host_.now();
   return !is_used && (is_removed || host_.now() - used >= kept);
@@ -209,7 +212,7 @@ void Joining::gone(const Connection& session) {
     const auto left = std::erase_if(opening.waiting, [&](const Waiting& waiting) {
       return waiting.session.lock().get() == &session;
     });
-    // What nobody waits for any more is not opened to its end.
+    // If no job waits for it any more, it is not opened to its end.
     if (left == 0 || !opening.waiting.empty() || !is_brought_name(one->first)) continue;
     openers_.stop(opening.number);
     opening_.erase(one);

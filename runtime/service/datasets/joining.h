@@ -1,8 +1,8 @@
-// From a request to join to a job: the data set it names is found or opened, its user has shown
+// From a request to join to a job: the dataset that it names is found or opened, its user has shown
 // that he may read it, and the pipeline is compiled.
 //
-// Lives on the service's thread; indices are built on threads of their own. How data sets are
-// opened stands in joining_opening.cpp, what is about pipelines in joining_pipelines.cpp.
+// It lives on the service's thread; indices are built on threads of their own. joining_opening.cpp
+// has how datasets are opened, joining_pipelines.cpp what is about pipelines.
 #pragma once
 
 #include <functional>
@@ -24,27 +24,27 @@
 
 namespace batchflow::service {
 
-// The service's own user, or root.
+// Whether the user is the service's own user, or root.
 bool is_trusted(const Connection& session);
-// Of a folder that not everybody may read: nothing else of it is told.
+// Refuses a folder that not everybody may read; says nothing else of it.
 void refuse_closed(Connection& session, const std::filesystem::path& root,
                    const std::string& closed);
 
-// What it needs of the service around it.
+// What Joining needs of the service around it.
 struct JoiningHost {
   Say say;
-  // Runs a function on the service's thread, and has the engine stepped after it.
+  // Runs a function on the service's thread, and an engine step after it.
   std::function<void(std::function<void()>)> post;
   std::function<Instant()> now;
   // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
   std::function<void(Bytes)> set_apart;
-  // The same in turn, of steps that are given up.
+  // Gives back the memory of steps that are given up.
   std::function<void(Bytes)> give_back;
-  // Of the tables of data sets that jobs bring. Throws ConfigError.
+  // The same for the tables of datasets that jobs bring. Throws ConfigError.
   std::function<void(Bytes)> set_apart_for_data;
   std::function<void(Bytes)> give_back_of_data;
   memory::ScratchLimits scratch;  // of what pipelines make
-  // Now, without a job of anybody's.
+  // Whether something uses it now other than a job of a user.
   std::function<bool(DatasetId)> reads;
   std::function<bool(PipelineId)> uses;
 };
@@ -53,38 +53,41 @@ class Joining {
  public:
   Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs, JoiningHost host);
 
-  // Builds or finds the index beside everything else; who asks for the dataset meanwhile waits.
+  // Builds or finds the index, without holding up anything else; jobs that ask for the dataset
+  // meanwhile wait.
   void open(const NodeDataset& dataset) { open(dataset, {}); }
-  // What becomes of a dataset that is opened.
+  // The result of opening a dataset.
   struct Opened {
     NodeDataset dataset;
     std::vector<OpenedIndex> parts;  // the whole and its splits
     double took = 0;                 // seconds
   };
-  // Opens them beside everything else, and serves none of them. `then`, when all are done.
+  // Opens datasets, without holding up anything else, and serves none of them. Calls `then` when
+  // all are done.
   void stage(const std::vector<NodeDataset>& wanted, std::function<void(std::vector<Opened>)> then);
-  // Serves what was staged, in place of those with the same names.
+  // Serves what was staged, in place of datasets with the same names.
   void serve(const std::vector<Opened>& staged);
   // Answers now, or when the dataset is open.
   void join(Connection& session, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
-  // Nobody may join it or its splits any more. Jobs that read it go on.
+  // No job may join it or its splits any more. Jobs that read it go on.
   void remove(const NodeDataset& dataset);
   void keep(ServedDataset& dataset, engine::Keep keep);
-  // The pipeline of that name, compiled for the dataset; empty: the one jobs get that name none.
-  // Throws ConfigError, also while steps of it that are plugins are being set up.
+  // The pipeline of that name, compiled for the dataset. An empty name: the pipeline of jobs that
+  // name none. Throws ConfigError, also while its plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
-  // Of what jobs have brought, that which none has used for long: call now and then.
+  // Lets go of what jobs have brought and none has used for long: call it now and then.
   void let_go();
-  // It waits no more.
+  // The session waits no more.
   void gone(const Connection& session);
-  // Datasets whose index is being made.
+  // Datasets with an index in the making.
   std::vector<std::string> opening() const;
 
  private:
-  // Pipelines that one user's jobs have brought, and folders, that are not let go yet.
+  // The most pipelines, and the most folders, that one user's jobs have brought and that are not
+  // let go.
   static constexpr std::size_t kBroughtMost = 256;
-  // Of the folders that jobs have named, so many are opened at once: of all users, of one.
+  // How many of the folders that jobs have named are opened at once: of all users, and of one.
   static constexpr std::size_t kOpeningMost = 16;
   static constexpr std::size_t kOpeningOfUser = 4;
   struct Waiting {
@@ -101,7 +104,7 @@ class Joining {
   void open(const NodeDataset& dataset, Bringer by);
   void open_brought(const NodeDataset& wanted,
                     const std::shared_ptr<const sources::DataRoot>& shown, Connection& session);
-  // Why that may not be now, as its refusal; empty.
+  // The refusal if that may not be opened now; else empty.
   std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
                                                            const Connection& session);
   void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
@@ -122,7 +125,7 @@ class Joining {
   void set_apart_for_data(Bytes bytes);
   void wait(Connection& session, const std::string& name, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
-  // If its user may read what is open by now.
+  // Joins, if the user may read what is open by now.
   void enter(Connection& session, const protocol::JoinRequest& request,
              const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset);
   void join(Connection& session, const protocol::JoinRequest& request, ServedDataset& dataset);
@@ -134,7 +137,7 @@ class Joining {
   void set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
               Made made);
   std::string names() const;
-  // Null: functions of it are being set up, as `name`.
+  // Null: its functions are being set up, under `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
                                    const Connection& session, std::string& name);
   ServedPipeline& add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made);
@@ -147,8 +150,8 @@ class Joining {
   Jobs& jobs_;
   JoiningHost host_;
   std::map<std::string, Opening> opening_;  // by the dataset's name
-  // Of which nothing could be opened, by the names of their parts: who asks next has it tried
-  // again.
+  // Datasets of which nothing could be opened, by the names of their parts. The next job that asks
+  // for one has it tried again.
   std::map<std::string, NodeDataset, std::less<>> failed_;
   std::uint64_t next_ = 0;
   std::map<uid_t, std::map<std::string, ServedPipeline*>> brought_;       // by dataset and text

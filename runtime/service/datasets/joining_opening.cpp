@@ -1,5 +1,5 @@
-// The part of joining that opens data sets: on threads of their own, within bounds where a job has
-// named them, and stopped when nobody waits for them any more.
+// The part of joining that opens datasets: on threads of their own, within bounds if a job has
+// named them, and stopped when no job waits for them any more.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -17,17 +17,17 @@
 namespace batchflow::service {
 namespace {
 
-// Samples of all folders that one user's jobs have ever brought: the engine knows them to its end.
-// Of the service's own user they are bounded by its memory first.
+// The most samples of all folders that one user's jobs have ever brought: the engine knows them to
+// its end. For the service's own user, memory is the bound that comes first.
 constexpr std::uint64_t kBroughtSamplesMost = std::uint64_t{1} << 28;
 constexpr std::uint64_t kOwnSamplesMost = std::uint64_t{1} << 30;
-// Of the service's memory, for an index in the making: of others than the service's own user, and
-// of him.
+// The part of the service's memory that an index in the making may take: for other users, and for
+// the service's own user.
 constexpr Bytes kIndexPart = 8, kOwnIndexPart = 2;
 constexpr Bytes kIndexLeast = Bytes{32} << 20;
 // What the service's tables take of a sample, beside its index and catalogue.
 constexpr Bytes kTableBytes = 1;
-// Less is part of what the service itself takes.
+// Less than this is part of what the service itself takes.
 constexpr Bytes kApartLeast = Bytes{64} << 10;
 
 std::uint64_t samples_most(const Bringer& by) {
@@ -41,7 +41,7 @@ Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
   return bytes < kApartLeast ? 0 : bytes;
 }
 
-// Of a data set and its splits, none of which could be opened.
+// For a dataset and its splits, none of which could be opened.
 std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& problem) {
   std::vector<OpenedIndex> none;
   for (const std::string& name : served_names(dataset)) {
@@ -64,7 +64,7 @@ std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Bringer& by,
   }
 }
 
-// Of a dataset that a job has named: as long as it is open.
+// The memory of a dataset that a job has named, as long as it is open.
 Bytes table_bytes(const NodeDataset& dataset, const sources::SampleIndex& index) {
   if (!dataset.is_brought()) return 0;
   const Bytes bytes = index.memory_bytes() + index.samples() * kTableBytes;
@@ -127,7 +127,7 @@ void Joining::serve(const std::vector<Opened>& staged) {
   }
 }
 
-// ------------------------------------------------------------------------------ what a job brings
+// ------------------------------------------------------------------------ what a job brings ----
 
 std::pair<std::string_view, std::string> Joining::opening_problem(const NodeDataset& wanted,
                                                                   const Connection& session) {
@@ -158,17 +158,17 @@ void Joining::open_brought(const NodeDataset& wanted,
   by.memory_most =
       std::max(kIndexLeast, config_.memory / (by.is_trusted ? kOwnIndexPart : kIndexPart));
   const std::uint64_t had = brought_samples_[by.user];
-  // At least one: 0 is any number.
+  // At least one: 0 would mean any number.
   by.samples_most = std::max<std::uint64_t>(1, samples_most(by) - std::min(had, samples_most(by)));
   open(wanted, by);
 }
 
-// --------------------------------------------------------------------------- what comes of it ----
+// ----------------------------------------------------------------------- results of opening ----
 
 void Joining::opened(std::uint64_t number, const Opened& all) {
   const bool has_failed = std::none_of(all.parts.begin(), all.parts.end(),
                                        [](const OpenedIndex& one) { return one.index != nullptr; });
-  // Not one that a job has named by its path, which anybody may do any number of times.
+  // Leaves out paths that a job has named: anybody may do that any number of times.
   for (const OpenedIndex& one : all.parts) {
     const auto waited_for = opening_.find(one.name);
     if (has_failed && !all.dataset.is_brought() && waited_for != opening_.end() &&
@@ -195,7 +195,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     problem = error.what();
   }
   if (!served) {
-    // Jobs may have it tried as often as they like; the service itself does so once.
+    // Jobs may have it tried as often as they like; the service itself tries once.
     const bool is_asked_for = dataset.is_brought() || !waiting.empty();
     host_.say({fmt::format("dataset {}: {}", dataset.name, problem), LogLevel::error,
                is_asked_for ? "dataset" : "",
@@ -210,7 +210,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     } else if (is_closed && !is_trusted(*session)) {
       refuse_closed(*session, dataset.path, made.closed);  // what is wrong in there is not for him
     } else if (is_closed && !by.is_trusted) {
-      // It was looked at for a user who may not have it.
+      // It was looked at for another user, who may not have it.
       join(*session, std::move(one.request), std::move(one.descriptors));
     } else {
       refuse(*session, "bad_dataset", problem);
@@ -218,7 +218,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   }
 }
 
-// The one there is already, if this is the same.
+// The dataset that is there already, if it is the same.
 ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex& made,
                                   const Bringer& by, double took) {
   ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
@@ -246,7 +246,7 @@ ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made,
         "jobs of user {} have brought folders of {} samples since the service began, and {} are "
         "the most; serve this one by a name (--dataset NAME={}), or start the service anew",
         by.user, samples, samples_most(by), dataset.path.string()));
-  // The catalogue stays, also when the dataset is let go.
+  // The catalogue stays, even when the dataset is let go.
   const Bytes apart = table_bytes(dataset, index);
   const Bytes stays = is_brought ? catalogue_bytes(*made.catalogue) : 0;
   set_apart_for_data(apart + stays);
@@ -281,7 +281,7 @@ ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made,
   return served;
 }
 
-// What nobody uses makes room.
+// What no job uses makes room.
 void Joining::set_apart_for_data(Bytes bytes) {
   if (bytes == 0) return;
   try {

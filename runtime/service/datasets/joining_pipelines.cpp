@@ -1,5 +1,5 @@
-// The part of joining that is about pipelines: found by name or brought by a job, compiled, and let
-// go when nobody uses them.
+// The part of joining that is about pipelines: they are found by name or brought by a job,
+// compiled, and let go when no job uses them.
 #include <unistd.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr input::YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
-// Of its steps' processes, for each worker.
+// What the processes of its steps take, for each worker.
 Bytes step_bytes(const prepare::Pipeline& pipeline) {
   Bytes bytes = 0;
   for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
@@ -57,7 +57,7 @@ void Joining::join(Connection& session, const protocol::JoinRequest& request,
     if (!one) return;
     ServedDataset& its = datasets_.dataset(id);
     const auto failed = refused_.find({name, id.value});
-    // One that was brought is known by its text now.
+    // A pipeline that was brought is known by its text now.
     if (is_brought && failed == refused_.end()) return join(*one, request, its);
     ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
     if (its.removed)
@@ -111,7 +111,7 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
         "listed there (pipelines: of its node file), and name it");
   if (!prepare::has_functions(root))
     return brought[key] = &add_brought(dataset.id, compile(root, dataset));
-  // A remote job is this process to the service, which speaks for it.
+  // To the service, a remote job is this process, which speaks for it.
   const bool is_own = session.user() == geteuid() && session.process() != getpid();
   if (!is_own)
     throw ConfigError(fmt::format(
@@ -131,7 +131,7 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
   return nullptr;
 }
 
-// They are called by their hash, so that jobs which bring the same steps share them.
+// Brought pipelines are named by their hash, so that jobs that bring the same steps share them.
 ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
@@ -156,7 +156,7 @@ void Joining::let_pipelines_go(Duration kept) {
   }
 }
 
-// What nobody uses makes room.
+// What no job uses makes room.
 void Joining::set_apart(Bytes bytes) {
   if (bytes == 0) return;
   try {

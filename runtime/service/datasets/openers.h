@@ -1,7 +1,7 @@
-// Threads on which data sets are opened: each may be told to stop, and the end of all is waited for
-// within a bound, as nothing ends a read from a file server that hangs.
+// Threads that open datasets. Each can be told to stop. The end of all is waited for within a
+// bound, because nothing ends a read from a file server that hangs.
 //
-// Lives on the service's thread.
+// It lives on the service's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -26,17 +26,18 @@ class Openers {
   using Post = std::function<void(std::function<void()>)>;
 
   explicit Openers(Post post);
-  // Tells all to stop. Threads that have not ended after kEndWithin are left to themselves, and
-  // what they come to is forgotten.
+  // Tells all to stop. Threads that have not ended after kEndWithin are left alone, and their
+  // results are forgotten.
   ~Openers();
 
-  // Runs `work` on a thread; it must hold all that it uses. What it answers is posted, and then
-  // counts no more. Throws std::system_error where there is no thread. `by`: whose job it is for.
+  // Runs `work` on a thread; `work` must hold all that it uses. The function that it answers is
+  // posted, and then the thread counts no more. Throws std::system_error if there is no thread.
+  // `by`: the user whose job it is for.
   using Work = std::function<std::function<void()>(const sources::StopAsked& stop)>;
   void start(std::uint64_t number, std::optional<uid_t> by, Work work);
-  // It ends soon, and what it comes to is posted still.
+  // The thread ends soon; its result is still posted.
   void stop(std::uint64_t number);
-  // For jobs; of that user.
+  // Threads that run for jobs: of all users, of one.
   std::size_t running() const;
   std::size_t running(uid_t by) const;
 

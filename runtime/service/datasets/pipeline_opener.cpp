@@ -28,7 +28,7 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
   const auto work = [this, key, written = std::move(written), index = dataset.index, settings,
                      scratch] {
     pthread_setname_np(pthread_self(), "bf-pipeline");
-    // Shared, since what is posted is copied.
+    // Shared, because what is posted is copied.
     const auto compiled = std::make_shared<std::unique_ptr<prepare::Pipeline>>();
     std::string problem;
     try {
@@ -47,7 +47,7 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
       throw std::system_error(EAGAIN, std::generic_category());
     at->second.thread = std::thread(work);
   } catch (const std::system_error& error) {
-    // Not before who asks for it waits.
+    // Not before the caller that asks for it waits.
     post_([this, key, problem = "no thread to set it up: " + error.code().message()] {
       opened(key, nullptr, problem);
     });

@@ -1,7 +1,7 @@
-// Pipelines with steps that are plugins are compiled beside everything else, since a plugin takes
-// as long to begin as it likes, within its bound.
+// Compiles pipelines that have plugins, without holding up anything else: a plugin takes as long to
+// begin as it likes, within its bound.
 //
-// Lives on the service's thread; each compilation is a thread of its own.
+// It lives on the service's thread; each compilation has a thread of its own.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace batchflow::service {
 class PipelineOpener {
  public:
   using Post = std::function<void(std::function<void()>)>;
-  // On the service's thread: the pipeline, or why there is none.
+  // Called on the service's thread with the pipeline, or with why there is none.
   using Done =
       std::function<void(std::unique_ptr<prepare::Pipeline> pipeline, const std::string& problem)>;
   using Then = std::function<void()>;
@@ -32,8 +32,8 @@ class PipelineOpener {
   explicit PipelineOpener(Post post) : post_(std::move(post)) {}
   ~PipelineOpener();  // waits for what is being compiled
 
-  // Those that are being compiled already are not begun again. `done` is called once, and then what
-  // waits for it.
+  // A pipeline that is being compiled already is not begun again. `done` is called once, and then
+  // the functions that wait for it.
   void open(const std::string& name, const ServedDataset& dataset, config::ConfigNode written,
             const step::StepSettings& settings, const memory::ScratchLimits& scratch, Done done);
   bool is_opening(const std::string& name, DatasetId dataset) const {

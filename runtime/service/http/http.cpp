@@ -107,7 +107,7 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
                          if (!error && !self->server->ended) self->answer();
                        });
     }
-    // Every browser says what it asks; programs that do not are no browsers.
+    // Every browser says which host it asks. Programs that do not are no browsers.
     bool is_meant() const {
       const auto host = parser.get().find(http::field::host);
       return host == parser.get().end() ||
@@ -160,8 +160,9 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
     }
   };
 
-  // Who has not asked yet makes room for who comes, the oldest first: a health check is not to wait
-  // for those who never will. Then the oldest who does not take his answer.
+  // To make room for a new client, the oldest that has not asked yet is closed: a health check must
+  // not wait for clients that never ask. If there is none, it is the oldest that does not take its
+  // answer.
   void make_room() {
     if (clients.size() < kConnectionsMost) return;
     auto leaves = std::find_if(clients.begin(), clients.end(),
@@ -182,7 +183,7 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
     acceptor.async_accept([self = shared_from_this()](beast::error_code error, Tcp::socket socket) {
       if (self->ended || error == asio::error::operation_aborted) return;
       if (accept_fails()) error = asio::error::no_descriptors;
-      // Asking again at once, while there are none, would take a core.
+      // Trying again at once, while there are none, would take a core.
       if (error && error != asio::error::connection_aborted) return self->accept_later();
       if (!error) {
         self->make_room();

@@ -1,10 +1,11 @@
-// What a browser and Prometheus ask for, over HTTP: `/` a page, `/metrics`, `/status.json`,
+// What a browser and Prometheus ask for, over HTTP: `/` is a page; `/metrics`, `/status.json` and
 // `/healthz`.
 //
-// On loopback unless told otherwise. It only tells; nothing can be changed through it. Who asks
-// names this machine: a page of elsewhere, whose name was made to lead here, is refused. A client
-// that is slow, or asks for much, costs a connection for a few seconds and nothing else; of many
-// such clients the oldest are closed, so that who asks is answered.
+// It listens on loopback unless told otherwise. It only answers; nothing can be changed through it.
+// A request must name this machine: a page from elsewhere is refused, even if its name was made to
+// lead here. A client that is slow, or asks for much, costs a connection for a few seconds and
+// nothing else. Of many such clients the oldest connections are closed, so that new requests are
+// answered.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,13 @@ class io_context;
 namespace batchflow::service {
 
 // Whether a request's Host is this machine: an address, localhost, or one of `names`. Any name can
-// be made to lead here; an address or a name that is this machine's was meant.
+// be made to lead here, but a page that gives an address or one of this machine's names means this
+// machine.
 bool is_this_machine(std::string_view host, const std::vector<std::string>& names);
 
 class HttpServer {
  public:
-  // `hosts`: names of this machine beside its own. Throws ConfigError when nobody can listen there.
+  // `hosts`: names of this machine beside its own. Throws ConfigError when it cannot listen there.
   HttpServer(boost::asio::io_context& loop, const std::string& address, std::uint16_t port,
              const std::vector<std::string>& hosts, std::function<Snapshot()> snapshot);
   ~HttpServer();

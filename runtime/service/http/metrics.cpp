@@ -1,5 +1,5 @@
-// What Prometheus is told. Names and units are the ones users' dashboards are built on: a change of
-// any is a change of the interface (configs/grafana/, docs/operations.md).
+// The metrics for Prometheus. Users' dashboards are built on their names and units: a change of any
+// is a change of the interface (configs/grafana/, docs/operations.md).
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -77,7 +77,7 @@ struct Kept {
   Bytes bytes = 0;
 };
 
-// Every form in every tier that it can be in, also where there is nothing.
+// Every form in every tier that it can be in, even if nothing is there.
 std::vector<Kept> kept_by_form(const std::vector<CacheShare>& cache) {
   constexpr std::pair<Form, Tier> kPlaces[] = {{Form::encoded, Tier::dram},
                                                {Form::decoded, Tier::dram},

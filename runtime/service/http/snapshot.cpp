@@ -68,7 +68,7 @@ Json json_of(const JournalState& journal) {
           {"steps", journal.steps},     {"events", journal.events}};
 }
 
-// A folder that a job has brought is its user's to name.
+// The path of a folder that a job has brought is only for its user.
 void hide(std::string& dataset, const Snapshot& all) {
   if (!is_brought_name(dataset)) return;
   const auto known = all.brought.find(dataset);
@@ -238,7 +238,7 @@ std::string to_json(const Snapshot& now) {
                                {"tokens", one.tokens},
                                {"pinned", one.pinned}});
   }
-  // Names come from users and paths from disks: what is no UTF-8 is replaced.
+  // Names come from users and paths from disks: what is not UTF-8 is replaced.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -79,7 +79,7 @@ struct Snapshot {
   std::vector<std::string> opening;                   // datasets whose index is being made
   std::vector<std::string> returning;  // jobs of the service before that are not back
   bool draining = false;
-  // Of users whose jobs are not shown: sums alone.
+  // Sums over the users whose jobs are not shown.
   struct Others {
     std::uint32_t jobs = 0;
     std::uint64_t samples = 0;
@@ -89,17 +89,17 @@ struct Snapshot {
   Others others;
 };
 
-// As `user` may see it: the service's own user and root see every job, others see theirs.
+// What `user` may see: the service's own user and root see every job, others see their own.
 Snapshot as_seen_by(uid_t user, Snapshot all);
-// As anybody on the machine may see it, who does not say who he is: the jobs of other users than
-// the service's have numbers for names, and so have all folders that jobs have brought.
+// What anybody on the machine may see without saying who he is. Jobs of other users than the
+// service's have numbers for names, and so have all folders that jobs have brought.
 Snapshot as_seen_by_anybody(Snapshot all);
 
 // The object that `batchflowctl status --json` prints.
 std::string to_json(const Snapshot& snapshot);
 // In Prometheus' text format, version 0.0.4.
 std::string metrics_text(const Snapshot& snapshot);
-// A page that needs nothing but itself and asks for itself anew now and then.
+// A page that loads nothing else, and reloads itself now and then.
 std::string status_page(const Snapshot& snapshot);
 
 }  // namespace batchflow::service

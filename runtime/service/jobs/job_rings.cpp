@@ -1,4 +1,4 @@
-// What goes through the rings of jobs' ranks: batches out, answers in.
+// The records in the rings of jobs' ranks: batches out, answers in.
 #include <algorithm>
 #include <utility>
 
@@ -8,10 +8,12 @@
 namespace batchflow::service {
 namespace {
 
-// Of one rank before others have their turn: it may write as fast as its ring is read.
+// Records of one rank that are read before others have their turn: it may write as fast as its ring
+// is read.
 constexpr std::size_t kRecordsAtOnce = 64;
 
-// What a batch's record may take of a ring, with what is skipped where it does not fit at the end.
+// The most that a batch's record takes of a ring, with what is skipped if it does not fit at the
+// end.
 std::size_t ring_bytes(std::size_t slices) {
   return 2 * (protocol::batch_bytes(slices) + 8);
 }
@@ -84,7 +86,7 @@ void Jobs::epoch_ended(const engine::EpochEnded& order) {
   if (draining_ && !last) let_go(*job);
 }
 
-// What the job asked for has been had, or it is refused: the rank need not wait for more.
+// The rank has had all that the job asked for, or the job is refused: it need not wait for more.
 void Jobs::finish(RankEnd& end, protocol::ServiceRecordKind how) {
   if (std::exchange(end.finished, true)) return;
   end_wait(end);
@@ -103,7 +105,7 @@ void Jobs::slab_gone(std::uint64_t slab) {
 void Jobs::wake() {
   end_by_corrupt_samples();
   for (Job* job : std::exchange(delivered_, {})) write_steps(*job);
-  // One that was written to twice has nothing to publish the second time.
+  // A ring that was written to twice has nothing to publish the second time.
   std::vector<RankEnd*> asleep;
   for (RankEnd* end : std::exchange(written_, {})) {
     if (end->down->publish()) asleep.push_back(end);
@@ -112,8 +114,8 @@ void Jobs::wake() {
   for (RankEnd* end : asleep) end->down->wake();
 }
 
-// A step is written when all its batches are there, and every rank has been sent the slabs they lie
-// in: from then on they outlive this service.
+// A step is written when all its batches are there, and every rank has been sent the slabs that
+// they lie in. From then on the batches outlive this service.
 void Jobs::write_steps(Job& job) {
   while (!job.steps.empty() && job.steps.begin()->second.come == job.ranks.size()) {
     const bool unsent = std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
@@ -143,7 +145,7 @@ void Jobs::write_step(Job& job, Step& step) {
     RankEnd* end = job.ranks[rank];
     Part& part = step.parts[rank];
     if (!end) continue;
-    // What is not written yet has its room.
+    // What is not written yet has room reserved.
     end->unwritten -= ring_bytes(part.slices.size());
     part.record.whole_step = slices_.size() <= protocol::kSlicesMost &&
                              end->down->has_room_for(end->unwritten + ring_bytes(slices_.size()));
@@ -200,7 +202,7 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
       ++end.consumed;
       if (end.consumed - end.first_step == job.steps_left)
         finish(end, protocol::ServiceRecordKind::finished);
-      // Nobody computes for longer than a year.
+      // No step computes for longer than a year.
       const auto bounded = [](std::uint64_t nanoseconds) {
         return std::min(
             Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
@@ -210,7 +212,7 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
       job.sums.waited += waited;
       job.sums.waits_for_batches.add(waited);
       waits_.add(waited);
-      // What it waited for beyond what was seen here was its batch on the way.
+      // A wait beyond what was measured here was for the batch on its way.
       StageTimes on_the_way;
       on_the_way[Stage::delivery] =
           std::max(Duration(0), waited - std::exchange(end.waited_here, Duration(0)));

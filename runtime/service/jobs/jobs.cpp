@@ -22,9 +22,10 @@ namespace {
 
 constexpr std::uint32_t kRanksMost = 4096;
 
-// By a relay of this process, which the socket's credentials are of.
 constexpr std::size_t kNameMost = 256;
 
+// A remote rank comes by a relay of this process, so its socket has the credentials of this
+// process.
 bool is_remote(const Peer& peer) {
   return peer.process() == getpid();
 }
@@ -92,7 +93,8 @@ void refuse(Peer& peer, std::string_view why, std::string_view message) {
 
 // ----------------------------------------------------------------------------------- joining ----
 
-// Among his own jobs each user weighs as he likes; beside those of others, his quota does.
+// Among his own jobs, each user sets the weights as he likes; beside the jobs of others his quota
+// counts.
 double Jobs::weight(uid_t user, double asked) const {
   const bool trusted = user == 0 || user == geteuid();
   return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));
@@ -142,8 +144,9 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
           job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
     const bool is_same =
         is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
-    // A remote rank notices before its service that their connection is gone. Names and numbers of
-    // processes are known to others: what shows that it is the same is what it was given.
+    // A remote rank notices before its service that their connection is gone. Other users know
+    // names and process numbers, so only the ticket that a rank was given proves that it is the
+    // same.
     const bool is_proven =
         is_same && !other->ticket.empty() && protocol::same_secret(other->ticket, request.ticket);
     if (is_proven && request.rejoins) other->peer->end();
@@ -155,7 +158,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
                               process_of(peer, request)));
   }
   if (job && job->told) {
-    // Where one of its ranks has ended, all will soon.
+    // If one of its ranks has ended, all will soon.
     const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
     return refuse(peer, is_ending ? kNotYet : "busy",
                   fmt::format("job '{}' has begun with other ranks; it can be joined "
@@ -197,7 +200,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   if (!begin(*job)) finish_if_left(*job);
 }
 
-// What its ranks may hold at once: as many batches as they have credits.
+// The bytes of all batches that the job's ranks may hold at once: as many as they have credits.
 Bytes Jobs::batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const {
   const Bytes batch = SlotMemory::slot_bytes(
       batch::BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
@@ -245,7 +248,8 @@ bool Jobs::begin(Job& job) {
   event.batch_samples = request.batch_samples;
   event.drop_last = request.drop_last;
   event.epochs = request.epochs;
-  // One that comes back has had some of them; none left would mean that it did not say.
+  // A job that comes back has had some of its steps. At least one is left: 0 would mean that it did
+  // not say.
   if (request.steps > 0)
     job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
   event.steps = job.steps_left;
@@ -254,7 +258,7 @@ bool Jobs::begin(Job& job) {
   event.pipeline_hash = request.pipeline_hash;
   event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
 
-  // Ranks that come back have had the same steps; others have no common place to go on from.
+  // Ranks that come back have had the same steps. Otherwise there is no common step to go on from.
   const auto refuse_all = [&](const std::string& why) {
     for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
     return false;
@@ -321,7 +325,7 @@ void Jobs::admitted(const engine::Admit& order) {
     }
     end->files = protocol::make_rings(options_.ring_bytes, problem);
     if (!end->files) {
-      // What the machine is short of comes back when others end.
+      // What the machine is short of comes back when other jobs end.
       refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
       continue;
     }
@@ -353,7 +357,7 @@ void Jobs::admitted(const engine::Admit& order) {
   }
 }
 
-// One that comes back from a checkpoint of its end, or lost its service there.
+// The job comes back from a checkpoint at its end, or lost its service there.
 bool Jobs::has_had_all(const Job& job) {
   const protocol::JoinRequest& request = job.request;
   return (request.epochs > 0 && job.position->epoch() >= request.epochs) ||
@@ -408,7 +412,7 @@ void Jobs::gone(Peer& peer) {
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
-  // What it held is free: nobody reads it any more.
+  // What the rank held is free: it reads nothing any more.
   if (job.told && !job.let_go) {
     if (!last) {
       inbox_.add(engine::RankLost{job.id, end->rank});
@@ -422,7 +426,7 @@ void Jobs::gone(Peer& peer) {
   if (last) forget(job);
 }
 
-// Nobody of it wants anything any more, or holds anything.
+// Ends the job if none of its ranks wants or holds anything any more.
 void Jobs::finish_if_left(Job& job) {
   const bool over = std::all_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
     return !end || (end->left && end->held.empty());
@@ -462,8 +466,8 @@ void Jobs::drain() {
   }
 }
 
-// Nothing more is written for it, and what its ranks hold or have not taken yet stays as it is: so
-// all of them leave after the same step, and go on there.
+// Nothing more is written for the job, and what its ranks hold or have not taken yet stays as it
+// is. So all of them leave after the same step, and go on there.
 void Jobs::let_go(Job& job) {
   job.let_go = true;
   job.steps.clear();

@@ -1,9 +1,9 @@
 // The jobs of this node: their ranks, each a connection with two rings, and what they hold.
 //
-// A job is (user, name, dataset). It begins when all its ranks have come, and is told to the engine
-// as one; its batches go out through the rings, and its wishes, acknowledgements and releases come
-// back through them. What a rank says is checked against what it was given: a job that lies hurts
-// itself alone.
+// A job is (user, name, dataset). It begins when all its ranks have come, and the engine gets one
+// event for all of them. Its batches go out through the rings; its wishes, acknowledgements and
+// releases come back through them. What a rank says is checked against what it was given: a job
+// that lies hurts only itself.
 #pragma once
 
 #include <sys/types.h>
@@ -50,7 +50,7 @@ class Peer {
   ~Peer() = default;
 };
 
-// Tells it why it gets nothing, and lets it go.
+// Tells the peer why it gets nothing, and ends it.
 void refuse(Peer& peer, std::string_view why, std::string_view message);
 
 class Jobs final : public Customer {
@@ -59,57 +59,58 @@ class Jobs final : public Customer {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
     Bytes ring_bytes = Bytes{256} << 10;
     Duration wait_for_ranks = std::chrono::seconds(300);
-    // Of a data set's samples: of jobs that say nothing, and the most that a job may ask for.
+    // As a ratio of the dataset's samples: for jobs that say nothing, and the most a job may ask
+    // for.
     Ratio corrupt_ratio_max{Ratio::kWhole / 1000};
     Ratio corrupt_ratio_allowed{Ratio::kWhole / 1000};
   };
-  // `users` say how many jobs each may have, and what they may hold.
+  // `users` says how many jobs each user may have, and what they may hold.
   Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
        bool share_streams);
   ~Jobs();
 
   // For jobs that come from now on.
   void set_options(const Options& options) { options_ = options; }
-  // Of the service before.
+  // Sets the jobs of the previous service that may return.
   void set_returning(Returning& returning) {
     returning_ = &returning;
     next_job_ = returning.next_job();
   }
-  // Empty: nobody's.
+  // Empty: there is no such job.
   std::string name_of(JobId job) const;
-  // Where gathered batches give back their slots.
+  // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
 
-  // What a peer asks for. The dataset and pipeline are open by now, and its user may read them.
+  // A peer asks to join. Its dataset and pipeline are open, and its user may read them.
   void join(Peer& peer, const protocol::JoinRequest& request, ServedDataset& dataset,
             ServedPipeline& pipeline, Instant now);
-  // It will ask for nothing more; it ends when it has let go of what it holds.
+  // The peer will ask for nothing more. It ends when it has released what it holds.
   void leave(Peer& peer);
-  // Its socket has ended.
+  // The peer's socket has ended.
   void gone(Peer& peer);
-  // Reads what it has written into its ring. False: it has written nonsense.
+  // Reads what the peer has written into its ring. False: it has written nonsense.
   bool read_ring(Peer& peer);
-  // The rank reads its ring when it is told to: call before waiting for its doorbell. False: there
-  // is more to read.
+  // Call this before waiting for the rank's doorbell: from then on the rank rings when it has
+  // written. False: there is more to read.
   bool sleep(Peer& peer);
   const protocol::Descriptor* doorbell(Peer& peer) const;
-  // Jobs that have waited too long for their other ranks are refused.
+  // Refuses jobs that have waited too long for their other ranks.
   void check_waiting(Instant now);
-  // Those of that name, also ones that wait for their ranks. How many.
+  // Ends the jobs of that name, also those that wait for their ranks; answers how many.
   std::size_t kill(std::string_view name);
-  // No job begins any more, and each that runs is let go where its epoch ends: its ranks look for
-  // the next service, and go on there.
+  // No job begins any more. Each that runs is released where its epoch ends: its ranks look for the
+  // next service, and go on there.
   void drain();
   bool any_is_of(DatasetId dataset) const;
   bool any_is_of(PipelineId pipeline) const;
-  // Of those that want more: others have left, and hold some of what they had.
+  // Only jobs that want more count. Others have left, and hold some of what they had.
   bool any_reads(DatasetId dataset) const;
   bool none_reads() const;
-  // Of a sample or class of the peer's dataset; empty if there is none.
+  // The name of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
-  // Of samples of the peer's dataset, as far as there are so many.
+  // Sums of samples of the peer's dataset, as far as it has so many.
   protocol::SamplesSum sum(Peer& peer, protocol::SamplesSum of) const;
-  // Which other ranks of its job the peer waits for, in words; empty: none.
+  // Which other ranks of its job the peer waits for, as text; empty: none.
   std::string waits_for_ranks(Peer& peer) const;
 
   void admitted(const engine::Admit& order) override;
@@ -118,7 +119,7 @@ class Jobs final : public Customer {
   void epoch_ended(const engine::EpochEnded& order) override;
   void slab_gone(std::uint64_t slab) override;
 
-  // What people ask about jobs.
+  // What people ask about a job.
   struct Told {
     JobId id;
     std::string name;
@@ -141,7 +142,7 @@ class Jobs final : public Customer {
     Duration waited{0};  // for batches, all ranks together: stalls
     WaitHistogram waits_for_batches;
     Duration computed{0};
-    // The same waits as this service saw them, those that are going on included, by stage.
+    // The same waits as this service measured them, by stage, with those that still go on.
     StageTimes stalls;
     std::uint32_t waiting = 0;  // ranks that wait for a batch now,
     Duration waits{0};          // the longest of these for so long,
@@ -151,11 +152,11 @@ class Jobs final : public Customer {
     Bytes batch_bytes = 0;       // that it may hold
   };
   std::vector<Told> told(Instant now) const;
-  // Of all jobs there ever were: by stage, and how long each wait was.
+  // Of all jobs since the start: by stage, and how long each wait was.
   StageTimes stalls() const;
   const WaitHistogram& waits() const { return waits_; }
-  // Called after each step of the engine: what was delivered is there for the ranks from now on,
-  // and those that sleep are woken once.
+  // Called after each engine step: from now on ranks may read what was delivered, and those that
+  // sleep are woken once.
   void wake();
 
  private:
@@ -188,7 +189,7 @@ class Jobs final : public Customer {
     std::uint64_t delivered = 0;         // steps
     std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
     std::uint64_t consumed = 0;
-    // Slabs it was handed and has not said it has unmapped: until then they count.
+    // Slabs that it was handed and has not reported as unmapped; until then they count.
     std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs;
     std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs_gone;
     std::uint64_t first_step = 0;
@@ -264,7 +265,8 @@ class Jobs final : public Customer {
   bool has_new_job_ = false;        // admitted since the last wake()
   std::uint64_t corrupt_seen_ = 0;  // by the backend, at the last wake()
   Returning* returning_ = nullptr;
-  // Of jobs that have no name: another one at each start, since theirs may come back to the next.
+  // Part of the names of unnamed jobs. It differs at each start, because unnamed jobs of this
+  // service may come back to the next one.
   const std::uint32_t start_;
   std::uint64_t unnamed_ = 0;
   std::vector<std::byte> record_;  // being written

@@ -1,5 +1,5 @@
-// What ranks ask of their jobs beside batches: names, sums to compare data by, whom they wait for;
-// and the bound of corrupt samples that each job has of its own.
+// What ranks ask of their jobs beside batches: names, sums to compare data by, which ranks they
+// wait for. Also the bound of corrupt samples that each job has.
 #include <algorithm>
 #include <array>
 
@@ -10,12 +10,13 @@
 namespace batchflow::service {
 namespace {
 
-// What a job may ask for beyond the service's own ratio: each is remembered.
+// The most that a job may ask for beyond the service's own ratio: each corrupt sample is
+// remembered.
 constexpr std::uint64_t kCorruptMost = 1 << 16;
 constexpr std::uint64_t kCorruptLeast = 8;  // never end a job
 constexpr std::size_t kRanksNamed = 8;
 
-// That of zlib, PNG and Ethernet, which Python has, too.
+// The CRC-32 of zlib, PNG and Ethernet, which Python has, too.
 class Crc32 {
  public:
   void add(std::string_view bytes) {
@@ -94,7 +95,7 @@ std::string Jobs::waits_for_ranks(Peer& peer) const {
     return fmt::format("{} of {} to join job '{}'", named(), job.ranks.size(), job.name);
   }
   if (!job.running) return {};
-  // Each may be ahead of the slowest by its credits, and no further.
+  // Each rank may be ahead of the slowest by its credits, and no further.
   std::uint64_t slowest = end->consumed;
   for (const RankEnd* other : job.ranks)
     if (other) slowest = std::min(slowest, other->consumed);
@@ -117,7 +118,7 @@ std::uint64_t Jobs::corrupt_most(const Job& job) const {
   return std::max(most, kCorruptLeast);
 }
 
-// The engine ends those that have more than any job may ask for; each has a bound of its own.
+// The engine ends jobs that have more than any job may ask for; each job has a bound of its own.
 void Jobs::end_by_corrupt_samples() {
   if (!backend_) return;
   const bool has_new_job = std::exchange(has_new_job_, false);

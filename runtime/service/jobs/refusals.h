@@ -1,4 +1,4 @@
-// Why the engine does not serve a job, in a word for programs and a text that says what to do.
+// Why the engine does not serve a job: a word for programs, and a text that says what to do.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace batchflow::service {
 
-// A client that is told so asks again soon, here or of the next service.
+// With this answer a client asks again soon, here or of the next service.
 inline constexpr std::string_view kNotYet = "not_yet";
 inline constexpr std::string_view kEnding =
     "the service is ending and takes no new job; the next one will, so ask again";

@@ -7,8 +7,9 @@
 namespace batchflow::service {
 namespace {
 
-// A batch is given before it is trained on, so who tells what he gave is never behind. At the end
-// of an epoch the engine has begun the next one, of which a loader may not know yet.
+// A batch is handed out before it is trained on, so a loader that reports what it has handed out is
+// never behind. At the end of an epoch the engine has begun the next one, of which a loader may not
+// know yet.
 bool is_behind(const order::Position& told, const order::Position& trained) {
   if (told.epoch() == trained.epoch()) return told.consumed() < trained.consumed();
   return told.epoch() < trained.epoch() &&

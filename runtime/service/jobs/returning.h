@@ -1,6 +1,5 @@
-// Jobs that were served when the service before ended, as its promises say: their loaders look for
-// the next service, and tell it where they are. No loader can be behind what its job has trained
-// on.
+// Jobs that the previous service served when it ended, as its promises say. Their loaders look for
+// the next service, and report where they are. No loader can be behind what its job has trained on.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +16,20 @@ namespace batchflow::service {
 
 class Returning {
  public:
-  // Of what the file has when the service begins.
+  // Takes the jobs that the file has when the service begins.
   explicit Returning(PromiseFile& file);
 
-  // Empty, or why a job of that name cannot come back where it says it is. `user` as in JobJoined.
+  // Why a job of that name cannot come back where it says it is; empty: it can. `user` as in
+  // JobJoined.
   std::string objection(std::uint64_t user, const std::string& name,
                         const order::Position& told) const;
-  // A job of that name has begun here: what was promised to the one before is over.
+  // A job of that name has begun here: the promises to the one before are over.
   void begun(std::uint64_t user, const std::string& name);
-  // Nobody is waited for any longer.
+  // Stops waiting for all of them.
   void give_up();
 
   std::vector<std::string> names() const;
-  // Above those of all that may come back.
+  // An id above those of all jobs that may come back.
   std::uint32_t next_job() const { return next_job_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace batchflow::service {
 namespace {
 
-// A pause after which a second's worth of messages may come at once.
+// After this pause a second's worth of messages may come at once.
 constexpr Duration kBurst = std::chrono::seconds(1);
 constexpr double kWeightMost = 1000;
 
@@ -24,7 +24,7 @@ UserLimits read_user_limits(config::ConfigSection& section, const UserLimits& fa
     value = static_cast<std::uint32_t>(section.integer(key, value, least, 1 << 20));
   };
   count("jobs", limits.jobs);
-  // One for a job, and one for the command that raises the limit.
+  // At least one for a job, and one for the command that raises the limit.
   count("connections", limits.connections, 2);
   count("messages_per_s", limits.messages_per_s);
   limits.frame_bytes = section.bytes("frame_bytes", limits.frame_bytes, Bytes{1} << 20);
@@ -37,7 +37,7 @@ void change_limit(UserLimits& limits, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos)
     throw ConfigError(fmt::format("'{}': no value; write key=value, as jobs=4", assignment));
-  // The same reader and the same bounds as for a file.
+  // The same reader, with the same bounds, as for a file.
   config::ConfigNode root;
   root.kind = config::ConfigNode::Kind::map;
   root.place.file = std::make_shared<const std::string>("quota");

@@ -1,7 +1,7 @@
-// What each user of the node may take of the service, so that none of them gets in the way of
-// another: connections, messages, memory of frames that are not whole, jobs, batches in hands.
+// What each user of the node may take of the service, so that no user gets in the way of another:
+// connections, messages, memory of frames that are not whole, jobs, batches that are held.
 //
-// A user that no quota names has the limits of `limits:`.
+// A user without a quota has the limits of `limits:`.
 #pragma once
 
 #include <sys/types.h>
@@ -39,16 +39,16 @@ struct Quotas {
   friend bool operator==(const Quotas&, const Quotas&) = default;
 };
 
-// The keys of UserLimits in `section`; what is not there is as in `fallback`. Throws ConfigError.
+// Reads the keys of UserLimits in `section`; a missing key is as in `fallback`. Throws ConfigError.
 UserLimits read_user_limits(config::ConfigSection& section, const UserLimits& fallback);
-// `key=value` changes that limit alone. Throws ConfigError.
+// `key=value` changes this limit alone. Throws ConfigError.
 void change_limit(UserLimits& limits, std::string_view assignment);
 // By name or number; empty if the machine knows no such name.
 std::optional<uid_t> find_user(const std::string& name_or_number);
 // His name, or his number if he has none.
 std::string user_name(uid_t user);
 
-// What users take, beside what they may.
+// What users take, and what they may take.
 class Users {
  public:
   explicit Users(Quotas quotas) : quotas_(std::move(quotas)) {}
@@ -58,12 +58,12 @@ class Users {
   void set(uid_t user, const UserLimits& limits) { quotas_.of_some[user] = limits; }
   const UserLimits& limits(uid_t user) const { return quotas_.of(user); }
 
-  // False: he has as many as he may.
+  // False: the user has as many as he may.
   bool connects(uid_t user);
   void disconnects(uid_t user);
-  // A message has come: for so long no other is to be read from where it came.
+  // A message has come. Answers for how long no other must be read from the same source.
   Duration message(uid_t user, Instant now);
-  // `change` more bytes of unfinished frames, or fewer. False: more than he may have.
+  // `change` more bytes of unfinished frames, or fewer. False: more than the user may have.
   bool holds(uid_t user, std::int64_t change);
   std::uint32_t connections(uid_t user) const;
 

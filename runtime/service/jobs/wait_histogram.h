@@ -1,5 +1,4 @@
-// How long ranks waited for each of their batches, in the buckets of a histogram as Prometheus has
-// it.
+// How long ranks waited for each of their batches, in the buckets of a Prometheus histogram.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,8 @@
 namespace batchflow::service {
 
 struct WaitHistogram {
-  // Upper bounds; beyond the last is one more bucket. From a batch that is there to a time-out.
+  // Upper bounds, from a batch that is there to a time-out; there is one more bucket beyond the
+  // last.
   static constexpr std::array<Duration, 9> kBounds = {
       std::chrono::milliseconds(1),   std::chrono::milliseconds(5),   std::chrono::milliseconds(20),
       std::chrono::milliseconds(100), std::chrono::milliseconds(500), std::chrono::seconds(2),

@@ -1,5 +1,5 @@
-// The last decisions of the policies, for `batchflowctl explain`: kept only where the service was
-// started with --explain, since to put each into words costs more than to make it.
+// The last decisions of the policies, for `batchflowctl explain`. They are kept only if the service
+// was started with --explain: to put a decision into words costs more than to make it.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace batchflow::service {
 class DecisionLog {
  public:
   void add(Instant at, const engine::Decision& decision);
-  // The answer to `explain`; `is_on`: decisions are kept.
+  // The answer to `explain`. `is_on`: decisions are kept.
   std::string to_json(bool is_on) const;
 
  private:

@@ -12,9 +12,9 @@ namespace batchflow::service {
 
 class LogFile {
  public:
-  // Empty, whatever was there before.
+  // Opens the file and empties it.
   bool open(const std::filesystem::path& path);
-  // Throws ConfigError that says what to do where it cannot be.
+  // The same; throws a ConfigError that says what to do.
   void open_or_throw(const std::filesystem::path& path);
   bool append(std::span<const std::byte> bytes);
   Bytes bytes() const { return bytes_; }  // that were appended

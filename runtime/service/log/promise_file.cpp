@@ -23,7 +23,7 @@ std::filesystem::path beside_of(const std::filesystem::path& path) {
   return path.string() + ".new";
 }
 
-// Empty where there is none. Throws ConfigError.
+// Empty if there is no file. Throws ConfigError.
 std::string bytes_of(const std::string& path) {
   std::string problem;
   const protocol::Descriptor file = protocol::open_regular(path, O_RDONLY, problem);
@@ -106,7 +106,7 @@ void PromiseFile::flush() {
 
 void PromiseFile::put(bool is_more) {
   is_due_ = false;
-  // What stands behind a record that was cut off would be taken for damage.
+  // What stands behind a record that was cut off would look like damage.
   const bool was_behind = is_behind_;
   const bool anew = log_.snapshot_due() || (was_behind && is_more);
   if (anew) {
@@ -125,7 +125,7 @@ void PromiseFile::fall_behind() {
       path_.string(), std::generic_category().message(errno));
 }
 
-// A whole one beside it, and then in its place.
+// Writes a whole file beside the old one, and then puts it in its place.
 bool PromiseFile::write_anew() {
   log_.begin_anew();
   LogFile anew;

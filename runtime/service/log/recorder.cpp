@@ -12,7 +12,7 @@ namespace batchflow::service {
 void Recorder::open(const std::filesystem::path& path, const engine::EngineConfig& config,
                     const engine::Catalogues& catalogues) {
   std::error_code ignored;
-  // Whoever asks why a service died starts it first.
+  // To find out why a service died, its user often starts it again first.
   std::filesystem::rename(path, path.string() + ".before", ignored);
   file_.open_or_throw(path);
   state_.is_kept = true;

@@ -1,8 +1,8 @@
-// What the engine was told and ordered: a digest of all its orders always, and a journal of it in a
-// file where one is asked for, from which `batchflow-sim journal replay` makes the same run.
+// The events of the engine and its commands: always a digest of all commands, and, if asked for, a
+// journal in a file, from which `batchflow-sim journal replay` makes the same run.
 //
-// Around Engine::step: told() before it, ordered() after it. A journal that cannot be written ends,
-// and its service goes on.
+// It wraps around Engine::step: told() before it, ordered() after it. A journal that cannot be
+// written ends, and its service goes on.
 #pragma once
 
 #include <cstdint>
@@ -32,22 +32,23 @@ struct JournalState {
 
 class Recorder {
  public:
-  // Begins a journal at `path`; the one before is kept beside it as `journal.before`. Throws
+  // Begins a journal at `path`; the previous one is kept beside it as `journal.before`. Throws
   // ConfigError.
   void open(const std::filesystem::path& path, const engine::EngineConfig& config,
             const engine::Catalogues& catalogues);
 
-  // In the file before this returns, so that what ends the process in the step is there, too.
+  // The events are in the file before this returns, so that events that make the step crash are
+  // there, too.
   void told(Instant now, std::span<const engine::Event> events);
   void ordered(std::span<const engine::Command> commands);
-  // The end mark.
+  // Writes the end mark.
   void close();
 
   std::uint64_t steps() const { return steps_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t digest() const { return digest_.value(); }
   JournalState state() const;
-  // Empty when all of the journal is on disk, or why not.
+  // Empty when all of the journal is on disk, else why not.
   std::string flush();
   // Why the journal has ended before its time: once, then empty.
   std::string take_problem();

@@ -22,7 +22,7 @@ RotatingFile::RotatingFile(std::filesystem::path path, Bytes bytes_most)
 }
 
 bool RotatingFile::open() {
-  // A pipe without a reader would be waited for.
+  // O_NONBLOCK: opening a pipe without a reader must not wait.
   file_ = protocol::Descriptor(
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640));
   struct stat status = {};
@@ -36,7 +36,7 @@ bool RotatingFile::append(std::string_view line) {
   if (bytes_ > 0 && bytes_ + bytes > bytes_most_ / 2) {
     std::error_code error;
     std::filesystem::rename(path_, path_.string() + ".1", error);
-    // Without a name for what is full, no more is written: a bound is a bound.
+    // If the full file cannot be renamed, no more is written: the bound holds.
     if (error || !open()) return false;
   }
   const std::string text = std::string(line.substr(0, bytes_most_ / 2)) + '\n';

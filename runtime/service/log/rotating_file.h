@@ -1,5 +1,5 @@
-// A log file that never takes more than its bound: half of it full, it becomes FILE.1 in place of
-// the one before, and another begins.
+// A log file that never takes more than its bound. When half of the bound is full, it becomes
+// FILE.1 in place of the one before, and a new file begins.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@ namespace batchflow::service {
 
 class RotatingFile {
  public:
-  // Goes on with what is there. Throws ConfigError where it cannot be written.
+  // Goes on with what is there. Throws ConfigError if it cannot be written.
   RotatingFile(std::filesystem::path path, Bytes bytes_most);
-  // With an end of line. False: it could not be written as a whole.
+  // Appends the line and a line break. False: it could not be written as a whole.
   bool append(std::string_view line);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kLevels = {"info", "warning", "error"};
 
-// As RFC 3339 has it, in UTC, to the millisecond.
+// In the form of RFC 3339, in UTC, to the millisecond.
 std::string text_of(ServiceLog::Clock::time_point time) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
   const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(time - seconds);

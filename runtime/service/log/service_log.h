@@ -1,7 +1,7 @@
 // What the service says to people: a line for each thing, with time and level, as text or as JSON.
 //
-// What clients can cause again and again is bounded: of each kind and user some lines are said a
-// second, and how many others there were.
+// Lines that clients can cause again and again are bounded: for each kind and user, some lines a
+// second are written, and then how many others there were.
 #pragma once
 
 #include <sys/types.h>
@@ -22,9 +22,10 @@ enum class LogLevel : std::uint8_t { info, warning, error };
 enum class LogForm : std::uint8_t { text, json };
 
 struct LogLine {
-  // Of the service itself.
+  // A line that the service itself causes.
   LogLine(std::string what, LogLevel how = LogLevel::info) : text(std::move(what)), level(how) {}
-  // That a client may have caused; `of` is a constant. `by` is nobody where it cannot be told.
+  // A line that a client may have caused; `of` is a constant. `by` is empty if the user is not
+  // known.
   LogLine(std::string what, LogLevel how, std::string_view of, std::optional<uid_t> by = {})
       : text(std::move(what)), level(how), kind(of), user(by) {}
 
@@ -45,10 +46,10 @@ class ServiceLog {
   explicit ServiceLog(LogForm form, std::function<Clock::time_point()> now = Clock::now)
       : form_(form), now_(std::move(now)) {}
 
-  // Where lines go from now on; what was said before goes there first.
+  // Sets where lines go from now on. The lines before go there first.
   void write_to(Write write);
   void say(const LogLine& line);
-  // Once a second: says what was left out.
+  // Called once a second: says how many lines were left out.
   void tick();
 
  private:

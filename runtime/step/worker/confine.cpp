@@ -33,7 +33,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #error "which system calls a step may make is not known for this processor"
 #endif
 
-// What computing, threads, memory and reading files take.
+// What computing, threads, memory and reading files need.
 constexpr std::uint32_t kAllowed[] = {
     SYS_read,
     SYS_readv,
@@ -104,7 +104,7 @@ constexpr std::uint32_t kAllowed[] = {
 #endif
 };
 
-// A filter is a list of instructions that a system call goes through; the first answer counts.
+// A filter is a list of instructions for a system call; the first answer counts.
 class Filter {
  public:
   Filter() {
@@ -117,7 +117,8 @@ class Filter {
   void fail(std::uint32_t call, std::uint32_t error) {
     decide(call, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
   }
-  // Where of the lower half of an argument these bits are these; else the call is not permitted.
+  // Allows the call if these bits of the lower half of an argument have these values; else it is
+  // not permitted.
   void allow_if(std::uint32_t call, unsigned argument, std::uint32_t bits, std::uint32_t are) {
     add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
     load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument));
@@ -157,12 +158,13 @@ bool filter_calls(Confined what) {
 #if defined(__x86_64__)
   filter.allow_if(SYS_open, 1, kWrites, O_RDONLY);
 #endif
-  // Threads; no processes. The C library falls back to clone, whose flags can be looked at.
+  // Threads, but no processes. The C library falls back to clone, which has flags that the filter
+  // can check.
   filter.allow_if(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
   filter.fail(SYS_clone3, ENOSYS);
   filter.allow_if(SYS_tgkill, 0, ~0u, static_cast<std::uint32_t>(getpid()));  // abort()
   filter.allow_if(SYS_prctl, 0, ~0u, PR_SET_NAME);
-  // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Others have signals sent to anybody.
+  // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Other commands have signals sent to any process.
   filter.allow_if(SYS_fcntl, 1, ~3u, 0);
   if (what == Confined::program) {
     filter.allow(SYS_execve);
@@ -171,7 +173,7 @@ bool filter_calls(Confined what) {
   return filter.install();
 }
 
-// What is limited further already stays so.
+// A resource that is limited further already stays so.
 bool limit(int resource, rlim_t most) {
   rlimit now{};
   if (getrlimit(static_cast<__rlimit_resource>(resource), &now) == 0)
@@ -200,7 +202,7 @@ bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::
     return failed("its process cannot be limited");
   if (what == Confined::library && !become_nobody())
     return failed("root's process cannot become nobody");
-  // After that, as a change of user undoes both. No dump: a thousand crashes write nothing.
+  // After that, because a change of user undoes both. No dump: a thousand crashes write nothing.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
     return failed("its process cannot be bound to the service");
   if (getppid() != parent) {

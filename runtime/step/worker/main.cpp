@@ -1,5 +1,5 @@
 // batchflow-step-worker: carries out one step that is a plugin, for one thread of the service. The
-// service starts it and ends it; runtime/step/wire.h is what they say to each other.
+// service starts and ends it; runtime/step/wire.h has their messages.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -34,7 +34,7 @@ struct Areas {
   std::byte* output = nullptr;
 };
 
-// Between pages that nothing may touch, so that whoever writes beyond them is stopped there.
+// The areas lie between pages that nothing may touch, so that a write beyond them is stopped there.
 bool map_areas(const StepSetup& setup, Areas& areas) {
   const std::size_t all = setup.input_bytes + setup.output_bytes + 3 * kPage;
   void* const reserved =
@@ -57,7 +57,7 @@ const bf_step_plugin* load_plugin(std::string& problem) {
   void* const library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     problem = dlerror();
-    // Its name here means nothing to anybody.
+    // Its name here means nothing to people.
     for (std::size_t at; (at = problem.find(place)) != std::string::npos;)
       problem.replace(at, place.size(), "it");
     problem = "it cannot be loaded (" + problem + "); build it as `batchflowctl step new` says";
@@ -84,7 +84,7 @@ const bf_step_plugin* load_plugin(std::string& problem) {
   return nullptr;
 }
 
-// The setup as it comes first, which stays in the socket to be read again if `flags` say so.
+// Receives the setup, which comes first. `flags` may leave it in the socket, to be read again.
 bool receive_setup(std::span<std::byte> message, int flags, StepSetup& setup, ssize_t& bytes) {
   bytes = recv(kStepSocket, message.data(), message.size(), flags);
   if (bytes < static_cast<ssize_t>(sizeof setup)) return false;
@@ -131,7 +131,7 @@ class Worker {
            setup_.input_bytes > 0;
   }
 
-  // One sample; false: the service has ended the connection.
+  // Serves one sample. False: the service has ended the connection.
   bool serve() {
     StepCall call;
     if (read(kStepSocket, &call, sizeof call) != sizeof call) return false;
@@ -194,7 +194,8 @@ class Worker {
 
 }  // namespace
 
-// With an interpreter behind what is shown by `ps`, it carries out a function in Python.
+// With an interpreter as the second argument (the first is what `ps` shows), it carries out a
+// function in Python.
 int main(int argc, char** argv) {
   if (argc > 2) {
     become(argv[2], argv[1]);
@@ -204,6 +205,6 @@ int main(int argc, char** argv) {
   if (!worker.begin()) _exit(kImpossible);
   while (worker.serve()) {
   }
-  // What the plugin would do at exit is nobody's concern, and may hang.
+  // What the plugin would do at exit does not matter, and may hang.
   _exit(0);
 }

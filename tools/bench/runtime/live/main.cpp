@@ -25,8 +25,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-using batchflow::bench::spread_of;
 using batchflow::bench::Spread;
+using batchflow::bench::spread_of;
 using nlohmann::json;
 
 std::string output_of(const std::string& command) {

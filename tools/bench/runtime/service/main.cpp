@@ -36,8 +36,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-using batchflow::bench::spread_of;
 using batchflow::bench::Spread;
+using batchflow::bench::spread_of;
 using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration time) {
