@@ -129,7 +129,7 @@ struct ReadHolds {
 // fits is one part.
 struct Making {
   std::uint32_t block = kNone;
-  std::uint32_t job = kNone;  // who asked; for statistics and limits
+  std::uint32_t job = kNone;  // that asked; for statistics and limits
   std::uint32_t node = kNone;
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
   std::uint32_t worker = kNone;

@@ -161,7 +161,7 @@ std::uint32_t Dispatching::lead(const Job& job) {
   if (slowest.asked != times_asked_) {
     slowest = {times_asked_, this->slowest(stream, nullptr)};
   }
-  if (slowest.progress == INT64_MAX) return 0;  // nobody is left to wait for
+  if (slowest.progress == INT64_MAX) return 0;  // no job is left to wait for
   const std::int64_t lead = std::max<std::int64_t>(0, progress(stream, job) - slowest.progress);
   return static_cast<std::uint32_t>(std::min<std::int64_t>(lead, UINT32_MAX));
 }

@@ -203,7 +203,8 @@ struct DecodedMeasured {
 };
 // What becomes of the kept samples of a dataset.
 enum class Keep : std::uint8_t {
-  as_needed,  // memory as the policies say, while jobs read it and then while nobody else wants it
+  as_needed,  // memory as the policies say, while jobs read it and then while no other dataset
+              // wants it
   always,     // as if one more job read it
   dropped,    // what no job reads leaves at once; and from then on as needed
 };
@@ -248,10 +249,10 @@ enum class Refusal : std::uint8_t {
   rank_lost,         // no resize came in time
   too_many_corrupt,  // `needed` corrupt samples, `available` allowed
   storage_failed,    // a read failed more often than the configuration allows
-  no_workers,        // preparation failed more often than the configuration allows, or nobody could
-                     // prepare for the job for as long as a rank is waited for
-  nothing_to_draw,   // a weighted order in which all weights are zero
-  wrong_order,       // node-local, but not relaxed; rehearsal of draws or of a list
+  no_workers,  // preparation failed more often than the configuration allows, or no worker could
+               // prepare for the job for as long as a rank is waited for
+  nothing_to_draw,  // a weighted order in which all weights are zero
+  wrong_order,      // node-local, but not relaxed; rehearsal of draws or of a list
 };
 // The job is not served, or no longer. Every rank gets this as its answer.
 struct Refuse {

@@ -85,8 +85,7 @@ struct Stream {
 
   std::vector<SampleId> scratch;
   bool needs_changed = false;  // stands in EngineState::changed_streams
-  std::uint64_t stranded =
-      0;  // since nobody can prepare for it: the serial of that; 0: somebody can
+  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
   void reset() { *this = Stream(); }
 };

@@ -22,7 +22,7 @@ namespace batchflow::engine {
 
 // ---------------------------------------------------------------------------------- eviction ----
 
-inline constexpr std::uint64_t kUnknownUse = UINT64_MAX;     // nobody knows the next use
+inline constexpr std::uint64_t kUnknownUse = UINT64_MAX;     // the next use is not known
 inline constexpr std::uint64_t kNeverUsed = UINT64_MAX - 1;  // known not to be used again
 
 struct Access {
@@ -45,7 +45,7 @@ enum class Admission : std::uint8_t {
 
 enum class Removal : std::uint8_t {
   evicted,      // the policy's own proposal, carried out
-  invalidated,  // lost with its place, dropped by the engine, or named by nobody any more
+  invalidated,  // lost with its place, dropped by the engine, or named by no job any more
 };
 
 // Read parameters while the policy is made: the reference does not outlast that.
@@ -170,7 +170,7 @@ class SelectionPolicy {
 
 // A block that some job needs made. There is at most one candidate a job.
 struct WorkCandidate {
-  JobId job;  // who needs it first
+  JobId job;  // that needs it first
   StreamId stream;
   std::uint64_t asked;      // order in which the needs arose; unique
   std::uint32_t distance;   // blocks the job has before it will need this one; 0: it waits

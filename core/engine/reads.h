@@ -35,11 +35,11 @@ class Reads {
     Form form = Form::encoded;
     std::uint32_t keep = kNone;
     std::uint32_t source = kNone;  // the share whose items are read; none: a store
-    bool source_pinned = false;    // for this read, by who asks for it
+    bool source_pinned = false;    // for this read, by its caller
     std::uint32_t node = kNone;    // where it goes
     WorkerId held = WorkerId::none();
     order::Lineage lineage;
-    bool alone = false;   // nobody else may use it: a second look at a bad sample
+    bool alone = false;   // no other making may use it: a second look at a bad sample
     bool listed = false;  // for a batch of a listed order
     Bytes each = 0;       // a sample's staging memory; 0: as the catalogue says
     Bytes all = 0;        // of all of the lineage

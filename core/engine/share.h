@@ -34,7 +34,7 @@ namespace batchflow::engine {
 // Why a proposal of a policy was not carried out.
 enum class Refused : std::uint8_t {
   none,          // nothing was ever refused
-  no_victim,     // it named nobody although there was somebody to name
+  no_victim,     // it named no item although there was one to name
   out_of_range,  // there is no such item
   not_resident,
   pinned,  // and the policy knew

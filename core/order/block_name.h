@@ -34,9 +34,9 @@ struct Lineage {
   std::uint32_t samples = 0;  // in this block; less than B in the last one
 };
 
-// A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch; they
-// are delivered so that all ranks get equal counts, and are not part of the epoch. Nor are
-// rehearsed samples, drawn from the job's buffer: a sequence of its own, whose generation names the
+// A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch, so
+// that all ranks get equal counts; they are not part of the epoch. Rehearsed samples are not,
+// either: they come from the job's buffer, in a sequence of its own. Its generation names the
 // buffer and the epoch.
 struct Slice {
   BlockName name;

@@ -1,10 +1,9 @@
 // A configuration as programs see it: a tree whose nodes know where they were written, and the
 // sections by which a reader takes it apart and checks it.
 //
-// programs/input turns YAML into this tree. Whoever needs a part of it calls
-// read_config with a function that asks a ConfigSection for its keys; asking for a key declares it,
-// so a key nobody asked for is an error that names the nearest one that exists. Every error is a
-// ConfigError of the form
+// programs/input turns YAML into this tree. A reader calls read_config with a function that asks a
+// ConfigSection for its keys. Asking for a key declares it, so a key that was not asked for is an
+// error that names the nearest one that exists. Every error is a ConfigError of the form
 //
 //   file:line: key 'cache.size': what is wrong; what to write
 #pragma once

@@ -261,7 +261,7 @@ void Connection::watch(const protocol::Descriptor& doorbell) {
   wires_->bell_descriptor = protocol::Descriptor(duplicate(doorbell));
   boost::system::error_code failed;
   if (wires_->bell_descriptor) wires_->bell.assign(duplicate(doorbell), failed);
-  if (!wires_->bell.is_open()) return close_soon();  // nobody would hear the rank
+  if (!wires_->bell.is_open()) return close_soon();  // the rank would not be heard
   ring_again();
 }
 

@@ -72,7 +72,7 @@ void Service::Parts::accept() {
   acceptor.async_wait(
       asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
         if (error) return;
-        // Those who come as fast as they are let in have their next turn after others.
+        // Connections that come as fast as they are accepted have their next turn after others.
         for (int most = kAcceptAtOnce; most > 0; --most) {
           protocol::Descriptor socket = accept_at(listening);
           if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)

@@ -40,7 +40,8 @@ class RecordParts {
   bool find(RecordKind kind, std::span<const std::byte> record, const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::written_out);
   }
-  // The same, but numbers that would have to be written out have no bytes: for who wants others.
+  // The same, but numbers that would have to be written out have no bytes: for callers that want
+  // others.
   bool find_without_numbers(RecordKind kind, std::span<const std::byte> record,
                             const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::left_out);

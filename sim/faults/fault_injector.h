@@ -42,12 +42,12 @@ namespace batchflow::faults {
 // Something that goes wrong, when it begins, and how long it lasts.
 struct Fault {
   enum class Kind : std::uint8_t {
-    node_lost,      // with all that is on it
-    worker_lost,    // `count` workers of the node
-    drive_lost,     // `place` and all that it holds; what is read from it fails
-    cut_off,        // `cut_nodes`, and the stores with `cut_stores`, can be reached by nobody else
-    slowed,         // `hardware`, by `factor`
-    worker_slowed,  // `count` workers of the node, by `factor`
+    node_lost,    // with all that is on it
+    worker_lost,  // `count` workers of the node
+    drive_lost,   // `place` and all that it holds; what is read from it fails
+    cut_off,  // `cut_nodes`, and the stores with `cut_stores`, can be reached from no other node
+    slowed,   // `hardware`, by `factor`
+    worker_slowed,    // `count` workers of the node, by `factor`
     samples_corrupt,  // `count` samples of the dataset cannot be decoded
     reads_failed,     // of those from `place`, each with the chance `ratio`
   };
@@ -62,7 +62,7 @@ struct Fault {
   Place place;
   std::vector<NodeId> cut_nodes = {};
   bool cut_stores = false;
-  std::uint32_t hardware = 0;  // a number that backend and whoever made the list agree on
+  std::uint32_t hardware = 0;  // a number that the backend and the list's maker agree on
   double factor = 1;
   DatasetId dataset = DatasetId::none();
   std::uint64_t count = 1;

@@ -166,7 +166,7 @@ class Canaries(unittest.TestCase):
         self.assertFalse(defines_cpp("// Calls step() now and then.\nint other();\n", "step"))
 
     def test_a_row_without_a_name(self):
-        self.assertTrue(problems_of_stop(["core/event.h"], []))
+        self.assertTrue(problems_of_stop(["core/engine/event.h"], []))
         self.assertTrue(problems_of_stop([], ["Event"]))
 
 

@@ -58,7 +58,7 @@ struct NodeConfig {
   Duration brought_kept = std::chrono::minutes(10);  // after the last job that used it
   Ratio corrupt_ratio_allowed;  // a job may ask for; less than the engine's counts as that
   Quotas quotas;
-  Duration exit_when_idle{0};  // without anybody connected, the service ends after it; 0: never
+  Duration exit_when_idle{0};  // without a connection, the service ends after it; 0: never
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
   storage::ReadEngineOptions storage;
   SpillOptions spill;

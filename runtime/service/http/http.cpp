@@ -77,7 +77,7 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
   asio::steady_timer later;
   std::function<Snapshot()> snapshot;
   std::vector<std::string> hosts;
-  std::vector<Client*> clients;  // who came first stands first
+  std::vector<Client*> clients;  // the oldest first
   bool ended = false;
 
   Parts(asio::io_context& loop, std::function<Snapshot()> what, std::vector<std::string> names)

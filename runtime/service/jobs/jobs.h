@@ -181,7 +181,7 @@ class Jobs final : public Customer {
     Rank rank = 0;
     protocol::JoinRequest request;
     protocol::RingFiles files;
-    std::string ticket;  // told to nobody else
+    std::string ticket;  // told to no other rank
     MemoryCharge ring_charge;
     std::unique_ptr<protocol::RingWriter> down;
     std::unique_ptr<protocol::RingReader> up;
