@@ -20,6 +20,9 @@ constexpr double kDecodeNsPerByte = 2.2;
 constexpr double kAugmentNsPerByte = 2.0;
 // What a JPEG of photographic quality grows by, where nothing is known of its size.
 constexpr Bytes kGrowth = 5;
+// What a pipeline may take of a worker's time for one sample, as the memory of each step is
+// bounded.
+constexpr std::size_t kStepsMost = 64;
 
 Digest digest_of(std::string_view text, Digest before) {
   Digest digest = hash(before, text.size());
@@ -52,6 +55,13 @@ bool has_labels(const SampleIndex& dataset) {
 
 bool is_plugin(ConfigSection& step) {
   return step.has("plugin") || step.has("python");
+}
+
+void check_count(ConfigSection& step, std::size_t before) {
+  if (before < kStepsMost) return;
+  step.refuse(
+      "step", fmt::format("there are {} steps before it", before),
+      fmt::format("write at most {} steps, so that no sample takes a worker for long", kStepsMost));
 }
 
 }  // namespace
@@ -104,6 +114,7 @@ class PipelineCompiler {
   }
 
   void add(ConfigSection& section) {
+    check_count(section, steps_);
     if (is_plugin(section)) return add_plugin(section);
     add(section, read_step(section));
   }
@@ -234,7 +245,7 @@ class PipelineCompiler {
                      "convert them, or name a pipeline without decode, as 'bytes'");
     if (section.has("pixels_most"))
       check_scratch(section, "pixels_most", counted_product(step.limits.pixels_most, kChannels),
-                    "pictures of so many pixels");
+                    "a picture of so many pixels");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
@@ -440,7 +451,9 @@ void check_pipeline(const ConfigNode& pipeline) {
     const ConfigNode& steps = *pipeline.find("steps");
     std::size_t at = 0;
     section.sections("steps", [&](ConfigSection& step) {
-      const ConfigNode& written = steps.kind == ConfigNode::Kind::list ? steps.list[at++] : steps;
+      check_count(step, at);
+      const ConfigNode& written = steps.kind == ConfigNode::Kind::list ? steps.list[at] : steps;
+      ++at;
       if (!is_plugin(step)) {
         read_step(step);
       } else {

@@ -164,6 +164,8 @@ class Driver {
   void on(const Deliver& order);
   void on(const Drop& order) { machine_.drop(order); }
   void on(const Cancel& order);
+  void prepare_ended(const Request& request, std::uint32_t worker, Outcome outcome,
+                     std::span<const SampleId> failed);
   void on(const Release& order);
   void on(const EpochEnded& order);
   void on(const SetWorkers& order);
