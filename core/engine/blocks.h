@@ -139,6 +139,7 @@ struct Making {
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
   bool preparing = false;               // the worker has its order
+  bool cancelled = false;               // and was told to give it up, which it will report
   bool unstaged = false;                // in the queue for staging memory
   std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up
   std::uint32_t next = 0;               // the first place that is in no part yet

@@ -1,6 +1,7 @@
 #include "core/engine/preparation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/saturating.h"
@@ -372,12 +373,18 @@ void Preparation::prepared(const PreparationDone& event) {
   }
   Making& making = s_.makings[index];
   making.preparing = false;
+  const bool cancelled = std::exchange(making.cancelled, false);
   if (outcome == Outcome::corrupt) {
     if (!s_.config.workers_held_during_reads) free_worker(making);
     corrupt(index, event.failed);
   } else if (outcome == Outcome::failed) {
     free_worker(making);
-    if (++making.attempts >= s_.config.read_attempts) {
+    if (s_.streams[s_.blocks[making.block].stream].jobs.empty()) {
+      abort(index);
+      return assign(node);
+    }
+    // What was given up on demand is no failure: its stream has jobs again.
+    if (!cancelled && ++making.attempts >= s_.config.read_attempts) {
       making_failed(index, Refusal::no_workers);
     } else {
       // A late report of this attempt must not count for the next one.

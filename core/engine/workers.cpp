@@ -1,5 +1,6 @@
 // Workers that come and go, and upkeep beside the making of blocks.
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
@@ -88,8 +89,14 @@ void Preparation::forget_worker(std::uint32_t index) {
 
 void Preparation::abandon(std::uint32_t stream) {
   for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-    if (!s_.makings.live(index) || s_.makings[index].preparing) continue;
-    if (s_.blocks[s_.makings[index].block].stream == stream) abort(index);
+    if (!s_.makings.live(index)) continue;
+    Making& making = s_.makings[index];
+    if (s_.blocks[making.block].stream != stream) continue;
+    if (!making.preparing) {
+      abort(index);
+    } else if (!std::exchange(making.cancelled, true)) {
+      s_.order(Cancel{s_.requests.latest(making.request)});
+    }
   }
 }
 

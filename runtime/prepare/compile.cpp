@@ -21,6 +21,9 @@ constexpr double kDecodeNsPerByte = 2.2;
 constexpr double kAugmentNsPerByte = 2.0;
 // How much larger a JPEG of photographic quality becomes, if nothing is known of its size.
 constexpr Bytes kGrowth = 5;
+// What a pipeline may take of a worker's time for one sample, as the memory of each step is
+// bounded.
+constexpr std::size_t kStepsMost = 64;
 
 Digest digest_of(std::string_view text, Digest before) {
   Digest digest = hash(before, text.size());
@@ -53,6 +56,13 @@ bool has_labels(const sources::SampleIndex& dataset) {
 
 bool is_plugin(config::ConfigSection& step) {
   return step.has("plugin") || step.has("python");
+}
+
+void check_count(config::ConfigSection& step, std::size_t before) {
+  if (before < kStepsMost) return;
+  step.refuse(
+      "step", fmt::format("there are {} steps before it", before),
+      fmt::format("write at most {} steps, so that no sample takes a worker for long", kStepsMost));
 }
 
 }  // namespace
@@ -106,6 +116,7 @@ class PipelineCompiler {
   }
 
   void add(config::ConfigSection& section) {
+    check_count(section, steps_);
     if (is_plugin(section)) return add_plugin(section);
     add(section, read_step(section));
   }
@@ -236,9 +247,8 @@ class PipelineCompiler {
                                  dataset_.name(), sources::endings_text(dataset_, true)),
                      "convert them, or name a pipeline without decode, as 'bytes'");
     if (section.has("pixels_most"))
-      check_scratch(section, "pixels_most",
-                    memory::counted_product(step.limits.pixels_most, kChannels),
-                    "pictures of so many pixels");
+      check_scratch(section, "pixels_most", memory::counted_product(step.limits.pixels_most, kChannels),
+                    "a picture of so many pixels");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
@@ -448,8 +458,9 @@ void check_pipeline(const config::ConfigNode& pipeline) {
     const config::ConfigNode& steps = *pipeline.find("steps");
     std::size_t at = 0;
     section.sections("steps", [&](config::ConfigSection& step) {
-      const config::ConfigNode& written =
-          steps.kind == config::ConfigNode::Kind::list ? steps.list[at++] : steps;
+      check_count(step, at);
+      const config::ConfigNode& written = steps.kind == config::ConfigNode::Kind::list ? steps.list[at] : steps;
+      ++at;
       if (!is_plugin(step)) {
         read_step(step);
       } else {

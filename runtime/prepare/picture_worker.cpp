@@ -14,7 +14,8 @@ namespace batchflow::prepare {
 
 bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
                         std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep,
-                        Bytes beside) {
+                        Bytes beside, const std::atomic<bool>* is_given_up) {
+  is_given_up_ = is_given_up;
   holds_ = nullptr;
   if (decoded) {
     if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
@@ -209,6 +210,7 @@ bool PictureWorker::decode(const Box& wanted) {
 
 bool PictureWorker::carry_out(std::size_t from, std::size_t to) {
   for (; from < to; ++from) {
+    if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
     if (!std::visit([this](const auto& one) { return carry_out(one); }, operations_[from]))
       return false;
   }

@@ -3,6 +3,7 @@
 // memory that it takes is known, and granted or not, before any of it is taken.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,16 +18,19 @@
 
 namespace batchflow::prepare {
 
+inline constexpr std::string_view kGivenUp = "it is not wanted any more";
+
 class PictureWorker {
  public:
   PictureWorker(const Kernels& kernels, step::StepRunner& plugins, SampleScratch& scratch)
       : kernels_(kernels), plugins_(plugins), scratch_(scratch), resampler_(kernels) {}
 
   // Writes the picture to `out`; `keep`, if given, gets the decoded form. `beside`: what else the
-  // sample takes of the scratch memory. False: the picture is corrupt, or a plugin failed. Throws
-  // std::bad_alloc.
+  // sample takes of the scratch memory. False: it is corrupt, a plugin failed, or it is given up
+  // (Preparer::Input). Throws std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-           std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside);
+           std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside,
+           const std::atomic<bool>* is_given_up);
   std::string_view problem() const { return problem_; }
 
   // The picture is done with.
@@ -88,6 +92,7 @@ class PictureWorker {
   PictureView shows_;
   Box origin_;
   PictureBuffer* holds_ = nullptr;
+  const std::atomic<bool>* is_given_up_ = nullptr;
   std::string problem_;
 };
 

@@ -5,6 +5,7 @@
 // given, and by nothing else, so that a block that is made anew has the same bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,6 +78,8 @@ class Preparer {
     std::int64_t label = -1;     // of the index; -1: none
     std::uint64_t draw_key = 0;  // core/order/keys.h
     Bytes beside = 0;            // that the caller takes of the scratch memory for this sample
+    // Looked at between two steps. True: the sample is not wanted any more, and so fails.
+    const std::atomic<bool>* is_given_up = nullptr;
   };
   // Fills index `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
   // std::bad_alloc, and must not be used again then.

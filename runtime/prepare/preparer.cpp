@@ -31,7 +31,8 @@ class WorkerPreparer final : public Preparer {
                                           : numbers(compiled, input, out, place)) &&
                       by_plugins(compiled, input, out, place) && label(compiled, input, out, place);
     if (done) return Prepared::done;
-    return plugins_.failed() ? Prepared::failed : Prepared::corrupt;
+    const bool given_up = input.is_given_up && *input.is_given_up;
+    return plugins_.failed() || given_up ? Prepared::failed : Prepared::corrupt;
   }
 
   std::string_view problem() const override { return problem_; }
@@ -63,7 +64,7 @@ class WorkerPreparer final : public Preparer {
     std::byte* row =
         pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, place);
     return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded,
-                         beside(pipeline, input)) ||
+                         beside(pipeline, input), input.is_given_up) ||
            fail(pictures_.problem());
   }
 
@@ -164,6 +165,7 @@ class WorkerPreparer final : public Preparer {
     if (where.ragged)
       std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
     for (const Afterwards::One& one : plan.steps) {
+      if (input.is_given_up && *input.is_given_up) return fail(kGivenUp);
       const batch::Field& made = one.plugin->declared().output;
       const Bytes bytes = given->row_bytes() * rows;
       std::byte* in = plugins_.begin(one.plugin, bytes, made.row_bytes() * made.rows_most());

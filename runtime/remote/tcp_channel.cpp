@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -122,6 +123,18 @@ TlsContext TlsContext::of_service(const std::string& certificate, const std::str
         fmt::format("{}: {}; name a certificate and its key in PEM", file, tls_problem()));
   };
   if (!made.context_) throw ConfigError("no TLS: " + tls_problem());
+  for (const std::string& file : {certificate, key}) {
+    constexpr off_t kBytesMost = 4 << 20;
+    struct stat status {};
+    if (stat(file.c_str(), &status) != 0 ||
+        (S_ISREG(status.st_mode) && status.st_size <= kBytesMost))
+      continue;
+    throw ConfigError(fmt::format(
+        "{}: {}; name a certificate and its key in PEM", file,
+        S_ISREG(status.st_mode)
+            ? fmt::format("it has {} bytes, of which {} are the most", status.st_size, kBytesMost)
+            : "it is no regular file"));
+  }
   if (SSL_CTX_use_certificate_chain_file(made.get(), certificate.c_str()) != 1)
     throw refuse(certificate);
   if (SSL_CTX_use_PrivateKey_file(made.get(), key.c_str(), SSL_FILETYPE_PEM) != 1)

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kTokenLeast = 32;
 constexpr std::size_t kTokensMost = 1024;
+constexpr std::size_t kFileMost = 4 << 20;  // with what is said beside them
 
 }  // namespace
 
@@ -29,6 +30,9 @@ std::string read_tokens(const std::string& file, std::vector<std::string>& token
   struct stat status {};
   if (stat(file.c_str(), &status) != 0) return fmt::format("{}: {}", file, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fmt::format("{}: it is no regular file", file);
+  if (static_cast<std::size_t>(status.st_size) > kFileMost)
+    return fmt::format("{}: it has {} bytes, and a file of tokens at most {}", file, status.st_size,
+                       kFileMost);
   if ((status.st_mode & 077) != 0)
     return fmt::format("{}: others can read it, and it is a secret; chmod 600", file);
   std::ifstream in(file);

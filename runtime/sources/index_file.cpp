@@ -101,8 +101,6 @@ std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
   if (bytes.size() < kPreamble + 4 || !as_text(bytes).starts_with(kMagic)) return "no index";
   if (load<std::uint32_t>(bytes, 8) != kVersion) return "of another version of BatchFlow";
   const ByteSpan summed = bytes.first(bytes.size() - 4);
-  if (checksum_of(summed, stop) != load<std::uint32_t>(bytes, summed.size()))
-    return "its checksum is wrong";
   const auto length = load<std::uint32_t>(bytes, 12);
   ByteSpan rest = summed.subspan(kPreamble);
   if (padded(length) > rest.size()) return "its head is cut";
@@ -127,7 +125,11 @@ std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
     section = rest.first(size);
     rest = rest.subspan(padded(size));
   }
-  if (!in.at_end() || !rest.empty() || head_.samples == 0) return "its head is damaged";
+  // Before all of it is read: a file may have grown without bound.
+  if (!in.at_end() || head_.samples == 0) return "its head is damaged";
+  if (!rest.empty()) return fmt::format("it has {} bytes more than its head says", rest.size());
+  if (checksum_of(summed, stop) != load<std::uint32_t>(bytes, summed.size()))
+    return "its checksum is wrong";
   return check(stop);
 }
 

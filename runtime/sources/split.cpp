@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <fstream>
 #include <unordered_map>
 
@@ -112,19 +114,39 @@ std::string folder_prefix(const SplitRule& rule) {
   return prefix;
 }
 
+// The next line of a subset's file; false at its end. A line is a name, and no name is longer.
+bool next_line(std::ifstream& file, const SplitRule& rule, int number, std::string& line) {
+  std::array<char, 16 << 10> name;
+  file.getline(name.data(), name.size());
+  const auto got = static_cast<std::size_t>(file.gcount());
+  if (file.fail() && got + 1 >= name.size())
+    throw DatasetError(
+        fmt::format("{}:{}: a line of {} characters or more; write names, one a line",
+                    rule.subset.string(), number, got));
+  if (file.fail()) return false;
+  // The end of a line is counted, and not kept.
+  line.assign(name.data(), file.eof() ? got : got - 1);
+  return true;
+}
+
 // Marks the samples that a subset's file lists: a line is a name if there is one, else a key.
 std::vector<bool> listed(const SampleIndex& whole, const SplitRule& rule, ContentHash& version) {
-  std::ifstream file(rule.subset);
-  if (!file)
+  std::error_code ignored;
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(rule.subset, ignored)) file.open(rule.subset);
+  if (!file.is_open())
     throw DatasetError(
         fmt::format("{}: cannot be read; write a file of names, one a line", rule.subset.string()));
   std::unordered_map<std::string, int> wanted;  // by name, the line; negative if it was found
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; next_line(file, rule, number, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     version.add(line);
     wanted.emplace(line, number);
+    if (wanted.size() > whole.samples())
+      throw DatasetError(fmt::format("{}:{}: more names than {} has samples, which is {}",
+                                     rule.subset.string(), number, whole.name(), whole.samples()));
   }
   std::vector<bool> in(whole.samples());
   for (SampleId sample(0); sample.value < in.size(); ++sample.value) {

@@ -179,7 +179,9 @@ void FaultInjector::obey(const Ordered& order) {
     const auto found = orders_.find(order.request.id);
     if (found == orders_.end()) return;
     const bool running = found->second.state == Order::State::running;
-    orders_.erase(found);
+    // What becomes of a preparation is still reported.
+    const bool is_over = !running || !std::holds_alternative<engine::Prepare>(found->second.command);
+    if (is_over) orders_.erase(found);
     if (running) commands_.push_back(order);
   } else {
     if constexpr (std::is_same_v<Ordered, engine::SetWorkers>) {

@@ -341,21 +341,26 @@ void Driver::on(const engine::Prepare& order) {
   start(Kind::prepare, request, drawn(takes), [this, request, id = order.worker.value, bad] {
     const bool well = !fails(scenario_.failures.prepare);
     machine_.prepare_over(request.id, well, bad);
-    Worker& mine = workers_.at(id);
-    mine.order = RequestId::none();
     const engine::Outcome outcome = !well         ? engine::Outcome::failed
-                                    : bad.empty() ? engine::Outcome::done
-                                                  : engine::Outcome::corrupt;
+                            : bad.empty() ? engine::Outcome::done
+                                          : engine::Outcome::corrupt;
     const auto failed = well ? keep(bad) : std::span<const SampleId>();
-    complete(request.id, engine::PreparationDone{request, outcome, failed});
-    if (fails(scenario_.failures.stale_reports)) {
-      complete(request.id, engine::PreparationDone{request, engine::Outcome::done, {}});
-    }
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].plan.id == mine.node) match_workers(i);
-    }
+    prepare_ended(request, id, outcome, failed);
   });
   running_.at(request.id.value).worker = order.worker.value;
+}
+
+void Driver::prepare_ended(const engine::Request& request, std::uint32_t worker, engine::Outcome outcome,
+                           std::span<const SampleId> failed) {
+  Worker& mine = workers_.at(worker);
+  mine.order = RequestId::none();
+  complete(request.id, engine::PreparationDone{request, outcome, failed});
+  if (fails(scenario_.failures.stale_reports)) {
+    complete(request.id, engine::PreparationDone{request, engine::Outcome::done, {}});
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].plan.id == mine.node) match_workers(i);
+  }
 }
 
 void Driver::on(const engine::Transfer& order) {
@@ -402,9 +407,14 @@ void Driver::on(const engine::Cancel& order) {
     }
     case Kind::prepare: {
       Worker& worker = workers_.at(running.worker);
-      const bool lost = !worker.alive;
-      machine_.prepare_cancelled(order.request.id, lost && !worker.quiet);
-      if (!lost) worker.order = RequestId::none();
+      if (!worker.alive) return machine_.prepare_cancelled(order.request.id, !worker.quiet);
+      // It writes until it says that it does not, and says it once.
+      const engine::Request request = order.request;
+      start(Kind::prepare, request, drawn(ms(1)), [this, request, id = running.worker] {
+        machine_.prepare_over(request.id, false, {});
+        prepare_ended(request, id, engine::Outcome::failed, {});
+      });
+      running_.at(request.id.value).worker = running.worker;
       return;
     }
   }

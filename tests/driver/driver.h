@@ -164,6 +164,8 @@ class Driver {
   void on(const engine::Deliver& order);
   void on(const engine::Drop& order) { machine_.drop(order); }
   void on(const engine::Cancel& order);
+  void prepare_ended(const engine::Request& request, std::uint32_t worker, engine::Outcome outcome,
+                     std::span<const SampleId> failed);
   void on(const engine::Release& order);
   void on(const engine::EpochEnded& order);
   void on(const engine::SetWorkers& order);

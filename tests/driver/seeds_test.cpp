@@ -68,6 +68,11 @@ TEST_CASE("random scenarios") {
   run_seeds(1, 300);
 }
 
+// Seeds beyond those above.
+TEST_CASE("random scenarios that once failed") {
+  run_seeds(5816, 1);
+}
+
 TEST_CASE("wide random scenarios") {
   for_problems("test_driver", "wide random scenarios", 1, 20, problem_with_wide);
 }

@@ -1,6 +1,8 @@
 // What a backend or an operator may say that cannot be: it is counted, and costs nobody anything.
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
@@ -155,6 +157,73 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
   CHECK(bare.engine.counters().protocol_errors == 2);
   CHECK(bare.engine.counters().corrupt_samples == 0);
   CHECK(bare.engine.counters().batches == 1);
+}
+
+TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tried again") {
+  Bare bare(1000);
+  const auto until_prepared = [&](std::vector<Command> commands) -> std::optional<Request> {
+    for (int turn = 0; turn < 100; ++turn) {
+      if (const auto* prepare = Bare::first<Prepare>(commands)) return prepare->request;
+      const auto* read = Bare::first<Read>(commands);
+      commands = read ? bare.step(ReadDone{read->request, {}, {}})
+                      : bare.step(BatchWanted{JobId(bare.jobs), 0, 1});
+    }
+    return std::nullopt;
+  };
+  const auto made = until_prepared(bare.join(2));
+  REQUIRE(made);
+  const std::vector<Command> commands = bare.step(JobLeft{JobId(1)});
+  const auto* cancel = Bare::first<Cancel>(commands);
+  REQUIRE(cancel);
+  CHECK(cancel->request == *made);
+  // Its worker writes to the slot until it has said that it does not.
+  CHECK(!Bare::first<Drop>(commands));
+  const std::vector<Command> reported = bare.step(PreparationDone{*made, Outcome::failed, {}});
+  CHECK(Bare::first<Drop>(reported));
+  CHECK(!Bare::first<Prepare>(bare.step(TimerFired{})));
+  // The worker is free for the next job.
+  CHECK(until_prepared(bare.join(2)));
+  CHECK(bare.engine.counters().protocol_errors == 0);
+  bare.engine.check_consistency();
+}
+
+TEST_CASE("a job that comes back after the cancellation gets its block prepared anew") {
+  Bare bare(1000);
+  std::vector<Command> commands = bare.join(2);
+  std::optional<Request> made;
+  std::uint32_t prepared = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    std::vector<Event> events;
+    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
+    if (turn == 60) events.push_back(BatchWanted{JobId(2), 0, 1});
+    for (const Command& command : commands) {
+      CHECK(!std::holds_alternative<Refuse>(command));
+      if (const auto* read = std::get_if<Read>(&command))
+        events.push_back(ReadDone{read->request, {}, {}});
+      const auto* prepare = std::get_if<Prepare>(&command);
+      if (prepare && turn < 50) made = prepare->request;
+      if (prepare && turn >= 50) {
+        ++prepared;
+        events.push_back(PreparationDone{prepare->request, Outcome::done, {}});
+      }
+    }
+    bare.now += Duration(100'000'000);
+    if (turn == 50) {
+      REQUIRE(made);
+      CHECK(Bare::first<Cancel>(bare.step(JobLeft{JobId(1)})));
+      commands = bare.join(2);
+      events.push_back(PreparationDone{*made, Outcome::failed, {}});
+      for (const Command& command : commands) {
+        if (const auto* read = std::get_if<Read>(&command))
+          events.push_back(ReadDone{read->request, {}, {}});
+      }
+    }
+    const auto next = bare.engine.step(bare.now, events);
+    commands.assign(next.begin(), next.end());
+  }
+  CHECK(prepared > 0);
+  CHECK(bare.engine.counters().batches == 1);
+  CHECK(bare.engine.counters().protocol_errors == 0);
 }
 
 TEST_CASE("a read that fails in part is ordered again for the rest, one that lies as a whole") {

@@ -106,13 +106,19 @@ void Backend::on(const engine::Cancel& order) {
     }
     return;
   }
-  std::erase_if(unplaced_, [&](const Unplaced& one) { return one.entry.request.id.value == id; });
+  // The engine waits for what becomes of a preparation: until then its worker may write to the
+  // slot.
+  std::erase_if(unplaced_, [&](const Unplaced& one) {
+    if (one.entry.request != order.request) return false;
+    inbox_.add(engine::PreparationDone{order.request, engine::Outcome::failed, {}});
+    return true;
+  });
   std::erase_if(ungathered_,
                 [&](const Ungathered& one) { return one.entry.order.request == order.request; });
-  if (const auto found = preparing_.find(id); found != preparing_.end()) {
-    stalls_.preparing(found->second.pipeline, -1);
-    preparing_.erase(found);
-  }
+  const auto found = preparing_.find(id);
+  if (found == preparing_.end() || found->second.request != order.request) return;
+  found->second.is_given_up = true;
+  workers_->cancel(order.request);
 }
 
 void Backend::on(const engine::SetTimer& order) {

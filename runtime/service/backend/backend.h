@@ -174,6 +174,7 @@ class Backend {
     ShareId decoded_share;  // of what is kept decoded
     Clock::time_point since;
     bool ends = true;  // the block's last part
+    bool is_given_up = false;
   };
   struct Unplaced {  // a block that waits for memory
     PreparationOrder order;

@@ -179,7 +179,8 @@ void Backend::prepared(PreparationReport& report) {
   preparing_.erase(found);
   if (!report.unbegun) {
     short_since_ = Clock::now();
-  } else if (std::find(working_.begin(), working_.end(), report.worker) != working_.end()) {
+  } else if (!entry.is_given_up &&
+             std::find(working_.begin(), working_.end(), report.worker) != working_.end()) {
     return wait_for_memory(std::move(*report.unbegun), entry);
   }
   const ServedDataset& dataset = datasets_.dataset(entry.dataset);

@@ -55,6 +55,7 @@ WorkerPool::~WorkerPool() {
   for (const auto& worker : workers_) {
     const std::lock_guard lock(worker->mutex);
     worker->ending = true;
+    worker->gives_up = true;
     worker->orders.clear();
     worker->changed.notify_one();
   }
@@ -93,6 +94,16 @@ void WorkerPool::prepare(PreparationOrder order) {
   (*found)->changed.notify_one();
 }
 
+void WorkerPool::cancel(engine::Request request) {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    if (worker->current == request) worker->gives_up = true;
+    for (PreparationOrder& order : worker->orders) {
+      if (order.request == request) order.is_given_up = true;
+    }
+  }
+}
+
 void WorkerPool::end_steps() {
   for (const auto& worker : workers_) {
     const std::lock_guard lock(worker->mutex);
@@ -119,9 +130,11 @@ void WorkerPool::run(Worker& worker) {
       if (worker.orders.empty()) break;
       order = std::move(worker.orders.front());
       worker.orders.pop_front();
+      worker.current = order.request;
+      worker.gives_up = order.is_given_up;
     }
     const auto began = std::chrono::steady_clock::now();
-    PreparationReport report = attempt(order, preparer);
+    PreparationReport report = attempt(order, preparer, worker.gives_up);
     report.took = std::chrono::steady_clock::now() - began;
     busy_ns_.fetch_add(report.took.count(), std::memory_order_relaxed);
     order = {};  // what it holds of the cache may go
@@ -130,8 +143,8 @@ void WorkerPool::run(Worker& worker) {
   quiet_(worker.id);
 }
 
-PreparationReport WorkerPool::attempt(PreparationOrder& order,
-                                      std::unique_ptr<prepare::Preparer>& preparer) {
+PreparationReport WorkerPool::attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer,
+                                      const std::atomic<bool>& gives_up) {
   PreparationReport report;
   const auto fails = [&] {
     report = {};
@@ -144,7 +157,7 @@ PreparationReport WorkerPool::attempt(PreparationOrder& order,
   try {
     const memory::MayRunOutOfMemory scope;
     if (BF_FAILPOINT("service.prepare.new")) throw std::bad_alloc();
-    return carry_out(order, *preparer);
+    return carry_out(order, *preparer, gives_up);
   } catch (const std::bad_alloc&) {
     fails();
     report.unbegun = std::move(order);
@@ -178,10 +191,19 @@ void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
   }
 }
 
-PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Preparer& preparer) {
+PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Preparer& preparer,
+                                        const std::atomic<bool>& gives_up) {
   PreparationReport report;
   report.request = order.request;
   report.worker = order.worker;
+  const auto fails = [&report] {
+    report.outcome = engine::Outcome::failed;
+    report.corrupt.clear();
+    report.decoded.clear();
+    report.problems.clear();
+    return std::move(report);
+  };
+  if (gives_up) return fails();
   if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
     report.outcome = engine::Outcome::failed;
     report.unbegun = std::move(order);
@@ -205,6 +227,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
         apart ? batch::BlockWriter(one, scratch.have(one.bytes)) : block;
     prepare::Preparer::Input input = sample.input;
     input.beside = one.bytes;
+    input.is_given_up = &gives_up;
     const ItemStore::Item held = std::exchange(kept[at % kFoundAtOnce], nullptr);
     if (held) input.bytes = ItemStore::bytes_of(held);
     const bool whole = input.decoded || input.bytes.size() == sample.bytes;
@@ -212,6 +235,7 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
         !whole ? prepare::Prepared::corrupt
                : preparer.prepare(*order.pipeline, input, writer, apart ? 0 : sample.place,
                                   sample.keep_decoded ? &decoded : nullptr);
+    if (gives_up) return fails();
     const bool replaced = sample.wanted != sample.input.sample;
     block.set_key(sample.place, sample.input.sample, sample.wanted,
                   replaced ? batch::kReplaced : 0);
@@ -234,11 +258,10 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
       }
     }
     if (made == prepare::Prepared::failed) {
-      report.outcome = engine::Outcome::failed;
-      report.corrupt.clear();
-      report.decoded.clear();
-      report.problems = {
-          fmt::format("sample {}: {}", sample.input.sample.value, preparer.problem())};
+      std::string problem =
+          fmt::format("sample {}: {}", sample.input.sample.value, preparer.problem());
+      report = fails();
+      report.problems = {std::move(problem)};
       return report;
     }
     report.outcome = engine::Outcome::corrupt;

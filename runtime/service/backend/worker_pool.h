@@ -45,6 +45,7 @@ struct PreparationOrder {
   std::vector<Sample> samples;
   // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
   std::vector<ShareId> stored_in, decoded_in;
+  bool is_given_up = false;  // before it was begun
 };
 
 struct PreparationReport {
@@ -72,16 +73,19 @@ class WorkerPool {
   using Report = std::function<void(PreparationReport)>;  // on a worker's thread
   using Quiet = std::function<void(WorkerId)>;
 
-  // What is kept decoded is copied into memory of `items`. All arguments outlive the pool.
+  // What is kept decoded is copied into memory of `items`. All outlive the pool.
   WorkerPool(ItemStore& items, const memory::ScratchLimits& scratch, Report report, Quiet quiet);
-  ~WorkerPool();  // waits for what is being made
+  ~WorkerPool();  // gives up what is being made, after the step of a sample that it is at
 
   // False: this process may have no more threads.
   [[nodiscard]] bool start(WorkerId worker);
   // The worker finishes what it is making, calls Quiet, and ends.
   void retire(WorkerId worker);
   void prepare(PreparationOrder order);
-  // Each worker ends its processes of steps that are given up, after what it is making.
+  // It is reported as failed, without a problem, unless it was at its end: soon, after the step of
+  // a sample that it is at.
+  void cancel(engine::Request request);
+  // Each ends its processes of steps that are given up, when it has made what it is making.
   void end_steps();
   // How long all workers together have been preparing.
   Duration busy() const { return Duration(busy_ns_.load(std::memory_order_relaxed)); }
@@ -92,14 +96,18 @@ class WorkerPool {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<PreparationOrder> orders;
+    engine::Request current;  // is being made
+    std::atomic<bool> gives_up{false};
     bool ending = false;
     bool ends_steps = false;
     std::thread thread;
   };
   void run(Worker& worker);
-  // The same, for a preparation that may run out of memory. If it does, `preparer` is made anew.
-  PreparationReport attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer);
-  PreparationReport carry_out(PreparationOrder& order, prepare::Preparer& preparer);
+  // The same of one for which memory runs out; then `preparer` is another.
+  PreparationReport attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer,
+                            const std::atomic<bool>& gives_up);
+  PreparationReport carry_out(PreparationOrder& order, prepare::Preparer& preparer,
+                              const std::atomic<bool>& gives_up);
   void find_kept(const PreparationOrder& order, std::size_t first,
                  std::vector<ItemStore::Item>& found) const;
 

@@ -1,8 +1,10 @@
 #include "runtime/service/log/promise_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -23,15 +25,32 @@ std::filesystem::path beside_of(const std::filesystem::path& path) {
   return path.string() + ".new";
 }
 
-// Empty if there is no file. Throws ConfigError.
-std::string bytes_of(const std::string& path) {
+// A log begins anew at `bytes_max`, or at twice a snapshot, which is larger where jobs read very
+// many samples.
+Bytes bytes_most(Bytes bytes_max) {
+  constexpr Bytes kLeast = Bytes{128} << 20, kTimes = 8;
+  return std::max(kLeast, bytes_max > UINT64_MAX / kTimes ? UINT64_MAX : bytes_max * kTimes);
+}
+
+struct LogBytes {
+  std::string bytes;
+  Bytes size = 0;  // of the file: nothing of one that is too large is read
+};
+
+// Nothing where there is none. Throws ConfigError.
+LogBytes read_log(const std::string& path, Bytes most) {
   std::string problem;
   const protocol::Descriptor file = protocol::open_regular(path, O_RDONLY, problem);
   if (!file && errno == ENOENT) return {};
-  std::string bytes;
+  struct stat status {};
+  LogBytes found;
+  if (file && fstat(file.get(), &status) == 0) found.size = static_cast<Bytes>(status.st_size);
+  if (found.size > most) return found;
+  std::string& bytes = found.bytes;
+  bytes.reserve(found.size);
   std::array<char, 1 << 16> some{};
   for (ssize_t got = 1; file && got != 0;) {
-    got = read(file.get(), some.data(), some.size());
+    got = read(file.get(), some.data(), std::min<Bytes>(some.size(), most - bytes.size()));
     if (got > 0) bytes.append(some.data(), static_cast<std::size_t>(got));
     if (got >= 0 || errno == EINTR) continue;
     problem = std::generic_category().message(errno);
@@ -42,26 +61,31 @@ std::string bytes_of(const std::string& path) {
         "{}: which jobs may come back stands there, and it cannot be read: {}; move it away, or "
         "choose another place (--state)",
         path, problem));
-  return bytes;
+  return found;
 }
 
 }  // namespace
 
 // The old file stays until the new one is whole.
 PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max, Names names)
-    : path_(std::move(path)), names_(std::move(names)), log_(bytes_max, recovered()) {
+    : path_(std::move(path)), names_(std::move(names)), log_(bytes_max, recovered(bytes_max)) {
   const std::filesystem::path beside = beside_of(path_);
   file_.open_or_throw(beside);
   if (!file_.append(log_.pending()) || rename(beside.c_str(), path_.c_str()) != 0) fall_behind();
   log_.clear_pending();
 }
 
-log::Promises PromiseFile::recovered() {
-  const std::string bytes = bytes_of(path_.string());
-  if (bytes.empty()) return {};
+log::Promises PromiseFile::recovered(Bytes bytes_max) {
+  const Bytes most = bytes_most(bytes_max);
+  const LogBytes read = read_log(path_.string(), most);
+  const std::string& bytes = read.bytes;
+  if (read.size == 0 && bytes.empty()) return {};
   try {
-    log::RecoveredPromises found =
-        log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
+    if (read.size > most)
+      throw ConfigError(fmt::format(
+          "{}: it has {} bytes, and a log of promises at most {} (promise_log_bytes_max)",
+          path_.string(), read.size, most));
+    log::RecoveredPromises found = log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
     if (found.hole != 0)
       problem_ = fmt::format(
           "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "

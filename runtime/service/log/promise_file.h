@@ -31,7 +31,7 @@ class PromiseFile {
   std::string take_problem();
 
  private:
-  log::Promises recovered();
+  log::Promises recovered(Bytes bytes_max);
   void put(bool is_more);
   bool write_anew();
   void fall_behind();

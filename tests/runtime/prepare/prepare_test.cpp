@@ -135,6 +135,20 @@ TEST_CASE("the label stands in the batch; a sample without one is corrupt") {
   CHECK(preparer->problem() == "it has no label");
 }
 
+TEST_CASE("a sample that is given up is not prepared, and is not corrupt") {
+  const auto pipeline = compile(kPipelines[0]);
+  const auto preparer = prepare::make_preparer();
+  const Encoded picture = encode_jpeg(60, 50);
+  Slot slot(*pipeline);
+  std::atomic<bool> is_given_up{true};
+  prepare::Preparer::Input input{.sample = SampleId{0}, .bytes = picture};
+  input.label = 7;
+  input.is_given_up = &is_given_up;
+  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == prepare::Prepared::failed);
+  is_given_up = false;
+  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == prepare::Prepared::done);
+}
+
 #ifdef BATCHFLOW_COUNTS_NEW
 TEST_CASE("once the largest picture has been seen, nothing is allocated by us") {
   for (const std::string& steps : kPipelines) {

@@ -92,7 +92,79 @@ TEST_CASE("a pipeline that makes pictures of any size is refused with the number
   CHECK(says(take(served.ordinary_socket, "ordinary", kHuge[0]),
              "a picture of 'centre_crop' takes 12288.0 MiB"));
   CHECK(says(take(served.ordinary_socket, "ordinary", kHuge[4]),
-             "pictures of so many pixels takes 3145728.0 MiB"));
+             "a picture of so many pixels takes 3145728.0 MiB"));
+}
+
+// So many steps, each of which makes five million pixels, on pictures of a few thousand.
+std::string long_steps(int steps) {
+  std::string text = R"({"step": "decode"})";
+  for (int i = 2; i < steps; ++i)
+    text += fmt::format(R"(, {{"step": "resize", "size": [2300, {}]}})", 2200 + i % 7);
+  return text + R"(, {"step": "resize", "size": [8, 8]})";
+}
+
+TEST_CASE("a pipeline of more steps than a sample may take is refused with their number") {
+  const Served served;
+  const LiveService service(served.config);
+  const Came came = take(served.ordinary_socket, "ordinary", long_steps(65));
+  CAPTURE(came.problem);
+  CHECK(says(came, "there are 64 steps before it; write at most 64 steps"));
+}
+
+// Of so many pictures that its blocks keep workers busy for minutes.
+struct BusyJob {
+  bf_loader* loader = nullptr;
+  static void add_dataset(Served& to) {
+    const std::filesystem::path folder = to.folder.path() / "many";
+    write_pictures(folder, std::vector<Encoded>(2000, encode_jpeg(16, 16, {}, 1)));
+    to.config.datasets.push_back({"many", folder, "", "", 0, {}});
+  }
+  explicit BusyJob(const std::string& service) {
+    const std::string pipeline =
+        fmt::format(R"({{"kind": "pipeline", "name": "own", "steps": [{}]}})", long_steps(64));
+    bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+    options.service = service.c_str();
+    options.dataset = "many";
+    options.pipeline = pipeline.c_str();
+    options.batch_samples = 4;
+    options.timeout_s = .5;
+    REQUIRE(bf_loader_open(&options, &loader) == BF_OK);
+    bf_batch batch = BF_BATCH_INIT;
+    CHECK(bf_loader_next(loader, &batch) != BF_OK);  // asked for, and late
+  }
+  void leave() { bf_loader_close(std::exchange(loader, nullptr)); }
+  ~BusyJob() { bf_loader_close(loader); }
+};
+
+TEST_CASE("when a job leaves, what is prepared for it alone keeps no other job waiting") {
+  Served served;
+  BusyJob::add_dataset(served);
+  served.config.workers = 1;
+  const LiveService service(served.config);
+  BusyJob busy(served.ordinary_socket);
+  busy.leave();
+  const Came came = take(served.ordinary_socket, "ordinary",
+                         R"({"step": "decode"}, {"step": "resize", "size": [64, 64]})");
+  CHECK(came.problem == "");
+  CHECK(is_whole(came.keys, Served::kOrdinary));
+}
+
+TEST_CASE("a service that ends waits for no sample") {
+  Served served;
+  BusyJob::add_dataset(served);
+  Daemon daemon({"--dataset", "many=" + (served.folder.path() / "many").string(), "--memory",
+                 "500mib", "--workers", "2", "--http", "-1", "--socket", served.ordinary_socket,
+                 "--state", served.folder.path() / "state"},
+                served.ordinary_socket);
+  const BusyJob busy(served.ordinary_socket);
+  kill(daemon.process(), SIGINT);
+  siginfo_t ended{};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (ended.si_pid == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    waitid(P_PID, static_cast<id_t>(daemon.process()), &ended, WEXITED | WNOHANG | WNOWAIT);
+  }
+  CHECK(ended.si_pid == daemon.process());
 }
 
 #if __has_include(<openssl/ssl.h>)  // else there are no remote jobs

@@ -201,6 +201,12 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
   check_says(plan, "none.pem: No such file or directory; name a file of certificates");
   unsetenv("BATCHFLOW_TLS_CA");
   check_says(plan_of(service, "tcp"), "this port speaks only TLS; write tls://");
+
+  std::filesystem::resize_file(place.config.tcp.key, std::uintmax_t{1} << 40);
+  place.config.socket = place.folder.path() / "other.sock";
+  place.config.state = place.folder.path() / "other";
+  CHECK_THROWS_WITH_AS(Service{place.config}, doctest::Contains("it has 1099511627776 bytes"),
+                       ConfigError);
 }
 
 TEST_CASE("who speaks TLS to a port that does not is told what to write") {
@@ -220,6 +226,10 @@ TEST_CASE("without a token nothing is served, and it is said what to do") {
   setenv("BATCHFLOW_TOKEN_FILE", (place.folder.path() / "none").c_str(), 1);
   check_says(plan, "BATCHFLOW_TOKEN_FILE: " + (place.folder.path() / "none").string() +
                        ": No such file or directory");
+  const std::string large = place.token("large", kToken);
+  std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
+  setenv("BATCHFLOW_TOKEN_FILE", large.c_str(), 1);
+  check_says(plan, "large: it has 1099511627776 bytes, and a file of tokens at most 4194304");
   unsetenv("BATCHFLOW_TOKEN_FILE");
   check_says(plan, "name the file that holds it by BATCHFLOW_TOKEN_FILE");
 

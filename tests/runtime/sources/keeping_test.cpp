@@ -112,6 +112,11 @@ TEST_CASE("a damaged index is made again, with a note; no leftovers stay") {
     CHECK(has_note(*index, "; the index was made again"));
     CHECK_FALSE(has_note(*sources::open_index(options), "made again"));
   }
+  // A hole behind it, which takes no room and would be read for hours.
+  indices.write("below/" + file.filename().string(), bytes);
+  fs::resize_file(file, std::uintmax_t{2} << 40);
+  CHECK(has_note(*open_index(options), "bytes more than its head says; the index was made again"));
+  CHECK(fs::file_size(file) == bytes.size());
   // A temporary file of a process that has ended.
   const pid_t child = fork();
   if (child == 0) _exit(0);

@@ -117,6 +117,14 @@ TEST_CASE("a subset lists names or keys") {
             .find("list.txt:3: no sample of data is called 'val/no.jpg'") != std::string::npos);
   whole.data.write("list.txt", "0\n1\n");
   CHECK(whole.split("{subset: list.txt}")->version() != version);
+  // Neither is read to its end.
+  whole.data.write("list.txt", "0\n" + std::string(1 << 20, 'x') + "\n");
+  CHECK(whole.error("{subset: list.txt}").find("list.txt:2: a line of 16") != std::string::npos);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += std::to_string(i) + "\n";
+  whole.data.write("list.txt", many);
+  CHECK(whole.error("{subset: list.txt}").find(": more names than data has samples") !=
+        std::string::npos);
 }
 
 TEST_CASE("versions of splits depend on the whole's and on every part of the rule") {
