@@ -11,6 +11,7 @@
 #include "core/engine_config.h"
 #include "core/random.h"
 #include "core/seed_group.h"
+#include "core/weights.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/data_notes.h"
@@ -116,6 +117,12 @@ void Jobs::join(Peer& peer, const JoinRequest& request, ServedDataset& dataset,
         fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
+  if (const std::uint64_t samples = dataset.index->samples();
+      request.order == Order::weighted && samples > kWeightedSamplesMost)
+    return refuse(peer, "bad_request",
+                  fmt::format("a weighted order of {} samples, and each has a weight; it may have "
+                              "{} samples: ask for another order, or for a split of the dataset",
+                              samples, kWeightedSamplesMost));
   if (request.order == Order::listed)
     return refuse(
         peer, "bad_request",
