@@ -2,6 +2,7 @@
 // go when nobody uses them.
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <ranges>
 #include <utility>
@@ -79,6 +80,10 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
         "no pipeline is called '{}'; {}", name,
         what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                       "pipelines")));
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file->second, ignored))
+    throw ConfigError(
+        fmt::format("{}: it is no regular file; write the pipeline to one", file->second));
   ConfigNode root = read_yaml_file(file->second);
   if (has_plugins(root)) {
     set_up(name, dataset, std::move(root),

@@ -94,6 +94,9 @@ struct NodeConfig {
 
 // Throws ConfigError for what no service would take, on whatever machine.
 void check_node_config(const NodeConfig& config);
+// Whether what is told of the memory fits together, wherever the service is to run. Throws
+// ConfigError.
+void check_memory(NodeConfig config);
 // Throws ConfigError where two data sets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The files of pipelines by their names: `files`, and those that are shipped.
