@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "core/types.h"
+#include "runtime/service/service_log.h"
 
 namespace batchflow {
 
 class Troubles {
  public:
-  using Say = std::function<void(const std::string& line)>;
   explicit Troubles(Say say) : say_(std::move(say)) {}
 
   // Some are said each minute, and how many were not.
