@@ -57,7 +57,7 @@ struct Welcome {
 
 struct JoinRequest {
   std::string dataset;
-  // How a dataset given as a path is read: `tokens=1024`, `split=fraction=0.9`, as in --dataset.
+  // How a dataset given as a path is read: `tokens=1024`, `split=train:0.9`, as in --dataset.
   std::string reading;
   std::string pipeline;
   std::string job;  // empty: a new job

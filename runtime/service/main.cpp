@@ -38,18 +38,28 @@ constexpr const char* kExamples =
 
 NodeConfig read_file(const std::string& file) {
   NodeConfig config;
-  const config::ConfigNode root = input::read_yaml_file(file);
-  config::read_config(root,
-                      [&](config::ConfigSection& section) { config = read_node_config(section); });
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored))
+    throw ConfigError(file +
+                      ": it is no regular file, and might be waited for; write it to a file");
+  const config::ConfigNode root = read_yaml_file(file);
+  config::read_config(root, [&](config::ConfigSection& section) { config = read_node_config(section); });
   return config;
 }
 
-// Checks only what stands in the file: datasets and tokens lie on the machine that it is for.
+// Of what stands in the file alone: data sets and tokens lie on the machine that it is for, and so
+// does the memory. The folder of its log is looked for.
 int check(const std::string& file, bool with_more) {
+  std::error_code ignored;
   if (with_more)
     throw ConfigError("--check: it reads the file alone; write it without other options");
   const NodeConfig config = read_file(file);
   check_node_config(config);
+  check_memory(config);
+  const std::filesystem::path folder = config.log_file.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw ConfigError(fmt::format(
+        "log_file: {}: there is no such folder; make it, or choose another file", folder.string()));
   const std::string sets = config.datasets.size() == 1
                                ? "1 data set"
                                : fmt::format("{} data sets", config.datasets.size());
@@ -173,9 +183,6 @@ int serve(int argc, char** argv) {
   const auto read_again = [&] {
     if (BF_FAILPOINT("service.reload.read"))
       throw ConfigError(fmt::format("{}: {}", config_file, std::strerror(EIO)));
-    std::error_code error;
-    if (std::filesystem::is_fifo(config_file, error))
-      throw ConfigError(config_file + ": is a pipe, and the service would wait for who writes it");
     return read();
   };
   NodeConfig config = read();

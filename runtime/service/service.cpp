@@ -42,10 +42,14 @@ void Service::Parts::start() {
   listening = listen_at(config.socket);
   socket_file = SocketFile::at(config.socket);
   std::error_code error;
-  std::filesystem::create_directories(config.state / "indices", error);
-  if (error)
-    throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
-                                  config.state.string(), error.message()));
+  for (const std::filesystem::path& folder : {config.state, config.state / "indices"}) {
+    std::filesystem::create_directories(folder, error);
+    if (!error && !std::filesystem::is_directory(folder))
+      error = std::make_error_code(std::errc::not_a_directory);
+    if (error)
+      throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
+                                    folder.string(), error.message()));
+  }
   state_lock = lock_state(config.state);
   engine = std::make_unique<engine::Engine>(config.engine_told(), policies, datasets.catalogues(),
                                             explaining());

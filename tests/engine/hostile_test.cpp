@@ -161,7 +161,7 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
 
 TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tried again") {
   Bare bare(1000);
-  const auto until_prepared = [&](std::vector<Command> commands) -> std::optional<Request> {
+  const auto until_prepared = [&](std::vector<engine::Command> commands) -> std::optional<engine::Request> {
     for (int turn = 0; turn < 100; ++turn) {
       if (const auto* prepare = Bare::first<Prepare>(commands)) return prepare->request;
       const auto* read = Bare::first<Read>(commands);
@@ -172,15 +172,15 @@ TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tr
   };
   const auto made = until_prepared(bare.join(2));
   REQUIRE(made);
-  const std::vector<Command> commands = bare.step(JobLeft{JobId(1)});
-  const auto* cancel = Bare::first<Cancel>(commands);
+  const std::vector<engine::Command> commands = bare.step(engine::JobLeft{JobId(1)});
+  const auto* cancel = Bare::first<engine::Cancel>(commands);
   REQUIRE(cancel);
   CHECK(cancel->request == *made);
   // Its worker writes to the slot until it has said that it does not.
-  CHECK(!Bare::first<Drop>(commands));
-  const std::vector<Command> reported = bare.step(PreparationDone{*made, Outcome::failed, {}});
-  CHECK(Bare::first<Drop>(reported));
-  CHECK(!Bare::first<Prepare>(bare.step(TimerFired{})));
+  CHECK(!Bare::first<engine::Drop>(commands));
+  const std::vector<Command> reported = bare.step(engine::PreparationDone{*made, Outcome::failed, {}});
+  CHECK(Bare::first<engine::Drop>(reported));
+  CHECK(!Bare::first<engine::Prepare>(bare.step(engine::TimerFired{})));
   // The worker is free for the next job.
   CHECK(until_prepared(bare.join(2)));
   CHECK(bare.engine.counters().protocol_errors == 0);
@@ -189,14 +189,14 @@ TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tr
 
 TEST_CASE("a job that comes back after the cancellation gets its block prepared anew") {
   Bare bare(1000);
-  std::vector<Command> commands = bare.join(2);
-  std::optional<Request> made;
+  std::vector<engine::Command> commands = bare.join(2);
+  std::optional<engine::Request> made;
   std::uint32_t prepared = 0;
   for (int turn = 0; turn < 200; ++turn) {
-    std::vector<Event> events;
-    if (turn == 0) events.push_back(BatchWanted{JobId(1), 0, 1});
-    if (turn == 60) events.push_back(BatchWanted{JobId(2), 0, 1});
-    for (const Command& command : commands) {
+    std::vector<engine::Event> events;
+    if (turn == 0) events.push_back(engine::BatchWanted{JobId(1), 0, 1});
+    if (turn == 60) events.push_back(engine::BatchWanted{JobId(2), 0, 1});
+    for (const engine::Command& command : commands) {
       CHECK(!std::holds_alternative<Refuse>(command));
       if (const auto* read = std::get_if<Read>(&command))
         events.push_back(ReadDone{read->request, {}, {}});
@@ -210,10 +210,10 @@ TEST_CASE("a job that comes back after the cancellation gets its block prepared 
     bare.now += Duration(100'000'000);
     if (turn == 50) {
       REQUIRE(made);
-      CHECK(Bare::first<Cancel>(bare.step(JobLeft{JobId(1)})));
+      CHECK(Bare::first<engine::Cancel>(bare.step(engine::JobLeft{JobId(1)})));
       commands = bare.join(2);
-      events.push_back(PreparationDone{*made, Outcome::failed, {}});
-      for (const Command& command : commands) {
+      events.push_back(engine::PreparationDone{*made, Outcome::failed, {}});
+      for (const engine::Command& command : commands) {
         if (const auto* read = std::get_if<Read>(&command))
           events.push_back(ReadDone{read->request, {}, {}});
       }

@@ -69,7 +69,7 @@ inline void check_conservation(const input::Scenario& scenario, const output::Ru
     // A leaving job cancels preparations, and samples read for one that has not begun are asked for
     // by none.
     const bool all_done = std::all_of(run.jobs.begin(), run.jobs.end(),
-                                      [](const JobResult& job) { return job.state == "done"; });
+                                      [](const output::JobResult& job) { return job.state == "done"; });
     if (all_done) {
       CHECK(run.aggregate.samples_read <= run.aggregate.samples_requested);
       CHECK(run.aggregate.cancelled_preparation_s == 0);

@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "configs/reader/usage.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -260,11 +261,7 @@ int serve(int argc, char** argv) {
   app.add_option("--json", plan.json, "Write results there");
   app.add_option("--html", plan.html, "Write a page with a chart there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = command_line_ends(app, argc, argv)) return *status;
   std::string name = fs::temp_directory_path() / "batchflow-live-XXXXXX";
   if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made");
   const fs::path folder = name;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::chrono::minutes kSpan{1};
 constexpr std::uint32_t kSaidMost = 100;  // in each
+constexpr const char* kKind = "sample";
 
 }  // namespace
 
@@ -18,7 +19,9 @@ void Troubles::note(PipelineId pipeline, std::string what) {
   last = std::move(what);
   const auto now = Clock::now();
   if (now - since_ > kSpan) {
-    if (unsaid_ > 0 && say_) say_(fmt::format("and {} more such lines were left out", unsaid_));
+    if (unsaid_ > 0 && say_)
+      say_(
+          {fmt::format("and {} more such lines were left out", unsaid_), LogLevel::warning, kKind});
     since_ = now;
     said_ = 0;
     unsaid_ = 0;
@@ -29,7 +32,7 @@ void Troubles::note(PipelineId pipeline, std::string what) {
     return;
   }
   ++said_;
-  if (say_) say_(last);
+  if (say_) say_({last, LogLevel::warning, kKind});
 }
 
 std::string_view Troubles::last(PipelineId pipeline) const {

@@ -9,13 +9,13 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/types.h"
+#include "core/types.h"
+#include "runtime/service/service_log.h"
 
 namespace batchflow::service {
 
 class Troubles {
  public:
-  using Say = std::function<void(const std::string& line)>;
   explicit Troubles(Say say) : say_(std::move(say)) {}
 
   // Some lines are said each minute, and then how many others there were.

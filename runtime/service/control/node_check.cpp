@@ -24,6 +24,11 @@ void check_names(const std::vector<NodeDataset>& datasets) {
           "dataset '{}': a name that begins like a path is one to jobs; give it another (--dataset "
           "NAME=PATH)",
           datasets[i].name));
+    if (datasets[i].name.find(':') != std::string::npos)
+      throw ConfigError(
+          fmt::format("dataset '{}': in names a colon stands before a split; give it another "
+                      "(--dataset NAME=PATH)",
+                      datasets[i].name));
     for (std::size_t j = 0; j < i; ++j) {
       if (datasets[i].name == datasets[j].name)
         throw ConfigError(fmt::format(

@@ -451,13 +451,8 @@ static Bytes usual_scratch(const NodeConfig& config) {
   return std::min(std::max(config.memory / kScratchPart, kScratchOfOwn), kScratchOfOwn + left / 2);
 }
 
-void settle(NodeConfig& config, Bytes held) {
-  const Bytes left = memory_left() + held;
-  if (config.memory == 0) config.memory = left / 2;
-  if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
-  // Staging holds the blocks that are being read: it is a fraction of a small budget.
-  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
-  if (config.scratch == 0) config.scratch = usual_scratch(config);
+// Whether the parts of its memory fit into it.
+static void check_parts(const NodeConfig& config, Bytes held) {
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
   if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
     throw ConfigError(
@@ -474,11 +469,29 @@ void settle(NodeConfig& config, Bytes held) {
         scratch == 0 ? "" : fmt::format(", {} MiB to the workers' scratch", mib(scratch)),
         mib(kOwn), mib(kCacheLeast),
         held == 0 ? (mib(fixed) * 4 + 2) / 3 : mib(fixed + config.storage.staging)));
+}
+
+void settle(NodeConfig& config, Bytes held) {
+  const Bytes left = memory_left() + held;
+  if (config.memory == 0) config.memory = left / 2;
+  if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
+  // Staging holds the blocks that are being read: a fraction of a small budget.
+  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (config.scratch == 0) config.scratch = usual_scratch(config);
+  check_parts(config, held);
   if (config.memory > left)
     throw ConfigError(
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
                     "give it less (--memory), or end something else",
-                    mib(config.memory), mib(left)));
+                    config.memory >> 20, left >> 20));
+}
+
+void check_memory(NodeConfig config) {
+  // Else it is what the machine has left.
+  if (config.memory == 0) return;
+  config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (config.scratch == 0) config.scratch = usual_scratch(config);
+  check_parts(config, 0);
 }
 
 void set_apart_for_steps(NodeConfig& config, Bytes bytes) {

@@ -95,7 +95,10 @@ struct NodeConfig {
 
 // Throws ConfigError for a configuration that no service could use, on whatever machine.
 void check_node_config(const NodeConfig& config);
-// Throws ConfigError if two datasets have one name.
+// Whether what is told of the memory fits together, wherever the service is to run. Throws
+// ConfigError.
+void check_memory(NodeConfig config);
+// Throws ConfigError where two data sets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The files of pipelines by their names: `files`, and those that are shipped.
 std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);

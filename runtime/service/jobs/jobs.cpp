@@ -8,9 +8,10 @@
 #include <random>
 #include <utility>
 
-#include "core/base/random.h"
-#include "core/engine/engine_config.h"
-#include "core/engine/seed_group.h"
+#include "core/engine_config.h"
+#include "core/random.h"
+#include "core/seed_group.h"
+#include "core/weights.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
@@ -118,6 +119,12 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
         fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
+  if (const std::uint64_t samples = dataset.index->samples();
+      request.order == Order::weighted && samples > kWeightedSamplesMost)
+    return refuse(peer, "bad_request",
+                  fmt::format("a weighted order of {} samples, and each has a weight; it may have "
+                              "{} samples: ask for another order, or for a split of the dataset",
+                              samples, kWeightedSamplesMost));
   if (request.order == Order::listed)
     return refuse(
         peer, "bad_request",

@@ -99,6 +99,26 @@ TEST_CASE("what is opened for a job is given up when the job has left, and when 
   CHECK(daemon.kill(SIGTERM) == 0);
 }
 
+TEST_CASE("a weighted order of more samples than have weights is refused with both numbers") {
+  Place place;
+  if (!place.has_large_files) {
+    skipped("the file system has no files of two terabytes");
+    return;
+  }
+  place.arguments.insert(place.arguments.end(),
+                         {"--dataset", fmt::format("long={},tokens=64", place.data(0))});
+  Daemon daemon(place.arguments, place.socket);
+  ByHand job(place.socket);
+  JoinRequest request;
+  request.dataset = "long";
+  request.order = Order::weighted;
+  REQUIRE(job.ask(request));
+  const std::string answer = job.answer();
+  CHECK_MESSAGE(answer.find("a weighted order of 17179869184 samples, and each has a weight; it "
+                            "may have 2147483648 samples") != std::string::npos,
+                answer);
+}
+
 TEST_CASE("as many data sets are opened at once for a user's jobs as he may, and others' go on") {
   const Place place;
   if (!place.has_large_files) {

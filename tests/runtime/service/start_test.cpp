@@ -103,11 +103,12 @@ TEST_CASE(
   const Folder folder;
   const std::string state = folder.path() / "st";
   std::filesystem::create_directory(state);
-  for (const char* name : {"promises", "promises.new", "lock"}) {
+  for (const char* name : {"promises", "promises.new", "lock", "indices"}) {
     CAPTURE(name);
     const std::string path = state + "/" + name;
     for (const bool is_folder : {false, true}) {
-      std::filesystem::remove(path);
+      std::filesystem::remove_all(path);
+      if (is_folder && std::string_view(name) == "indices") continue;  // as it should be
       REQUIRE((is_folder ? mkdir(path.c_str(), 0700) : mkfifo(path.c_str(), 0600)) == 0);
       const std::string said = refused(
           fmt::format("--open-datasets --socket {0}/s --state {0}/st --memory 256mib --http -1 "
@@ -143,7 +144,38 @@ TEST_CASE("a node file is checked without a service, for who changes it by revie
   CHECK(checked("kind: node\nopen_datasets: true\n", "--workers 2")
             .find("2: batchflowd: --check: it reads the file alone") == 0);
   CHECK(refused("--check /not/here").find("2: ") == 0);
+  // What a start refuses on any machine.
+  CHECK(checked("kind: node\nmemory: 1kib\ndatasets: [{name: a, path: /a}]\n")
+            .find("2: batchflowd: memory: 0 MiB are too little: ") == 0);
+  CHECK(checked("kind: node\nmemory: 1gib\nscratch: 900gib\nopen_datasets: true\n")
+            .find("2: batchflowd: memory: 1024 MiB are too little: ") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\nmemory: 1gib\nlog_file: " +
+                (folder.path() / "none" / "log").string() + "\n")
+            .find(fmt::format("2: batchflowd: log_file: {}: there is no such folder",
+                              (folder.path() / "none").string())) == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\nlog_file: " + (folder.path() / "log").string() +
+                "\n")
+            .find("0: ") == 0);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "log"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "st"));
+}
+
+TEST_CASE("a node file that is a pipe is refused, and not waited for") {
+  const Folder folder;
+  const std::string pipe = folder.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  for (const char* option : {"--check", "--config"})
+    CHECK(refused(fmt::format("{} {}", option, pipe)) ==
+          fmt::format("2: batchflowd: {}: it is no regular file, and might be waited for; write it "
+                      "to a file\n",
+                      pipe));
+}
+
+TEST_CASE("a data set's name has no colon, which stands before a split") {
+  const Folder folder;
+  CHECK(refused(fmt::format("--dataset a/b:c={0} --socket {0}/s --state {0}/st --http -1",
+                            folder.path().string()))
+            .find("2: batchflowd: dataset 'a/b:c': in names a colon stands before a split; ") == 0);
 }
 
 TEST_CASE("an option that is misspelt is answered with the nearest, by both programs") {
