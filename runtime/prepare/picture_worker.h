@@ -30,7 +30,7 @@ class PictureWorker {
   // (Preparer::Input). Throws std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
            std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside,
-           const std::atomic<bool>* is_given_up);
+           const std::atomic<bool>* is_given_up = nullptr);
   std::string_view problem() const { return problem_; }
 
   // The picture is done with.
