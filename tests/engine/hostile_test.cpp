@@ -163,10 +163,10 @@ TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tr
   Bare bare(1000);
   const auto until_prepared = [&](std::vector<engine::Command> commands) -> std::optional<engine::Request> {
     for (int turn = 0; turn < 100; ++turn) {
-      if (const auto* prepare = Bare::first<Prepare>(commands)) return prepare->request;
-      const auto* read = Bare::first<Read>(commands);
-      commands = read ? bare.step(ReadDone{read->request, {}, {}})
-                      : bare.step(BatchWanted{JobId(bare.jobs), 0, 1});
+      if (const auto* prepare = Bare::first<engine::Prepare>(commands)) return prepare->request;
+      const auto* read = Bare::first<engine::Read>(commands);
+      commands = read ? bare.step(engine::ReadDone{read->request, {}, {}})
+                      : bare.step(engine::BatchWanted{JobId(bare.jobs), 0, 1});
     }
     return std::nullopt;
   };
@@ -178,7 +178,7 @@ TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tr
   CHECK(cancel->request == *made);
   // Its worker writes to the slot until it has said that it does not.
   CHECK(!Bare::first<engine::Drop>(commands));
-  const std::vector<Command> reported = bare.step(engine::PreparationDone{*made, Outcome::failed, {}});
+  const std::vector<engine::Command> reported = bare.step(engine::PreparationDone{*made, engine::Outcome::failed, {}});
   CHECK(Bare::first<engine::Drop>(reported));
   CHECK(!Bare::first<engine::Prepare>(bare.step(engine::TimerFired{})));
   // The worker is free for the next job.
@@ -197,14 +197,14 @@ TEST_CASE("a job that comes back after the cancellation gets its block prepared 
     if (turn == 0) events.push_back(engine::BatchWanted{JobId(1), 0, 1});
     if (turn == 60) events.push_back(engine::BatchWanted{JobId(2), 0, 1});
     for (const engine::Command& command : commands) {
-      CHECK(!std::holds_alternative<Refuse>(command));
-      if (const auto* read = std::get_if<Read>(&command))
-        events.push_back(ReadDone{read->request, {}, {}});
-      const auto* prepare = std::get_if<Prepare>(&command);
+      CHECK(!std::holds_alternative<engine::Refuse>(command));
+      if (const auto* read = std::get_if<engine::Read>(&command))
+        events.push_back(engine::ReadDone{read->request, {}, {}});
+      const auto* prepare = std::get_if<engine::Prepare>(&command);
       if (prepare && turn < 50) made = prepare->request;
       if (prepare && turn >= 50) {
         ++prepared;
-        events.push_back(PreparationDone{prepare->request, Outcome::done, {}});
+        events.push_back(engine::PreparationDone{prepare->request, engine::Outcome::done, {}});
       }
     }
     bare.now += Duration(100'000'000);
@@ -212,7 +212,7 @@ TEST_CASE("a job that comes back after the cancellation gets its block prepared 
       REQUIRE(made);
       CHECK(Bare::first<engine::Cancel>(bare.step(engine::JobLeft{JobId(1)})));
       commands = bare.join(2);
-      events.push_back(engine::PreparationDone{*made, Outcome::failed, {}});
+      events.push_back(engine::PreparationDone{*made, engine::Outcome::failed, {}});
       for (const engine::Command& command : commands) {
         if (const auto* read = std::get_if<Read>(&command))
           events.push_back(ReadDone{read->request, {}, {}});

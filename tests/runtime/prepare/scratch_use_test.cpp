@@ -32,7 +32,7 @@ struct Worker {
         pictures(prepare::plain_kernels(), plugins, scratch) {}
   bool run(const prepare::PicturePlan& plan, const Encoded& picture, std::byte* out,
            std::vector<std::byte>* keep) {
-    return pictures.run(plan, picture, false, 7, out, keep, 0, nullptr);
+    return pictures.run(plan, picture, false, 7, out, keep, 0);
   }
 };
 
