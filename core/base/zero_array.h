@@ -94,9 +94,7 @@ class ZeroedPieces {
 template <class T>
 class SparseZeros {
  public:
-  void grow(std::size_t size) {
-    nodes_of_.grow((size / kUnderNode + 1) * sizeof(std::uint32_t));
-  }
+  void grow(std::size_t size) { nodes_of_.grow((size / kUnderNode + 1) * sizeof(std::uint32_t)); }
   T& at(std::size_t index) {
     std::uint32_t& node = node_of(index);
     if (node == 0) node = nodes_.take();

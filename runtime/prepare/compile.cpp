@@ -247,7 +247,8 @@ class PipelineCompiler {
                                  dataset_.name(), sources::endings_text(dataset_, true)),
                      "convert them, or name a pipeline without decode, as 'bytes'");
     if (section.has("pixels_most"))
-      check_scratch(section, "pixels_most", memory::counted_product(step.limits.pixels_most, kChannels),
+      check_scratch(section, "pixels_most",
+                    memory::counted_product(step.limits.pixels_most, kChannels),
                     "a picture of so many pixels");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
@@ -459,7 +460,8 @@ void check_pipeline(const config::ConfigNode& pipeline) {
     std::size_t at = 0;
     section.sections("steps", [&](config::ConfigSection& step) {
       check_count(step, at);
-      const config::ConfigNode& written = steps.kind == config::ConfigNode::Kind::list ? steps.list[at] : steps;
+      const config::ConfigNode& written =
+          steps.kind == config::ConfigNode::Kind::list ? steps.list[at] : steps;
       ++at;
       if (!is_plugin(step)) {
         read_step(step);

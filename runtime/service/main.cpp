@@ -42,8 +42,9 @@ NodeConfig read_file(const std::string& file) {
   if (!std::filesystem::is_regular_file(file, ignored))
     throw ConfigError(file +
                       ": it is no regular file, and might be waited for; write it to a file");
-  const config::ConfigNode root = read_yaml_file(file);
-  config::read_config(root, [&](config::ConfigSection& section) { config = read_node_config(section); });
+  const config::ConfigNode root = input::read_yaml_file(file);
+  config::read_config(root,
+                      [&](config::ConfigSection& section) { config = read_node_config(section); });
   return config;
 }
 

@@ -180,7 +180,8 @@ void FaultInjector::obey(const Ordered& order) {
     if (found == orders_.end()) return;
     const bool running = found->second.state == Order::State::running;
     // What becomes of a preparation is still reported.
-    const bool is_over = !running || !std::holds_alternative<engine::Prepare>(found->second.command);
+    const bool is_over =
+        !running || !std::holds_alternative<engine::Prepare>(found->second.command);
     if (is_over) orders_.erase(found);
     if (running) commands_.push_back(order);
   } else {

@@ -354,7 +354,8 @@ void Backend::on(const engine::Cancel& command) {
     const std::int64_t cores = scenario_.cluster.nodes[index_of(worker.node)].cores;
     counters_.cancelled_preparation +=
         std::min(core_time(worker), (kernel_.now() - worker.began) * cores);
-    reports_.completion(command.request.id, engine::PreparationDone{command.request, engine::Outcome::failed, {}});
+    reports_.completion(command.request.id,
+                        engine::PreparationDone{command.request, engine::Outcome::failed, {}});
     scaled_.push_back(worker.node);  // it may be one that is to go
   }
   running_.erase(found);

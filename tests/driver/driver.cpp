@@ -342,16 +342,16 @@ void Driver::on(const engine::Prepare& order) {
     const bool well = !fails(scenario_.failures.prepare);
     machine_.prepare_over(request.id, well, bad);
     const engine::Outcome outcome = !well         ? engine::Outcome::failed
-                            : bad.empty() ? engine::Outcome::done
-                                          : engine::Outcome::corrupt;
+                                    : bad.empty() ? engine::Outcome::done
+                                                  : engine::Outcome::corrupt;
     const auto failed = well ? keep(bad) : std::span<const SampleId>();
     prepare_ended(request, id, outcome, failed);
   });
   running_.at(request.id.value).worker = order.worker.value;
 }
 
-void Driver::prepare_ended(const engine::Request& request, std::uint32_t worker, engine::Outcome outcome,
-                           std::span<const SampleId> failed) {
+void Driver::prepare_ended(const engine::Request& request, std::uint32_t worker,
+                           engine::Outcome outcome, std::span<const SampleId> failed) {
   Worker& mine = workers_.at(worker);
   mine.order = RequestId::none();
   complete(request.id, engine::PreparationDone{request, outcome, failed});

@@ -161,7 +161,8 @@ TEST_CASE("a worker that calls samples corrupt that it was not given has failed,
 
 TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tried again") {
   Bare bare(1000);
-  const auto until_prepared = [&](std::vector<engine::Command> commands) -> std::optional<engine::Request> {
+  const auto until_prepared =
+      [&](std::vector<engine::Command> commands) -> std::optional<engine::Request> {
     for (int turn = 0; turn < 100; ++turn) {
       if (const auto* prepare = Bare::first<engine::Prepare>(commands)) return prepare->request;
       const auto* read = Bare::first<engine::Read>(commands);
@@ -178,7 +179,8 @@ TEST_CASE("what is prepared for jobs that have all left is cancelled, and not tr
   CHECK(cancel->request == *made);
   // Its worker writes to the slot until it has said that it does not.
   CHECK(!Bare::first<engine::Drop>(commands));
-  const std::vector<engine::Command> reported = bare.step(engine::PreparationDone{*made, engine::Outcome::failed, {}});
+  const std::vector<engine::Command> reported =
+      bare.step(engine::PreparationDone{*made, engine::Outcome::failed, {}});
   CHECK(Bare::first<engine::Drop>(reported));
   CHECK(!Bare::first<engine::Prepare>(bare.step(engine::TimerFired{})));
   // The worker is free for the next job.
@@ -214,8 +216,8 @@ TEST_CASE("a job that comes back after the cancellation gets its block prepared 
       commands = bare.join(2);
       events.push_back(engine::PreparationDone{*made, engine::Outcome::failed, {}});
       for (const engine::Command& command : commands) {
-        if (const auto* read = std::get_if<Read>(&command))
-          events.push_back(ReadDone{read->request, {}, {}});
+        if (const auto* read = std::get_if<engine::Read>(&command))
+          events.push_back(engine::ReadDone{read->request, {}, {}});
       }
     }
     const auto next = bare.engine.step(bare.now, events);

@@ -68,8 +68,9 @@ inline void check_conservation(const input::Scenario& scenario, const output::Ru
   if (scenario.faults.empty()) {
     // A leaving job cancels preparations, and samples read for one that has not begun are asked for
     // by none.
-    const bool all_done = std::all_of(run.jobs.begin(), run.jobs.end(),
-                                      [](const output::JobResult& job) { return job.state == "done"; });
+    const bool all_done =
+        std::all_of(run.jobs.begin(), run.jobs.end(),
+                    [](const output::JobResult& job) { return job.state == "done"; });
     if (all_done) {
       CHECK(run.aggregate.samples_read <= run.aggregate.samples_requested);
       CHECK(run.aggregate.cancelled_preparation_s == 0);

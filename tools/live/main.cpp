@@ -25,7 +25,7 @@
 #include <thread>
 #include <vector>
 
-#include "configs/reader/usage.h"
+#include "programs/output/usage.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -261,7 +261,7 @@ int serve(int argc, char** argv) {
   app.add_option("--json", plan.json, "Write results there");
   app.add_option("--html", plan.html, "Write a page with a chart there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
-  if (const auto status = command_line_ends(app, argc, argv)) return *status;
+  if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
   std::string name = fs::temp_directory_path() / "batchflow-live-XXXXXX";
   if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made");
   const fs::path folder = name;

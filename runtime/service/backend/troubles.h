@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/types.h"
-#include "runtime/service/service_log.h"
+#include "core/base/types.h"
+#include "runtime/service/log/service_log.h"
 
 namespace batchflow::service {
 

@@ -143,7 +143,8 @@ void WorkerPool::run(Worker& worker) {
   quiet_(worker.id);
 }
 
-PreparationReport WorkerPool::attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer,
+PreparationReport WorkerPool::attempt(PreparationOrder& order,
+                                      std::unique_ptr<prepare::Preparer>& preparer,
                                       const std::atomic<bool>& gives_up) {
   PreparationReport report;
   const auto fails = [&] {

@@ -80,14 +80,14 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
   if (file == known.end())
     throw ConfigError(fmt::format(
         "no pipeline is called '{}'; {}", name,
-        what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
-                      "pipelines")));
+        input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
+                             "pipelines")));
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file->second, ignored))
     throw ConfigError(
         fmt::format("{}: it is no regular file; write the pipeline to one", file->second));
-  ConfigNode root = read_yaml_file(file->second);
-  if (has_plugins(root)) {
+  config::ConfigNode root = input::read_yaml_file(file->second);
+  if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
            [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {
              add_pipeline(name, id, std::move(made));

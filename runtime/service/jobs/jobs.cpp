@@ -8,10 +8,10 @@
 #include <random>
 #include <utility>
 
-#include "core/engine_config.h"
-#include "core/random.h"
-#include "core/seed_group.h"
-#include "core/weights.h"
+#include "core/base/random.h"
+#include "core/engine/engine_config.h"
+#include "core/engine/seed_group.h"
+#include "core/order/weights.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
@@ -120,11 +120,11 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
   if (const std::uint64_t samples = dataset.index->samples();
-      request.order == Order::weighted && samples > kWeightedSamplesMost)
+      request.order == Order::weighted && samples > order::kWeightedSamplesMost)
     return refuse(peer, "bad_request",
                   fmt::format("a weighted order of {} samples, and each has a weight; it may have "
                               "{} samples: ask for another order, or for a split of the dataset",
-                              samples, kWeightedSamplesMost));
+                              samples, order::kWeightedSamplesMost));
   if (request.order == Order::listed)
     return refuse(
         peer, "bad_request",

@@ -85,7 +85,8 @@ log::Promises PromiseFile::recovered(Bytes bytes_max) {
       throw ConfigError(fmt::format(
           "{}: it has {} bytes, and a log of promises at most {} (promise_log_bytes_max)",
           path_.string(), read.size, most));
-    log::RecoveredPromises found = log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
+    log::RecoveredPromises found =
+        log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
     if (found.hole != 0)
       problem_ = fmt::format(
           "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "

@@ -144,7 +144,8 @@ TEST_CASE("a sample that is given up is not prepared, and is not corrupt") {
   prepare::Preparer::Input input{.sample = SampleId{0}, .bytes = picture};
   input.label = 7;
   input.is_given_up = &is_given_up;
-  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == prepare::Prepared::failed);
+  CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) ==
+        prepare::Prepared::failed);
   is_given_up = false;
   CHECK(preparer->prepare(*pipeline, input, slot.writer(), 0, nullptr) == prepare::Prepared::done);
 }

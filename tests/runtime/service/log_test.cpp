@@ -7,10 +7,10 @@
 #include "doctest/doctest.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "runtime/service/rotating_file.h"
-#include "runtime/service/service_log.h"
-#include "runtime/service/troubles.h"
-#include "runtime/service/users.h"
+#include "runtime/service/backend/troubles.h"
+#include "runtime/service/jobs/users.h"
+#include "runtime/service/log/rotating_file.h"
+#include "runtime/service/log/service_log.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test {
@@ -42,8 +42,8 @@ std::string content(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("lines of samples that cannot be prepared have their kind, and are bounded") {
-  Written written(LogForm::json);
-  Troubles troubles([&](const LogLine& line) { written.log.say(line); });
+  Written written(service::LogForm::json);
+  service::Troubles troubles([&](const service::LogLine& line) { written.log.say(line); });
   for (int i = 0; i < 300; ++i) {
     troubles.note(PipelineId(1), fmt::format("sample {}: it ends early", i));
     if (i % 10 == 9) written.log.tick();

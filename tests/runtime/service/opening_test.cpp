@@ -109,7 +109,7 @@ TEST_CASE("a weighted order of more samples than have weights is refused with bo
                          {"--dataset", fmt::format("long={},tokens=64", place.data(0))});
   Daemon daemon(place.arguments, place.socket);
   ByHand job(place.socket);
-  JoinRequest request;
+  protocol::JoinRequest request;
   request.dataset = "long";
   request.order = Order::weighted;
   REQUIRE(job.ask(request));

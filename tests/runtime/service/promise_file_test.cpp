@@ -211,11 +211,11 @@ TEST_CASE("a file of promises that no log of them grows to is put aside unread, 
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file(path, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1)});
   }
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole: it takes no room
-  PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file(path, Bytes{1} << 20, name_of);
   const std::string problem = file.take_problem();
   CHECK(problem.find(path.string() + ": it has 1099511627776 bytes") == 0);
   CHECK(problem.find("(promise_log_bytes_max); it is put aside as") != std::string::npos);

@@ -205,8 +205,8 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
   std::filesystem::resize_file(place.config.tcp.key, std::uintmax_t{1} << 40);
   place.config.socket = place.folder.path() / "other.sock";
   place.config.state = place.folder.path() / "other";
-  CHECK_THROWS_WITH_AS(Service{place.config}, doctest::Contains("it has 1099511627776 bytes"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(service::Service{place.config},
+                       doctest::Contains("it has 1099511627776 bytes"), ConfigError);
 }
 
 TEST_CASE("who speaks TLS to a port that does not is told what to write") {
