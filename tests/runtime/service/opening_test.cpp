@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -179,7 +180,7 @@ TEST_CASE("rows that are alike count towards what a user's jobs may bring, and t
 
 TEST_CASE("openers end within their bound, and what they come to later is forgotten") {
   std::atomic<int> posted{0};
-  std::atomic<bool> hangs{true};
+  const auto hangs = std::make_shared<std::atomic<bool>>(true);  // it may outlive the test
   {
     service::Openers openers([&](const std::function<void()>&) { ++posted; });
     openers.start(1, 7, [](const sources::StopAsked& stop) -> std::function<void()> {
@@ -187,15 +188,15 @@ TEST_CASE("openers end within their bound, and what they come to later is forgot
       return [] {};
     });
     // As one whose file server does not answer.
-    openers.start(2, std::nullopt, [&hangs](const sources::StopAsked&) -> std::function<void()> {
-      while (hangs) std::this_thread::sleep_for(1ms);
+    openers.start(2, std::nullopt, [hangs](const sources::StopAsked&) -> std::function<void()> {
+      while (*hangs) std::this_thread::sleep_for(1ms);
       return [] {};
     });
     CHECK(openers.running() == 1);
     CHECK(openers.running(7) == 1);
     CHECK(openers.running(8) == 0);
   }
-  hangs = false;
+  *hangs = false;
   CHECK(posted == 0);
 }
 
