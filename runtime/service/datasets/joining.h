@@ -140,7 +140,8 @@ class Joining {
   // Null: its functions are being set up, under `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
                                    const Connection& session, std::string& name);
-  ServedPipeline& add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made);
+  ServedPipeline& add_brought(uid_t user, const std::string& key, DatasetId dataset,
+                              std::unique_ptr<prepare::Pipeline> made);
   std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& root,
                                              const ServedDataset& dataset) const;
 

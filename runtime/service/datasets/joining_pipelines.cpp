@@ -2,7 +2,6 @@
 // compiled, and let go when no job uses them.
 #include <unistd.h>
 
-#include <filesystem>
 #include <functional>
 #include <ranges>
 #include <utility>
@@ -82,11 +81,7 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
         "no pipeline is called '{}'; {}", name,
         input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                              "pipelines")));
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file->second, ignored))
-    throw ConfigError(
-        fmt::format("{}: it is no regular file; write the pipeline to one", file->second));
-  config::ConfigNode root = input::read_yaml_file(file->second);
+  config::ConfigNode root = input::read_regular_yaml_file(file->second);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
            [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {
@@ -115,7 +110,7 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
         "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
         "listed there (pipelines: of its node file), and name it");
   if (!prepare::has_functions(root))
-    return brought[key] = &add_brought(dataset.id, compile(root, dataset));
+    return &add_brought(session.user(), key, dataset.id, compile(root, dataset));
   // To the service, a remote job is this process, which speaks for it.
   const bool is_own = session.user() == geteuid() && session.process() != getpid();
   if (!is_own)
@@ -131,17 +126,21 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
   set_up(
       name, dataset, std::move(root),
       [this, key, id = dataset.id, user = session.user()](std::unique_ptr<prepare::Pipeline> made) {
-        brought_[user][key] = &add_brought(id, std::move(made));
+        add_brought(user, key, id, std::move(made));
       });
   return nullptr;
 }
 
 // Brought pipelines are named by their hash, so that jobs that bring the same steps share them.
-ServedPipeline& Joining::add_brought(DatasetId dataset, std::unique_ptr<prepare::Pipeline> made) {
+ServedPipeline& Joining::add_brought(uid_t user, const std::string& key, DatasetId dataset,
+                                     std::unique_ptr<prepare::Pipeline> made) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
   ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
   added.brought = true;
+  // One text for each, or the texts of one that is in use would fill the user's places.
+  std::erase_if(brought_[user], [&](const auto& text) { return text.second == &added; });
+  brought_[user][key] = &added;
   return added;
 }
 

@@ -74,5 +74,26 @@ TEST_CASE("what cannot be a pipeline is refused in the reader's words, and bound
   CHECK(refusal(text("7")) == "");
 }
 
+TEST_CASE("many texts of one pipeline are one pipeline, while a job uses it") {
+  const Rows rows;
+  const LiveService service(rows.config);
+  const std::string slow = text("slow");
+  bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+  options.service = rows.config.socket.c_str();
+  options.dataset = "rows";
+  options.pipeline = slow.c_str();
+  options.batch_samples = 32;
+  bf_loader* loader = nullptr;
+  REQUIRE(bf_loader_open(&options, &loader) == BF_OK);
+  std::string last;
+  for (int i = 0; i < 300 && last.empty(); ++i) {
+    JobPlan other = rows.plan(text(std::to_string(i)));
+    other.batches_most = 1;
+    last = run_job(other).wrong;
+  }
+  bf_loader_close(loader);
+  CHECK(last == "");
+}
+
 }  // namespace
 }  // namespace batchflow::test
