@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -256,6 +257,14 @@ config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& lim
                       "; name a configuration file that exists");
   }
   return parse_yaml(read_all(file, path, limits.bytes), path, limits);
+}
+
+config::ConfigNode read_regular_yaml_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw ConfigError(path +
+                      ": it is no regular file, and might be waited for; write it to a file");
+  return read_yaml_file(path);
 }
 
 void apply_override(config::ConfigNode& root, std::string_view assignment) {

@@ -31,6 +31,8 @@ void die_of_broken_pipe();
 // `text` without characters that move a cursor or turn text around: control characters are written
 // as \x1b, marks of direction as \u202e.
 std::string printable(std::string_view text);
+// The same for a page of HTML or XML.
+std::string escaped(std::string_view text);
 
 // One line for people, on standard error, where it may be lost.
 void say(std::string_view line);

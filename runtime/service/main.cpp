@@ -38,11 +38,7 @@ constexpr const char* kExamples =
 
 NodeConfig read_file(const std::string& file) {
   NodeConfig config;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored))
-    throw ConfigError(file +
-                      ": it is no regular file, and might be waited for; write it to a file");
-  const config::ConfigNode root = input::read_yaml_file(file);
+  const config::ConfigNode root = input::read_regular_yaml_file(file);
   config::read_config(root,
                       [&](config::ConfigSection& section) { config = read_node_config(section); });
   return config;
@@ -163,7 +159,7 @@ int serve(int argc, char** argv) {
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
     if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
-    if (!log.empty()) config.log = log == "json" ? service::LogForm::json : service::LogForm::text;
+    if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
     if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
     config.storage.direct = config.storage.direct && direct;
     config.open_datasets = config.open_datasets || open_datasets;

@@ -7,9 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "programs/output/terminal.h"
+
 namespace batchflow::sim {
 
-std::string escaped(std::string_view text);
+using output::escaped;
 
 // `body` is HTML.
 std::string html_page(const std::string& title, const std::string& body);

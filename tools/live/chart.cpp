@@ -4,25 +4,13 @@
 
 #include <algorithm>
 
+#include "programs/output/terminal.h"
+
 namespace batchflow::live {
 namespace {
 
 constexpr int kLeft = 190, kWidth = 480, kBar = 20, kGap = 16, kTop = 20;
 constexpr const char* kColours[] = {"#9aa5b1", "#2f6fdb", "#2c8c5a", "#b4572e"};
-
-// Of the text between tags.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string chart(const std::vector<std::string>& jobs, const std::vector<Bars>& ways) {
   double most = 1;
@@ -36,7 +24,7 @@ std::string chart(const std::vector<std::string>& jobs, const std::vector<Bars>&
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     const int top = kTop + static_cast<int>(job) * group;
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 10,
-                       top + (group - kGap) / 2 + 5, escaped(jobs[job]));
+                       top + (group - kGap) / 2 + 5, output::escaped(jobs[job]));
     for (std::size_t way = 0; way < ways.size(); ++way) {
       const double rate = ways[way].samples_per_s[job];
       const int y = top + static_cast<int>(way) * kBar;
@@ -58,7 +46,7 @@ std::string chart_page(const std::vector<std::string>& jobs, const std::vector<B
   for (std::size_t way = 0; way < ways.size(); ++way) {
     legend += fmt::format(
         "<li><b style=\"background:{}\"></b>{}: {:.1f} s in all, {:.0f} samples prepared</li>\n",
-        kColours[way % std::size(kColours)], escaped(ways[way].served), ways[way].total_s,
+        kColours[way % std::size(kColours)], output::escaped(ways[way].served), ways[way].total_s,
         ways[way].prepared);
   }
   return fmt::format(R"(<!doctype html>

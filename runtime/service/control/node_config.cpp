@@ -451,8 +451,12 @@ static Bytes usual_scratch(const NodeConfig& config) {
   return std::min(std::max(config.memory / kScratchPart, kScratchOfOwn), kScratchOfOwn + left / 2);
 }
 
-// Whether the parts of its memory fit into it.
-static void check_parts(const NodeConfig& config, Bytes held) {
+// Divides the memory, of which a running service holds so much. Throws ConfigError where its parts
+// do not fit into it.
+static void divide_memory(NodeConfig& config, Bytes held) {
+  // Staging holds the blocks that are being read: a fraction of a small budget.
+  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
+  if (config.scratch == 0) config.scratch = usual_scratch(config);
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
   if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
     throw ConfigError(
@@ -475,10 +479,7 @@ void settle(NodeConfig& config, Bytes held) {
   const Bytes left = memory_left() + held;
   if (config.memory == 0) config.memory = left / 2;
   if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
-  // Staging holds the blocks that are being read: a fraction of a small budget.
-  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
-  if (config.scratch == 0) config.scratch = usual_scratch(config);
-  check_parts(config, held);
+  divide_memory(config, held);
   if (config.memory > left)
     throw ConfigError(
         fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
@@ -487,11 +488,8 @@ void settle(NodeConfig& config, Bytes held) {
 }
 
 void check_memory(NodeConfig config) {
-  // Else it is what the machine has left.
-  if (config.memory == 0) return;
-  config.storage.staging = std::min(config.storage.staging, config.memory / 4);
-  if (config.scratch == 0) config.scratch = usual_scratch(config);
-  check_parts(config, 0);
+  // Without a size it is what the machine has left.
+  if (config.memory > 0) divide_memory(config, 0);
 }
 
 void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
