@@ -1,8 +1,8 @@
 // An array of zeros that costs nothing until it is touched.
 //
 // Policies and shares index it by dense ids. Making one, making it larger and freeing it take no
-// time proportional to its length that a step would feel.
-// T must be trivially copyable, and all zero bits must be a meaningful T.
+// time proportional to its length that a step would feel. T must be trivially copyable, and
+// all zero bits must be a meaningful T.
 //
 // The first touch of a page takes the system microseconds, and in a very long array each of a
 // block's samples lies on a page of its own. So an array that is made very long has its entries in
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/flat_map.h"
@@ -20,8 +21,7 @@
 
 namespace batchflow {
 
-// Pieces of zeroed memory, numbered in the order in which they are taken. They stay where
-// they are.
+// Pieces of zeroed memory, numbered in the order in which they are taken. They stay where they are.
 template <class Piece>
 class ZeroedPieces {
  public:

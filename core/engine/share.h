@@ -185,8 +185,9 @@ class Share {
   // They stand beside the members above because dividing memory looks at both, of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;
-  // Few items of a very large dataset lie in one word.
+  // Of as many items as policies keep in dense arrays.
   static constexpr std::size_t kDenseWords = ZeroArray<Word>::kDenseMost / 64;
+  // For code that walks over words: a look through a const array touches no memory.
   const Word& word(std::size_t index) const { return words_[index]; }
   ZeroArray<Word> words_;
   ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one

@@ -261,7 +261,9 @@ config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& lim
 
 config::ConfigNode read_regular_yaml_file(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+  const bool is_other =
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  if (is_other || path == "-")
     throw ConfigError(path +
                       ": it is no regular file, and might be waited for; write it to a file");
   return read_yaml_file(path);

@@ -29,7 +29,8 @@ config::ConfigNode parse_yaml(std::string_view text, std::string_view name,
 // A file by name; `-` is standard input.
 config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& limits = {});
 
-// The same for a program that must not wait: refuses a pipe, and whatever else is no regular file.
+// The same for a program that must not wait: refuses standard input, a pipe, and whatever else is
+// no regular file.
 config::ConfigNode read_regular_yaml_file(const std::string& path);
 
 // Applies one `path.to.key=value` of the command line (`--set`); the value is YAML, so that a list

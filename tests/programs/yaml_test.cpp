@@ -203,6 +203,15 @@ void fuzz(std::uint64_t first_seed, std::uint64_t seeds) {
 
 }  // namespace
 
+TEST_CASE("a program that must not wait refuses what it might wait for") {
+  for (const char* path : {"-", "/dev/null", "/"})
+    CHECK_THROWS_WITH(
+        input::read_regular_yaml_file(path),
+        doctest::Contains("is no regular file, and might be waited for; write it to a file"));
+  CHECK_THROWS_WITH(input::read_regular_yaml_file("/no/such.yaml"),
+                    doctest::Contains("No such file"));
+}
+
 TEST_CASE("mutated configurations are read or refused, never more") {
   fuzz(1, 5'000);
 }
