@@ -10,7 +10,7 @@
 namespace batchflow::engine {
 
 void Delivery::pump(Job& job) {
-  job.waits = job.waits_to_take = false;
+  job.waits = Job::Waits::for_nothing;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
     // A rank gets its batches in the order of its steps; `advance` adds and removes none.
@@ -67,7 +67,7 @@ bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   add_pieces(run.plain, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
-    job.waits = job.waits_to_take = true;
+    job.wait(Job::Waits::to_take);
     return false;
   }
   for (const order::Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
@@ -141,7 +141,7 @@ void Delivery::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
 }
 
 void Delivery::want_again(Job& job, Grant& grant) {
-  job.waits = true;
+  job.wait(Job::Waits::for_memory);
   if (s_.at(grant.block)) return;  // it is in the making again
   grant.wanted = true;
   job.lost_grants = true;
@@ -167,7 +167,7 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
       const auto taken = s_.memory.take(share, kNone, s_.evicted);
       if (!taken) {
         s_.short_of_memory = true;
-        job.waits = true;
+        job.wait(Job::Waits::for_memory);
         return false;
       }
       batch.share = share;

@@ -293,7 +293,7 @@ bool Delivery::apply(Job& job, const EpochRun& run) {
     }
   }
   if (job.committed.apply(s_.slices).empty()) return true;
-  job.contradicts = true;
+  job.to_refuse = Refusal::bad_position;
   s_.contradicting_jobs.push_back(job.index);
   return false;
 }
@@ -305,7 +305,7 @@ void Delivery::commit(Job& job) {
     job.committed_step = all;
     return;
   }
-  while (job.committed_step < all && !job.contradicts) {
+  while (job.committed_step < all && !job.to_refuse) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
     const order::Places places = run.plan.plain.step(step - run.first_step);

@@ -81,7 +81,7 @@ void describe_jobs(const EngineState& s, Out out) {
                    "job {} (id {}, order {}, b {}, drop_last {}): state {}, {}committed {}, ahead "
                    "{}, makings {}, held {}, need {}\n",
                    index, job.id.value, static_cast<int>(job.order), job.batch_samples,
-                   job.drop_last, static_cast<int>(job.state), job.waits ? "waits, " : "",
+                   job.drop_last, static_cast<int>(job.state), job.is_waiting() ? "waits, " : "",
                    job.committed_step, job.ahead, job.makings, job.held.size(),
                    static_cast<int>(job.candidate_slot));
     for (const EpochRun& run : job.runs) {

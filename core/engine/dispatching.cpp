@@ -99,7 +99,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     if (!lanes.may_begin_next_epoch(job.member)) break;
     lanes.begin_next_epoch(job.member);
   }
-  if (!job.waits) {
+  if (!job.is_waiting()) {
     if (Grant* grant = grants_.rehearsal_ahead(job)) {
       Preparation::Need need;
       need.grant = grant;
@@ -172,14 +172,14 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.job = job.id;
   view.stream = stream.id;
   view.asked = job.asked;
-  view.distance = job.waits ? 0 : stream.lanes->supply(job.member);
+  view.distance = job.is_waiting() ? 0 : stream.lanes->supply(job.member);
   view.depth = depth(job);
   double buffered = view.distance;
   for (const RankState& rank : job.ranks) {
     const bool waits = std::any_of(
         rank.batches.begin(), rank.batches.end(),
         [&](std::uint32_t batch) { return s_.batches[batch].state == Batch::State::assembling; });
-    if (waits && job.waits) ++view.waiting;
+    if (waits && job.is_waiting()) ++view.waiting;
   }
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);

@@ -321,12 +321,12 @@ void Engine::Parts::handle_failures() {
   preparation.failures.clear();
   const std::vector<std::uint32_t> weighted = s.weighted_jobs;
   for (const std::uint32_t index : weighted) {
-    if (s.jobs[index].nothing_to_draw) {
+    if (s.jobs[index].to_refuse == Refusal::nothing_to_draw) {
       membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
     }
   }
   for (const std::uint32_t index : s.contradicting_jobs) {
-    if (s.jobs.live(index) && s.jobs[index].contradicts) {
+    if (s.jobs.live(index) && s.jobs[index].to_refuse == Refusal::bad_position) {
       membership.refuse(s.jobs[index], Refusal::bad_position, 0, 0);
     }
   }
@@ -411,7 +411,7 @@ void Engine::Parts::decide() {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;
       for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
-        if (s.jobs.live(index) && s.jobs[index].waits) s.touch(index);
+        if (s.jobs.live(index) && s.jobs[index].is_waiting()) s.touch(index);
       }
     }
     more = more || !s.dirty.empty() || s.room_changed;

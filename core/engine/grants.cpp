@@ -114,7 +114,7 @@ bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
   if (run.steps > 0 && !cover(job, run, run.plan.plain.step(run.steps - 1).to)) {
-    job.waits = job.waits_to_take = true;  // blocks are taken epoch by epoch
+    job.wait(Job::Waits::to_take);  // blocks are taken epoch by epoch
     return false;
   }
   if (job.weights && !freeze(job)) return false;
@@ -147,8 +147,9 @@ bool Grants::freeze(Job& job) {
 
 bool Grants::freeze_newest(Job& job) {
   job.weights->freeze();
-  job.nothing_to_draw = job.weights->frozen().total() == 0;
-  return !job.nothing_to_draw;
+  if (job.weights->frozen().total() > 0) return true;
+  job.to_refuse = Refusal::nothing_to_draw;
+  return false;
 }
 
 // Removes the charge of blocks that were made ahead for a tail that is left out.
@@ -418,7 +419,7 @@ std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step,
 }
 
 std::uint32_t Grants::missing_blocks(Job& job) {
-  if (!job.waits) return 0;
+  if (!job.is_waiting()) return 0;
   std::uint64_t samples = 0;
   for (const RankState& rank : job.ranks) {
     for (const std::uint32_t index : rank.batches) {

@@ -2,10 +2,12 @@
 // the batches that their ranks are given.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/quantile_sketch.h"
@@ -186,15 +188,28 @@ struct Job {
   std::vector<RankState> ranks;
   std::uint32_t numbering = 0;              // of its ranks: how often it was resized
   std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
+  // A join begins as `joining`, a resize as `resizing`, from any state but `refused`. A lost rank
+  // makes the job `degraded` until it is resized. Only a running job has a member in the lanes of
+  // its stream, runs, and batches that are not held.
   enum class State : std::uint8_t {
-    joining,
-    running,
-    degraded,
-    refused,  // not served any more, but ranks still read what they were handed
+    joining,   // its memory is promised, and not all of it is there yet
+    running,   // served
+    degraded,  // a rank is lost
+    refused,   // not served any more, but ranks still read what they were handed
+    resizing,  // its new size is promised nothing yet: batches of void steps may be in the way
   } state = State::joining;
-  bool waits = false;          // a rank has a credit that cannot be served now
-  bool waits_to_take = false;  // for want of a block that it has not taken yet
-  bool dirty = false;
+  // What its ranks wait for, as of when it was last looked at. Of several, the last in this list.
+  enum class Waits : std::uint8_t {
+    for_nothing,  // all credits are served
+    for_memory,   // a slot, or a block that it took, and that is gone or not made yet
+    to_take,      // for a block that it has not taken yet
+  } waits = Waits::for_nothing;
+  bool is_waiting() const { return waits != Waits::for_nothing; }
+  void wait(Waits why) { waits = std::max(waits, why); }
+  // Why the job is refused before the step ends, if it is: `nothing_to_draw` (all weights are zero)
+  // or `bad_position` (what it had does not follow from the position it came with).
+  std::optional<Refusal> to_refuse;
+  bool dirty = false;  // stands in EngineState::dirty, in any state
 
   std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
   std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
@@ -203,7 +218,6 @@ struct Job {
     Slots ranks;
     Slots slots;
   };
-  bool waits_for_held = false;     // no room for its new size before those are released
   std::vector<Reserved> reserved;  // what it was promised in the stream's shares
   struct Listed {
     NodeId node;
@@ -214,18 +228,18 @@ struct Job {
   std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
   std::uint64_t committed_step = 0;  // all below are committed
   order::Position committed;
-  bool contradicts = false;  // what it had does not follow from the position it came with
   std::unique_ptr<order::Weights> weights;      // weighted orders
   std::unique_ptr<order::WeightedEpoch> drawn;  // the running epoch of one
   std::uint64_t draws = 0;                      // samples of one epoch
-  bool multinomial = false;
-  bool nothing_to_draw = false;  // all weights are zero
-  bool node_local = false;
-  std::uint32_t rehearsed = 0;  // m
+  bool multinomial = false;                     // how these are drawn: weighted orders
+  bool node_local = false;                      // each node has a sequence of its own: relaxed
+  std::uint32_t rehearsed = 0;                  // m
   order::ExemplarBuffer exemplars;
   std::vector<Grant> resumed;  // rests of partly used blocks, taken first
-  bool lost_grants = false;    // a batch waits for a block that is gone
-  Instant asks_again{};        // when the selection policy is asked again, if that is to come
+  // A batch waits for a block that is gone. It is set while `waits` is not `for_nothing`, and stays
+  // until the job's next need is looked for and there is no such block: `waits` may have changed.
+  bool lost_grants = false;
+  Instant asks_again{};  // when the selection policy is asked again, if that is to come
 
   std::vector<std::uint32_t> charged;    // blocks charged to it
   std::uint32_t ahead = 0;               // of these, as made ahead

@@ -144,7 +144,7 @@ void Membership::joined(const JobJoined& event) {
 // that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::asked(Job& job) {
   // A job whose weights are all zero is refused before the step ends, and draws nothing until then.
-  const bool begins = job.weights && !job.drawn && !job.nothing_to_draw && job.weights->settled() &&
+  const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
                                    [](const RankState& rank) { return rank.credits > 0; });
@@ -446,10 +446,9 @@ void Membership::resized(Job& job, const JobResized& event) {
   }
   s_.promise_resized(job);
   cover_nodes(s_.streams[job.stream], event.ranks);
-  job.state = Job::State::joining;
+  job.state = Job::State::resizing;
   job.credits = std::max(credits, s_.config.credits);
   ++job.numbering;
-  job.waits_for_held = true;
   joining_.push_back(job.index);
 }
 
@@ -467,7 +466,7 @@ bool Membership::reserve_resized(Job& job) {
     }
     return false;
   }
-  job.waits_for_held = false;
+  job.state = Job::State::joining;
   take_reserve(job);
   return true;
 }

@@ -22,7 +22,7 @@ bool Preparation::room_for(const StreamNode& part, const Job& job, bool may_look
     return true;
   }
   as = Charge::current;
-  return job.waits && part.current.index == kNone;
+  return job.is_waiting() && part.current.index == kNone;
 }
 
 // How many blocks on the node are the job's, for each of its ranks there.

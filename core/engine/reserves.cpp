@@ -303,11 +303,12 @@ bool Membership::settle() {
   std::vector<std::uint32_t> waiting;
   waiting.swap(joining_);
   for (const std::uint32_t index : waiting) {
-    if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::joining) continue;
-    if (s_.jobs[index].waits_for_held) {
+    if (!s_.jobs.live(index)) continue;
+    if (s_.jobs[index].state == Job::State::resizing) {
       if (!reserve_resized(s_.jobs[index])) continue;
       changed = true;  // what it was promised is still to be planned for
     }
+    if (s_.jobs[index].state != Job::State::joining) continue;
     const Job& job = s_.jobs[index];
     const auto kept = [&](const auto& one) { return s_.memory.promises_kept(dram_of(one.node)); };
     if (!std::all_of(job.reserved.begin(), job.reserved.end(), kept) ||

@@ -147,7 +147,8 @@ bool Preparation::settle_current() {
     Stream& stream = s_.streams[block.stream];
     Job& job = s_.jobs[block.charged_job];
     // A block that was taken and is gone comes first: earlier steps wait for it.
-    if (job.waits_to_take && !job.lost_grants && may_take(stream, job, block)) continue;
+    if (job.waits == Job::Waits::to_take && !job.lost_grants && may_take(stream, job, block))
+      continue;
     const bool room = room_ahead(s_, node_of(stream, block.node));
     if (room && job.ahead < quota(s_, stream, job) && block.grants > 0) {
       lift_charge(s_, block);
