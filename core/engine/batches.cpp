@@ -208,7 +208,6 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
 
 // The piece is in the batch: the job no longer needs that part of the block.
 void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
-  if (Block* block = s_.at(grant.block)) block->served = true;
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 

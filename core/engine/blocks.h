@@ -86,7 +86,6 @@ struct Block {
   SlotId slot;
   NodeId node;
   bool resident = false;
-  bool served = false;  // something was delivered from it
   std::uint32_t making = kNone;
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
@@ -166,7 +165,6 @@ struct Making {
     std::uint32_t occurrence = 0;  // of the original
   };
   std::vector<Suspect> suspects;
-  Instant since;
   Instant prepare_since;
   // The same block being made by a second worker, into a slot of its own. The first result is used.
   // `second` says which of the two this is.
@@ -213,7 +211,6 @@ struct ReadJob {
   std::uint32_t attempts = 0;
   bool done = false;
   bool failed = false;  // nothing comes of it
-  Instant retry_at = kNever;
 
   void reset() {
     ReadJob next;

@@ -173,7 +173,6 @@ struct Job {
   JobId id;
   std::uint32_t index = kNone;
   std::uint64_t serial = 0;
-  std::uint64_t user = 0;
   std::uint32_t stream = kNone;
   std::uint32_t dataset = kNone;
   Order order = Order::relaxed;
@@ -182,7 +181,6 @@ struct Job {
   std::uint32_t epochs = 0;
   std::uint64_t steps = 0;  // 0: not known
   std::uint32_t credits = 0;
-  double weight = 1;
   order::MemberId member;
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::vector<RankState> ranks;

@@ -95,13 +95,11 @@ void Membership::joined(const JobJoined& event) {
   job.index = index;
   job.serial = ++s_.serials;
   job.id = event.job;
-  job.user = event.user;
   job.order = event.order;
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   job.epochs = event.epochs;
   job.steps = event.steps;
-  job.weight = event.weight;
   job.member = order::MemberId::none();
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;

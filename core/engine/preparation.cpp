@@ -119,7 +119,6 @@ bool Preparation::start(Job& job, Need need, Site site) {
   making.serial = ++s_.serials;
   making.node = stream.nodes[site.part].index;
   making.remake = need.remake;
-  making.since = s_.now;
   Node& node = s_.nodes[making.node];
   ++node.started;
   ++job.makings;

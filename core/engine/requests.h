@@ -72,8 +72,6 @@ class Requests {
     free_.push_back(static_cast<std::uint32_t>(id.value & kIndexMask));
   }
 
-  std::size_t open_count() const { return records_.size() - free_.size(); }
-
  private:
   // Ids grow with time, so sorting completions of one instant by id sorts them by age.
   static constexpr unsigned kIndexBits = 22;

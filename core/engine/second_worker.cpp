@@ -109,7 +109,6 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   second.node = making.node;
   second.remake = making.remake;
   second.serial = ++s_.serials;
-  second.since = s_.now;
   second.second = true;
   second.twin = index;
   making.twin = second_index;
