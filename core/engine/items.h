@@ -21,10 +21,6 @@ namespace batchflow::engine {
 // samples are records, to be counted in coarse items.
 inline constexpr std::uint64_t kCachedSamplesMost = std::uint64_t{1} << 30;
 
-inline ItemId item_of(SampleId sample) {
-  return ItemId(static_cast<std::uint32_t>(sample.value));
-}
-
 // A share counts no larger items: they are read anew each time.
 inline constexpr Slots kItemSlotsMost = UINT32_MAX;
 
