@@ -5,6 +5,7 @@
 #include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/grants.h"
+#include "core/engine/reserves.h"
 
 namespace batchflow::engine {
 
@@ -144,15 +145,7 @@ void Delivery::unhand(std::uint32_t index) {
     s_.requests.close(piece.request);
     piece.request = RequestId::none();
   }
-  if (batch.reserved != kNone) {
-    for (StreamNode& part : s_.streams[s_.jobs[batch.job].stream].nodes) {
-      if (part.share != batch.reserved) continue;
-      --part.reserve;
-      keep_promise(s_, part);
-      s_.room_on(part.node);
-    }
-    batch.reserved = kNone;
-  }
+  Reserves::uncover(s_, batch);
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
   if (!batch.reads.reads.empty()) reads_.leave_listed(batch, index);
@@ -249,11 +242,7 @@ void Delivery::free_held(Job& job, std::uint32_t index) {
   unhand(index);
   s_.batches.release(index);
   std::erase(job.held, index);
-  const auto retired = std::find(job.retired_shares.begin(), job.retired_shares.end(), share);
-  if (retired != job.retired_shares.end() && s_.memory[share].share->used() == 0) {
-    s_.memory.remove_share(share);
-    job.retired_shares.erase(retired);
-  }
+  Reserves::free_retired(s_, job, share);
   s_.touch(job.index);
 }
 

@@ -15,9 +15,12 @@
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
+#include "core/engine/nodes.h"
 #include "core/engine/preparation.h"
 #include "core/engine/reads.h"
+#include "core/engine/reserves.h"
 #include "core/engine/state.h"
+#include "core/engine/streams.h"
 
 namespace batchflow::engine {
 
@@ -50,7 +53,10 @@ struct Engine::Parts final : Reads::Listener {
         dispatching(s, grants, preparation,
                     make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
-        membership(s, items, preparation, grants, delivery, dispatching) {}
+        streams(s, items, preparation, delivery),
+        reserves(s, streams),
+        membership(s, items, preparation, grants, delivery, dispatching, streams, reserves),
+        nodes(s, items, preparation, streams, membership) {}
 
   template <class Make, class Policy>
   std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
@@ -113,22 +119,22 @@ struct Engine::Parts final : Reads::Listener {
   void on(const PreparationDone& event) { preparation.prepared(event); }
   void on(const TransferDone& event) { delivery.transferred(event); }
   void on(const DeliveryDone& event) { delivery.delivered(event); }
-  void on(const NodeJoined& event) { membership.node_joined(event); }
-  void on(const NodeQuiesced& event) { membership.node_quiesced(event); }
-  void on(const NodeLost& event) { membership.node_lost(event); }
+  void on(const NodeJoined& event) { nodes.joined(event); }
+  void on(const NodeQuiesced& event) { nodes.quiesced(event); }
+  void on(const NodeLost& event) { nodes.lost(event); }
   void on(const WorkerJoined& event) {
     preparation.joined(event);
-    membership.worker_joined(event.node);
+    nodes.worker_joined(event.node);
   }
   void on(const WorkerQuiesced& event) {
     preparation.quiesced(event);
-    membership.worker_gone();
+    streams.workers_gone();
   }
   void on(const WorkerLost& event) {
     preparation.lost(event);
-    membership.worker_gone();
+    streams.workers_gone();
   }
-  void on(const CapacityChanged& event) { membership.capacity_changed(event); }
+  void on(const CapacityChanged& event) { nodes.capacity_changed(event); }
   void on(const DecodedMeasured& event);
   void on(const DatasetKept& event);
   void on(const PolicyChanged& event);
@@ -156,7 +162,10 @@ struct Engine::Parts final : Reads::Listener {
   Delivery delivery;
   Listed listed;
   Dispatching dispatching;
+  Streams streams;
+  Reserves reserves;
   Membership membership;
+  Nodes nodes;
   std::uint64_t operations = 0;
   std::size_t needs_told = 0;       // in this step
   std::uint64_t policies_made = 4;  // each has a stream of chance of its own
@@ -446,6 +455,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.s.draws_left = kDrawsAStep;
   p.s.lent.clear();
   p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);
+  p.streams.begin_step();
   p.membership.begin_step();
   for (const Event& event : events) {
     std::visit([&](const auto& fact) { p.on(fact); }, event);
