@@ -110,6 +110,14 @@ struct ItemPin {
   ItemId item;
 };
 
+// Why the jobs of a stream cannot go on.
+struct StreamFailure {
+  std::uint32_t stream;
+  Refusal why;
+  std::uint64_t needed;
+  std::uint64_t available;
+};
+
 // What a making, or a batch of a listed order, holds of reads: all of a read that it commanded
 // itself, or single samples of other reads.
 struct ReadHold {

@@ -203,6 +203,28 @@ inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
   if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
+// Jobs that have yet to take the block are looked at again.
+inline void touch_needing(EngineState& s, const Block& block) {
+  const order::Lanes& lanes = *s.streams[block.stream].lanes;
+  if (block.ref.is_none() || !lanes.valid(block.ref)) return;
+  lanes.for_each_needing(block.ref, [&](order::MemberId member) { s.touch(lanes.tag(member)); });
+}
+
+// The block's slot is used for something else.
+inline void forget_block(EngineState& s, std::uint32_t index) {
+  const Block& block = s.blocks[index];
+  order::Lanes& lanes = *s.streams[block.stream].lanes;
+  touch_needing(s, block);
+  if (!block.ref.is_none() && lanes.valid(block.ref)) lanes.dropped(block.ref);
+  s.blocks.release(index);
+}
+
+// The same, and its slot is free from now on.
+inline void drop_block(EngineState& s, std::uint32_t index) {
+  s.memory.give_back(s.blocks[index].share, s.blocks[index].item);
+  forget_block(s, index);
+}
+
 // Carries out what shares have evicted: commands to drop it, and the books of blocks.
 inline void drop_evicted(EngineState& s) {
   for (const Resident& gone : s.evicted) {
@@ -215,15 +237,9 @@ inline void drop_evicted(EngineState& s) {
       s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
     }
     if (gone.owner == kNone) continue;
-    Block& block = s.blocks[gone.owner];
+    const Block& block = s.blocks[gone.owner];
     BF_CHECK(block.resident && block.charge == Charge::none);
-    order::Lanes& lanes = *s.streams[block.stream].lanes;
-    if (!block.ref.is_none() && lanes.valid(block.ref)) {
-      lanes.for_each_needing(block.ref,
-                             [&](order::MemberId member) { s.touch(lanes.tag(member)); });
-      lanes.dropped(block.ref);
-    }
-    s.blocks.release(gone.owner);
+    forget_block(s, gone.owner);
     ++s.counters.dropped_blocks;
   }
   s.evicted.clear();

@@ -235,7 +235,7 @@ void Dispatching::check_consistency() {
   if (s_.room_changed || s_.starts_put_off) return;
   for (const Need& need : needs_) {
     const Job& job = s_.jobs[need.job];
-    BF_CHECK(need.open || !preparation_.site(s_.streams[job.stream], job));
+    BF_CHECK(need.open || !charges_.site(s_.streams[job.stream], job));
   }
 }
 
@@ -305,7 +305,7 @@ bool Dispatching::start_some() {
     std::erase_if(open_, [&](std::uint32_t index) {
       const Job& job = s_.jobs[index];
       Need& need = needs_[job.candidate_slot];
-      const auto site = preparation_.site(s_.streams[job.stream], job);
+      const auto site = charges_.site(s_.streams[job.stream], job);
       need.open = site.has_value();
       if (!site) return true;
       views_.push_back(need.view);

@@ -46,16 +46,22 @@ struct Engine::Parts final : Reads::Listener {
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
-        preparation(s, reads, items),
+        charges(s),
+        workers(s),
+        suspects(s, reads, items),
+        block_parts(s, reads, items, suspects),
+        second_workers(s, reads, workers),
+        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
         grants(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
         delivery(s, grants, reads),
         listed(s, items, reads),
-        dispatching(s, grants, preparation,
+        dispatching(s, grants, charges, preparation,
                     make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
         streams(s, items, preparation, delivery),
         reserves(s, streams),
-        membership(s, items, preparation, grants, delivery, dispatching, streams, reserves),
+        membership(s, items, charges, preparation, grants, delivery, dispatching, streams,
+                   reserves),
         nodes(s, items, preparation, streams, membership) {}
 
   template <class Make, class Policy>
@@ -157,6 +163,11 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice scaling_choice;
   Reads reads;
   Items items;
+  Charges charges;
+  Workers workers;
+  Suspects suspects;
+  BlockParts block_parts;
+  SecondWorkers second_workers;
   Preparation preparation;
   Grants grants;
   Delivery delivery;
@@ -320,7 +331,7 @@ void Engine::Parts::handle_alarms() {
 // What cannot be made ends the jobs that need it.
 void Engine::Parts::handle_failures() {
   for (std::size_t i = 0; i < preparation.failures.size(); ++i) {
-    const Preparation::Failure failure = preparation.failures[i];
+    const StreamFailure failure = preparation.failures[i];
     if (!s.streams.live(failure.stream)) continue;
     const std::vector<std::uint32_t> jobs = s.streams[failure.stream].jobs;
     for (const std::uint32_t index : jobs) {
@@ -390,9 +401,9 @@ void Engine::Parts::decide() {
   needs_told = 0;
   membership.make_way();
   for (bool more = true; more;) {
-    preparation.plan_staging();
+    block_parts.plan_staging();
     s.memory.plan_now(s.now);
-    preparation.strip_ahead(s.memory.take_planned());
+    charges.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
     items.close_unused(s.memory.take_unused());
@@ -410,12 +421,12 @@ void Engine::Parts::decide() {
     look_at_dirty();
     refresh_needs();
     // Makings that began before come first.
-    more = preparation.stage_waiting() || more;
+    more = block_parts.stage_waiting() || more;
     if (s.room_changed) {
       s.room_changed = false;
       more = dispatching.start_some() || more;
     }
-    more = preparation.settle_current() || more;
+    more = charges.settle_current() || more;
     if (s.short_of_memory && (more || s.room_changed)) {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;

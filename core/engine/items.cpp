@@ -7,7 +7,7 @@
 #include "core/engine/books.h"
 #include "core/engine/placement.h"
 #include "core/engine/staging.h"
-#include "core/order/replacement.h"
+#include "core/engine/suspects.h"
 
 namespace batchflow::engine {
 
@@ -43,10 +43,10 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
-    if (some_corrupt) stand_in(making, ingredient);
+    if (some_corrupt) Suspects::stand_in(s_, making, ingredient);
     const Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
     if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
-      if (some_corrupt) forget_stand_in(making, place);
+      if (some_corrupt) Suspects::forget_stand_in(making, place);
       break;
     }
     making.ingredients.push_back(ingredient);
@@ -111,29 +111,6 @@ void Items::look_around(std::uint32_t making_index) {
       if (index != kNone) around_.likely.push_back(s_.memory[index].share.get());
     }
   }
-}
-
-// A sample known to be corrupt is replaced before anything is read.
-void Items::stand_in(Making& making, Ingredient& ingredient) {
-  const Block& block = s_.blocks[making.block];
-  const Stream& stream = s_.streams[block.stream];
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  const std::vector<SampleId>& known = dataset.corrupt_by(stream.pipeline_id);
-  const auto corrupt = [&known](SampleId sample) {
-    return std::binary_search(known.begin(), known.end(), sample);
-  };
-  if (!corrupt(ingredient.sample)) return;
-  const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
-  const auto used = order::replacement(root, block.name.generation, block.name.pass,
-                                       ingredient.sample, dataset.catalogue->samples(), corrupt);
-  making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
-                             0, true, ingredient.occurrence});
-  ingredient.sample = making.suspects.back().used;
-}
-
-// This index is for the next part.
-void Items::forget_stand_in(Making& making, std::uint32_t place) {
-  if (!making.suspects.empty() && making.suspects.back().place == place) making.suspects.pop_back();
 }
 
 // REQUIRES: look_around(making)

@@ -159,8 +159,6 @@ class Items {
   const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
   void let_go(Making& making);
   void look_around(std::uint32_t making);
-  void stand_in(Making& making, Ingredient& ingredient);
-  static void forget_stand_in(Making& making, std::uint32_t place);
   void gather_one(std::uint32_t making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
   void pin(Making& making, std::uint32_t share, ItemId item);

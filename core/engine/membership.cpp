@@ -166,7 +166,8 @@ std::uint64_t Membership::seed_group(const JobJoined& event) const {
 void Membership::start_over(Job& job, bool all_ranks_gone) {
   dispatching_.forget(job);
   delivery_.abandon(job, all_ranks_gone);
-  preparation_.orphan(job);
+  preparation_.forget_job(job);
+  charges_.orphan(job);
   if (!job.runs.empty()) grants_.withdraw(job);
   s_.room_everywhere();  // others may go on that were held back for its sake
   for (const RankState& rank : job.ranks) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/engine/charges.h"
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
 #include "core/engine/grants.h"
@@ -18,10 +19,12 @@ namespace batchflow::engine {
 
 class Membership {
  public:
-  Membership(EngineState& state, Items& items, Preparation& preparation, Grants& grants,
-             Delivery& delivery, Dispatching& dispatching, Streams& streams, Reserves& reserves)
+  Membership(EngineState& state, Items& items, Charges& charges, Preparation& preparation,
+             Grants& grants, Delivery& delivery, Dispatching& dispatching, Streams& streams,
+             Reserves& reserves)
       : s_(state),
         items_(items),
+        charges_(charges),
         preparation_(preparation),
         grants_(grants),
         delivery_(delivery),
@@ -67,6 +70,7 @@ class Membership {
 
   EngineState& s_;
   Items& items_;
+  Charges& charges_;
   Preparation& preparation_;
   Grants& grants_;
   Delivery& delivery_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "core/base/check.h"
@@ -114,49 +113,11 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   maybe_stranded_.push_back(stream.id.value);
 }
 
-// Nodes, or those that can prepare, until there are enough. They are the same for all streams of a
-// dataset, and are found as the homes of samples are: a node that leaves changes no other.
-// `enough(index)`: no more are needed, not even this one.
-template <class Enough>
-std::vector<NodeId> Streams::nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough) {
-  std::vector<std::uint32_t> chosen;
-  for (const std::uint32_t index : ranked(dataset)) {
-    const Node& node = s_.nodes[index];
-    if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
-    if (enough(index)) break;
-    chosen.push_back(index);
-  }
-  // So that the nodes of a small cluster stand in the order in which they joined.
-  s_.sort_by_joining(chosen);
-  std::vector<NodeId> nodes;
-  for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
-  return nodes;
-}
-
-const std::vector<std::uint32_t>& Streams::ranked(std::uint32_t dataset) {
-  if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
-  Ranked& ranked = ranked_[dataset];
-  std::vector<std::uint32_t>& nodes = ranked.nodes;
-  if (std::exchange(ranked.as_of, s_.nodes_changed) == s_.nodes_changed) return nodes;
-  nodes.clear();
-  for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) {
-    if (!s_.nodes[index].lost) nodes.push_back(index);
-  }
-  const Digest version = s_.datasets[dataset].catalogue->version();
-  const auto score = [&](std::uint32_t index) {
-    const NodeId node = s_.nodes[index].id;
-    return std::tuple(hash(version, node.value), node);
-  };
-  std::sort(nodes.begin(), nodes.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return score(a) < score(b); });
-  return nodes;
-}
-
 bool Streams::add_helpers(Stream& stream) {
   bool added = false;
   std::uint32_t helpers = 0;
   const auto enough = [&](std::uint32_t /*node*/) { return helpers++ == s_.config.helper_nodes; };
-  for (const NodeId node : nodes_for(stream.dataset, true, enough)) {
+  for (const NodeId node : ranking_.first(stream.dataset, true, enough)) {
     added = add_node(stream, node) || added;
   }
   return added;
@@ -185,7 +146,8 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
     return false;
   };
-  for (const NodeId node : nodes_for(stream.dataset, false, enough)) opened = open(node) || opened;
+  for (const NodeId node : ranking_.first(stream.dataset, false, enough))
+    opened = open(node) || opened;
   return opened;
 }
 
@@ -347,7 +309,7 @@ bool Streams::try_free(std::uint32_t index) {
   if (!stream.jobs.empty()) return true;
   bool busy = false;
   for (const StreamNode& part : stream.nodes) {
-    drop_unused(stream, part);
+    drop_unused(part);
     busy = busy || s_.memory[part.share].share->used() > 0;
   }
   if (busy) return false;
@@ -361,7 +323,7 @@ bool Streams::try_free(std::uint32_t index) {
 }
 
 // Drops blocks of a stream without jobs that nothing uses, as far as this step may drop any.
-void Streams::drop_unused(Stream& stream, const StreamNode& part) {
+void Streams::drop_unused(const StreamNode& part) {
   const SharePart& share = s_.memory[part.share];
   for (;;) {
     const ItemId item = share.share->lowest_unpinned();
@@ -370,7 +332,7 @@ void Streams::drop_unused(Stream& stream, const StreamNode& part) {
     --drops_left_;
     const std::uint32_t owner = share.owner_of[item.value];
     s_.order(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
-    drop_block(stream, owner);
+    drop_block(s_, owner);
   }
 }
 
@@ -396,24 +358,13 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
       if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
       delivery_.lost_block({owner, s_.blocks[owner].serial});
       lift_charge(s_, s_.blocks[owner]);
-      drop_block(stream, owner);
+      drop_block(s_, owner);
       any = true;
     }
   }
   for (const std::uint32_t job : stream.jobs) {
     if (any) s_.touch(job);
   }
-}
-
-void Streams::drop_block(Stream& stream, std::uint32_t index) {
-  const Block& block = s_.blocks[index];
-  if (!block.ref.is_none() && stream.lanes->valid(block.ref)) {
-    stream.lanes->for_each_needing(
-        block.ref, [&](order::MemberId member) { s_.touch(stream.lanes->tag(member)); });
-    stream.lanes->dropped(block.ref);
-  }
-  s_.memory.give_back(block.share, block.item);
-  s_.blocks.release(index);
 }
 
 }  // namespace batchflow::engine

@@ -9,6 +9,7 @@
 
 #include "core/engine/delivery.h"
 #include "core/engine/items.h"
+#include "core/engine/node_ranking.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
 
@@ -17,7 +18,7 @@ namespace batchflow::engine {
 class Streams {
  public:
   Streams(EngineState& state, Items& items, Preparation& preparation, Delivery& delivery)
-      : s_(state), items_(items), preparation_(preparation), delivery_(delivery) {}
+      : s_(state), items_(items), preparation_(preparation), delivery_(delivery), ranking_(state) {}
 
   // The stream of a job that joins: one that is there, or a new one.
   std::uint32_t stream_for(const JobJoined& event, const order::Position& position);
@@ -54,21 +55,18 @@ class Streams {
                             std::uint32_t block_samples);
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;
-  template <class Enough>
-  std::vector<NodeId> nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough);
-  const std::vector<std::uint32_t>& ranked(std::uint32_t dataset);
   bool add_helpers(Stream& stream);
   bool add_node(Stream& stream, NodeId node);
   bool stand_by(const Node& node);
   bool try_free(std::uint32_t stream);
-  void drop_unused(Stream& stream, const StreamNode& part);
+  void drop_unused(const StreamNode& part);
   void lose_blocks(Stream& stream, NodeId node);
-  void drop_block(Stream& stream, std::uint32_t block);
 
   EngineState& s_;
   Items& items_;
   Preparation& preparation_;
   Delivery& delivery_;
+  NodeRanking ranking_;
   // These streams, or any at all, may have lost, or found, the workers that prepare for them.
   std::vector<std::uint32_t> maybe_stranded_;
   bool stranded_due_ = false;
@@ -77,12 +75,6 @@ class Streams {
   bool helpers_due_ = false;            // a node can prepare that could not before
   std::vector<std::uint32_t> closing_;  // without jobs
   std::size_t drops_left_ = 0;          // how much one step drops at most
-  // For each dataset: all nodes by their scores for it, brought up to date when they are asked for.
-  struct Ranked {
-    std::uint64_t as_of = 0;  // EngineState::nodes_changed
-    std::vector<std::uint32_t> nodes;
-  };
-  std::vector<Ranked> ranked_;
 };
 
 }  // namespace batchflow::engine
