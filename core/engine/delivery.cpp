@@ -4,7 +4,6 @@
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
-#include "core/engine/grants.h"
 #include "core/engine/reserves.h"
 
 namespace batchflow::engine {
@@ -28,31 +27,6 @@ void Delivery::stall_changed(const RankState& rank) {
   if (node != kNone) s_.changed_on(node);
 }
 
-void Delivery::transferred(const TransferDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::transfer);
-  if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
-  Batch& batch = s_.batches[index];
-  Piece& piece = batch.pieces[record->part];
-  s_.requests.close(event.request.id);
-  piece.request = RequestId::none();
-  Block* block = s_.at(piece.block);
-  if (block) {
-    BF_CHECK(block->transfers > 0);
-    --block->transfers;
-    unpin(s_, block->share, block->item);
-  }
-  piece.block = {};
-  Job& job = s_.jobs[batch.job];
-  if (event.outcome == Outcome::done) {
-    piece.state = Piece::State::there;
-    serve(job, Grants::grant_of(grants_.run_of(job, batch.step), piece), piece);
-  } else {
-    piece.state = Piece::State::missing;
-  }
-  s_.touch(job.index);
-}
-
 void Delivery::delivered(const DeliveryDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::deliver);
   if (!record) return s_.stale();
@@ -63,7 +37,7 @@ void Delivery::delivered(const DeliveryDone& event) {
     // The step is void: the rank never had the batch, and need not get it.
     if (batch.held) return free_held(job, index);
     // The batch is still there: hand it over again, until the rank is reported as lost.
-    if (++batch.attempts < s_.config.delivery_attempts) return order_delivery(job, index);
+    if (++batch.attempts < s_.config.delivery_attempts) return assembly_.order_delivery(job, index);
     return;
   }
   s_.requests.close(event.request.id);
@@ -92,7 +66,7 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
     s_.batches[*batch].consumed = true;
     free_if_over(job, *batch);
   }
-  commit(job);
+  commits_.commit(job);
   s_.touch(job.index);
 }
 
@@ -244,84 +218,6 @@ void Delivery::free_held(Job& job, std::uint32_t index) {
   std::erase(job.held, index);
   Reserves::free_retired(s_, job, share);
   s_.touch(job.index);
-}
-
-void Delivery::lost_block(Handle handle) {
-  const std::uint32_t stream = s_.blocks[handle.index].stream;
-  for (const std::uint32_t job : s_.streams[stream].jobs) {
-    for (RankState& rank : s_.jobs[job].ranks) {
-      for (const std::uint32_t index : rank.batches) {
-        for (Piece& piece : s_.batches[index].pieces) {
-          if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
-          piece.block = {};
-          if (piece.state != Piece::State::copying) continue;
-          piece.state = Piece::State::missing;
-          s_.order(Cancel{s_.requests.latest(piece.request)});
-          s_.requests.close(piece.request);
-          piece.request = RequestId::none();
-          s_.touch(job);
-        }
-      }
-    }
-  }
-}
-
-// ----------------------------------------------------------------------------- commit ----
-
-// False: no job can be at the position that this job came with, and it is served no longer.
-bool Delivery::apply(Job& job, const EpochRun& run) {
-  // What an epoch that is over was rehearsed from no longer matters.
-  if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
-    check_failed("who rehearses has an order that can", __FILE__, __LINE__, "");
-  }
-  if (job.order == Order::relaxed && !s_.slices.empty()) {
-    const std::uint64_t generation = s_.slices.front().name.generation;
-    if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
-      const order::LaneSizes& sizes = run.plain.grants.front().sizes;
-      job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
-    }
-  }
-  if (job.committed.apply(s_.slices).empty()) return true;
-  job.to_refuse = Refusal::bad_position;
-  s_.contradicting_jobs.push_back(job.index);
-  return false;
-}
-
-void Delivery::commit(Job& job) {
-  std::uint64_t all = UINT64_MAX;
-  for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
-  if (job.order == Order::listed) {
-    job.committed_step = all;
-    return;
-  }
-  while (job.committed_step < all && !job.to_refuse) {
-    const std::uint64_t step = job.committed_step;
-    EpochRun& run = grants_.run_of(job, step);
-    const order::Places places = run.plan.plain.step(step - run.first_step);
-    s_.slices.clear();
-    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
-      s_.slices.push_back(slice);
-    };
-    run.plain.for_each_slice(places, keep);
-    run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
-    if (!apply(job, run)) return;
-    s_.promise_committed(job, step, run.epoch, s_.slices);
-    run.acknowledged += places.count();
-    ++job.committed_step;
-    end_epochs(job);
-  }
-  grants_.forget_committed(job);
-}
-
-void Delivery::end_epochs(Job& job) {
-  for (EpochRun& run : job.runs) {
-    if (job.committed_step < run.first_step + run.steps) return;
-    if (run.ended) continue;
-    run.ended = true;
-    s_.order(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
-    job.committed.finish_epoch();
-    s_.promise_epoch_finished(job, run.epoch);
-  }
 }
 
 }  // namespace batchflow::engine

@@ -53,14 +53,16 @@ struct Engine::Parts final : Reads::Listener {
         second_workers(s, reads, workers),
         preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
         grants(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
-        delivery(s, grants, reads),
+        assembly(s, grants),
+        commits(s, grants),
+        delivery(s, reads, assembly, commits),
         listed(s, items, reads),
         dispatching(s, grants, charges, preparation,
                     make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
-        streams(s, items, preparation, delivery),
+        streams(s, items, preparation, assembly),
         reserves(s, streams),
-        membership(s, items, charges, preparation, grants, delivery, dispatching, streams,
+        membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
                    reserves),
         nodes(s, items, preparation, streams, membership) {}
 
@@ -123,7 +125,7 @@ struct Engine::Parts final : Reads::Listener {
   void on(const ExemplarsReported& event);
   void on(const ReadDone& event) { reads.done(event); }
   void on(const PreparationDone& event) { preparation.prepared(event); }
-  void on(const TransferDone& event) { delivery.transferred(event); }
+  void on(const TransferDone& event) { assembly.transferred(event); }
   void on(const DeliveryDone& event) { delivery.delivered(event); }
   void on(const NodeJoined& event) { nodes.joined(event); }
   void on(const NodeQuiesced& event) { nodes.quiesced(event); }
@@ -170,6 +172,8 @@ struct Engine::Parts final : Reads::Listener {
   SecondWorkers second_workers;
   Preparation preparation;
   Grants grants;
+  Assembly assembly;
+  Commits commits;
   Delivery delivery;
   Listed listed;
   Dispatching dispatching;
@@ -361,7 +365,7 @@ void Engine::Parts::look_at_dirty() {
     ++operations;
     Job& of = s.jobs[index];
     of.dirty = false;
-    delivery.pump(of);
+    assembly.pump(of);
     dispatching.review(of);
   }
   s.dirty.clear();

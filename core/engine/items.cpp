@@ -13,7 +13,6 @@ namespace batchflow::engine {
 
 namespace {
 
-constexpr Place kStore{NodeId::none(), Tier::store, 0};
 // Memory for looking up a sample is requested this many samples ahead.
 constexpr std::uint32_t kPrefetched = 16;
 
@@ -132,8 +131,8 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
   if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
   if (use_under_way(making_index, at)) return;
   staging_taken_ += staged_bytes(s_, dataset, sample);
-  add_to_group({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone},
-               sample, at);
+  groups_.add({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone}, sample,
+              at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
@@ -184,7 +183,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     // The read pins the item from its command on; so does the making, if it holds its ingredients.
     share.pin(item);
     if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-    add_to_group({index, kNone, form}, ingredient.sample, at);
+    groups_.add({index, kNone, form}, ingredient.sample, at);
     return true;
   }
   ingredient.form = Form::encoded;
@@ -254,32 +253,10 @@ bool Items::admit(std::uint32_t index, const Access& access) {
   return result == Share::Result::inserted;
 }
 
-void Items::add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient) {
-  Group& group = groups_.of(source);
-  group.samples.push_back(sample);
-  group.ingredients.push_back(ingredient);
-}
-
-// The read of a group: from where its samples are to the node, for a share or for staging.
-Reads::Spec Items::spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const {
-  Reads::Spec spec;
-  spec.dataset = dataset;
-  spec.from = source.share == kNone ? kStore : s_.memory[source.share].spec.place;
-  spec.source = source.share;
-  spec.keep = source.keep;
-  spec.form = source.form;
-  if (source.form == Form::decoded) {
-    spec.each = staged_bytes(s_, s_.memory[source.share].spec.slot_bytes);
-  }
-  spec.to = dram_of(s_.nodes[node].id);
-  spec.node = node;
-  return spec;
-}
-
 void Items::order_groups(std::uint32_t making_index) {
   Making& making = s_.makings[making_index];
-  for (const Group& group : groups_.all()) {
-    Reads::Spec spec = spec_of(group.source, around_.dataset->id, making.node);
+  for (const ReadGroups::Group& group : groups_.all()) {
+    Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
     if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);

@@ -6,13 +6,12 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <span>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/base/saturating.h"
 #include "core/engine/item_caches.h"
+#include "core/engine/read_groups.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
@@ -28,32 +27,6 @@ inline constexpr Slots kItemSlotsMost = UINT32_MAX;
 inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
   return std::max<Slots>(1, bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0));
 }
-
-// The first index of each sample in a block: a hash table that is used again for each block.
-class FirstPlaces {
- public:
-  // Begins a block of `samples` samples.
-  void clear(std::size_t samples) {
-    slots_.assign(std::bit_ceil(2 * samples + 1), {SampleId(0), kFree});
-  }
-  // The least index with which this was called for the sample; that is `place` the first time.
-  // REQUIRES: called no more often than there are samples
-  std::uint32_t of(SampleId sample, std::uint32_t place) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = mix(sample.value) & mask;
-    while (slots_[at].place != kFree && slots_[at].sample != sample) at = (at + 1) & mask;
-    if (slots_[at].place == kFree) slots_[at] = {sample, place};
-    return slots_[at].place;
-  }
-
- private:
-  static constexpr std::uint32_t kFree = UINT32_MAX;
-  struct Slot {
-    SampleId sample;
-    std::uint32_t place;
-  };
-  std::vector<Slot> slots_;
-};
 
 class Items {
  public:
@@ -87,11 +60,8 @@ class Items {
   // is.
   double cached(const Stream& stream) const;
 
-  // A batch wants one sample of a listed order, as it is stored.
-  void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
-                   Bytes bytes, std::uint64_t next_use);
-  // Commands the reads of all that was wanted and is missing.
-  void order_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
+  // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
+  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
 
   // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
   void leave(Making& making, std::uint32_t index, bool well);
@@ -106,40 +76,6 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
-  // Where samples come from, and where they are to stay.
-  struct Source {
-    std::uint32_t share = kNone;  // none: a store
-    std::uint32_t keep = kNone;   // share
-    Form form = Form::encoded;
-    friend bool operator==(const Source&, const Source&) = default;
-  };
-  // Samples that come in one read.
-  struct Group {
-    Source source;
-    std::vector<SampleId> samples;
-    std::vector<std::uint32_t> ingredients;  // that wait for it
-  };
-  // In the order in which they were first asked for. Groups that are given up keep their memory.
-  class Groups {
-   public:
-    Group& of(const Source& source) {
-      for (std::size_t i = 0; i < used_; ++i) {
-        if (groups_[i].source == source) return groups_[i];
-      }
-      if (used_ == groups_.size()) groups_.emplace_back();
-      Group& group = groups_[used_++];
-      group.source = source;
-      group.samples.clear();
-      group.ingredients.clear();
-      return group;
-    }
-    std::span<const Group> all() const { return {groups_.data(), used_}; }
-    void clear() { used_ = 0; }
-
-   private:
-    std::vector<Group> groups_;
-    std::size_t used_ = 0;
-  };
   // What all samples of the block that is being gathered have in common.
   struct Around {
     // A node that keeps samples. A null pointer: it does not keep that form.
@@ -156,7 +92,6 @@ class Items {
   };
 
   const ItemCaches& caches(DatasetId dataset) const;
-  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
   void let_go(Making& making);
   void look_around(std::uint32_t making);
   void gather_one(std::uint32_t making, std::uint32_t at);
@@ -167,10 +102,6 @@ class Items {
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(std::uint32_t making, std::uint32_t at, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
-  void add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient);
-  Reads::Spec spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const;
-  bool use_listed_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset,
-                            SampleId sample);
   void order_groups(std::uint32_t making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
@@ -182,7 +113,7 @@ class Items {
   EngineState& s_;
   Reads& reads_;
   std::vector<ItemCaches> caches_;  // by the dataset's index
-  Groups groups_;
+  ReadGroups groups_;
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is gathered may take
   Bytes staging_taken_ = 0;
@@ -190,7 +121,6 @@ class Items {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstPlaces first_places_;                                     // scratch
   std::vector<ItemId> gone_;                                     // scratch
-  std::vector<SampleId> once_;                                   // scratch
 };
 
 }  // namespace batchflow::engine

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "core/engine/items.h"
 #include "core/engine/state.h"
@@ -13,7 +15,7 @@ namespace batchflow::engine {
 
 class Listed {
  public:
-  Listed(EngineState& state, Items& items, Reads& reads)
+  Listed(EngineState& state, const Items& items, Reads& reads)
       : s_(state), items_(items), reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
@@ -23,14 +25,23 @@ class Listed {
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:
+  void want(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
+            Bytes bytes, std::uint64_t next_use);
+  bool use_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample);
+  void order_reads(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
+
   EngineState& s_;
-  Items& items_;
+  const Items& items_;
   Reads& reads_;
   struct Failed {
     JobId job;
     Refusal why;
   };
   std::vector<Failed> failed_;
+  ReadGroups groups_;
+  FirstPlaces first_places_;    // scratch
+  std::vector<ItemId> gone_;    // scratch
+  std::vector<SampleId> once_;  // scratch
 };
 
 }  // namespace batchflow::engine

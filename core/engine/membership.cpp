@@ -148,7 +148,7 @@ void Membership::asked(Job& job) {
 void Membership::begin(Job& job) {
   grants_.begin(job);
   dispatching_.level(job);
-  delivery_.end_epochs(job);
+  commits_.end_epochs(job);
   s_.touch(job.index);
 }
 

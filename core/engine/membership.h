@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/engine/charges.h"
+#include "core/engine/commits.h"
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
 #include "core/engine/grants.h"
@@ -20,13 +21,14 @@ namespace batchflow::engine {
 class Membership {
  public:
   Membership(EngineState& state, Items& items, Charges& charges, Preparation& preparation,
-             Grants& grants, Delivery& delivery, Dispatching& dispatching, Streams& streams,
-             Reserves& reserves)
+             Grants& grants, Commits& commits, Delivery& delivery, Dispatching& dispatching,
+             Streams& streams, Reserves& reserves)
       : s_(state),
         items_(items),
         charges_(charges),
         preparation_(preparation),
         grants_(grants),
+        commits_(commits),
         delivery_(delivery),
         dispatching_(dispatching),
         streams_(streams),
@@ -73,6 +75,7 @@ class Membership {
   Charges& charges_;
   Preparation& preparation_;
   Grants& grants_;
+  Commits& commits_;
   Delivery& delivery_;
   Dispatching& dispatching_;
   Streams& streams_;

@@ -125,7 +125,6 @@ struct EngineState {
   std::vector<std::uint32_t> current_blocks;  // charged as such
   bool short_of_memory = false;               // a batch waits for a slot
   std::vector<Resident> evicted;              // by shares, not carried out yet
-  std::vector<order::Slice> slices;           // scratch
   order::PermutationCache rehearsed;          // orders of buffers
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.

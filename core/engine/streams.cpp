@@ -356,7 +356,7 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
     if (part.node != node) continue;
     for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
       if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
-      delivery_.lost_block({owner, s_.blocks[owner].serial});
+      assembly_.lost_block({owner, s_.blocks[owner].serial});
       lift_charge(s_, s_.blocks[owner]);
       drop_block(s_, owner);
       any = true;

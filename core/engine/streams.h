@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/delivery.h"
+#include "core/engine/assembly.h"
 #include "core/engine/items.h"
 #include "core/engine/node_ranking.h"
 #include "core/engine/preparation.h"
@@ -17,8 +17,8 @@ namespace batchflow::engine {
 
 class Streams {
  public:
-  Streams(EngineState& state, Items& items, Preparation& preparation, Delivery& delivery)
-      : s_(state), items_(items), preparation_(preparation), delivery_(delivery), ranking_(state) {}
+  Streams(EngineState& state, Items& items, Preparation& preparation, Assembly& assembly)
+      : s_(state), items_(items), preparation_(preparation), assembly_(assembly), ranking_(state) {}
 
   // The stream of a job that joins: one that is there, or a new one.
   std::uint32_t stream_for(const JobJoined& event, const order::Position& position);
@@ -65,7 +65,7 @@ class Streams {
   EngineState& s_;
   Items& items_;
   Preparation& preparation_;
-  Delivery& delivery_;
+  Assembly& assembly_;
   NodeRanking ranking_;
   // These streams, or any at all, may have lost, or found, the workers that prepare for them.
   std::vector<std::uint32_t> maybe_stranded_;

@@ -1,15 +1,14 @@
-// Batches on their way out: they are begun, cut from the job's sequence, gathered or delivered in
-// place.
+#include "core/engine/assembly.h"
+
 #include <algorithm>
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
-#include "core/engine/delivery.h"
 #include "core/engine/grants.h"
 
 namespace batchflow::engine {
 
-void Delivery::pump(Job& job) {
+void Assembly::pump(Job& job) {
   job.waits = Job::Waits::for_nothing;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
@@ -29,7 +28,7 @@ void Delivery::pump(Job& job) {
 
 // Begins the rank's next batch. It is gathered into a slot of the rank's own as its blocks are
 // granted and come, so that no block has to be kept for the others.
-bool Delivery::begin(Job& job, Rank rank_index) {
+bool Assembly::begin(Job& job, Rank rank_index) {
   RankState& rank = job.ranks[rank_index];
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
@@ -56,7 +55,7 @@ bool Delivery::begin(Job& job, Rank rank_index) {
 }
 
 // Cuts what is granted by now into pieces. True: the batch is whole.
-bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
+bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
   const std::uint64_t step = batch.step - run.first_step;
   const order::RankBatch places = run.plan.plain.batch(step, batch.rank);
@@ -78,7 +77,7 @@ bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   return true;
 }
 
-void Delivery::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
+void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
   sequence.for_each_slice(places,
                           [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
                             Piece piece;
@@ -92,7 +91,7 @@ void Delivery::add_pieces(Sequence& sequence, Batch& batch, order::Places places
                           });
 }
 
-std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
+std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
   if (job.batch_shares.empty()) {
     for (const StreamNode& part : s_.streams[job.stream].nodes) {
       if (part.node == node) return part.share;
@@ -105,7 +104,7 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
 }
 
 // REQUIRES: the batch is being assembled.
-void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
+void Assembly::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
   Batch& batch = s_.batches[index];
   const bool whole = cut(job, run, batch);
   if (batch.pieces.empty()) return;
@@ -121,14 +120,14 @@ void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_tur
 
 // The grant of the block that the batch lies in, if that is one block on the rank's node; else
 // null.
-Grant* Delivery::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
+Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
   if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
   Grant& grant = Grants::grant_of(run, batch.pieces.front());
   const Block* block = s_.at(grant.block);
   return block && block->resident && block->node == batch.node ? &grant : nullptr;
 }
 
-void Delivery::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
+void Assembly::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   Piece& piece = batch.pieces.front();
   Block& block = *s_.at(grant.block);
@@ -140,7 +139,7 @@ void Delivery::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
   serve(job, grant, piece);
 }
 
-void Delivery::want_again(Job& job, Grant& grant) {
+void Assembly::want_again(Job& job, Grant& grant) {
   job.wait(Job::Waits::for_memory);
   if (s_.at(grant.block)) return;  // it is in the making again
   grant.wanted = true;
@@ -149,7 +148,7 @@ void Delivery::want_again(Job& job, Grant& grant) {
 
 // Copies what is resident into the batch's own slot, and asks for what is gone. True: it is
 // complete.
-bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
+bool Assembly::gather(Job& job, EpochRun& run, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   bool all = true;
   for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
@@ -207,13 +206,13 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
 }
 
 // The piece is in the batch: the job no longer needs that part of the block.
-void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
+void Assembly::serve(Job& job, Grant& grant, const Piece& piece) {
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
 // Finds the samples of the batch's draws, as many as a step may. True when all are listed; else the
 // next step goes on.
-bool Delivery::list_draws(const Job& job, Batch& batch) {
+bool Assembly::list_draws(const Job& job, Batch& batch) {
   if (!job.drawn && !batch.rehearsal) return true;
   if (!batch.drawn) {
     batch.drawn = std::make_shared<std::vector<SampleId>>();
@@ -249,14 +248,14 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
 
 // Counted from the draws and from what is committed, whatever the order was meant to give. It is 0
 // unless a user asks for re-use.
-std::uint32_t Delivery::repeats(const Job& job, const Batch& batch) const {
+std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
   if (!s_.streams[job.stream].pipeline->has_random) return 0;
   std::uint32_t count = 0;
   for (const Piece& piece : batch.pieces) count += job.committed.repeats(piece.slice, batch.sizes);
   return count;
 }
 
-void Delivery::order_delivery(Job& job, std::uint32_t index) {
+void Assembly::order_delivery(const Job& job, std::uint32_t index) {
   Batch& batch = s_.batches[index];
   Deliver& order = s_.order(Deliver());
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
@@ -312,6 +311,51 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     s_.counters.samples += batch.samples;
     s_.counters.repeats += order.repeats;
     if (!batch.in_place) ++s_.counters.copied_batches;
+  }
+}
+
+void Assembly::transferred(const TransferDone& event) {
+  const Requests::Record* record = s_.requests.find(event.request, RequestKind::transfer);
+  if (!record) return s_.stale();
+  const std::uint32_t index = record->subject;
+  Batch& batch = s_.batches[index];
+  Piece& piece = batch.pieces[record->part];
+  s_.requests.close(event.request.id);
+  piece.request = RequestId::none();
+  Block* block = s_.at(piece.block);
+  if (block) {
+    BF_CHECK(block->transfers > 0);
+    --block->transfers;
+    unpin(s_, block->share, block->item);
+  }
+  piece.block = {};
+  Job& job = s_.jobs[batch.job];
+  if (event.outcome == Outcome::done) {
+    piece.state = Piece::State::there;
+    serve(job, Grants::grant_of(grants_.run_of(job, batch.step), piece), piece);
+  } else {
+    piece.state = Piece::State::missing;
+  }
+  s_.touch(job.index);
+}
+
+void Assembly::lost_block(Handle handle) {
+  const std::uint32_t stream = s_.blocks[handle.index].stream;
+  for (const std::uint32_t job : s_.streams[stream].jobs) {
+    for (RankState& rank : s_.jobs[job].ranks) {
+      for (const std::uint32_t index : rank.batches) {
+        for (Piece& piece : s_.batches[index].pieces) {
+          if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
+          piece.block = {};
+          if (piece.state != Piece::State::copying) continue;
+          piece.state = Piece::State::missing;
+          s_.order(Cancel{s_.requests.latest(piece.request)});
+          s_.requests.close(piece.request);
+          piece.request = RequestId::none();
+          s_.touch(job);
+        }
+      }
+    }
   }
 }
 
