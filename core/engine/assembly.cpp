@@ -16,7 +16,7 @@ void Assembly::pump(Job& job) {
     bool in_turn = true;
     for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
       const std::uint32_t index = job.ranks[rank].batches[i];
-      const Batch& batch = s_.batches[index];
+      const Batch& batch = batches_[index];
       if (batch.state != Batch::State::assembling) continue;
       advance(job, grants_.run_of(job, batch.step), index, in_turn);
       in_turn = in_turn && batch.state != Batch::State::assembling;
@@ -33,8 +33,8 @@ bool Assembly::begin(Job& job, Rank rank_index) {
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
   if (!grants_.has_step(job, rank.next_step)) return false;
-  const std::uint32_t index = s_.batches.make();
-  Batch& batch = s_.batches[index];
+  const std::uint32_t index = batches_.make();
+  Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = rank_index;
   batch.step = rank.next_step++;
@@ -49,7 +49,7 @@ bool Assembly::begin(Job& job, Rank rank_index) {
   batch.rehearsal = run.rehearsal;
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
-      before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
+      before == 0 || batches_[rank.batches[before - 1]].state != Batch::State::assembling;
   advance(job, run, index, in_turn);
   return true;
 }
@@ -105,7 +105,7 @@ std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
 
 // REQUIRES: the batch is being assembled.
 void Assembly::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   const bool whole = cut(job, run, batch);
   if (batch.pieces.empty()) return;
   if (Grant* grant = whole ? grant_in_place(job, run, batch) : nullptr) {
@@ -128,7 +128,7 @@ Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batc
 }
 
 void Assembly::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   Piece& piece = batch.pieces.front();
   Block& block = *s_.at(grant.block);
   piece.block = grant.block;
@@ -149,7 +149,7 @@ void Assembly::want_again(Job& job, Grant& grant) {
 // Copies what is resident into the batch's own slot, and asks for what is gone. True: it is
 // complete.
 bool Assembly::gather(Job& job, EpochRun& run, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   bool all = true;
   for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
     Piece& piece = batch.pieces[i];
@@ -256,7 +256,7 @@ std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
 }
 
 void Assembly::order_delivery(const Job& job, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   Deliver& order = s_.order(Deliver());
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
                                           : s_.requests.again(batch.request);
@@ -318,7 +318,7 @@ void Assembly::transferred(const TransferDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::transfer);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   Piece& piece = batch.pieces[record->part];
   s_.requests.close(event.request.id);
   piece.request = RequestId::none();
@@ -344,7 +344,7 @@ void Assembly::lost_block(Handle handle) {
   for (const std::uint32_t job : s_.streams[stream].jobs) {
     for (RankState& rank : s_.jobs[job].ranks) {
       for (const std::uint32_t index : rank.batches) {
-        for (Piece& piece : s_.batches[index].pieces) {
+        for (Piece& piece : batches_[index].pieces) {
           if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
           piece.block = {};
           if (piece.state != Piece::State::copying) continue;

@@ -16,7 +16,8 @@ namespace batchflow::engine {
 
 class Assembly {
  public:
-  Assembly(EngineState& state, Grants& grants) : s_(state), grants_(grants) {}
+  Assembly(EngineState& state, Grants& grants)
+      : s_(state), batches_(state.batches.of(this)), grants_(grants) {}
 
   // Begins and continues the batches that the job's credits and blocks allow.
   void pump(Job& job);
@@ -41,6 +42,7 @@ class Assembly {
   std::uint32_t batch_share(const Job& job, NodeId node) const;
 
   EngineState& s_;
+  Pool<Batch>& batches_;
   Grants& grants_;
   std::vector<order::Draw> draws_;  // scratch
 };

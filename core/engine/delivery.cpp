@@ -31,7 +31,7 @@ void Delivery::delivered(const DeliveryDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::deliver);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   Job& job = s_.jobs[batch.job];
   if (event.outcome != Outcome::done) {
     // The step is void: the rank never had the batch, and need not get it.
@@ -54,16 +54,16 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
   RankState& rank = job.ranks[event.rank];
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
-  const auto is_of_step = [&](std::uint32_t index) { return s_.batches[index].step == event.step; };
+  const auto is_of_step = [&](std::uint32_t index) { return batches_[index].step == event.step; };
   const auto batch = std::find_if(rank.batches.begin(), rank.batches.end(), is_of_step);
   const bool is_there = batch != rank.batches.end();
-  if (is_there && s_.batches[*batch].state == Batch::State::assembling) return s_.protocol_error();
+  if (is_there && batches_[*batch].state == Batch::State::assembling) return s_.protocol_error();
   ++rank.consumed_steps;
   rank.stall.consumed(s_.now, event.compute);
   stall_changed(rank);
   if (event.compute.count() > 0) smooth(job.step_s, seconds(event.compute));
   if (is_there) {
-    s_.batches[*batch].consumed = true;
+    batches_[*batch].consumed = true;
     free_if_over(job, *batch);
   }
   commits_.commit(job);
@@ -75,7 +75,7 @@ void Delivery::released(Job& job, const SlotReleased& event) {
   if (event.rank >= job.ranks.size()) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
   for (const std::uint32_t index : rank.batches) {
-    Batch& batch = s_.batches[index];
+    Batch& batch = batches_[index];
     if (batch.step != event.step) continue;
     if (batch.state == Batch::State::assembling || batch.released) return s_.protocol_error();
     believe_released(job, batch);
@@ -98,16 +98,16 @@ void Delivery::believe_released(Job& job, Batch& batch) {
 
 // A batch is forgotten when the device no longer uses its memory, even if it was not trained on.
 void Delivery::free_if_over(Job& job, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   if (!batch.released || batch.state != Batch::State::delivered) return;
   unhand(index);
   std::erase(job.ranks[batch.rank].batches, index);
-  s_.batches.release(index);
+  batches_.release(index);
 }
 
 // Gives up the memory that the batch holds.
 void Delivery::unhand(std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   for (Piece& piece : batch.pieces) {
     if (Block* block = s_.at(piece.block)) {
       if (piece.state == Piece::State::copying) --block->transfers;
@@ -140,7 +140,7 @@ void Delivery::unhand(std::uint32_t index) {
 void Delivery::abandon(Job& job, bool all_ranks_gone) {
   for (RankState& rank : job.ranks) {
     for (const std::uint32_t index : rank.batches) {
-      Batch& batch = s_.batches[index];
+      Batch& batch = batches_[index];
       const bool out = batch.state != Batch::State::assembling;
       if (out && !rank.lost && !all_ranks_gone) {
         // What is on its way may be read before it could be called back.
@@ -149,7 +149,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
       } else {
         close_delivery(batch);
         unhand(index);
-        s_.batches.release(index);
+        batches_.release(index);
       }
     }
     rank.batches.clear();
@@ -158,9 +158,9 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
   }
   if (!all_ranks_gone) return;
   for (const std::uint32_t index : job.held) {
-    close_delivery(s_.batches[index]);
+    close_delivery(batches_[index]);
     unhand(index);
-    s_.batches.release(index);
+    batches_.release(index);
   }
   job.held.clear();
 }
@@ -168,11 +168,11 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
 // A dead rank reads nothing any more.
 void Delivery::abandon_rank(Job& job, Rank rank) {
   std::erase_if(job.held, [&](std::uint32_t index) {
-    const Batch& batch = s_.batches[index];
+    const Batch& batch = batches_[index];
     if (batch.rank != rank || batch.numbering != job.numbering) return false;
-    close_delivery(s_.batches[index]);
+    close_delivery(batches_[index]);
     unhand(index);
-    s_.batches.release(index);
+    batches_.release(index);
     return true;
   });
 }
@@ -180,10 +180,10 @@ void Delivery::abandon_rank(Job& job, Rank rank) {
 // The batches of ranks on the node are gone with it.
 void Delivery::abandon_node(Job& job, NodeId node) {
   std::erase_if(job.held, [&](std::uint32_t index) {
-    if (s_.batches[index].node != node) return false;
-    close_delivery(s_.batches[index]);
+    if (batches_[index].node != node) return false;
+    close_delivery(batches_[index]);
     unhand(index);
-    s_.batches.release(index);
+    batches_.release(index);
     return true;
   });
 }
@@ -198,23 +198,23 @@ void Delivery::close_delivery(Batch& batch) {
 // A batch of a void step, which its rank has only now released.
 bool Delivery::release_held(Job& job, const SlotReleased& event) {
   const auto found = std::find_if(job.held.begin(), job.held.end(), [&](std::uint32_t index) {
-    return s_.batches[index].rank == event.rank && s_.batches[index].step == event.step;
+    return batches_[index].rank == event.rank && batches_[index].step == event.step;
   });
   if (found == job.held.end()) return false;
-  Batch& batch = s_.batches[*found];
+  Batch& batch = batches_[*found];
   believe_released(job, batch);
   free_held(job, *found);
   return true;
 }
 
 void Delivery::free_held(Job& job, std::uint32_t index) {
-  const std::uint32_t share = s_.batches[index].share;
-  if (!s_.batches[index].request.is_none()) {
-    s_.requests.close(s_.batches[index].request);
-    s_.batches[index].request = RequestId::none();
+  const std::uint32_t share = batches_[index].share;
+  if (!batches_[index].request.is_none()) {
+    s_.requests.close(batches_[index].request);
+    batches_[index].request = RequestId::none();
   }
   unhand(index);
-  s_.batches.release(index);
+  batches_.release(index);
   std::erase(job.held, index);
   Reserves::free_retired(s_, job, share);
   s_.touch(job.index);

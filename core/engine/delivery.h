@@ -14,7 +14,11 @@ namespace batchflow::engine {
 class Delivery {
  public:
   Delivery(EngineState& state, Reads& reads, Assembly& assembly, Commits& commits)
-      : s_(state), reads_(reads), assembly_(assembly), commits_(commits) {}
+      : s_(state),
+        batches_(state.batches.of(this)),
+        reads_(reads),
+        assembly_(assembly),
+        commits_(commits) {}
 
   void wanted(Job& job, const BatchWanted& event);
   void delivered(const DeliveryDone& event);
@@ -36,6 +40,7 @@ class Delivery {
   bool release_held(Job& job, const SlotReleased& event);
 
   EngineState& s_;
+  Pool<Batch>& batches_;
   Reads& reads_;
   Assembly& assembly_;
   Commits& commits_;

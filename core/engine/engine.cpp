@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
+#include "core/engine/datasets.h"
 #include "core/engine/delivery.h"
 #include "core/engine/describe.h"
 #include "core/engine/dispatching.h"
@@ -46,6 +47,7 @@ struct Engine::Parts final : Reads::Listener {
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
+        datasets(s, items),
         charges(s),
         workers(s),
         suspects(s, reads, items),
@@ -94,8 +96,8 @@ struct Engine::Parts final : Reads::Listener {
     }
     return nullptr;
   }
-  void on(const CatalogueKnown& event);
-  void on(const PipelineKnown& event);
+  void on(const CatalogueKnown& event) { datasets.known(event); }
+  void on(const PipelineKnown& event) { datasets.known(event); }
   void on(const JobJoined& event) { membership.joined(event); }
   void on(const JobLeft& event) {
     if (Job* of = job(event.job)) membership.left(*of);
@@ -143,8 +145,8 @@ struct Engine::Parts final : Reads::Listener {
     streams.workers_gone();
   }
   void on(const CapacityChanged& event) { nodes.capacity_changed(event); }
-  void on(const DecodedMeasured& event);
-  void on(const DatasetKept& event);
+  void on(const DecodedMeasured& event) { datasets.measured(event); }
+  void on(const DatasetKept& event) { datasets.kept(event); }
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
@@ -165,6 +167,7 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice scaling_choice;
   Reads reads;
   Items items;
+  Datasets datasets;
   Charges charges;
   Workers workers;
   Suspects suspects;
@@ -187,41 +190,6 @@ struct Engine::Parts final : Reads::Listener {
 };
 
 // ------------------------------------------------------------------------------------ events ----
-
-void Engine::Parts::on(const CatalogueKnown& event) {
-  const Catalogue* catalogue = s.catalogues.find(event.dataset, event.version);
-  const auto known = s.dataset_of.find(event.dataset.value);
-  if (!catalogue) return s.protocol_error();
-  if (known != s.dataset_of.end()) {
-    // A new version is another dataset, and needs an id of its own.
-    if (s.datasets[known->second].catalogue != catalogue) s.protocol_error();
-    return;
-  }
-  s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
-  s.datasets.push_back({event.dataset, catalogue, {}, {}});
-}
-
-void Engine::Parts::on(const DecodedMeasured& event) {
-  if (!s.memory.live(event.share.value)) return s.stale();
-  const ShareSpec& spec = s.memory[event.share.value].spec;
-  if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s.stale();
-  if (!s.memory.resize_slots(event.share.value, event.bytes)) s.protocol_error();
-}
-
-void Engine::Parts::on(const DatasetKept& event) {
-  const auto known = s.dataset_of.find(event.dataset.value);
-  if (known == s.dataset_of.end()) return s.protocol_error();
-  Dataset& dataset = s.datasets[known->second];
-  dataset.kept_always = event.keep == Keep::always;
-  items.settle(dataset);
-  if (event.keep == Keep::dropped) items.drop_idle(dataset);
-}
-
-void Engine::Parts::on(const PipelineKnown& event) {
-  const PipelineInfo* pipeline = s.catalogues.find(event.pipeline, event.hash);
-  if (!pipeline) return s.protocol_error();
-  s.pipelines[event.pipeline.value] = pipeline;
-}
 
 void Engine::Parts::on(const ScoresReported& event) {
   Job* of = job(event.job);

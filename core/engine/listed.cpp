@@ -27,8 +27,8 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
                           [&](SampleId sample) { return sample.value < catalogue.samples(); });
   if (!known || rank.batches.size() >= job.credits) return s_.protocol_error();
 
-  const std::uint32_t index = s_.batches.make();
-  Batch& batch = s_.batches[index];
+  const std::uint32_t index = batches_.make();
+  Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = event.rank;
   batch.step = rank.next_step++;
@@ -48,7 +48,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
 }
 
 void Listed::ready(std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   const Job& job = s_.jobs[batch.job];
   Deliver order;
   order.request = s_.requests.open(RequestKind::deliver, index);
@@ -67,7 +67,7 @@ void Listed::ready(std::uint32_t index) {
 // The batch's job is refused before the step ends. The items that were to be read leave their
 // share, and the batch's pins go with them.
 void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
   failed_.push_back({s_.jobs[batch.job].id, why.value_or(Refusal::storage_failed)});
@@ -85,7 +85,7 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
 
 void Listed::want(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
                   Bytes bytes, std::uint64_t next_use) {
-  Batch& batch = s_.batches[batch_index];
+  Batch& batch = batches_[batch_index];
   Ingredient ingredient;
   ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
   ingredient.sample = sample;
@@ -126,7 +126,7 @@ bool Listed::use_under_way(std::uint32_t batch_index, std::uint32_t node, Datase
                            SampleId sample) {
   const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
   if (shown == kNone) return false;
-  Batch& batch = s_.batches[batch_index];
+  Batch& batch = batches_[batch_index];
   const std::uint32_t index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
@@ -156,7 +156,7 @@ void Listed::order_reads(std::uint32_t batch_index, std::uint32_t node, DatasetI
     reads_.own_listed(read, batch_index);
     for (const std::uint32_t place : group.ingredients) {
       if (s_.reads[read].staged) {
-        s_.batches[batch_index].ingredients[place].staging = s_.reads[read].request.id;
+        batches_[batch_index].ingredients[place].staging = s_.reads[read].request.id;
       }
     }
   }

@@ -16,7 +16,7 @@ namespace batchflow::engine {
 class Listed {
  public:
   Listed(EngineState& state, const Items& items, Reads& reads)
-      : s_(state), items_(items), reads_(reads) {}
+      : s_(state), batches_(state.batches.of(this)), items_(items), reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
   void ready(std::uint32_t batch);
@@ -31,6 +31,7 @@ class Listed {
   void order_reads(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
 
   EngineState& s_;
+  Pool<Batch>& batches_;
   const Items& items_;
   Reads& reads_;
   struct Failed {

@@ -15,7 +15,7 @@ void Nodes::joined(const NodeJoined& event) {
   node = Node();
   node.id = event.node;
   node.cores = event.cores;
-  node.joined = ++s_.nodes_joined;
+  node.joined = ++joined_;
   ++s_.nodes_changed;
   s_.changed_on(index);
 }
@@ -28,9 +28,9 @@ std::uint32_t Nodes::slot_for_node() {
     }
     return s_.nodes[index].started == 0;
   };
-  if (!s_.lost_nodes.empty() && is_free(s_.lost_nodes.back())) {
-    const std::uint32_t index = s_.lost_nodes.back();
-    s_.lost_nodes.pop_back();
+  if (!lost_.empty() && is_free(lost_.back())) {
+    const std::uint32_t index = lost_.back();
+    lost_.pop_back();
     return index;
   }
   s_.nodes.emplace_back();
@@ -74,7 +74,7 @@ void Nodes::lost(const NodeLost& event) {
   items_.close_shares(node);
   s_.memory.forget_node(event.node);
   s_.node_of.erase(event.node.value);
-  s_.lost_nodes.push_back(node);
+  lost_.push_back(node);
   ++s_.nodes_changed;
 }
 

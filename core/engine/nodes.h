@@ -1,6 +1,8 @@
 // The nodes: they join, quiesce and are lost, and the capacities of their places change.
 #pragma once
 
+#include <vector>
+
 #include "core/engine/items.h"
 #include "core/engine/membership.h"
 #include "core/engine/preparation.h"
@@ -35,6 +37,8 @@ class Nodes {
   Preparation& preparation_;
   Streams& streams_;
   Membership& membership_;
+  std::vector<std::uint32_t> lost_;  // slots to be used again
+  std::uint64_t joined_ = 0;         // counts them
 };
 
 }  // namespace batchflow::engine

@@ -31,8 +31,8 @@ std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form
 }
 
 std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
-  const std::uint32_t index = s_.reads.make();
-  ReadJob& read = s_.reads[index];
+  const std::uint32_t index = reads_.make();
+  ReadJob& read = reads_[index];
   read.request = s_.requests.open(RequestKind::read, index);
   read.dataset = spec.dataset;
   read.from = spec.from;
@@ -120,7 +120,7 @@ Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
   if (found & kMaking) return {kNone, found & ~kMaking, false};
-  return {found, kNone, s_.reads[found].done};
+  return {found, kNone, reads_[found].done};
 }
 
 void Reads::begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making) {
@@ -144,7 +144,7 @@ bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool
                                   [&](const ReadHold& one) { return one.read == index; });
   if (known != held.reads.end()) return false;
   held.reads.push_back({index, all});
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   ++read.holders;
   if (all) ++read.owners;
   if (read.done) return false;
@@ -158,7 +158,7 @@ void Reads::wait_for(std::uint32_t read, std::uint32_t index) {
 }
 
 void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   if (add(batch.reads, read, index | kListed, false)) ++batch.waiting_reads;
 }
 
@@ -168,7 +168,7 @@ void Reads::own(std::uint32_t read, std::uint32_t index) {
 }
 
 void Reads::own_listed(std::uint32_t read, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+  Batch& batch = batches_[index];
   if (add(batch.reads, read, index | kListed, true)) ++batch.waiting_reads;
 }
 
@@ -185,7 +185,7 @@ void Reads::hold(std::uint32_t shown, std::uint32_t making) {
 
 void Reads::hold_listed(std::uint32_t shown, std::uint32_t batch) {
   wait_for_listed(shown_samples_[shown].read, batch);
-  hold(s_.batches[batch].reads, shown);
+  hold(batches_[batch].reads, shown);
 }
 
 void Reads::hold_likewise(const Making& first, std::uint32_t index) {
@@ -206,7 +206,7 @@ void Reads::leave_listed(Batch& batch, std::uint32_t index) {
 
 void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   for (const ReadHold& one : held.reads) {
-    ReadJob& read = s_.reads[one.read];
+    ReadJob& read = reads_[one.read];
     std::erase(read.waiters, waiter);
     BF_CHECK(read.holders > 0);
     --read.holders;
@@ -217,7 +217,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   unheld_.clear();
   for (const std::uint32_t shown : held.samples) {
     const Shown& sample = shown_samples_[shown];
-    const ReadJob& read = s_.reads[sample.read];
+    const ReadJob& read = reads_[sample.read];
     const bool goes_on = read.holders > 0 && read.done && !read.failed;
     if (goes_on && read.owners == 0 && sample.holders == 0) unheld_.push_back(shown);
   }
@@ -236,11 +236,11 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
     from = to;
   }
   for (const ReadHold& one : held.reads) {
-    const ReadJob& read = s_.reads[one.read];
+    const ReadJob& read = reads_[one.read];
     if (one.all && read.owners == 0 && read.holders > 0 && read.done && !read.failed) {
       release_unheld(one.read);
     }
-    if (read.listed && read.holders == 0 && !read.done) set_apart(s_.reads[one.read]);
+    if (read.listed && read.holders == 0 && !read.done) set_apart(reads_[one.read]);
     close_if_unused(one.read);
   }
   held.reads.clear();
@@ -248,7 +248,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
 
 // Releases some samples of the read, while others are held.
 void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> shown) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   gone_.clear();
   Bytes bytes = 0;
   const std::uint32_t shared = read.shared ? shared_at_.at(shared_key(read.node, read.dataset)) : 0;
@@ -269,7 +269,7 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
 
 // The makings that commanded the read no longer need it, but others hold some of its samples.
 void Reads::release_unheld(std::uint32_t index) {
-  const ReadJob& read = s_.reads[index];
+  const ReadJob& read = reads_[index];
   if (!read.staged) return;
   unheld_.clear();
   for (const std::uint32_t shown : read.shown) {
@@ -279,7 +279,7 @@ void Reads::release_unheld(std::uint32_t index) {
 }
 
 void Reads::show_samples(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   const std::uint64_t here = shared_key(read.node, read.dataset);
   std::uint32_t shared = shared_at_.find(here);
   if (shared == kNone) shared_at_.set(here, shared = shared_.make());
@@ -294,7 +294,7 @@ void Reads::show_samples(std::uint32_t index) {
 
 // From now on nothing finds the samples of the read.
 void Reads::hide_samples(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   if (!std::exchange(read.shared, false)) return;
   const std::uint64_t here = shared_key(read.node, read.dataset);
   const std::uint32_t shared = shared_at_.at(here);
@@ -311,7 +311,7 @@ void Reads::hide_samples(std::uint32_t index) {
 // A read into a share is over when it is done; a read into staging, when nothing holds any of it.
 // What a read that was given up half-way has brought is no longer needed.
 void Reads::close_if_unused(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
     s_.order(Release{s_.requests.latest(read.request.id)});
@@ -325,7 +325,7 @@ void Reads::close_if_unused(std::uint32_t index) {
     if (shown != kNone) shown_samples_.release(shown);
   }
   s_.requests.close(read.request.id);
-  s_.reads.release(index);
+  reads_.release(index);
 }
 
 // ------------------------------------------------------------------------- results of reads ----
@@ -334,7 +334,7 @@ void Reads::done(const ReadDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
@@ -348,7 +348,7 @@ void Reads::done(const ReadDone& event) {
   std::swap(told_, read.waiters);
   for (const std::uint32_t waiter : told_) {
     if (waiter & kListed) {
-      Batch& batch = s_.batches[waiter & ~kListed];
+      Batch& batch = batches_[waiter & ~kListed];
       if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
     } else {
       Making& making = s_.makings[waiter];
@@ -357,7 +357,7 @@ void Reads::done(const ReadDone& event) {
     }
   }
   told_.clear();
-  if (!s_.reads.live(index)) return;
+  if (!reads_.live(index)) return;
   if (read.owners == 0 && read.holders > 0) release_unheld(index);
   close_if_unused(index);
 }
@@ -380,7 +380,7 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
 // time. Makings that wait are told only when all attempts are used up. Without any waiter the read
 // ends here.
 void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
   read.in_part |= !failed.empty();
@@ -405,8 +405,8 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
 void Reads::give_up_copies(std::uint32_t index) {
-  const std::uint32_t source = s_.reads[index].source;
-  const std::vector<SampleId> samples = s_.reads[index].samples;
+  const std::uint32_t source = reads_[index].source;
+  const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);
   Share& share = *s_.memory[source].share;
   for (const SampleId sample : samples) {
@@ -422,7 +422,7 @@ void Reads::give_up_copies(std::uint32_t index) {
 // Nothing finds the read any more. Its items leave their share once the makings that wait have been
 // told.
 void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   hide_samples(index);
   read.done = true;
   read.failed = true;
@@ -438,14 +438,14 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
       listener_.making_failed(waiter, why);
     }
   }
-  forget_items(s_.reads[index]);
-  unpin(s_.reads[index]);
+  forget_items(reads_[index]);
+  unpin(reads_[index]);
   if (keep != kNone) {
     for (const SampleId sample : samples) {
       s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
     }
   }
-  --s_.reads[index].holders;
+  --reads_[index].holders;
   close_if_unused(index);
 }
 
@@ -457,14 +457,14 @@ void Reads::unpin(ReadJob& read) {
 }
 
 void Reads::retry(std::uint32_t index, std::uint64_t serial) {
-  if (!s_.reads.live(index) || s_.reads[index].request.id.value != serial) return;
-  if (!s_.reads[index].done) order(s_.reads[index]);
+  if (!reads_.live(index) || reads_[index].request.id.value != serial) return;
+  if (!reads_[index].done) order(reads_[index]);
 }
 
 void Reads::lose_node(std::uint32_t node, NodeId id) {
-  for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
-    if (!s_.reads.live(index)) continue;
-    ReadJob& read = s_.reads[index];
+  for (std::uint32_t index = 0; index < reads_.size(); ++index) {
+    if (!reads_.live(index)) continue;
+    ReadJob& read = reads_[index];
     if (read.done) {
       uncount_lost(index, node);
       continue;
@@ -484,8 +484,8 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
 
 // Makings of other nodes may hold what they waited for here, and its memory is gone.
 void Reads::uncount_lost(std::uint32_t index, std::uint32_t node) {
-  if (!s_.reads.live(index) || s_.reads[index].node != node) return;
-  uncount(s_.reads[index], s_.reads[index].counted);
+  if (!reads_.live(index) || reads_[index].node != node) return;
+  uncount(reads_[index], reads_[index].counted);
 }
 
 }  // namespace batchflow::engine

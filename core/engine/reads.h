@@ -26,7 +26,11 @@ class Reads {
     ~Listener() = default;
   };
 
-  Reads(EngineState& state, Listener& listener) : s_(state), listener_(listener) {}
+  Reads(EngineState& state, Listener& listener)
+      : s_(state),
+        batches_(state.batches.of(this)),
+        reads_(state.reads.of(this)),
+        listener_(listener) {}
 
   struct Spec {
     DatasetId dataset;
@@ -130,6 +134,8 @@ class Reads {
   void close_if_unused(std::uint32_t index);
 
   EngineState& s_;
+  Pool<Batch>& batches_;
+  Pool<ReadJob>& reads_;
   Listener& listener_;
   Pool<Shared> shared_;
   FlatMap shared_at_;  // by node and dataset

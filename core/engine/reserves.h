@@ -15,7 +15,8 @@ namespace batchflow::engine {
 
 class Reserves {
  public:
-  Reserves(EngineState& state, Streams& streams) : s_(state), streams_(streams) {}
+  Reserves(EngineState& state, Streams& streams)
+      : s_(state), batches_(state.batches.of(this)), streams_(streams) {}
 
   // Finds with how many credits, at most so many, the job fits. False: not even with one; then
   // `needed` and `available` say why.
@@ -52,6 +53,7 @@ class Reserves {
   void cover_held(const Job& job, Stream& stream);
 
   EngineState& s_;
+  Pool<Batch>& batches_;
   Streams& streams_;
   // Jobs with memory promised on a node, by their serials; the youngest is last.
   std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;

@@ -24,11 +24,22 @@
 #include "core/engine/event.h"
 #include "core/engine/jobs.h"
 #include "core/engine/memory.h"
+#include "core/engine/owned.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/promise.h"
 #include "core/engine/requests.h"
 
 namespace batchflow::engine {
+
+class Assembly;
+class Datasets;
+class Delivery;
+class Listed;
+class Reads;
+class Reserves;
+class Streams;
+class Suspects;
+class Workers;
 
 struct EngineState {
   // `explain` outlives it.
@@ -57,24 +68,20 @@ struct EngineState {
   // that are gone are used again: a node that comes back is a new one. Code that looks at nodes in
   // turn does so in the order in which they joined.
   std::vector<Node> nodes;
-  std::vector<std::uint32_t> lost_nodes;
-  std::uint64_t nodes_joined = 0;
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   FlatMap node_of;
-  std::vector<Worker> workers;
-  std::vector<std::uint32_t> quiet_workers;
-  std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
-  std::vector<Dataset> datasets;
+  Owned<std::vector<Worker>, Workers> workers;
+  Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
   FlatMap job_of;
 
   Pool<Block> blocks;
   Pool<Making> makings;
-  Pool<ReadJob> reads;
+  Owned<Pool<ReadJob>, Reads> reads;
   Pool<Stream> streams;
   Pool<Job> jobs;
-  Pool<Batch> batches;
+  Owned<Pool<Batch>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
 
   std::vector<std::uint32_t> weighted_jobs;

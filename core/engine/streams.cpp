@@ -31,7 +31,7 @@ bool is_stranded(const EngineState& s, const Stream& stream) {
 // ------------------------------------------------------------------------------ coming ----
 
 std::uint32_t Streams::stream_for(const JobJoined& event, const order::Position& position) {
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
+  const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset.value)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
   // Jobs that draw from the same weights in different ways have nothing in common.
@@ -50,7 +50,7 @@ std::uint32_t Streams::stream_for(const JobJoined& event, const order::Position&
 
 Bytes Streams::sample_bytes(const JobJoined& event) const {
   const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
-  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
   return std::max<Bytes>(
       1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
 }
@@ -59,7 +59,7 @@ Bytes Streams::sample_bytes(const JobJoined& event) const {
 // that hold those.
 std::uint32_t Streams::block_samples(const JobJoined& event,
                                      const order::Position& position) const {
-  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
   std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
                                                  catalogue.samples(), s_.config.blocks_least);
   const order::LanePosition& lanes = position.lanes();
@@ -80,7 +80,7 @@ std::uint32_t Streams::make_stream(const JobJoined& event, std::uint64_t seed, s
   stream.family = family_of(event.order);
   stream.seed = seed;
   stream.sharing_key = key;
-  Dataset& dataset = s_.datasets[stream.dataset];
+  Dataset& dataset = datasets_[stream.dataset];
   dataset.streams.push_back(index);
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
@@ -109,7 +109,7 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
     if (stream.jobs.empty() && !part.standby) standby_nodes_.push_back(part.index);
   }
   open_homes(stream, ranks);
-  items_.settle(s_.datasets[stream.dataset]);
+  items_.settle(datasets_[stream.dataset]);
   maybe_stranded_.push_back(stream.id.value);
 }
 
@@ -128,7 +128,7 @@ bool Streams::add_helpers(Stream& stream) {
 // hold the dataset twice. Without helpers, or if each node keeps what it reads, they are the nodes
 // of the ranks.
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
-  const Dataset& dataset = s_.datasets[stream.dataset];
+  const Dataset& dataset = datasets_[stream.dataset];
   const auto open = [&](NodeId node) {
     return items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
   };
@@ -155,7 +155,7 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   for (const StreamNode& part : stream.nodes) {
     if (part.node == node) return false;
   }
-  const Dataset& dataset = s_.datasets[stream.dataset];
+  const Dataset& dataset = datasets_[stream.dataset];
   StreamNode part;
   part.node = node;
   const std::uint64_t blocks =
@@ -199,7 +199,7 @@ bool Streams::stand_by() {
       Stream& stream = s_.streams[index];
       if (stream.family == Order::listed) continue;
       add_helpers(stream);
-      if (open_homes(stream, {})) items_.settle(s_.datasets[stream.dataset]);
+      if (open_homes(stream, {})) items_.settle(datasets_[stream.dataset]);
     }
   }
   if (standby_nodes_.empty()) return false;
@@ -263,7 +263,7 @@ void Streams::find_stranded() {
     if (stranded) {
       // Other nodes may be the first that can prepare now.
       add_helpers(stream);
-      if (open_homes(stream, {})) items_.settle(s_.datasets[stream.dataset]);
+      if (open_homes(stream, {})) items_.settle(datasets_[stream.dataset]);
       stand_by();
       stranded = is_stranded(s_, stream);
     }
@@ -317,7 +317,7 @@ bool Streams::try_free(std::uint32_t index) {
     s_.memory.remove_share(part.share);
     std::erase(s_.nodes[part.index].streams, index);
   }
-  std::erase(s_.datasets[stream.dataset].streams, index);
+  std::erase(datasets_[stream.dataset].streams, index);
   s_.streams.release(index);
   return true;
 }

@@ -18,7 +18,12 @@ namespace batchflow::engine {
 class Streams {
  public:
   Streams(EngineState& state, Items& items, Preparation& preparation, Assembly& assembly)
-      : s_(state), items_(items), preparation_(preparation), assembly_(assembly), ranking_(state) {}
+      : s_(state),
+        datasets_(state.datasets.of(this)),
+        items_(items),
+        preparation_(preparation),
+        assembly_(assembly),
+        ranking_(state) {}
 
   // The stream of a job that joins: one that is there, or a new one.
   std::uint32_t stream_for(const JobJoined& event, const order::Position& position);
@@ -63,6 +68,7 @@ class Streams {
   void lose_blocks(Stream& stream, NodeId node);
 
   EngineState& s_;
+  std::vector<Dataset>& datasets_;
   Items& items_;
   Preparation& preparation_;
   Assembly& assembly_;

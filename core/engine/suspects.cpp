@@ -59,8 +59,7 @@ bool Suspects::suspect(std::uint32_t index, SampleId sample) {
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
   }
-  if (found)
-    items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  if (found) items_.purge(datasets_[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return found;
 }
 
@@ -87,7 +86,7 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
 std::optional<StreamFailure> Suspects::condemn(const Making& making, Making::Suspect& suspect) {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
-  Dataset& dataset = s_.datasets[stream.dataset];
+  Dataset& dataset = datasets_[stream.dataset];
   std::vector<SampleId>& corrupt = dataset.corrupt[stream.pipeline_id.value];
   const auto at = std::lower_bound(corrupt.begin(), corrupt.end(), suspect.used);
   if (at == corrupt.end() || *at != suspect.used) {
@@ -116,7 +115,7 @@ bool Suspects::has_doubts(const Making& making) {
 void Suspects::look_again(std::uint32_t index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
-  const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
+  const Dataset& dataset = datasets_[s_.streams[block.stream].dataset];
   ids_.clear();
   Bytes taken = 0;
   for (Making::Suspect& suspect : making.suspects) {

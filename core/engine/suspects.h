@@ -18,7 +18,7 @@ namespace batchflow::engine {
 class Suspects {
  public:
   Suspects(EngineState& state, Reads& reads, Items& items)
-      : s_(state), reads_(reads), items_(items) {}
+      : s_(state), datasets_(state.datasets.of(this)), reads_(reads), items_(items) {}
 
   // False: the report names samples that are not in the block. Then the worker is broken, not a
   // sample.
@@ -44,6 +44,7 @@ class Suspects {
   std::optional<StreamFailure> condemn(const Making& making, Making::Suspect& suspect);
 
   EngineState& s_;
+  std::vector<Dataset>& datasets_;
   Reads& reads_;
   Items& items_;
   std::vector<SampleId> ids_;       // scratch

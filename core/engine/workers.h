@@ -4,13 +4,16 @@
 // quiesced.
 #pragma once
 
+#include <unordered_map>
+#include <vector>
+
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Workers {
  public:
-  explicit Workers(EngineState& state) : s_(state) {}
+  explicit Workers(EngineState& state) : s_(state), workers_(state.workers.of(this)) {}
 
   // The index of a worker that is not known to be quiet, or kNone.
   std::uint32_t find(WorkerId worker) const;
@@ -39,6 +42,9 @@ class Workers {
   void forget(std::uint32_t worker);
 
   EngineState& s_;
+  std::vector<Worker>& workers_;
+  std::vector<std::uint32_t> quiet_;  // slots of workers that are quiet
+  std::unordered_map<std::uint32_t, std::uint32_t> index_of_;
 };
 
 }  // namespace batchflow::engine
