@@ -21,6 +21,7 @@ namespace batchflow::engine {
 
 // ------------------------------------------------------------------------ nodes and workers ----
 
+// Workers alone changes it.
 struct Worker {
   WorkerId id;
   std::uint32_t node = kNone;
@@ -30,29 +31,42 @@ struct Worker {
   std::vector<Resident> quarantine;
 };
 
+// Each group of fields is changed by one part alone.
 struct Node {
+  // Nodes
   NodeId id;
   std::uint64_t joined = 0;  // counts: nodes are told apart, and ordered, by it
   bool takes_work = true;
   bool lost = false;
   bool has_memory = false;
+  std::uint32_t cores = 1;
+
+  // Workers
   std::vector<std::uint32_t> staff;  // workers that are not known to be quiet
   std::vector<std::uint32_t> idle;   // of these, used last in first out
   std::uint32_t workers = 0;         // idle and busy
-  std::uint32_t cores = 1;
-  std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
-  std::uint32_t started = 0;         // makings not finished
-  std::deque<std::uint32_t> ready;   // makings that wait for a worker only
-  // Makings that wait for staging memory, in the order in which they came.
+
+  // Preparation, and SecondWorkers for their makings
+  std::uint32_t started = 0;        // makings not finished
+  std::deque<std::uint32_t> ready;  // makings that wait for a worker only
+  double prepare_s = 0;             // smoothed
+
+  // BlockParts: makings that wait for staging memory, in the order in which they came
   std::deque<std::uint32_t> unstaged;
-  bool staging_changed = false;  // stands in EngineState::nodes_to_stage
-  bool staging_due = false;      // in EngineState::nodes_to_plan
-  double prepare_s = 0;          // smoothed
-  double stall_fraction = 0;     // as of late, of the job that stalls most
+
+  // Streams: those that have memory here
+  std::vector<std::uint32_t> streams;
+
+  // Dispatching
+  std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
+  double stall_fraction = 0;         // as of late, of the job that stalls most
   Instant stall_measured{};
-  std::vector<std::uint32_t> streams;  // that have memory here
-  bool has_room = false;               // something could be started here that could not before
-  bool changed = false;                // since the scaling policy was last asked
+
+  // EngineState, by the functions that are named
+  bool staging_changed = false;  // stands in nodes_to_stage
+  bool staging_due = false;      // plan_staging: stands in nodes_to_plan
+  bool has_room = false;         // room_on: something could be started that could not before
+  bool changed = false;          // changed_on: since the scaling policy was last asked
 };
 
 // ----------------------------------------------------------------------------------- blocks ----
@@ -71,7 +85,8 @@ std::vector<T> emptied(std::vector<T>& used) {
   return std::move(used);
 }
 
-// A prepared block, resident or being made.
+// A prepared block, resident or being made. Preparation and SecondWorkers make it. Its charge,
+// grants and need change, and it is released, by the functions of core/engine/books.h.
 struct Block {
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
@@ -130,6 +145,9 @@ struct ReadHolds {
 };
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
+//
+// Preparation makes and releases it. It leaves the turn for the next part to BlockParts, what the
+// part is made of to Items and Reads, `suspects` to Suspects, and `twin` to SecondWorkers.
 //
 // It is made part by part. The samples of a part are looked up once there is staging memory for all
 // that has to be read. When a worker has prepared them, none of that is held any more. A block that
@@ -191,7 +209,7 @@ struct Making {
   }
 };
 
-// One Read command, for which makings wait.
+// One Read command, for which makings wait. Reads alone changes it.
 struct ReadJob {
   Request request;
   DatasetId dataset;

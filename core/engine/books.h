@@ -192,17 +192,6 @@ inline void need_changed(EngineState& s, Block& block) {
   if (need != block.told_need) tell_need(s, block, need);
 }
 
-// Makes the draws of an epoch of a weighted order, from the weights frozen for it.
-inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
-  const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;
-  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
-  const order::WeightTree& weights = job.weights->frozen();
-  job.drawn = std::make_unique<order::WeightedEpoch>(
-      weights, root, epoch, job.draws,
-      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
-  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
-}
-
 // Jobs that have yet to take the block are looked at again.
 inline void touch_needing(EngineState& s, const Block& block) {
   const order::Lanes& lanes = *s.streams[block.stream].lanes;

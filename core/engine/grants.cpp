@@ -141,7 +141,7 @@ bool Grants::freeze(Job& job) {
   const EpochRun& last = job.runs.back();
   if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
   if (!freeze_newest(job)) return false;
-  draw(s_, job, last.epoch + 1);
+  draw(job, last.epoch + 1);
   return true;
 }
 
@@ -150,6 +150,16 @@ bool Grants::freeze_newest(Job& job) {
   if (job.weights->frozen().total() > 0) return true;
   job.to_refuse = Refusal::nothing_to_draw;
   return false;
+}
+
+void Grants::draw(Job& job, std::uint32_t epoch) {
+  const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
+  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
+  const order::WeightTree& weights = job.weights->frozen();
+  job.drawn = std::make_unique<order::WeightedEpoch>(
+      weights, root, epoch, job.draws,
+      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
+  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
 // Removes the charge of blocks that were made ahead for a tail that is left out.

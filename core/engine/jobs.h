@@ -32,17 +32,23 @@ namespace batchflow::engine {
 
 // A stream's memory on one node.
 struct StreamNode {
+  // Streams
   NodeId node;
   std::uint32_t index = kNone;  // of the node
   std::uint32_t share = kNone;
-  Slots jobs = 0;        // with ranks on this node
-  Slots ranks = 0;       // of them
-  Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
-  Slots ahead = 0;       // blocks charged as made ahead
-  Handle current;        // the block charged as current, if any
+
+  // Reserves
+  Slots jobs = 0;     // with ranks on this node
+  Slots ranks = 0;    // of them
+  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
+
+  // core/engine/books.h
+  Slots ahead = 0;  // blocks charged as made ahead
+  Handle current;   // the block charged as current, if any
 };
 
+// Datasets makes it; Suspects adds to `corrupt`, and Streams keeps `streams`.
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
@@ -59,6 +65,7 @@ struct Dataset {
 };
 
 struct Stream {
+  // Streams
   StreamId id;
   std::uint32_t dataset = kNone;
   const PipelineInfo* pipeline = nullptr;
@@ -72,9 +79,12 @@ struct Stream {
   Bytes block_bytes = 1;
   std::unique_ptr<order::Lanes> lanes;
   std::vector<StreamNode> nodes;
-  std::vector<std::uint32_t> jobs;
-  double prepare_s = 0;  // smoothed
+  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
+  std::vector<std::uint32_t> jobs;  // Membership
+  double prepare_s = 0;             // Preparation; smoothed
+
+  // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
   struct Begun {
     std::uint32_t making;
@@ -87,7 +97,6 @@ struct Stream {
 
   std::vector<SampleId> scratch;
   bool needs_changed = false;  // stands in EngineState::changed_streams
-  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
   void reset() { *this = Stream(); }
 };
@@ -103,6 +112,9 @@ struct Piece {
   Handle block;  // while copying or delivered in place
   RequestId request = RequestId::none();
 };
+
+// Of a batch, Assembly changes what it is made of, and Delivery how far the rank is with it. Listed
+// makes the batches of listed orders. Reads counts `waiting_reads`, and Reserves sets `reserved`.
 
 // What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
@@ -169,7 +181,10 @@ struct RankState {
   StallMeter stall;
 };
 
+// Membership makes it. Each group of fields is changed by one part alone, except where it says
+// otherwise.
 struct Job {
+  // Membership: what the job asked for
   JobId id;
   std::uint32_t index = kNone;
   std::uint64_t serial = 0;
@@ -179,16 +194,15 @@ struct Job {
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
   std::uint32_t epochs = 0;
-  std::uint64_t steps = 0;  // 0: not known
-  std::uint32_t credits = 0;
-  order::MemberId member;
-  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
-  std::vector<RankState> ranks;
-  std::uint32_t numbering = 0;              // of its ranks: how often it was resized
-  std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
-  // A join begins as `joining`, a resize as `resizing`, from any state but `refused`. A lost rank
-  // makes the job `degraded` until it is resized. Only a running job has a member in the lanes of
-  // its stream, runs, and batches that are not held.
+  std::uint64_t steps = 0;      // 0: not known
+  std::uint64_t draws = 0;      // samples of one epoch
+  bool multinomial = false;     // how these are drawn: weighted orders
+  bool node_local = false;      // each node has a sequence of its own: relaxed
+  std::uint32_t rehearsed = 0;  // m
+
+  // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
+  // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
+  // job has a member in the lanes of its stream, runs, and batches that are not held.
   enum class State : std::uint8_t {
     joining,   // its memory is promised, and not all of it is there yet
     running,   // served
@@ -196,7 +210,20 @@ struct Job {
     refused,   // not served any more, but ranks still read what they were handed
     resizing,  // its new size is promised nothing yet: batches of void steps may be in the way
   } state = State::joining;
-  // What its ranks wait for, as of when it was last looked at. Of several, the last in this list.
+  std::uint32_t numbering = 0;    // of its ranks: how often it was resized
+  std::uint64_t lost_serial = 0;  // of its present loss of a rank
+  // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights
+  // are zero. Commits: `bad_position`, what it had does not follow from the position it came with.
+  std::optional<Refusal> to_refuse;
+  bool dirty = false;  // stands in EngineState::dirty, in any state
+
+  // Assembly and Delivery, and Listed for a listed order. Membership sets their number, and `lost`.
+  std::vector<RankState> ranks;
+  std::vector<std::uint32_t> held;  // batches of void steps that live ranks still read
+  double step_s = 0;                // smoothed compute time of a step
+
+  // Assembly and Grants: what its ranks wait for, as of when it was last looked at. Of several, the
+  // last in this list.
   enum class Waits : std::uint8_t {
     for_nothing,  // all credits are served
     for_memory,   // a slot, or a block that it took, and that is gone or not made yet
@@ -204,13 +231,15 @@ struct Job {
   } waits = Waits::for_nothing;
   bool is_waiting() const { return waits != Waits::for_nothing; }
   void wait(Waits why) { waits = std::max(waits, why); }
-  // Why the job is refused before the step ends, if it is: `nothing_to_draw` (all weights are zero)
-  // or `bad_position` (what it had does not follow from the position it came with).
-  std::optional<Refusal> to_refuse;
-  bool dirty = false;  // stands in EngineState::dirty, in any state
+  // A batch waits for a block that is gone. It is set while `waits` is not `for_nothing`, and stays
+  // until Dispatching looks for the job's next need and finds no such block: `waits` may have
+  // changed.
+  bool lost_grants = false;
 
-  std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
-  std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
+  // Reserves
+  std::uint32_t credits = 0;
+  std::vector<std::uint32_t> batch_shares;    // a node: where batches larger than a block live
+  std::vector<std::uint32_t> retired_shares;  // where held batches are, of an earlier size
   struct Reserved {
     NodeId node;
     Slots ranks;
@@ -223,31 +252,34 @@ struct Job {
   };
   std::vector<Listed> listed;  // and of staging memory, for batches of a listed order
 
-  std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
-  std::uint64_t committed_step = 0;  // all below are committed
-  order::Position committed;
-  std::unique_ptr<order::Weights> weights;      // weighted orders
-  std::unique_ptr<order::WeightedEpoch> drawn;  // the running epoch of one
-  std::uint64_t draws = 0;                      // samples of one epoch
-  bool multinomial = false;                     // how these are drawn: weighted orders
-  bool node_local = false;                      // each node has a sequence of its own: relaxed
-  std::uint32_t rehearsed = 0;                  // m
-  order::ExemplarBuffer exemplars;
-  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
-  // A batch waits for a block that is gone. It is set while `waits` is not `for_nothing`, and stays
-  // until the job's next need is looked for and there is no such block: `waits` may have changed.
-  bool lost_grants = false;
+  // Grants
+  order::MemberId member;
+  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
+  std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
+  std::vector<Grant> resumed;     // rests of partly used blocks, taken first
+  std::unique_ptr<order::WeightedEpoch> drawn;  // weighted orders: the running epoch
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 
-  std::vector<std::uint32_t> charged;    // blocks charged to it
-  std::uint32_t ahead = 0;               // of these, as made ahead
-  std::uint32_t makings = 0;             // under way that were started for it
-  std::uint64_t last_served = 0;         // serial of the making last started for it
+  // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.
+  std::unique_ptr<order::Weights> weights;  // weighted orders
+  order::ExemplarBuffer exemplars;
+
+  // Commits. Membership voids the steps below the next one where the job starts over.
+  std::uint64_t committed_step = 0;  // all below are committed
+  order::Position committed;
+
+  // core/engine/books.h
+  std::vector<std::uint32_t> charged;  // blocks charged to it
+  std::uint32_t ahead = 0;             // of these, as made ahead
+
+  // Preparation
+  std::uint32_t makings = 0;      // under way that were started for it
+  std::uint64_t last_served = 0;  // serial of the making last started for it
+
+  // Dispatching
   std::uint64_t asked = 0;               // when its present need arose
   std::int64_t head_start = 0;           // blocks it counts as having had when it came
-  std::uint32_t candidate_slot = kNone;  // in the engine's list of needs
-  double step_s = 0;                     // smoothed compute time of a step
-  std::uint64_t lost_serial = 0;         // of its present loss of a rank
+  std::uint32_t candidate_slot = kNone;  // in the list of needs
 
   void reset() { *this = Job(); }
 };

@@ -141,7 +141,7 @@ void Membership::asked(Job& job) {
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
                                    [](const RankState& rank) { return rank.credits > 0; });
   if (!begins || !all_ask || !grants_.freeze_newest(job)) return;
-  draw(s_, job, job.committed.epoch());
+  grants_.draw(job, job.committed.epoch());
   begin(job);
 }
 

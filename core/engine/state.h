@@ -1,8 +1,10 @@
 // What the engine knows, as plain data, shared by its parts.
 //
-// Each structure belongs to one part, which alone changes it: nodes and workers, the making of
-// blocks, the caches of items, streams, jobs and their batches. Things are named by indices into
-// pools. A handle (index and serial) notices that what it named is gone.
+// Every part reads all of it. Each structure, or each group of its fields, belongs to one part,
+// which alone changes it: a comment says to which, and `Owned` lets no other. Books that several
+// parts keep are changed by functions alone: those of EngineState, and those of
+// core/engine/books.h. Things are named by indices into pools. A handle (index and serial) notices
+// that what it named is gone.
 #pragma once
 
 #include <algorithm>
