@@ -10,7 +10,7 @@
 
 namespace batchflow::engine {
 
-void BlockParts::wait(std::uint32_t index) {
+void BlockParts::wait(MakingIndex index) {
   Making& making = s_.makings[index];
   Node& node = s_.nodes[making.node];
   ++making.waiting;
@@ -20,7 +20,7 @@ void BlockParts::wait(std::uint32_t index) {
 }
 
 // The making no longer waits for its turn for staging memory.
-void BlockParts::stop_waiting(std::uint32_t index) {
+void BlockParts::stop_waiting(MakingIndex index) {
   Making& making = s_.makings[index];
   if (!std::exchange(making.unstaged, false)) return;
   std::erase(s_.nodes[making.node].unstaged, index);
@@ -49,7 +49,7 @@ void BlockParts::stage_waiting(std::uint32_t node_index) {
       s_.staging_changed(node_index);
       return s_.alarms.set(s_.now, {});
     }
-    const std::uint32_t index = node.unstaged.front();
+    const MakingIndex index = node.unstaged.front();
     const Making& making = s_.makings[index];
     // What was promised has been taken back; the block is made elsewhere.
     if (!can_stage(s_, node, s_.streams[s_.blocks[making.block].stream])) {
@@ -85,7 +85,7 @@ void BlockParts::plan_staging() {
   }
 }
 
-void BlockParts::begin(std::uint32_t index) {
+void BlockParts::begin(MakingIndex index) {
   Making& making = s_.makings[index];
   const Node& node = s_.nodes[making.node];
   const Block& block = s_.blocks[making.block];
@@ -110,7 +110,7 @@ void BlockParts::begin(std::uint32_t index) {
 }
 
 // One read for the whole block, without a look at any sample, if nothing could be kept or shared.
-bool BlockParts::begin_plain(std::uint32_t index, Bytes most) {
+bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
@@ -135,7 +135,7 @@ bool BlockParts::begin_plain(std::uint32_t index, Bytes most) {
 }
 
 // A worker has made the part, except for what it could not decode.
-void BlockParts::end(std::uint32_t index) {
+void BlockParts::end(MakingIndex index) {
   Making& making = s_.makings[index];
   items_.leave(making, index, true);
   making.ingredients.clear();

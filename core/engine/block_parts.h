@@ -14,11 +14,11 @@ class BlockParts {
       : s_(state), reads_(reads), items_(items), suspects_(suspects) {}
 
   // The making waits for its turn to begin its next part.
-  void wait(std::uint32_t making);
+  void wait(MakingIndex making);
   // It no longer does.
-  void stop_waiting(std::uint32_t making);
+  void stop_waiting(MakingIndex making);
   // A worker has made the part, except for what it could not decode.
-  void end(std::uint32_t making);
+  void end(MakingIndex making);
   // Begins parts that waited for staging memory, where there is some now. True if any was begun.
   bool stage_waiting();
   // Fits staging memory to the streams and workers of nodes.
@@ -27,8 +27,8 @@ class BlockParts {
  private:
   void stage_waiting(std::uint32_t node);
   bool staging_fits(const Making& making) const;
-  void begin(std::uint32_t making);
-  bool begin_plain(std::uint32_t making, Bytes most);
+  void begin(MakingIndex making);
+  bool begin_plain(MakingIndex making, Bytes most);
 
   EngineState& s_;
   Reads& reads_;

@@ -10,6 +10,7 @@
 
 #include "core/base/types.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/engine/memory.h"
 #include "core/order/keys.h"
 #include "core/order/lanes.h"
@@ -26,7 +27,7 @@ struct Worker {
   WorkerId id;
   std::uint32_t node = kNone;
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
-  std::uint32_t making = kNone;
+  MakingIndex making = MakingIndex::none();
   // Slots that it might still write after it was lost. They are free when it is quiesced.
   std::vector<Resident> quarantine;
 };
@@ -47,12 +48,12 @@ struct Node {
   std::uint32_t workers = 0;         // idle and busy
 
   // Preparation, and SecondWorkers for their makings
-  std::uint32_t started = 0;        // makings not finished
-  std::deque<std::uint32_t> ready;  // makings that wait for a worker only
-  double prepare_s = 0;             // smoothed
+  std::uint32_t started = 0;      // makings not finished
+  std::deque<MakingIndex> ready;  // makings that wait for a worker only
+  double prepare_s = 0;           // smoothed
 
   // BlockParts: makings that wait for staging memory, in the order in which they came
-  std::deque<std::uint32_t> unstaged;
+  std::deque<MakingIndex> unstaged;
 
   // Streams: those that have memory here
   std::vector<std::uint32_t> streams;
@@ -101,7 +102,7 @@ struct Block {
   SlotId slot;
   NodeId node;
   bool resident = false;
-  std::uint32_t making = kNone;
+  MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
   std::uint32_t charged_at = 0;  // in that job's list
@@ -177,9 +178,9 @@ struct Making {
   ReadHolds held;
   Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
-  std::vector<ItemPin> decoding;          // decoded items it will put into their share
-  std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
-  std::vector<std::uint32_t> makers;      // makings whose decoded items it waits for
+  std::vector<ItemPin> decoding;        // decoded items it will put into their share
+  std::vector<MakingIndex> dependents;  // makings that wait for its decoded items
+  std::vector<MakingIndex> makers;      // makings whose decoded items it waits for
   // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
   // failed.
   struct Suspect {
@@ -194,7 +195,7 @@ struct Making {
   Instant prepare_since;
   // The same block being made by a second worker, into a slot of its own. The first result is used.
   // `second` says which of the two this is.
-  std::uint32_t twin = kNone;
+  MakingIndex twin = MakingIndex::none();
   bool second = false;
 
   void reset() {

@@ -60,17 +60,16 @@ void describe_streams(const EngineState& s, Out out) {
                    static_cast<int>(block.charge), static_cast<int>(block.charged_job),
                    block.grants);
   }
-  for (std::uint32_t index = 0; index < s.makings.size(); ++index) {
-    if (!s.makings.live(index)) continue;
+  s.makings.each([&](MakingIndex index) {
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
-                   index, making.block, making.waiting, making.held.reads.size(),
+                   index.value, making.block, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker), making.attempts,
                    making.preparing  ? ", preparing"
                    : making.ready    ? ", ready"
                    : making.unstaged ? ", waits for staging memory"
                                      : "");
-  }
+  });
 }
 
 void describe_jobs(const EngineState& s, Out out) {

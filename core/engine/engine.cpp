@@ -75,8 +75,8 @@ struct Engine::Parts final : Reads::Listener {
   }
 
   // ---- Reads::Listener
-  void making_ready(std::uint32_t making) override { preparation.making_ready(making); }
-  void making_failed(std::uint32_t making, std::optional<Refusal> why) override {
+  void making_ready(MakingIndex making) override { preparation.making_ready(making); }
+  void making_failed(MakingIndex making, std::optional<Refusal> why) override {
     preparation.making_failed(making, why);
   }
   void listed_ready(std::uint32_t batch) override { listed.ready(batch); }
@@ -275,7 +275,7 @@ void Engine::Parts::handle_alarms() {
         reads.retry(alarm->subject, alarm->serial);
         break;
       case AlarmKind::retry_prepare:
-        preparation.retry(alarm->subject, alarm->serial);
+        preparation.retry(MakingIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::late_prepare:
         preparation.look_for_late(alarm->subject);

@@ -18,7 +18,7 @@ constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
 
-void Items::gather(std::uint32_t making_index, Bytes most) {
+void Items::gather(MakingIndex making_index, Bytes most) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
@@ -77,7 +77,7 @@ void Items::let_go(Making& making) {
 }
 
 // Finds once what is the same for all samples of a block.
-void Items::look_around(std::uint32_t making_index) {
+void Items::look_around(MakingIndex making_index) {
   const Making& making = s_.makings[making_index];
   const Stream& stream = s_.streams[s_.blocks[making.block].stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
@@ -113,7 +113,7 @@ void Items::look_around(std::uint32_t making_index) {
 }
 
 // REQUIRES: look_around(making)
-void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
+void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   ingredient.form = Form::encoded;
@@ -143,7 +143,7 @@ void Items::set_apart(Making& making, SampleId sample) {
   stage(s_, making.node, bytes);
 }
 
-bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache,
+bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemCache& cache,
                          Form form) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
@@ -155,14 +155,15 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     const Reads::Bringer bringer = reads_.bringer(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
     // A part waits only for older ones, so no two parts wait for each other.
-    const bool younger = bringer.making != kNone && s_.makings[bringer.making].part >= making.part;
+    const bool younger =
+        !bringer.making.is_none() && s_.makings[bringer.making].part >= making.part;
     if (bringer.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {
       pin(making, index, item);
       ingredient.form = form;
       if (bringer.read != kNone) reads_.wait_for(bringer.read, making_index);
-      if (bringer.making != kNone) {
+      if (!bringer.making.is_none()) {
         set_apart(making, ingredient.sample);
         s_.makings[bringer.making].dependents.push_back(making_index);
         making.makers.push_back(bringer.making);
@@ -196,7 +197,7 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
 }
 
 // A read to this node has the sample already, staged or under way.
-bool Items::use_under_way(std::uint32_t making_index, std::uint32_t at) {
+bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
@@ -230,7 +231,7 @@ std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& datase
   return kNone;
 }
 
-void Items::admit_decoded(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache) {
+void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const std::uint32_t index = cache.dram;
@@ -253,7 +254,7 @@ bool Items::admit(std::uint32_t index, const Access& access) {
   return result == Share::Result::inserted;
 }
 
-void Items::order_groups(std::uint32_t making_index) {
+void Items::order_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   for (const ReadGroups::Group& group : groups_.all()) {
     Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
@@ -277,20 +278,20 @@ void Items::order_groups(std::uint32_t making_index) {
 }
 
 // The part is over. What it decoded for the cache stays if it went well, and goes if not.
-void Items::leave(Making& making, std::uint32_t index, bool well) {
+void Items::leave(Making& making, MakingIndex index, bool well) {
   let_go(making);
   for (const ItemPin& pin : making.decoding) {
     if (!well) continue;
     reads_.end_decoding(pin.share, pin.item);
     s_.memory[pin.share].share->unpin(pin.item);
   }
-  for (const std::uint32_t maker : making.makers) std::erase(s_.makings[maker].dependents, index);
+  for (const MakingIndex maker : making.makers) std::erase(s_.makings[maker].dependents, index);
   making.makers.clear();
-  std::vector<std::uint32_t> dependents;
+  std::vector<MakingIndex> dependents;
   dependents.swap(making.dependents);
-  for (const std::uint32_t dependent : dependents) std::erase(s_.makings[dependent].makers, index);
+  for (const MakingIndex dependent : dependents) std::erase(s_.makings[dependent].makers, index);
   if (!well) {
-    for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
+    for (const MakingIndex dependent : dependents) forsake(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {
       const SharePart& part = s_.memory[pin.share];
       reads_.end_decoding(pin.share, pin.item);
@@ -300,7 +301,7 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   making.decoding.clear();
   unstage(s_, making.node, std::exchange(making.set_apart, 0));
   reads_.leave(making, index);
-  for (const std::uint32_t dependent : dependents) {
+  for (const MakingIndex dependent : dependents) {
     regather(dependent);
     if (--s_.makings[dependent].waiting == 0) reads_.listener().making_ready(dependent);
   }
@@ -315,7 +316,7 @@ void Items::forsake(Making& making, const Making& failed) {
   });
 }
 
-void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
+void Items::give_up_decoding(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   const auto found = std::find_if(making.decoding.begin(), making.decoding.end(),
                                   [&](const ItemPin& pin) { return pin.item == item_of(sample); });
@@ -324,7 +325,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
   making.decoding.erase(found);
   const SharePart& part = s_.memory[pin.share];
   reads_.end_decoding(pin.share, pin.item);
-  for (const std::uint32_t dependent : making.dependents) {
+  for (const MakingIndex dependent : making.dependents) {
     std::erase_if(s_.makings[dependent].pins, [&](const ItemPin& other) {
       return other.share == pin.share && other.item == pin.item;
     });
@@ -332,7 +333,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
   part.share->remove(pin.item, Removal::invalidated);
 }
 
-void Items::regather(std::uint32_t making_index) {
+void Items::regather(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   look_around(making_index);

@@ -53,7 +53,7 @@ class Items {
   // Finds or reads what the making's next part is made of: the block's indices from making.next on,
   // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
-  void gather(std::uint32_t making, Bytes most);
+  void gather(MakingIndex making, Bytes most);
   // True if `gather` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
   // How much of the dataset is cached, from 0 to 1, in the form the stream can use of which most
@@ -64,11 +64,11 @@ class Items {
   const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
 
   // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
-  void leave(Making& making, std::uint32_t index, bool well);
+  void leave(Making& making, MakingIndex index, bool well);
 
   // The making cannot decode the sample, which is no longer in its share. Makings that waited for
   // it look elsewhere once this making is over.
-  void give_up_decoding(std::uint32_t making, SampleId sample);
+  void give_up_decoding(MakingIndex making, SampleId sample);
 
   // Bytes of the sample have turned out to be bad: no cache keeps them.
   void purge(DatasetId dataset, SampleId sample);
@@ -93,21 +93,21 @@ class Items {
 
   const ItemCaches& caches(DatasetId dataset) const;
   void let_go(Making& making);
-  void look_around(std::uint32_t making);
-  void gather_one(std::uint32_t making, std::uint32_t at);
+  void look_around(MakingIndex making);
+  void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
   void pin(Making& making, std::uint32_t share, ItemId item);
-  bool use_resident(std::uint32_t making, std::uint32_t at, const ItemCache& cache, Form form);
-  bool use_under_way(std::uint32_t making, std::uint32_t at);
+  bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
+  bool use_under_way(MakingIndex making, std::uint32_t at);
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
-  void admit_decoded(std::uint32_t making, std::uint32_t at, const ItemCache& cache);
+  void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
-  void order_groups(std::uint32_t making);
+  void order_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, std::uint32_t node);
   void forsake(Making& making, const Making& failed);
-  void regather(std::uint32_t making);
+  void regather(MakingIndex making);
   void share_firsts(Making& making);
 
   EngineState& s_;

@@ -87,7 +87,7 @@ struct Stream {
   // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
   struct Begun {
-    std::uint32_t making;
+    MakingIndex making;
     std::uint64_t serial;
     Instant since;
   };

@@ -57,7 +57,7 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
     stream.lanes->making(block.ref);
   }
 
-  const std::uint32_t making_index = s_.makings.make();
+  const MakingIndex making_index = s_.makings.make();
   Making& making = s_.makings[making_index];
   block.making = making_index;
   making.block = index;
@@ -80,7 +80,7 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
 
 // --------------------------------------------------------------------------------- progress ----
 
-void Preparation::making_ready(std::uint32_t index) {
+void Preparation::making_ready(MakingIndex index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
@@ -95,11 +95,11 @@ void Preparation::assign(std::uint32_t node_index) {
   s_.changed_on(node_index);
   if (!node.ready.empty() && node.idle.empty() && s_.config.workers_held_during_reads) {
     // After workers were lost, it may be that another making which waits holds one.
-    const std::uint32_t holder = workers_.holder_that_waits(node_index);
-    if (holder != kNone) free_worker(s_.makings[holder]);
+    const MakingIndex holder = workers_.holder_that_waits(node_index);
+    if (!holder.is_none()) free_worker(s_.makings[holder]);
   }
   while (!node.ready.empty() && !node.idle.empty()) {
-    const std::uint32_t index = node.ready.front();
+    const MakingIndex index = node.ready.front();
     node.ready.pop_front();
     Making& making = s_.makings[index];
     making.ready = false;
@@ -108,11 +108,11 @@ void Preparation::assign(std::uint32_t node_index) {
   }
 }
 
-void Preparation::order_prepare(std::uint32_t index) {
+void Preparation::order_prepare(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
   Prepare order;
-  order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index)
+  order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index.value)
                                            : s_.requests.again(making.request);
   making.request = order.request.id;
   making.preparing = true;
@@ -147,7 +147,7 @@ void Preparation::free_worker(Making& making) {
 }
 
 // What it has made of the part stays. Its corrupt samples are tried again, or replaced.
-void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed) {
+void Preparation::corrupt(MakingIndex index, std::span<const SampleId> failed) {
   Making& making = s_.makings[index];
   suspects_.report(index, failed);
   seconds_.separate(making);  // the other finds them as they are, too
@@ -163,7 +163,7 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
 void Preparation::prepared(const PreparationDone& event) {
   const Requests::Record* record = s_.requests.find(event.request, RequestKind::prepare);
   if (!record) return s_.stale();
-  std::uint32_t index = record->subject;
+  MakingIndex index(record->subject);
   if (!s_.makings[index].preparing) return s_.stale();  // reported already
   Outcome outcome = event.outcome;
   if (outcome == Outcome::corrupt && !suspects_.are_of_block(s_.makings[index], event.failed)) {
@@ -171,7 +171,7 @@ void Preparation::prepared(const PreparationDone& event) {
     outcome = Outcome::failed;
   }
   const std::uint32_t node = s_.makings[index].node;
-  if (const std::uint32_t twin = s_.makings[index].twin; twin != kNone) {
+  if (const MakingIndex twin = s_.makings[index].twin; !twin.is_none()) {
     // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
     if (s_.makings[index].second ? done : outcome == Outcome::failed) {
@@ -203,7 +203,7 @@ void Preparation::prepared(const PreparationDone& event) {
       // A late report of this attempt must not count for the next one.
       s_.requests.again(making.request);
       s_.alarms.set(after(s_.now, s_.config.retry_wait),
-                    {AlarmKind::retry_prepare, index, making.serial});
+                    {AlarmKind::retry_prepare, index.value, making.serial});
     }
   } else {
     const double took = seconds(s_.now - making.prepare_since);
@@ -227,7 +227,7 @@ void Preparation::prepared(const PreparationDone& event) {
 }
 
 // What is made of the block stays. Its jobs may be gone meanwhile.
-void Preparation::go_on(std::uint32_t index) {
+void Preparation::go_on(MakingIndex index) {
   parts_.end(index);
   if (s_.streams[s_.blocks[s_.makings[index].block].stream].jobs.empty()) {
     free_worker(s_.makings[index]);
@@ -236,14 +236,14 @@ void Preparation::go_on(std::uint32_t index) {
   parts_.wait(index);
 }
 
-void Preparation::retry(std::uint32_t index, std::uint64_t serial) {
+void Preparation::retry(MakingIndex index, std::uint64_t serial) {
   if (!s_.makings.live(index) || s_.makings[index].serial != serial) return;
   const std::uint32_t node = s_.makings[index].node;
   making_ready(index);
   assign(node);
 }
 
-void Preparation::finish(std::uint32_t index) {
+void Preparation::finish(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
   Stream& stream = s_.streams[block.stream];
@@ -259,7 +259,7 @@ void Preparation::finish(std::uint32_t index) {
   const std::uint32_t block_index = making.block;
   s_.makings.release(index);
 
-  block.making = kNone;
+  block.making = MakingIndex::none();
   block.resident = true;
   block.since = s_.now;
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
@@ -281,7 +281,7 @@ void Preparation::wake(const Block& block) {
 }
 
 // The block will not come. Its slot is free, unless a worker may still write to it.
-void Preparation::abort(std::uint32_t index) {
+void Preparation::abort(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
   Stream& stream = s_.streams[block.stream];
@@ -323,7 +323,7 @@ void Preparation::return_slot(Block& block, std::uint32_t worker) {
   s_.memory.give_back(block.share, block.item);
 }
 
-void Preparation::making_failed(std::uint32_t index, std::optional<Refusal> why) {
+void Preparation::making_failed(MakingIndex index, std::optional<Refusal> why) {
   const Making& making = s_.makings[index];
   const std::uint32_t stream = s_.blocks[making.block].stream;
   abort(index);
@@ -342,15 +342,15 @@ void Preparation::lost(const WorkerLost& event) {
   if (worker == kNone || s_.workers[worker].state == Worker::State::lost) {
     return s_.protocol_error();
   }
-  std::uint32_t making = workers_.lost(worker);
-  if (making == kNone) return;
+  MakingIndex making = workers_.lost(worker);
+  if (making.is_none()) return;
   if (!s_.makings[making].preparing) {
     // It only waited for reads: another worker takes its place.
     s_.makings[making].worker = kNone;
     return;
   }
-  const std::uint32_t twin = s_.makings[making].twin;
-  if (twin != kNone && !s_.makings[making].second) {
+  const MakingIndex twin = s_.makings[making].twin;
+  if (!twin.is_none() && !s_.makings[making].second) {
     // The other one of the two may still make the block.
     seconds_.use(twin);
     making = twin;
@@ -366,35 +366,34 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
 }
 
 void Preparation::abandon(std::uint32_t stream) {
-  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-    if (!s_.makings.live(index)) continue;
+  s_.makings.each([&](MakingIndex index) {
     Making& making = s_.makings[index];
-    if (s_.blocks[making.block].stream != stream) continue;
+    if (s_.blocks[making.block].stream != stream) return;
     if (!making.preparing) {
       abort(index);
     } else if (!std::exchange(making.cancelled, true)) {
       s_.order(Cancel{s_.requests.latest(making.request)});
     }
-  }
+  });
 }
 
 void Preparation::lose_node(std::uint32_t node_index) {
   workers_.stop(node_index);
   reads_.lose_node(node_index, s_.nodes[node_index].id);
-  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-    if (s_.makings.live(index) && s_.makings[index].node == node_index) abort(index);
-  }
+  s_.makings.each([&](MakingIndex index) {
+    if (s_.makings[index].node == node_index) abort(index);
+  });
   s_.nodes[node_index].ready.clear();
   s_.nodes[node_index].unstaged.clear();
   workers_.forget_all(node_index);
 }
 
 void Preparation::forget_job(Job& job) {
-  for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-    if (s_.makings.live(index) && s_.makings[index].job == job.index) {
+  s_.makings.each([&](MakingIndex index) {
+    if (s_.makings[index].job == job.index) {
       s_.makings[index].job = kNone;
     }
-  }
+  });
   job.makings = 0;
 }
 

@@ -43,13 +43,13 @@ class Preparation {
   bool start(Job& job, Need need, Charges::Site site);
 
   // ---- what is reported.
-  void making_ready(std::uint32_t making);
-  void making_failed(std::uint32_t making, std::optional<Refusal> why);
+  void making_ready(MakingIndex making);
+  void making_failed(MakingIndex making, std::optional<Refusal> why);
   void prepared(const PreparationDone& event);
-  void retry(std::uint32_t making, std::uint64_t serial);
+  void retry(MakingIndex making, std::uint64_t serial);
   // Blocks of the stream may be late.
   void look_for_late(std::uint32_t stream) {
-    seconds_.look_for_late(stream, [this](std::uint32_t making) { order_prepare(making); });
+    seconds_.look_for_late(stream, [this](MakingIndex making) { order_prepare(making); });
   }
 
   // ---- workers and nodes.
@@ -72,13 +72,13 @@ class Preparation {
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
   void assign(std::uint32_t node);
-  void order_prepare(std::uint32_t making);
-  void go_on(std::uint32_t making);
+  void order_prepare(MakingIndex making);
+  void go_on(MakingIndex making);
   void free_worker(Making& making);
-  void finish(std::uint32_t making);
-  void abort(std::uint32_t making);
+  void finish(MakingIndex making);
+  void abort(MakingIndex making);
   void return_slot(Block& block, std::uint32_t worker);
-  void corrupt(std::uint32_t making, std::span<const SampleId> failed);
+  void corrupt(MakingIndex making, std::span<const SampleId> failed);
   void wake(const Block& block);
 
   EngineState& s_;

@@ -119,12 +119,12 @@ std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample
 Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
-  if (found & kMaking) return {kNone, found & ~kMaking, false};
-  return {found, kNone, reads_[found].done};
+  if (found & kMaking) return {kNone, MakingIndex(found & ~kMaking), false};
+  return {found, MakingIndex::none(), reads_[found].done};
 }
 
-void Reads::begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making) {
-  coming_.set(coming_key(share, item), making | kMaking);
+void Reads::begin_decoding(std::uint32_t share, ItemId item, MakingIndex making) {
+  coming_.set(coming_key(share, item), making.value | kMaking);
 }
 
 void Reads::end_decoding(std::uint32_t share, ItemId item) {
@@ -152,9 +152,9 @@ bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool
   return true;
 }
 
-void Reads::wait_for(std::uint32_t read, std::uint32_t index) {
+void Reads::wait_for(std::uint32_t read, MakingIndex index) {
   Making& making = s_.makings[index];
-  if (add(making.held, read, index, false)) ++making.waiting;
+  if (add(making.held, read, index.value, false)) ++making.waiting;
 }
 
 void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
@@ -162,9 +162,9 @@ void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
   if (add(batch.reads, read, index | kListed, false)) ++batch.waiting_reads;
 }
 
-void Reads::own(std::uint32_t read, std::uint32_t index) {
+void Reads::own(std::uint32_t read, MakingIndex index) {
   Making& making = s_.makings[index];
-  if (add(making.held, read, index, true)) ++making.waiting;
+  if (add(making.held, read, index.value, true)) ++making.waiting;
 }
 
 void Reads::own_listed(std::uint32_t read, std::uint32_t index) {
@@ -178,7 +178,7 @@ void Reads::hold(ReadHolds& held, std::uint32_t shown) {
   held.samples.push_back(shown);
 }
 
-void Reads::hold(std::uint32_t shown, std::uint32_t making) {
+void Reads::hold(std::uint32_t shown, MakingIndex making) {
   wait_for(shown_samples_[shown].read, making);
   hold(s_.makings[making].held, shown);
 }
@@ -188,16 +188,16 @@ void Reads::hold_listed(std::uint32_t shown, std::uint32_t batch) {
   hold(batches_[batch].reads, shown);
 }
 
-void Reads::hold_likewise(const Making& first, std::uint32_t index) {
+void Reads::hold_likewise(const Making& first, MakingIndex index) {
   Making& second = s_.makings[index];
   for (const ReadHold& one : first.held.reads) {
-    BF_CHECK(!add(second.held, one.read, index, one.all));
+    BF_CHECK(!add(second.held, one.read, index.value, one.all));
   }
   for (const std::uint32_t shown : first.held.samples) hold(second.held, shown);
 }
 
-void Reads::leave(Making& making, std::uint32_t index) {
-  leave(making.held, index);
+void Reads::leave(Making& making, MakingIndex index) {
+  leave(making.held, index.value);
 }
 
 void Reads::leave_listed(Batch& batch, std::uint32_t index) {
@@ -351,9 +351,10 @@ void Reads::done(const ReadDone& event) {
       Batch& batch = batches_[waiter & ~kListed];
       if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
     } else {
-      Making& making = s_.makings[waiter];
+      const MakingIndex waits(waiter);
+      Making& making = s_.makings[waits];
       BF_CHECK(making.waiting > 0);
-      if (--making.waiting == 0) listener_.making_ready(waiter);
+      if (--making.waiting == 0) listener_.making_ready(waits);
     }
   }
   told_.clear();
@@ -367,7 +368,7 @@ void Reads::done(const ReadDone& event) {
 bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
-    s_.expand(s_.blocks[s_.makings[read.waiters.front()].block], draws_);
+    s_.expand(s_.blocks[s_.makings[MakingIndex(read.waiters.front())].block], draws_);
     for (const order::Draw& draw : draws_) asked_.push_back(draw.sample);
   }
   std::sort(asked_.begin(), asked_.end());
@@ -435,7 +436,7 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
     if (waiter & kListed) {
       listener_.listed_failed(waiter & ~kListed, why);
     } else {
-      listener_.making_failed(waiter, why);
+      listener_.making_failed(MakingIndex(waiter), why);
     }
   }
   forget_items(reads_[index]);

@@ -17,8 +17,8 @@ class Reads {
   // Called when a making has nothing left to wait for, or cannot be made. `why` is the reason;
   // without a reason a node is gone, and the making must be begun anew.
   struct Listener {
-    virtual void making_ready(std::uint32_t making) = 0;
-    virtual void making_failed(std::uint32_t making, std::optional<Refusal> why) = 0;
+    virtual void making_ready(MakingIndex making) = 0;
+    virtual void making_failed(MakingIndex making, std::optional<Refusal> why) = 0;
     virtual void listed_ready(std::uint32_t batch) = 0;
     virtual void listed_failed(std::uint32_t batch, std::optional<Refusal> why) = 0;
 
@@ -74,27 +74,27 @@ class Reads {
   // vain.
   struct Bringer {
     std::uint32_t read = kNone;
-    std::uint32_t making = kNone;
+    MakingIndex making = MakingIndex::none();
     bool in_vain = false;
-    bool nobody() const { return read == kNone && making == kNone; }
+    bool nobody() const { return read == kNone && making.is_none(); }
   };
   Bringer bringer(std::uint32_t share, ItemId item) const;
-  void begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making);
+  void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
   void end_decoding(std::uint32_t share, ItemId item);
 
   // The making waits for the read, unless it is done.
-  void wait_for(std::uint32_t read, std::uint32_t making);
+  void wait_for(std::uint32_t read, MakingIndex making);
   void wait_for_listed(std::uint32_t read, std::uint32_t batch);
   // The making has commanded the read, and holds its staging memory.
-  void own(std::uint32_t read, std::uint32_t making);
+  void own(std::uint32_t read, MakingIndex making);
   void own_listed(std::uint32_t read, std::uint32_t batch);
   // The making waits for a sample that others have commanded, and holds this sample.
-  void hold(std::uint32_t shown, std::uint32_t making);
+  void hold(std::uint32_t shown, MakingIndex making);
   void hold_listed(std::uint32_t shown, std::uint32_t batch);
   // The second making holds what the first one does, all of which is there.
-  void hold_likewise(const Making& first, std::uint32_t second);
+  void hold_likewise(const Making& first, MakingIndex second);
   // What the making, or the batch, holds is no longer needed.
-  void leave(Making& making, std::uint32_t index);
+  void leave(Making& making, MakingIndex index);
   void leave_listed(Batch& batch, std::uint32_t index);
 
   void done(const ReadDone& event);

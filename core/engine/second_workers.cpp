@@ -22,7 +22,7 @@ std::optional<Duration> SecondWorkers::late_after(const Stream& stream) const {
 }
 
 // One alarm for each stream, for the preparation that began first: most are over when it fires.
-void SecondWorkers::watch(Stream& stream, std::uint32_t index) {
+void SecondWorkers::watch(Stream& stream, MakingIndex index) {
   const Making& making = s_.makings[index];
   if (s_.config.late_after_p99 == 0 || making.second || !making.whole || making.mends) return;
   const auto limit = late_after(stream);
@@ -37,11 +37,11 @@ bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
   if (!s_.makings.live(begun.making)) return false;
   const Making& making = s_.makings[begun.making];
   return making.serial == begun.serial && making.preparing && making.prepare_since == begun.since &&
-         making.twin == kNone;
+         making.twin.is_none();
 }
 
 void SecondWorkers::look_for_late(std::uint32_t index,
-                                  const std::function<void(std::uint32_t)>& send) {
+                                  const std::function<void(MakingIndex)>& send) {
   if (!s_.streams.live(index)) return;
   Stream& stream = s_.streams[index];
   stream.watched = false;
@@ -68,8 +68,8 @@ void SecondWorkers::look_for_late(std::uint32_t index,
 // False: there is no worker or slot to spare. A block has only one worker if it is prepared in
 // parts, or if samples of it go into the cache of decoded ones: two workers would write to the same
 // slots.
-bool SecondWorkers::start(Stream& stream, std::uint32_t index,
-                          const std::function<void(std::uint32_t)>& send) {
+bool SecondWorkers::start(Stream& stream, MakingIndex index,
+                          const std::function<void(MakingIndex)>& send) {
   const Making& first = s_.makings[index];
   const bool in_parts = !first.whole || first.mends;
   if (in_parts || !first.decoding.empty()) return true;  // nothing to try again
@@ -87,7 +87,7 @@ bool SecondWorkers::start(Stream& stream, std::uint32_t index,
     return false;
   }
   drop_evicted(s_);
-  const std::uint32_t second_index = s_.makings.make();
+  const MakingIndex second_index = s_.makings.make();
   Making& making = s_.makings[index];
   Making& second = s_.makings[second_index];
   Block& block = s_.blocks[block_index];
@@ -128,9 +128,9 @@ bool SecondWorkers::start(Stream& stream, std::uint32_t index,
 
 // The second worker was faster: its slot becomes the block's, and the first worker goes on with the
 // other slot.
-void SecondWorkers::use(std::uint32_t second_index) {
+void SecondWorkers::use(MakingIndex second_index) {
   Making& second = s_.makings[second_index];
-  const std::uint32_t first_index = second.twin;
+  const MakingIndex first_index = second.twin;
   Making& first = s_.makings[first_index];
   Block& mine = s_.blocks[first.block];
   Block& other = s_.blocks[second.block];
@@ -144,15 +144,15 @@ void SecondWorkers::use(std::uint32_t second_index) {
   std::swap(first.prepare_since, second.prepare_since);
   workers_.reassign(first.worker, first_index);
   workers_.reassign(second.worker, second_index);
-  s_.requests.reassign(first.request, first_index);
-  s_.requests.reassign(second.request, second_index);
+  s_.requests.reassign(first.request, first_index.value);
+  s_.requests.reassign(second.request, second_index.value);
 }
 
 // One of the two makings is over: they no longer refer to each other.
 void SecondWorkers::separate(Making& making) {
-  if (making.twin == kNone) return;
-  s_.makings[making.twin].twin = kNone;
-  making.twin = kNone;
+  if (making.twin.is_none()) return;
+  s_.makings[making.twin].twin = MakingIndex::none();
+  making.twin = MakingIndex::none();
 }
 
 }  // namespace batchflow::engine

@@ -21,18 +21,18 @@ class SecondWorkers {
       : s_(state), reads_(reads), workers_(workers) {}
 
   // The making is being prepared from now on: it may turn out to be late.
-  void watch(Stream& stream, std::uint32_t making);
+  void watch(Stream& stream, MakingIndex making);
   // Blocks of the stream may be late. Calls `send` for each new making of one.
-  void look_for_late(std::uint32_t stream, const std::function<void(std::uint32_t)>& send);
+  void look_for_late(std::uint32_t stream, const std::function<void(MakingIndex)>& send);
   // The second worker was faster.
-  void use(std::uint32_t second);
+  void use(MakingIndex second);
   // One of the two makings is over.
   void separate(Making& making);
 
  private:
   std::optional<Duration> late_after(const Stream& stream) const;
   bool is_preparing(const Stream::Begun& begun) const;
-  bool start(Stream& stream, std::uint32_t making, const std::function<void(std::uint32_t)>& send);
+  bool start(Stream& stream, MakingIndex making, const std::function<void(MakingIndex)>& send);
 
   EngineState& s_;
   Reads& reads_;

@@ -79,7 +79,7 @@ struct EngineState {
   FlatMap job_of;
 
   Pool<Block> blocks;
-  Pool<Making> makings;
+  IndexedPool<Making, MakingIndex> makings;
   Owned<Pool<ReadJob>, Reads> reads;
   Pool<Stream> streams;
   Pool<Job> jobs;

@@ -23,7 +23,7 @@ bool Suspects::are_of_block(const Making& making, std::span<const SampleId> fail
   });
 }
 
-void Suspects::report(std::uint32_t index, std::span<const SampleId> failed) {
+void Suspects::report(MakingIndex index, std::span<const SampleId> failed) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   if (making.ingredients.empty()) {
@@ -41,7 +41,7 @@ void Suspects::report(std::uint32_t index, std::span<const SampleId> failed) {
 }
 
 // A sample may stand at several indices of a block: at its own, and at those of corrupt samples.
-bool Suspects::suspect(std::uint32_t index, SampleId sample) {
+bool Suspects::suspect(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   // A sample that was read for this block has had its first read of the store; one from a cache has
   // not.
@@ -112,7 +112,7 @@ bool Suspects::has_doubts(const Making& making) {
                      [](const Making::Suspect& one) { return !one.settled; });
 }
 
-void Suspects::look_again(std::uint32_t index, Bytes most) {
+void Suspects::look_again(MakingIndex index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   const Dataset& dataset = datasets_[s_.streams[block.stream].dataset];

@@ -24,14 +24,14 @@ class Suspects {
   // sample.
   bool are_of_block(const Making& making, std::span<const SampleId> failed);
   // The worker could not decode these samples of the block.
-  void report(std::uint32_t making, std::span<const SampleId> failed);
+  void report(MakingIndex making, std::span<const SampleId> failed);
   // Replaces those that are corrupt. A failure: too many are, to this pipeline.
   std::optional<StreamFailure> replace_corrupt(Making& making);
   // Some are still to be tried again.
   static bool has_doubts(const Making& making);
   // Reads these from the store, each for this block alone, for the worker to prepare them again: as
   // many as take no more staging memory than `most`, and at least one.
-  void look_again(std::uint32_t making, Bytes most);
+  void look_again(MakingIndex making, Bytes most);
 
   // A sample known to be corrupt is replaced before anything is read.
   static void stand_in(const EngineState& s, Making& making, Ingredient& ingredient);
@@ -39,7 +39,7 @@ class Suspects {
   static void forget_stand_in(Making& making, std::uint32_t place);
 
  private:
-  bool suspect(std::uint32_t making, SampleId sample);
+  bool suspect(MakingIndex making, SampleId sample);
   static void suspect(Making& making, const Ingredient& ingredient, bool from_store);
   std::optional<StreamFailure> condemn(const Making& making, Making::Suspect& suspect);
 

@@ -25,7 +25,7 @@ std::uint32_t Workers::joined(const WorkerJoined& event) {
   }
   const std::uint32_t index = quiet_.back();
   quiet_.pop_back();
-  workers_[index] = {event.worker, node, Worker::State::idle, kNone, {}};
+  workers_[index] = {event.worker, node, Worker::State::idle, MakingIndex::none(), {}};
   index_of_[event.worker.value] = index;
   s_.nodes[node].staff.push_back(index);
   s_.nodes[node].idle.push_back(index);
@@ -35,7 +35,7 @@ std::uint32_t Workers::joined(const WorkerJoined& event) {
   return node;
 }
 
-std::uint32_t Workers::lost(std::uint32_t index) {
+MakingIndex Workers::lost(std::uint32_t index) {
   Worker& worker = workers_[index];
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, index);
@@ -43,7 +43,7 @@ std::uint32_t Workers::lost(std::uint32_t index) {
   s_.plan_staging(worker.node);
   s_.changed_on(worker.node);
   worker.state = Worker::State::lost;
-  return std::exchange(worker.making, kNone);
+  return std::exchange(worker.making, MakingIndex::none());
 }
 
 void Workers::quiesced(std::uint32_t index) {
@@ -83,12 +83,12 @@ void Workers::forget_all(std::uint32_t node_index) {
 void Workers::forget(std::uint32_t index) {
   Worker& worker = workers_[index];
   worker.state = Worker::State::quiesced;
-  worker.making = kNone;
+  worker.making = MakingIndex::none();
   if (find(worker.id) == index) index_of_.erase(worker.id.value);
   quiet_.push_back(index);
 }
 
-std::uint32_t Workers::take(std::uint32_t node_index, std::uint32_t making) {
+std::uint32_t Workers::take(std::uint32_t node_index, MakingIndex making) {
   Node& node = s_.nodes[node_index];
   const std::uint32_t worker = node.idle.back();
   node.idle.pop_back();
@@ -97,25 +97,25 @@ std::uint32_t Workers::take(std::uint32_t node_index, std::uint32_t making) {
   return worker;
 }
 
-void Workers::reassign(std::uint32_t worker, std::uint32_t making) {
+void Workers::reassign(std::uint32_t worker, MakingIndex making) {
   if (workers_[worker].state == Worker::State::busy) workers_[worker].making = making;
 }
 
-std::uint32_t Workers::holder_that_waits(std::uint32_t node) const {
+MakingIndex Workers::holder_that_waits(std::uint32_t node) const {
   for (const std::uint32_t index : s_.nodes[node].staff) {
     const Worker& worker = workers_[index];
     if (worker.state != Worker::State::busy) continue;
     const Making& making = s_.makings[worker.making];
     if (!making.preparing && making.waiting > 0) return worker.making;
   }
-  return kNone;
+  return MakingIndex::none();
 }
 
 void Workers::release(std::uint32_t index) {
   Worker& worker = workers_[index];
   if (worker.state != Worker::State::busy) return;
   worker.state = Worker::State::idle;
-  worker.making = kNone;
+  worker.making = MakingIndex::none();
   s_.nodes[worker.node].idle.push_back(index);
 }
 

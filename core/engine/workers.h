@@ -20,7 +20,7 @@ class Workers {
   // Answers the node on which the worker is idle now; kNone: the event cannot be right.
   std::uint32_t joined(const WorkerJoined& event);
   // Answers the making that the worker had, if any. REQUIRES: it is not lost yet
-  std::uint32_t lost(std::uint32_t worker);
+  MakingIndex lost(std::uint32_t worker);
   // The lost worker writes no more: the slots that it might have written are free.
   void quiesced(std::uint32_t worker);
   // No worker of the node writes any more, and none is given work.
@@ -29,11 +29,11 @@ class Workers {
   void forget_all(std::uint32_t node);
 
   // Gives the making the worker of its node that was used last. REQUIRES: one is idle
-  std::uint32_t take(std::uint32_t node, std::uint32_t making);
+  std::uint32_t take(std::uint32_t node, MakingIndex making);
   // From now on the busy worker counts as that of another making. A lost one has none.
-  void reassign(std::uint32_t worker, std::uint32_t making);
-  // A making that waits while it holds a worker of the node; kNone: there is none.
-  std::uint32_t holder_that_waits(std::uint32_t node) const;
+  void reassign(std::uint32_t worker, MakingIndex making);
+  // A making that waits while it holds a worker of the node; none: there is none.
+  MakingIndex holder_that_waits(std::uint32_t node) const;
   void release(std::uint32_t worker);
   // A slot that the lost worker may still write to.
   void quarantine(std::uint32_t worker, const Resident& slot);
