@@ -81,7 +81,7 @@ void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::Places places
   sequence.for_each_slice(places,
                           [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
                             Piece piece;
-                            piece.place = at;
+                            piece.index = at;
                             piece.offset = batch.samples;
                             piece.slice = slice;
                             piece.slice.filler = filler;
@@ -114,7 +114,7 @@ void Assembly::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_tur
     return;
   }
   if (gather(job, run, index) && whole && in_turn && list_draws(job, batch)) {
-    order_delivery(job, index);
+    send_delivery(job, index);
   }
 }
 
@@ -135,7 +135,7 @@ void Assembly::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
   piece.state = Piece::State::there;
   s_.memory[block.share].share->pin(block.item);
   batch.in_place = true;
-  order_delivery(job, index);
+  send_delivery(job, index);
   serve(job, grant, piece);
 }
 
@@ -234,7 +234,7 @@ bool Assembly::list_draws(const Job& job, Batch& batch) {
     }
     draws_.resize(std::min(left, s_.draws_left));
     s_.draws_left -= draws_.size();
-    const std::uint64_t first = piece.place + batch.drawn_within;
+    const std::uint64_t first = piece.index + batch.drawn_within;
     if (piece.slice.rehearsed) {
       batch.rehearsal->fill(first, draws_, s_.rehearsed);
     } else {
@@ -255,7 +255,7 @@ std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
   return count;
 }
 
-void Assembly::order_delivery(const Job& job, std::uint32_t index) {
+void Assembly::send_delivery(const Job& job, std::uint32_t index) {
   Batch& batch = batches_[index];
   Deliver& order = s_.order(Deliver());
   order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
@@ -315,7 +315,7 @@ void Assembly::order_delivery(const Job& job, std::uint32_t index) {
 }
 
 void Assembly::transferred(const TransferDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::transfer);
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::transfer);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
   Batch& batch = batches_[index];

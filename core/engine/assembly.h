@@ -25,7 +25,7 @@ class Assembly {
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
   // Delivers the whole batch, or delivers it again.
-  void order_delivery(const Job& job, std::uint32_t batch);
+  void send_delivery(const Job& job, std::uint32_t batch);
 
  private:
   bool begin(Job& job, Rank rank);

@@ -105,11 +105,11 @@ struct Block {
   MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
-  std::uint32_t charged_at = 0;  // in that job's list
-  std::uint32_t current_at = 0;  // in the list of those charged as current
-  std::uint32_t transfers = 0;   // that read from it
-  std::uint32_t grants = 0;      // jobs that took it and have not had all of it
-  std::uint32_t told_need = 0;   // what its eviction policy was told last
+  std::uint32_t charged_at = 0;     // in that job's list
+  std::uint32_t current_at = 0;     // in the list of those charged as current
+  std::uint32_t transfers = 0;      // that read from it
+  std::uint32_t grants = 0;         // jobs that took it and have not had all of it
+  std::uint32_t reported_need = 0;  // what its eviction policy was told last
   std::vector<order::Replacement> replacements;
   Instant since;  // in the making or resident
 
@@ -148,7 +148,7 @@ struct ReadHolds {
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
 //
 // Preparation makes and releases it. It leaves the turn for the next part to BlockParts, what the
-// part is made of to Items and Reads, `suspects` to Suspects, and `twin` to SecondWorkers.
+// part is made of to Items and Reads, `suspects` to Suspects, and `other_making` to SecondWorkers.
 //
 // It is made part by part. The samples of a part are looked up once there is staging memory for all
 // that has to be read. When a worker has prepared them, none of that is held any more. A block that
@@ -184,7 +184,7 @@ struct Making {
   // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
   // failed.
   struct Suspect {
-    std::uint32_t place;
+    std::uint32_t index;
     SampleId original;
     SampleId used;                 // the original, or the one that stands in for it
     std::uint32_t failures = 0;    // of `used`, each on a read of its own from the store
@@ -195,7 +195,7 @@ struct Making {
   Instant prepare_since;
   // The same block being made by a second worker, into a slot of its own. The first result is used.
   // `second` says which of the two this is.
-  MakingIndex twin = MakingIndex::none();
+  MakingIndex other_making = MakingIndex::none();
   bool second = false;
 
   void reset() {

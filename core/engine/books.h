@@ -175,13 +175,13 @@ inline std::uint32_t need_of(const EngineState& s, const Block& block) {
 }
 
 // Tells the eviction policy how many jobs need the block.
-inline void tell_need(EngineState& s, Block& block, std::uint32_t need) {
-  block.told_need = need;
+inline void report_need(EngineState& s, Block& block, std::uint32_t need) {
+  block.reported_need = need;
   s.memory[block.share].share->needed(block.item, need);
 }
-inline void tell_need(EngineState& s, std::uint32_t index) {
+inline void report_need(EngineState& s, std::uint32_t index) {
   Block& block = s.blocks[index];
-  if (block.resident) tell_need(s, block, need_of(s, block));
+  if (block.resident) report_need(s, block, need_of(s, block));
 }
 
 // The same, but only if the number has changed. When a job takes a block, there is one grant more
@@ -189,7 +189,7 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
 inline void need_changed(EngineState& s, Block& block) {
   if (!block.resident) return;
   const std::uint32_t need = need_of(s, block);
-  if (need != block.told_need) tell_need(s, block, need);
+  if (need != block.reported_need) report_need(s, block, need);
 }
 
 // Jobs that have yet to take the block are looked at again.

@@ -96,7 +96,7 @@ bool Charges::settle_current() {
   return changed;
 }
 
-void Charges::orphan(Job& job) {
+void Charges::release_blocks_of(Job& job) {
   while (!job.charged.empty()) {
     Block& block = s_.blocks[job.charged.back()];
     if (block.resident) {

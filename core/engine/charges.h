@@ -25,7 +25,7 @@ class Charges {
   // for.
   bool settle_current();
   // Releases the charge of a job, which leaves or starts over, on its blocks.
-  void orphan(Job& job);
+  void release_blocks_of(Job& job);
   // Shares shrink: blocks made ahead are kept only while there is room for that.
   void strip_ahead(std::span<const Place> places);
   void strip_ahead(StreamNode& part);

@@ -28,7 +28,7 @@ void Delivery::stall_changed(const RankState& rank) {
 }
 
 void Delivery::delivered(const DeliveryDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::deliver);
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::deliver);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
   Batch& batch = batches_[index];
@@ -37,7 +37,7 @@ void Delivery::delivered(const DeliveryDone& event) {
     // The step is void: the rank never had the batch, and need not get it.
     if (batch.held) return free_held(job, index);
     // The batch is still there: hand it over again, until the rank is reported as lost.
-    if (++batch.attempts < s_.config.delivery_attempts) return assembly_.order_delivery(job, index);
+    if (++batch.attempts < s_.config.delivery_attempts) return assembly_.send_delivery(job, index);
     return;
   }
   s_.requests.close(event.request.id);
@@ -100,13 +100,13 @@ void Delivery::believe_released(Job& job, Batch& batch) {
 void Delivery::free_if_over(Job& job, std::uint32_t index) {
   Batch& batch = batches_[index];
   if (!batch.released || batch.state != Batch::State::delivered) return;
-  unhand(index);
+  take_back(index);
   std::erase(job.ranks[batch.rank].batches, index);
   batches_.release(index);
 }
 
 // Gives up the memory that the batch holds.
-void Delivery::unhand(std::uint32_t index) {
+void Delivery::take_back(std::uint32_t index) {
   Batch& batch = batches_[index];
   for (Piece& piece : batch.pieces) {
     if (Block* block = s_.at(piece.block)) {
@@ -148,7 +148,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
         job.held.push_back(index);
       } else {
         close_delivery(batch);
-        unhand(index);
+        take_back(index);
         batches_.release(index);
       }
     }
@@ -159,7 +159,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
   if (!all_ranks_gone) return;
   for (const std::uint32_t index : job.held) {
     close_delivery(batches_[index]);
-    unhand(index);
+    take_back(index);
     batches_.release(index);
   }
   job.held.clear();
@@ -171,7 +171,7 @@ void Delivery::abandon_rank(Job& job, Rank rank) {
     const Batch& batch = batches_[index];
     if (batch.rank != rank || batch.numbering != job.numbering) return false;
     close_delivery(batches_[index]);
-    unhand(index);
+    take_back(index);
     batches_.release(index);
     return true;
   });
@@ -182,7 +182,7 @@ void Delivery::abandon_node(Job& job, NodeId node) {
   std::erase_if(job.held, [&](std::uint32_t index) {
     if (batches_[index].node != node) return false;
     close_delivery(batches_[index]);
-    unhand(index);
+    take_back(index);
     batches_.release(index);
     return true;
   });
@@ -213,7 +213,7 @@ void Delivery::free_held(Job& job, std::uint32_t index) {
     s_.requests.close(batches_[index].request);
     batches_[index].request = RequestId::none();
   }
-  unhand(index);
+  take_back(index);
   batches_.release(index);
   std::erase(job.held, index);
   Reserves::free_retired(s_, job, share);

@@ -34,7 +34,7 @@ class Delivery {
   void stall_changed(const RankState& rank);
   void free_if_over(Job& job, std::uint32_t index);
   void free_held(Job& job, std::uint32_t index);
-  void unhand(std::uint32_t batch);
+  void take_back(std::uint32_t batch);
   void close_delivery(Batch& batch);
   void believe_released(Job& job, Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);

@@ -112,7 +112,7 @@ void describe_jobs(const EngineState& s, Out out) {
                        static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,
                        static_cast<int>(batch.share));
         for (const Piece& piece : batch.pieces) {
-          fmt::format_to(out, " {}:{}", piece.place, static_cast<int>(piece.state));
+          fmt::format_to(out, " {}:{}", piece.index, static_cast<int>(piece.state));
         }
         fmt::format_to(out, "]");
       }

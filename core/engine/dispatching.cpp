@@ -113,7 +113,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
-  tell_need(s_, index);
+  report_need(s_, index);
 }
 
 // How far the job has come, in blocks: the same measure for all jobs of a stream.

@@ -185,7 +185,7 @@ struct Engine::Parts final : Reads::Listener {
   Membership membership;
   Nodes nodes;
   std::uint64_t operations = 0;
-  std::size_t needs_told = 0;       // in this step
+  std::size_t needs_reported = 0;   // in this step
   std::uint64_t policies_made = 4;  // each has a stream of chance of its own
 };
 
@@ -342,14 +342,14 @@ void Engine::Parts::look_at_dirty() {
 // Tells policies how many jobs need which block, a slice in each step: a lane that is joined or
 // left changes all of its blocks, and an epoch that begins changes those of all lanes.
 void Engine::Parts::refresh_needs() {
-  while (!s.changed_streams.empty() && needs_told < kSlice / 2) {
+  while (!s.changed_streams.empty() && needs_reported < kSlice / 2) {
     const std::uint32_t index = s.changed_streams.back();
     if (s.streams.live(index) && s.streams[index].lanes) {
       order::Lanes& lanes = *s.streams[index].lanes;
       const bool all =
-          lanes.visit_changed_needs(kSlice / 2 - needs_told, [&](order::BlockRef block) {
-            ++needs_told;
-            if (lanes.state(block) == order::BlockState::resident) tell_need(s, lanes.tag(block));
+          lanes.visit_changed_needs(kSlice / 2 - needs_reported, [&](order::BlockRef block) {
+            ++needs_reported;
+            if (lanes.state(block) == order::BlockState::resident) report_need(s, lanes.tag(block));
           });
       if (!all) break;
       s.streams[index].needs_changed = false;
@@ -370,7 +370,7 @@ void Engine::Parts::settle_weights() {
 }
 
 void Engine::Parts::decide() {
-  needs_told = 0;
+  needs_reported = 0;
   membership.make_way();
   for (bool more = true; more;) {
     block_parts.plan_staging();
@@ -409,12 +409,12 @@ void Engine::Parts::decide() {
     more = more || !s.dirty.empty() || s.room_changed;
   }
   refresh_needs();
-  operations += needs_told;
+  operations += needs_reported;
   settle_weights();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {
-    if (one.owner != kNone) tell_need(s, one.owner);
+    if (one.owner != kNone) report_need(s, one.owner);
   }
 }
 
@@ -486,7 +486,7 @@ void Engine::check_consistency() const {
   for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
     if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;
     const Block& block = parts_->s.blocks[index];
-    BF_CHECK_MSG(block.told_need == need_of(parts_->s, block),
+    BF_CHECK_MSG(block.reported_need == need_of(parts_->s, block),
                  "a policy does not know who needs a block");
   }
 }

@@ -42,7 +42,7 @@ class Grants {
 
   // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
   static Grant& grant_of(EpochRun& run, const Piece& piece) {
-    return run.sequence_of(piece.slice).grant_at(piece.place);
+    return run.sequence_of(piece.slice).grant_at(piece.index);
   }
   // `samples` of the grant have been delivered or copied.
   void served(Job& job, Grant& grant, std::uint32_t samples);

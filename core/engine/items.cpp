@@ -31,7 +31,7 @@ void Items::gather(MakingIndex making_index, Bytes most) {
   making.ingredients.reserve(draws.size() - making.next);
   // Drawn samples come often. A sample that replaces a corrupt one may be in the block itself, too.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
-  if (with_replacement) first_places_.clear(draws.size() - making.next);
+  if (with_replacement) first_indices_.clear(draws.size() - making.next);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
     const std::uint32_t place = making.next;
     if (place + kPrefetched < draws.size()) {
@@ -51,7 +51,7 @@ void Items::gather(MakingIndex making_index, Bytes most) {
     making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
-      const std::uint32_t first = first_places_.of(ingredient.sample, at);
+      const std::uint32_t first = first_indices_.first_index(ingredient.sample, at);
       if (first != at) {
         firsts_.push_back({at, first});
         continue;
@@ -60,12 +60,12 @@ void Items::gather(MakingIndex making_index, Bytes most) {
     gather_one(making_index, at);
   }
   drop_evicted(s_);
-  order_groups(making_index);
+  send_groups(making_index);
   share_firsts(making);
-  if (!s_.config.hold_ingredients) let_go(making);
+  if (!s_.config.hold_ingredients) release_ingredients(making);
 }
 
-void Items::let_go(Making& making) {
+void Items::release_ingredients(Making& making) {
   for (std::size_t i = 0; i < making.pins.size(); ++i) {
     if (i + kPrefetched < making.pins.size()) {
       const ItemPin& soon = making.pins[i + kPrefetched];
@@ -152,27 +152,27 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
     const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
-    const Reads::Bringer bringer = reads_.bringer(index, item);
+    const Reads::Provider provider = reads_.provider(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
     // A part waits only for older ones, so no two parts wait for each other.
     const bool younger =
-        !bringer.making.is_none() && s_.makings[bringer.making].part >= making.part;
-    if (bringer.in_vain || younger) continue;
+        !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
+    if (provider.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {
       pin(making, index, item);
       ingredient.form = form;
-      if (bringer.read != kNone) reads_.wait_for(bringer.read, making_index);
-      if (!bringer.making.is_none()) {
+      if (provider.read != kNone) reads_.wait_for(provider.read, making_index);
+      if (!provider.making.is_none()) {
         set_apart(making, ingredient.sample);
-        s_.makings[bringer.making].dependents.push_back(making_index);
-        making.makers.push_back(bringer.making);
+        s_.makings[provider.making].dependents.push_back(making_index);
+        making.makers.push_back(provider.making);
         ++making.waiting;
       }
       return true;
     }
     // It is on another node. What is still on its way there is also read from the store to here.
-    if (!bringer.nobody()) continue;
+    if (!provider.is_none()) continue;
     ingredient.form = form;
     if (use_under_way(making_index, at)) return true;
     // A decoded copy may be much larger than the stored sample.
@@ -254,7 +254,7 @@ bool Items::admit(std::uint32_t index, const Access& access) {
   return result == Share::Result::inserted;
 }
 
-void Items::order_groups(MakingIndex making_index) {
+void Items::send_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   for (const ReadGroups::Group& group : groups_.all()) {
     Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
@@ -279,7 +279,7 @@ void Items::order_groups(MakingIndex making_index) {
 
 // The part is over. What it decoded for the cache stays if it went well, and goes if not.
 void Items::leave(Making& making, MakingIndex index, bool well) {
-  let_go(making);
+  release_ingredients(making);
   for (const ItemPin& pin : making.decoding) {
     if (!well) continue;
     reads_.end_decoding(pin.share, pin.item);
@@ -291,7 +291,7 @@ void Items::leave(Making& making, MakingIndex index, bool well) {
   dependents.swap(making.dependents);
   for (const MakingIndex dependent : dependents) std::erase(s_.makings[dependent].makers, index);
   if (!well) {
-    for (const MakingIndex dependent : dependents) forsake(s_.makings[dependent], making);
+    for (const MakingIndex dependent : dependents) retry_without(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {
       const SharePart& part = s_.memory[pin.share];
       reads_.end_decoding(pin.share, pin.item);
@@ -308,7 +308,7 @@ void Items::leave(Making& making, MakingIndex index, bool well) {
 }
 
 // What `failed` was to decode will not come: removes the pins on it; regather finds another way.
-void Items::forsake(Making& making, const Making& failed) {
+void Items::retry_without(Making& making, const Making& failed) {
   std::erase_if(making.pins, [&](const ItemPin& pin) {
     return std::any_of(failed.decoding.begin(), failed.decoding.end(), [&](const ItemPin& item) {
       return item.share == pin.share && item.item == pin.item;
@@ -363,9 +363,9 @@ void Items::regather(MakingIndex making_index) {
     gather_one(making_index, at);
   }
   drop_evicted(s_);
-  order_groups(making_index);
+  send_groups(making_index);
   share_firsts(making);
-  if (!s_.config.hold_ingredients) let_go(making);
+  if (!s_.config.hold_ingredients) release_ingredients(making);
 }
 
 // A sample that is wanted more than once is read once.

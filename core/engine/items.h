@@ -92,7 +92,7 @@ class Items {
   };
 
   const ItemCaches& caches(DatasetId dataset) const;
-  void let_go(Making& making);
+  void release_ingredients(Making& making);
   void look_around(MakingIndex making);
   void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
@@ -102,11 +102,11 @@ class Items {
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
-  void order_groups(MakingIndex making);
+  void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, std::uint32_t node);
-  void forsake(Making& making, const Making& failed);
+  void retry_without(Making& making, const Making& failed);
   void regather(MakingIndex making);
   void share_firsts(Making& making);
 
@@ -119,7 +119,7 @@ class Items {
   Bytes staging_taken_ = 0;
   std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
-  FirstPlaces first_places_;                                     // scratch
+  FirstIndices first_indices_;                                   // scratch
   std::vector<ItemId> gone_;                                     // scratch
 };
 

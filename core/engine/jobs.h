@@ -105,7 +105,7 @@ struct Stream {
 
 // A piece of a batch: indices of the job's sequence that lie in one block.
 struct Piece {
-  std::uint64_t place = 0;  // in the sequence that the slice is of
+  std::uint64_t index = 0;  // in the sequence that the slice is of
   order::Slice slice;
   std::uint32_t offset = 0;  // in the batch
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;

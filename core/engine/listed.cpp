@@ -43,7 +43,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
          event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
          event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
   }
-  order_reads(index, node, s_.datasets[job.dataset].id);
+  send_reads(index, node, s_.datasets[job.dataset].id);
   if (batch.waiting_reads == 0) ready(index);
 }
 
@@ -101,13 +101,13 @@ void Listed::want(std::uint32_t batch_index, std::uint32_t node, DatasetId datas
     const Share::Result result = share.access({item, slots, next_use}, gone_);
     for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
     gone_.clear();
-    const Reads::Bringer bringer = reads_.bringer(index, item);
-    if (result != Share::Result::bypassed && !bringer.in_vain) {
+    const Reads::Provider provider = reads_.provider(index, item);
+    if (result != Share::Result::bypassed && !provider.in_vain) {
       share.pin(item);
       batch.pins.push_back({index, item});
     }
-    if (result == Share::Result::hit && !bringer.in_vain) {
-      if (bringer.read != kNone) reads_.wait_for_listed(bringer.read, batch_index);
+    if (result == Share::Result::hit && !provider.in_vain) {
+      if (provider.read != kNone) reads_.wait_for_listed(provider.read, batch_index);
       return;
     }
     if (result == Share::Result::inserted) {
@@ -142,13 +142,14 @@ bool Listed::use_under_way(std::uint32_t batch_index, std::uint32_t node, Datase
 }
 
 // A sample that stands in a batch twice is read once.
-void Listed::order_reads(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
+void Listed::send_reads(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
   drop_evicted(s_);
   for (const ReadGroups::Group& group : groups_.all()) {
     once_.clear();
-    first_places_.clear(group.samples.size());
+    first_indices_.clear(group.samples.size());
     for (std::uint32_t at = 0; at < group.samples.size(); ++at) {
-      if (first_places_.of(group.samples[at], at) == at) once_.push_back(group.samples[at]);
+      if (first_indices_.first_index(group.samples[at], at) == at)
+        once_.push_back(group.samples[at]);
     }
     Reads::Spec spec = read_spec(s_, group.source, dataset, node);
     spec.listed = true;

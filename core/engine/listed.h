@@ -28,7 +28,7 @@ class Listed {
   void want(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
             Bytes bytes, std::uint64_t next_use);
   bool use_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample);
-  void order_reads(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
+  void send_reads(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
 
   EngineState& s_;
   Pool<Batch>& batches_;
@@ -40,7 +40,7 @@ class Listed {
   };
   std::vector<Failed> failed_;
   ReadGroups groups_;
-  FirstPlaces first_places_;    // scratch
+  FirstIndices first_indices_;  // scratch
   std::vector<ItemId> gone_;    // scratch
   std::vector<SampleId> once_;  // scratch
 };

@@ -167,7 +167,7 @@ void Membership::start_over(Job& job, bool all_ranks_gone) {
   dispatching_.forget(job);
   delivery_.abandon(job, all_ranks_gone);
   preparation_.forget_job(job);
-  charges_.orphan(job);
+  charges_.release_blocks_of(job);
   if (!job.runs.empty()) grants_.withdraw(job);
   s_.room_everywhere();  // others may go on that were held back for its sake
   for (const RankState& rank : job.ranks) {

@@ -84,7 +84,7 @@ void Preparation::making_ready(MakingIndex index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
-  if (making.worker != kNone) return order_prepare(index);
+  if (making.worker != kNone) return send_preparation(index);
   making.ready = true;
   s_.nodes[making.node].ready.push_back(index);
   assign(making.node);
@@ -104,11 +104,11 @@ void Preparation::assign(std::uint32_t node_index) {
     Making& making = s_.makings[index];
     making.ready = false;
     making.worker = workers_.take(node_index, index);
-    order_prepare(index);
+    send_preparation(index);
   }
 }
 
-void Preparation::order_prepare(MakingIndex index) {
+void Preparation::send_preparation(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
   Prepare order;
@@ -128,8 +128,8 @@ void Preparation::order_prepare(MakingIndex index) {
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
-                  [&](const order::Replacement& old) { return old.place == suspect.place; });
-    block.replacements.push_back({suspect.place, suspect.original, suspect.used});
+                  [&](const order::Replacement& old) { return old.place == suspect.index; });
+    block.replacements.push_back({suspect.index, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
     order.decoded_share = s_.memory[making.decoding.front().share].id;
@@ -161,7 +161,7 @@ void Preparation::corrupt(MakingIndex index, std::span<const SampleId> failed) {
 }
 
 void Preparation::prepared(const PreparationDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::prepare);
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::prepare);
   if (!record) return s_.stale();
   MakingIndex index(record->subject);
   if (!s_.makings[index].preparing) return s_.stale();  // reported already
@@ -171,12 +171,12 @@ void Preparation::prepared(const PreparationDone& event) {
     outcome = Outcome::failed;
   }
   const std::uint32_t node = s_.makings[index].node;
-  if (const MakingIndex twin = s_.makings[index].twin; !twin.is_none()) {
+  if (const MakingIndex other_making = s_.makings[index].other_making; !other_making.is_none()) {
     // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
     if (s_.makings[index].second ? done : outcome == Outcome::failed) {
-      seconds_.use(s_.makings[index].second ? index : twin);
-      index = twin;
+      seconds_.use(s_.makings[index].second ? index : other_making);
+      index = other_making;
     }
   }
   if (s_.makings[index].second) {
@@ -266,12 +266,12 @@ void Preparation::finish(MakingIndex index) {
   // No job waits for it any more: its job left, or went on without it, while it was made.
   if (!is_charged_for_need(s_, block)) uncharge(s_, block);
   charges_.strip_ahead(node_of(stream, block.node));
-  wake(block);
-  tell_need(s_, block_index);
+  resume_waiting(block);
+  report_need(s_, block_index);
 }
 
 // Each job that may take the block, or waits to go on with it, is looked at before the step ends.
-void Preparation::wake(const Block& block) {
+void Preparation::resume_waiting(const Block& block) {
   touch_needing(s_, block);
   if (block.grants > 0) {
     for (const std::uint32_t job : s_.streams[block.stream].jobs) s_.touch(job);
@@ -302,7 +302,7 @@ void Preparation::abort(MakingIndex index) {
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
   if (!block.ref.is_none()) stream.lanes->failed(block.ref);
-  wake(block);
+  resume_waiting(block);
   lift_charge(s_, block);
   if (written && !writing && !s_.is_lost(block.node)) {
     const SharePart& part = s_.memory[block.share];
@@ -349,11 +349,11 @@ void Preparation::lost(const WorkerLost& event) {
     s_.makings[making].worker = kNone;
     return;
   }
-  const MakingIndex twin = s_.makings[making].twin;
-  if (!twin.is_none() && !s_.makings[making].second) {
+  const MakingIndex other_making = s_.makings[making].other_making;
+  if (!other_making.is_none() && !s_.makings[making].second) {
     // The other one of the two may still make the block.
-    seconds_.use(twin);
-    making = twin;
+    seconds_.use(other_making);
+    making = other_making;
   }
   abort(making);
 }

@@ -49,7 +49,7 @@ class Preparation {
   void retry(MakingIndex making, std::uint64_t serial);
   // Blocks of the stream may be late.
   void look_for_late(std::uint32_t stream) {
-    seconds_.look_for_late(stream, [this](MakingIndex making) { order_prepare(making); });
+    seconds_.look_for_late(stream, [this](MakingIndex making) { send_preparation(making); });
   }
 
   // ---- workers and nodes.
@@ -72,14 +72,14 @@ class Preparation {
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
   void assign(std::uint32_t node);
-  void order_prepare(MakingIndex making);
+  void send_preparation(MakingIndex making);
   void go_on(MakingIndex making);
   void free_worker(Making& making);
   void finish(MakingIndex making);
   void abort(MakingIndex making);
   void return_slot(Block& block, std::uint32_t worker);
   void corrupt(MakingIndex making, std::span<const SampleId> failed);
-  void wake(const Block& block);
+  void resume_waiting(const Block& block);
 
   EngineState& s_;
   Reads& reads_;

@@ -13,29 +13,29 @@
 namespace batchflow::engine {
 
 // The first index of each sample in a block: a hash table that is used again for each block.
-class FirstPlaces {
+class FirstIndices {
  public:
   // Begins a block of `samples` samples.
   void clear(std::size_t samples) {
-    slots_.assign(std::bit_ceil(2 * samples + 1), {SampleId(0), kFree});
+    buckets_.assign(std::bit_ceil(2 * samples + 1), {SampleId(0), kFree});
   }
-  // The least index with which this was called for the sample; that is `place` the first time.
+  // The least index with which this was called for the sample; that is `index` the first time.
   // REQUIRES: called no more often than there are samples
-  std::uint32_t of(SampleId sample, std::uint32_t place) {
-    const std::size_t mask = slots_.size() - 1;
+  std::uint32_t first_index(SampleId sample, std::uint32_t index) {
+    const std::size_t mask = buckets_.size() - 1;
     std::size_t at = mix(sample.value) & mask;
-    while (slots_[at].place != kFree && slots_[at].sample != sample) at = (at + 1) & mask;
-    if (slots_[at].place == kFree) slots_[at] = {sample, place};
-    return slots_[at].place;
+    while (buckets_[at].index != kFree && buckets_[at].sample != sample) at = (at + 1) & mask;
+    if (buckets_[at].index == kFree) buckets_[at] = {sample, index};
+    return buckets_[at].index;
   }
 
  private:
   static constexpr std::uint32_t kFree = UINT32_MAX;
-  struct Slot {
+  struct Bucket {
     SampleId sample;
-    std::uint32_t place;
+    std::uint32_t index;
   };
-  std::vector<Slot> slots_;
+  std::vector<Bucket> buckets_;
 };
 
 // Where samples come from, and where they are to stay.
@@ -55,7 +55,7 @@ class ReadGroups {
     std::vector<std::uint32_t> ingredients;  // that wait for it
   };
   void add(const ReadSource& source, SampleId sample, std::uint32_t ingredient) {
-    Group& group = of(source);
+    Group& group = group_for(source);
     group.samples.push_back(sample);
     group.ingredients.push_back(ingredient);
   }
@@ -63,7 +63,7 @@ class ReadGroups {
   void clear() { used_ = 0; }
 
  private:
-  Group& of(const ReadSource& source) {
+  Group& group_for(const ReadSource& source) {
     for (std::size_t i = 0; i < used_; ++i) {
       if (groups_[i].source == source) return groups_[i];
     }

@@ -59,7 +59,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
   count(read, spec);
-  order(read);
+  send_read(read);
   return index;
 }
 
@@ -101,7 +101,7 @@ void Reads::set_apart(ReadJob& read) {
   s_.memory.promise_listed(dram_of(s_.nodes[read.node].id), read.counted);
 }
 
-void Reads::order(ReadJob& read) {
+void Reads::send_read(ReadJob& read) {
   const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
   s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
@@ -116,7 +116,7 @@ std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample
   return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
 }
 
-Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
+Reads::Provider Reads::provider(std::uint32_t share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
   if (found & kMaking) return {kNone, MakingIndex(found & ~kMaking), false};
@@ -225,7 +225,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   std::sort(unheld_.begin(), unheld_.end(), [&](std::uint32_t a, std::uint32_t b) {
     const Shown& one = shown_samples_[a];
     const Shown& other = shown_samples_[b];
-    return one.read != other.read ? one.read < other.read : one.place < other.place;
+    return one.read != other.read ? one.read < other.read : one.index < other.index;
   });
   unheld_.erase(std::unique(unheld_.begin(), unheld_.end()), unheld_.end());
   for (std::size_t from = 0; from < unheld_.size();) {
@@ -253,7 +253,7 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
   Bytes bytes = 0;
   const std::uint32_t shared = read.shared ? shared_at_.at(shared_key(read.node, read.dataset)) : 0;
   for (const std::uint32_t one : shown) {
-    const std::uint32_t place = shown_samples_[one].place;
+    const std::uint32_t place = shown_samples_[one].index;
     const SampleId sample = read.samples[place];
     gone_.push_back(sample);
     bytes += bytes_of(read, sample);
@@ -331,7 +331,7 @@ void Reads::close_if_unused(std::uint32_t index) {
 // ------------------------------------------------------------------------- results of reads ----
 
 void Reads::done(const ReadDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::read);
   if (!record) return s_.stale();
   const std::uint32_t index = record->subject;
   ReadJob& read = reads_[index];
@@ -345,8 +345,8 @@ void Reads::done(const ReadDone& event) {
   }
   forget_items(read);
   unpin(read);
-  std::swap(told_, read.waiters);
-  for (const std::uint32_t waiter : told_) {
+  std::swap(notified_, read.waiters);
+  for (const std::uint32_t waiter : notified_) {
     if (waiter & kListed) {
       Batch& batch = batches_[waiter & ~kListed];
       if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
@@ -357,7 +357,7 @@ void Reads::done(const ReadDone& event) {
       if (--making.waiting == 0) listener_.making_ready(waits);
     }
   }
-  told_.clear();
+  notified_.clear();
   if (!reads_.live(index)) return;
   if (read.owners == 0 && read.holders > 0) release_unheld(index);
   close_if_unused(index);
@@ -459,7 +459,7 @@ void Reads::unpin(ReadJob& read) {
 
 void Reads::retry(std::uint32_t index, std::uint64_t serial) {
   if (!reads_.live(index) || reads_[index].request.id.value != serial) return;
-  if (!reads_[index].done) order(reads_[index]);
+  if (!reads_[index].done) send_read(reads_[index]);
 }
 
 void Reads::lose_node(std::uint32_t node, NodeId id) {

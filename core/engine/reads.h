@@ -57,7 +57,7 @@ class Reads {
   // A sample, on a node, of a read that is under way or still staged.
   struct Shown {
     std::uint32_t read = kNone;
-    std::uint32_t place = 0;    // among its samples
+    std::uint32_t index = 0;    // among its samples
     std::uint32_t holders = 0;  // beside those that hold all of the read
     void reset() { *this = Shown(); }
   };
@@ -72,13 +72,13 @@ class Reads {
   // What brings an item that is resident already: a read, or a making that decodes it. Neither: it
   // is there. A read that has come to nothing, and whose items are about to leave, brings it in
   // vain.
-  struct Bringer {
+  struct Provider {
     std::uint32_t read = kNone;
     MakingIndex making = MakingIndex::none();
     bool in_vain = false;
-    bool nobody() const { return read == kNone && making.is_none(); }
+    bool is_none() const { return read == kNone && making.is_none(); }
   };
-  Bringer bringer(std::uint32_t share, ItemId item) const;
+  Provider provider(std::uint32_t share, ItemId item) const;
   void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
   void end_decoding(std::uint32_t share, ItemId item);
 
@@ -112,7 +112,7 @@ class Reads {
     return std::uint64_t{node} << 32 | dataset.value;
   }
   static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
-  void order(ReadJob& read);
+  void send_read(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
   void uncount_lost(std::uint32_t index, std::uint32_t node);
@@ -139,14 +139,14 @@ class Reads {
   Listener& listener_;
   Pool<Shared> shared_;
   FlatMap shared_at_;  // by node and dataset
-  FlatMap in_flight_;  // places in shown_samples_, by sample and place in shared_
+  FlatMap in_flight_;  // indices in shown_samples_, by sample and index in shared_
   Pool<Shown> shown_samples_;
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
-  std::vector<std::uint32_t> told_;    // scratch
-  std::vector<std::uint32_t> unheld_;  // scratch
-  std::vector<SampleId> gone_;         // scratch
-  std::vector<SampleId> asked_;        // scratch
-  std::vector<order::Draw> draws_;     // scratch
+  std::vector<std::uint32_t> notified_;  // scratch
+  std::vector<std::uint32_t> unheld_;    // scratch
+  std::vector<SampleId> gone_;           // scratch
+  std::vector<SampleId> asked_;          // scratch
+  std::vector<order::Draw> draws_;       // scratch
 };
 
 }  // namespace batchflow::engine

@@ -55,7 +55,7 @@ struct Cut {
 
 class Sequence {
  public:
-  std::uint64_t begin = 0;    // its first place in this run
+  std::uint64_t begin = 0;    // its first index in this run
   std::uint64_t granted = 0;  // places that have been cut, from there on
   std::deque<Grant> grants;   // oldest first
 
@@ -66,12 +66,12 @@ class Sequence {
   // Puts the next samples of the grant, at most `most`, at the next indices.
   const Cut& cut(std::uint64_t number, std::uint64_t most);
   // REQUIRES: that index is cut, and not forgotten
-  const Cut& cut_at(std::uint64_t place) const;
-  Grant& grant_at(std::uint64_t place) { return grant(cut_at(place).grant); }
-  // All indices below `upto` are committed. Calls visit(Grant&) for grants that only these needed.
+  const Cut& cut_at(std::uint64_t index) const;
+  Grant& grant_at(std::uint64_t index) { return grant(cut_at(index).grant); }
+  // All indices below `end` are committed. Calls visit(Grant&) for grants that only these needed.
   template <class Visit>
-  void forget(std::uint64_t upto, Visit visit) {
-    for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= upto; cuts_.pop_front()) {
+  void forget(std::uint64_t end, Visit visit) {
+    for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= end; cuts_.pop_front()) {
       --grant(cuts_.front().grant).cuts;
     }
     while (!grants.empty() && grants.front().cuts == 0 &&

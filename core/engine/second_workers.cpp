@@ -37,7 +37,7 @@ bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
   if (!s_.makings.live(begun.making)) return false;
   const Making& making = s_.makings[begun.making];
   return making.serial == begun.serial && making.preparing && making.prepare_since == begun.since &&
-         making.twin.is_none();
+         making.other_making.is_none();
 }
 
 void SecondWorkers::look_for_late(std::uint32_t index,
@@ -107,8 +107,8 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   second.remake = making.remake;
   second.serial = ++s_.serials;
   second.second = true;
-  second.twin = index;
-  making.twin = second_index;
+  second.other_making = index;
+  making.other_making = second_index;
   second.ingredients = making.ingredients;
   second.staging = making.staging;
   second.suspects = making.suspects;
@@ -130,7 +130,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
 // other slot.
 void SecondWorkers::use(MakingIndex second_index) {
   Making& second = s_.makings[second_index];
-  const MakingIndex first_index = second.twin;
+  const MakingIndex first_index = second.other_making;
   Making& first = s_.makings[first_index];
   Block& mine = s_.blocks[first.block];
   Block& other = s_.blocks[second.block];
@@ -150,9 +150,9 @@ void SecondWorkers::use(MakingIndex second_index) {
 
 // One of the two makings is over: they no longer refer to each other.
 void SecondWorkers::separate(Making& making) {
-  if (making.twin.is_none()) return;
-  s_.makings[making.twin].twin = MakingIndex::none();
-  making.twin = MakingIndex::none();
+  if (making.other_making.is_none()) return;
+  s_.makings[making.other_making].other_making = MakingIndex::none();
+  making.other_making = MakingIndex::none();
 }
 
 }  // namespace batchflow::engine

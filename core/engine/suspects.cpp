@@ -37,11 +37,11 @@ void Suspects::report(MakingIndex index, std::span<const SampleId> failed) {
       making.ingredients.push_back(ingredient);
     }
   }
-  for (const SampleId sample : failed) BF_CHECK(suspect(index, sample));
+  for (const SampleId sample : failed) BF_CHECK(mark_undecodable(index, sample));
 }
 
 // A sample may stand at several indices of a block: at its own, and at those of corrupt samples.
-bool Suspects::suspect(MakingIndex index, SampleId sample) {
+bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   // A sample that was read for this block has had its first read of the store; one from a cache has
   // not.
@@ -54,7 +54,7 @@ bool Suspects::suspect(MakingIndex index, SampleId sample) {
   for (Ingredient& ingredient : making.ingredients) {
     if (ingredient.sample != sample) continue;
     found = true;
-    suspect(making, ingredient, read || !ingredient.staging.is_none());
+    mark_undecodable(making, ingredient, read || !ingredient.staging.is_none());
     if (!ingredient.keep_decoded) continue;
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
@@ -63,9 +63,9 @@ bool Suspects::suspect(MakingIndex index, SampleId sample) {
   return found;
 }
 
-void Suspects::suspect(Making& making, const Ingredient& ingredient, bool from_store) {
+void Suspects::mark_undecodable(Making& making, const Ingredient& ingredient, bool from_store) {
   auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
-                            [&](const auto& one) { return one.place == ingredient.place; });
+                            [&](const auto& one) { return one.index == ingredient.place; });
   if (known == making.suspects.end()) {
     making.suspects.push_back(
         {ingredient.place, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
@@ -78,12 +78,13 @@ void Suspects::suspect(Making& making, const Ingredient& ingredient, bool from_s
 std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled || suspect.failures < 2) continue;
-    if (auto failure = condemn(making, suspect)) return failure;
+    if (auto failure = declare_corrupt(making, suspect)) return failure;
   }
   return std::nullopt;
 }
 
-std::optional<StreamFailure> Suspects::condemn(const Making& making, Making::Suspect& suspect) {
+std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
+                                                       Making::Suspect& suspect) {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
   Dataset& dataset = datasets_[stream.dataset];
@@ -128,7 +129,7 @@ void Suspects::look_again(MakingIndex index, Bytes most) {
     }
     suspect.settled = true;  // until the worker says otherwise
     Ingredient ingredient;
-    ingredient.place = suspect.place;
+    ingredient.place = suspect.index;
     ingredient.sample = suspect.used;
     ingredient.occurrence = suspect.occurrence;
     making.ingredients.push_back(ingredient);
@@ -165,7 +166,7 @@ void Suspects::stand_in(const EngineState& s, Making& making, Ingredient& ingred
 }
 
 void Suspects::forget_stand_in(Making& making, std::uint32_t place) {
-  if (!making.suspects.empty() && making.suspects.back().place == place) making.suspects.pop_back();
+  if (!making.suspects.empty() && making.suspects.back().index == place) making.suspects.pop_back();
 }
 
 }  // namespace batchflow::engine

@@ -39,9 +39,9 @@ class Suspects {
   static void forget_stand_in(Making& making, std::uint32_t place);
 
  private:
-  bool suspect(MakingIndex making, SampleId sample);
-  static void suspect(Making& making, const Ingredient& ingredient, bool from_store);
-  std::optional<StreamFailure> condemn(const Making& making, Making::Suspect& suspect);
+  bool mark_undecodable(MakingIndex making, SampleId sample);
+  static void mark_undecodable(Making& making, const Ingredient& ingredient, bool from_store);
+  std::optional<StreamFailure> declare_corrupt(const Making& making, Making::Suspect& suspect);
 
   EngineState& s_;
   std::vector<Dataset>& datasets_;
