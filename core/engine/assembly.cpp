@@ -15,7 +15,7 @@ void Assembly::pump(Job& job) {
     // A rank gets its batches in the order of its steps; `advance` adds and removes none.
     bool in_turn = true;
     for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
-      const std::uint32_t index = job.ranks[rank].batches[i];
+      const BatchIndex index = job.ranks[rank].batches[i];
       const Batch& batch = batches_[index];
       if (batch.state != Batch::State::assembling) continue;
       advance(job, grants_.run_of(job, batch.step), index, in_turn);
@@ -33,7 +33,7 @@ bool Assembly::begin(Job& job, Rank rank_index) {
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
   if (!grants_.has_step(job, rank.next_step)) return false;
-  const std::uint32_t index = batches_.make();
+  const BatchIndex index = batches_.make();
   Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = rank_index;
@@ -104,7 +104,7 @@ std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
 }
 
 // REQUIRES: the batch is being assembled.
-void Assembly::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
+void Assembly::advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn) {
   Batch& batch = batches_[index];
   const bool whole = cut(job, run, batch);
   if (batch.pieces.empty()) return;
@@ -127,7 +127,7 @@ Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batc
   return block && block->resident && block->node == batch.node ? &grant : nullptr;
 }
 
-void Assembly::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
+void Assembly::deliver_in_place(Job& job, Grant& grant, BatchIndex index) {
   Batch& batch = batches_[index];
   Piece& piece = batch.pieces.front();
   Block& block = *s_.at(grant.block);
@@ -148,7 +148,7 @@ void Assembly::want_again(Job& job, Grant& grant) {
 
 // Copies what is resident into the batch's own slot, and asks for what is gone. True: it is
 // complete.
-bool Assembly::gather(Job& job, EpochRun& run, std::uint32_t index) {
+bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
   Batch& batch = batches_[index];
   bool all = true;
   for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
@@ -183,7 +183,7 @@ bool Assembly::gather(Job& job, EpochRun& run, std::uint32_t index) {
     piece.block = grant.block;
     ++block->transfers;
     s_.memory[block->share].share->pin(block->item);
-    const Request request = s_.requests.open(RequestKind::transfer, index, i);
+    const Request request = s_.requests.open(RequestKind::transfer, index.value, i);
     piece.request = request.id;
     batch.written = true;
     s_.order(Transfer{request, s_.memory[block->share].spec.place,
@@ -255,10 +255,10 @@ std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
   return count;
 }
 
-void Assembly::send_delivery(const Job& job, std::uint32_t index) {
+void Assembly::send_delivery(const Job& job, BatchIndex index) {
   Batch& batch = batches_[index];
   Deliver& order = s_.order(Deliver());
-  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
+  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index.value)
                                           : s_.requests.again(batch.request);
   order.job = job.id;
   order.rank = batch.rank;
@@ -317,7 +317,7 @@ void Assembly::send_delivery(const Job& job, std::uint32_t index) {
 void Assembly::transferred(const TransferDone& event) {
   const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::transfer);
   if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
+  const BatchIndex index(record->subject);
   Batch& batch = batches_[index];
   Piece& piece = batch.pieces[record->part];
   s_.requests.close(event.request.id);
@@ -343,7 +343,7 @@ void Assembly::lost_block(Handle handle) {
   const std::uint32_t stream = s_.blocks[handle.index].stream;
   for (const std::uint32_t job : s_.streams[stream].jobs) {
     for (RankState& rank : s_.jobs[job].ranks) {
-      for (const std::uint32_t index : rank.batches) {
+      for (const BatchIndex index : rank.batches) {
         for (Piece& piece : batches_[index].pieces) {
           if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
           piece.block = {};

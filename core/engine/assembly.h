@@ -25,24 +25,24 @@ class Assembly {
   // A block is gone or will not come: pieces that were being copied from it start over.
   void lost_block(Handle block);
   // Delivers the whole batch, or delivers it again.
-  void send_delivery(const Job& job, std::uint32_t batch);
+  void send_delivery(const Job& job, BatchIndex batch);
 
  private:
   bool begin(Job& job, Rank rank);
   bool cut(Job& job, EpochRun& run, Batch& batch);
   static void add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler);
-  void advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn);
+  void advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn);
   Grant* grant_in_place(const Job& job, EpochRun& run, const Batch& batch);
-  void deliver_in_place(Job& job, Grant& grant, std::uint32_t index);
+  void deliver_in_place(Job& job, Grant& grant, BatchIndex index);
   void want_again(Job& job, Grant& grant);
-  bool gather(Job& job, EpochRun& run, std::uint32_t index);
+  bool gather(Job& job, EpochRun& run, BatchIndex index);
   bool list_draws(const Job& job, Batch& batch);
   void serve(Job& job, Grant& grant, const Piece& piece);
   std::uint32_t repeats(const Job& job, const Batch& batch) const;
   std::uint32_t batch_share(const Job& job, NodeId node) const;
 
   EngineState& s_;
-  Pool<Batch>& batches_;
+  IndexedPool<Batch, BatchIndex>& batches_;
   Grants& grants_;
   std::vector<order::Draw> draws_;  // scratch
 };

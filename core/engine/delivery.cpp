@@ -30,7 +30,7 @@ void Delivery::stall_changed(const RankState& rank) {
 void Delivery::delivered(const DeliveryDone& event) {
   const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::deliver);
   if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
+  const BatchIndex index(record->subject);
   Batch& batch = batches_[index];
   Job& job = s_.jobs[batch.job];
   if (event.outcome != Outcome::done) {
@@ -54,7 +54,7 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
   RankState& rank = job.ranks[event.rank];
   // Ranks train on their batches in order.
   if (event.step != rank.consumed_steps || event.step >= rank.next_step) return s_.protocol_error();
-  const auto is_of_step = [&](std::uint32_t index) { return batches_[index].step == event.step; };
+  const auto is_of_step = [&](BatchIndex index) { return batches_[index].step == event.step; };
   const auto batch = std::find_if(rank.batches.begin(), rank.batches.end(), is_of_step);
   const bool is_there = batch != rank.batches.end();
   if (is_there && batches_[*batch].state == Batch::State::assembling) return s_.protocol_error();
@@ -74,7 +74,7 @@ void Delivery::released(Job& job, const SlotReleased& event) {
   if (release_held(job, event)) return;
   if (event.rank >= job.ranks.size()) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
-  for (const std::uint32_t index : rank.batches) {
+  for (const BatchIndex index : rank.batches) {
     Batch& batch = batches_[index];
     if (batch.step != event.step) continue;
     if (batch.state == Batch::State::assembling || batch.released) return s_.protocol_error();
@@ -97,7 +97,7 @@ void Delivery::believe_released(Job& job, Batch& batch) {
 }
 
 // A batch is forgotten when the device no longer uses its memory, even if it was not trained on.
-void Delivery::free_if_over(Job& job, std::uint32_t index) {
+void Delivery::free_if_over(Job& job, BatchIndex index) {
   Batch& batch = batches_[index];
   if (!batch.released || batch.state != Batch::State::delivered) return;
   take_back(index);
@@ -106,7 +106,7 @@ void Delivery::free_if_over(Job& job, std::uint32_t index) {
 }
 
 // Gives up the memory that the batch holds.
-void Delivery::take_back(std::uint32_t index) {
+void Delivery::take_back(BatchIndex index) {
   Batch& batch = batches_[index];
   for (Piece& piece : batch.pieces) {
     if (Block* block = s_.at(piece.block)) {
@@ -139,7 +139,7 @@ void Delivery::take_back(std::uint32_t index) {
 // until it is released; the rest is free.
 void Delivery::abandon(Job& job, bool all_ranks_gone) {
   for (RankState& rank : job.ranks) {
-    for (const std::uint32_t index : rank.batches) {
+    for (const BatchIndex index : rank.batches) {
       Batch& batch = batches_[index];
       const bool out = batch.state != Batch::State::assembling;
       if (out && !rank.lost && !all_ranks_gone) {
@@ -157,7 +157,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
     rank.stall = StallMeter();
   }
   if (!all_ranks_gone) return;
-  for (const std::uint32_t index : job.held) {
+  for (const BatchIndex index : job.held) {
     close_delivery(batches_[index]);
     take_back(index);
     batches_.release(index);
@@ -167,7 +167,7 @@ void Delivery::abandon(Job& job, bool all_ranks_gone) {
 
 // A dead rank reads nothing any more.
 void Delivery::abandon_rank(Job& job, Rank rank) {
-  std::erase_if(job.held, [&](std::uint32_t index) {
+  std::erase_if(job.held, [&](BatchIndex index) {
     const Batch& batch = batches_[index];
     if (batch.rank != rank || batch.numbering != job.numbering) return false;
     close_delivery(batches_[index]);
@@ -179,7 +179,7 @@ void Delivery::abandon_rank(Job& job, Rank rank) {
 
 // The batches of ranks on the node are gone with it.
 void Delivery::abandon_node(Job& job, NodeId node) {
-  std::erase_if(job.held, [&](std::uint32_t index) {
+  std::erase_if(job.held, [&](BatchIndex index) {
     if (batches_[index].node != node) return false;
     close_delivery(batches_[index]);
     take_back(index);
@@ -197,7 +197,7 @@ void Delivery::close_delivery(Batch& batch) {
 
 // A batch of a void step, which its rank has only now released.
 bool Delivery::release_held(Job& job, const SlotReleased& event) {
-  const auto found = std::find_if(job.held.begin(), job.held.end(), [&](std::uint32_t index) {
+  const auto found = std::find_if(job.held.begin(), job.held.end(), [&](BatchIndex index) {
     return batches_[index].rank == event.rank && batches_[index].step == event.step;
   });
   if (found == job.held.end()) return false;
@@ -207,7 +207,7 @@ bool Delivery::release_held(Job& job, const SlotReleased& event) {
   return true;
 }
 
-void Delivery::free_held(Job& job, std::uint32_t index) {
+void Delivery::free_held(Job& job, BatchIndex index) {
   const std::uint32_t share = batches_[index].share;
   if (!batches_[index].request.is_none()) {
     s_.requests.close(batches_[index].request);

@@ -32,15 +32,15 @@ class Delivery {
 
  private:
   void stall_changed(const RankState& rank);
-  void free_if_over(Job& job, std::uint32_t index);
-  void free_held(Job& job, std::uint32_t index);
-  void take_back(std::uint32_t batch);
+  void free_if_over(Job& job, BatchIndex index);
+  void free_held(Job& job, BatchIndex index);
+  void take_back(BatchIndex batch);
   void close_delivery(Batch& batch);
   void believe_released(Job& job, Batch& batch);
   bool release_held(Job& job, const SlotReleased& event);
 
   EngineState& s_;
-  Pool<Batch>& batches_;
+  IndexedPool<Batch, BatchIndex>& batches_;
   Reads& reads_;
   Assembly& assembly_;
   Commits& commits_;

@@ -106,7 +106,7 @@ void describe_jobs(const EngineState& s, Out out) {
       const RankState& state = job.ranks[rank];
       fmt::format_to(out, "  rank {}: credits {}, next {}, consumed {};", rank, state.credits,
                      state.next_step, state.consumed_steps);
-      for (const std::uint32_t batch_index : state.batches) {
+      for (const BatchIndex batch_index : state.batches) {
         const Batch& batch = s.batches[batch_index];
         fmt::format_to(out, " [step {} state {} uncut {}-{} share {}", batch.step,
                        static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,

@@ -176,9 +176,9 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.depth = depth(job);
   double buffered = view.distance;
   for (const RankState& rank : job.ranks) {
-    const bool waits = std::any_of(
-        rank.batches.begin(), rank.batches.end(),
-        [&](std::uint32_t batch) { return s_.batches[batch].state == Batch::State::assembling; });
+    const bool waits = std::any_of(rank.batches.begin(), rank.batches.end(), [&](BatchIndex batch) {
+      return s_.batches[batch].state == Batch::State::assembling;
+    });
     if (waits && job.is_waiting()) ++view.waiting;
   }
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /

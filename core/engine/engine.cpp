@@ -79,8 +79,8 @@ struct Engine::Parts final : Reads::Listener {
   void making_failed(MakingIndex making, std::optional<Refusal> why) override {
     preparation.making_failed(making, why);
   }
-  void listed_ready(std::uint32_t batch) override { listed.ready(batch); }
-  void listed_failed(std::uint32_t batch, std::optional<Refusal> why) override {
+  void listed_ready(BatchIndex batch) override { listed.ready(batch); }
+  void listed_failed(BatchIndex batch, std::optional<Refusal> why) override {
     listed.failed(batch, why);
   }
 

@@ -432,7 +432,7 @@ std::uint32_t Grants::missing_blocks(Job& job) {
   if (!job.is_waiting()) return 0;
   std::uint64_t samples = 0;
   for (const RankState& rank : job.ranks) {
-    for (const std::uint32_t index : rank.batches) {
+    for (const BatchIndex index : rank.batches) {
       const Batch& batch = s_.batches[index];
       if (batch.all_cut) continue;
       const EpochRun& run = run_of(job, batch.step);

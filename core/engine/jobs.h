@@ -15,6 +15,7 @@
 #include "core/engine/blocks.h"
 #include "core/engine/catalogue.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
 #include "core/engine/statistics.h"
@@ -176,8 +177,8 @@ struct RankState {
   bool lost = false;
   std::uint32_t credits = 0;  // batches asked for and not yet begun
   std::uint64_t next_step = 0;
-  std::vector<std::uint32_t> batches;  // begun and not released, oldest first
-  std::uint64_t consumed_steps = 0;    // all below are consumed
+  std::vector<BatchIndex> batches;   // begun and not released, oldest first
+  std::uint64_t consumed_steps = 0;  // all below are consumed
   StallMeter stall;
 };
 
@@ -219,8 +220,8 @@ struct Job {
 
   // Assembly and Delivery, and Listed for a listed order. Membership sets their number, and `lost`.
   std::vector<RankState> ranks;
-  std::vector<std::uint32_t> held;  // batches of void steps that live ranks still read
-  double step_s = 0;                // smoothed compute time of a step
+  std::vector<BatchIndex> held;  // batches of void steps that live ranks still read
+  double step_s = 0;             // smoothed compute time of a step
 
   // Assembly and Grants: what its ranks wait for, as of when it was last looked at. Of several, the
   // last in this list.

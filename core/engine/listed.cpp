@@ -27,7 +27,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
                           [&](SampleId sample) { return sample.value < catalogue.samples(); });
   if (!known || rank.batches.size() >= job.credits) return s_.protocol_error();
 
-  const std::uint32_t index = batches_.make();
+  const BatchIndex index = batches_.make();
   Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = event.rank;
@@ -47,11 +47,11 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   if (batch.waiting_reads == 0) ready(index);
 }
 
-void Listed::ready(std::uint32_t index) {
+void Listed::ready(BatchIndex index) {
   Batch& batch = batches_[index];
   const Job& job = s_.jobs[batch.job];
   Deliver order;
-  order.request = s_.requests.open(RequestKind::deliver, index);
+  order.request = s_.requests.open(RequestKind::deliver, index.value);
   order.job = job.id;
   order.rank = batch.rank;
   order.step = batch.step;
@@ -66,7 +66,7 @@ void Listed::ready(std::uint32_t index) {
 
 // The batch's job is refused before the step ends. The items that were to be read leave their
 // share, and the batch's pins go with them.
-void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
+void Listed::failed(BatchIndex index, std::optional<Refusal> why) {
   Batch& batch = batches_[index];
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
@@ -83,7 +83,7 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
 
 // ---------------------------------------------------------------------- where samples are ----
 
-void Listed::want(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
+void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
                   Bytes bytes, std::uint64_t next_use) {
   Batch& batch = batches_[batch_index];
   Ingredient ingredient;
@@ -122,7 +122,7 @@ void Listed::want(std::uint32_t batch_index, std::uint32_t node, DatasetId datas
 
 // It is staged, or on its way, for another batch. What is staged for a block is in memory of that
 // block.
-bool Listed::use_under_way(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset,
+bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
                            SampleId sample) {
   const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
   if (shown == kNone) return false;
@@ -142,7 +142,7 @@ bool Listed::use_under_way(std::uint32_t batch_index, std::uint32_t node, Datase
 }
 
 // A sample that stands in a batch twice is read once.
-void Listed::send_reads(std::uint32_t batch_index, std::uint32_t node, DatasetId dataset) {
+void Listed::send_reads(BatchIndex batch_index, std::uint32_t node, DatasetId dataset) {
   drop_evicted(s_);
   for (const ReadGroups::Group& group : groups_.all()) {
     once_.clear();

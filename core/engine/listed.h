@@ -19,19 +19,19 @@ class Listed {
       : s_(state), batches_(state.batches.of(this)), items_(items), reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
-  void ready(std::uint32_t batch);
-  void failed(std::uint32_t batch, std::optional<Refusal> why);
+  void ready(BatchIndex batch);
+  void failed(BatchIndex batch, std::optional<Refusal> why);
   // Calls `refuse` for each job whose batch could not be read.
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:
-  void want(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
-            Bytes bytes, std::uint64_t next_use);
-  bool use_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample);
-  void send_reads(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
+  void want(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample, Bytes bytes,
+            std::uint64_t next_use);
+  bool use_under_way(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample);
+  void send_reads(BatchIndex batch, std::uint32_t node, DatasetId dataset);
 
   EngineState& s_;
-  Pool<Batch>& batches_;
+  IndexedPool<Batch, BatchIndex>& batches_;
   const Items& items_;
   Reads& reads_;
   struct Failed {

@@ -10,8 +10,14 @@ namespace batchflow::engine {
 template <class T, class... Owners>
 class Owned {
  public:
-  const auto& operator[](std::uint32_t index) const { return value_[index]; }
-  bool live(std::uint32_t index) const { return value_.live(index); }
+  template <class Index>
+  const auto& operator[](Index index) const {
+    return value_[index];
+  }
+  template <class Index>
+  bool live(Index index) const {
+    return value_.live(index);
+  }
   std::uint32_t size() const { return static_cast<std::uint32_t>(value_.size()); }
 
   // For `this` of an owner.

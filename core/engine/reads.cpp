@@ -157,9 +157,9 @@ void Reads::wait_for(std::uint32_t read, MakingIndex index) {
   if (add(making.held, read, index.value, false)) ++making.waiting;
 }
 
-void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
+void Reads::wait_for_listed(std::uint32_t read, BatchIndex index) {
   Batch& batch = batches_[index];
-  if (add(batch.reads, read, index | kListed, false)) ++batch.waiting_reads;
+  if (add(batch.reads, read, index.value | kListed, false)) ++batch.waiting_reads;
 }
 
 void Reads::own(std::uint32_t read, MakingIndex index) {
@@ -167,9 +167,9 @@ void Reads::own(std::uint32_t read, MakingIndex index) {
   if (add(making.held, read, index.value, true)) ++making.waiting;
 }
 
-void Reads::own_listed(std::uint32_t read, std::uint32_t index) {
+void Reads::own_listed(std::uint32_t read, BatchIndex index) {
   Batch& batch = batches_[index];
-  if (add(batch.reads, read, index | kListed, true)) ++batch.waiting_reads;
+  if (add(batch.reads, read, index.value | kListed, true)) ++batch.waiting_reads;
 }
 
 // A holder of the whole read, and one that wants the sample twice, hold it already.
@@ -183,7 +183,7 @@ void Reads::hold(std::uint32_t shown, MakingIndex making) {
   hold(s_.makings[making].held, shown);
 }
 
-void Reads::hold_listed(std::uint32_t shown, std::uint32_t batch) {
+void Reads::hold_listed(std::uint32_t shown, BatchIndex batch) {
   wait_for_listed(shown_samples_[shown].read, batch);
   hold(batches_[batch].reads, shown);
 }
@@ -200,8 +200,8 @@ void Reads::leave(Making& making, MakingIndex index) {
   leave(making.held, index.value);
 }
 
-void Reads::leave_listed(Batch& batch, std::uint32_t index) {
-  leave(batch.reads, index | kListed);
+void Reads::leave_listed(Batch& batch, BatchIndex index) {
+  leave(batch.reads, index.value | kListed);
 }
 
 void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
@@ -348,8 +348,8 @@ void Reads::done(const ReadDone& event) {
   std::swap(notified_, read.waiters);
   for (const std::uint32_t waiter : notified_) {
     if (waiter & kListed) {
-      Batch& batch = batches_[waiter & ~kListed];
-      if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
+      Batch& batch = batches_[BatchIndex(waiter & ~kListed)];
+      if (--batch.waiting_reads == 0) listener_.listed_ready(BatchIndex(waiter & ~kListed));
     } else {
       const MakingIndex waits(waiter);
       Making& making = s_.makings[waits];
@@ -434,7 +434,7 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
   ++read.holders;  // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
-      listener_.listed_failed(waiter & ~kListed, why);
+      listener_.listed_failed(BatchIndex(waiter & ~kListed), why);
     } else {
       listener_.making_failed(MakingIndex(waiter), why);
     }

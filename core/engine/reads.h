@@ -19,8 +19,8 @@ class Reads {
   struct Listener {
     virtual void making_ready(MakingIndex making) = 0;
     virtual void making_failed(MakingIndex making, std::optional<Refusal> why) = 0;
-    virtual void listed_ready(std::uint32_t batch) = 0;
-    virtual void listed_failed(std::uint32_t batch, std::optional<Refusal> why) = 0;
+    virtual void listed_ready(BatchIndex batch) = 0;
+    virtual void listed_failed(BatchIndex batch, std::optional<Refusal> why) = 0;
 
    protected:
     ~Listener() = default;
@@ -84,18 +84,18 @@ class Reads {
 
   // The making waits for the read, unless it is done.
   void wait_for(std::uint32_t read, MakingIndex making);
-  void wait_for_listed(std::uint32_t read, std::uint32_t batch);
+  void wait_for_listed(std::uint32_t read, BatchIndex batch);
   // The making has commanded the read, and holds its staging memory.
   void own(std::uint32_t read, MakingIndex making);
-  void own_listed(std::uint32_t read, std::uint32_t batch);
+  void own_listed(std::uint32_t read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
   void hold(std::uint32_t shown, MakingIndex making);
-  void hold_listed(std::uint32_t shown, std::uint32_t batch);
+  void hold_listed(std::uint32_t shown, BatchIndex batch);
   // The second making holds what the first one does, all of which is there.
   void hold_likewise(const Making& first, MakingIndex second);
   // What the making, or the batch, holds is no longer needed.
   void leave(Making& making, MakingIndex index);
-  void leave_listed(Batch& batch, std::uint32_t index);
+  void leave_listed(Batch& batch, BatchIndex index);
 
   void done(const ReadDone& event);
   void retry(std::uint32_t read, std::uint64_t serial);
@@ -134,7 +134,7 @@ class Reads {
   void close_if_unused(std::uint32_t index);
 
   EngineState& s_;
-  Pool<Batch>& batches_;
+  IndexedPool<Batch, BatchIndex>& batches_;
   Pool<ReadJob>& reads_;
   Listener& listener_;
   Pool<Shared> shared_;

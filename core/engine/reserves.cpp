@@ -155,7 +155,7 @@ Bytes Reserves::promised_to(const Job& job, Place place) const {
 
 // What ranks still read of void steps stays covered, batch by batch.
 void Reserves::cover_held(const Job& job, Stream& stream) {
-  for (const std::uint32_t index : job.held) {
+  for (const BatchIndex index : job.held) {
     Batch& batch = batches_[index];
     const Block* block = batch.in_place ? s_.at(batch.pieces.front().block) : nullptr;
     const std::uint32_t share = block ? block->share : batch.share;

@@ -53,7 +53,7 @@ class Reserves {
   void cover_held(const Job& job, Stream& stream);
 
   EngineState& s_;
-  Pool<Batch>& batches_;
+  IndexedPool<Batch, BatchIndex>& batches_;
   Streams& streams_;
   // Jobs with memory promised on a node, by their serials; the youngest is last.
   std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;

@@ -83,7 +83,7 @@ struct EngineState {
   Owned<Pool<ReadJob>, Reads> reads;
   Pool<Stream> streams;
   Pool<Job> jobs;
-  Owned<Pool<Batch>, Assembly, Delivery, Listed, Reads, Reserves> batches;
+  Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
 
   std::vector<std::uint32_t> weighted_jobs;
