@@ -125,7 +125,7 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   spec.lineage = s_.lineage(block);
   spec.all = s_.config.count_staging ? all : 0;
   if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
-  const std::uint32_t read = reads_.open(spec, {});
+  const ReadIndex read = reads_.open(spec, {});
   reads_.own(read, index);
   making.staging = s_.reads[read].request.id;
   making.draws.clear();

@@ -137,7 +137,7 @@ struct StreamFailure {
 // What a making, or a batch of a listed order, holds of reads: all of a read that it commanded
 // itself, or single samples of other reads.
 struct ReadHold {
-  std::uint32_t read;
+  ReadIndex read;
   bool all;
 };
 struct ReadHolds {

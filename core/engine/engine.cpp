@@ -272,7 +272,7 @@ void Engine::Parts::handle_alarms() {
   while (const auto alarm = s.alarms.next_due(s.now)) {
     switch (alarm->kind) {
       case AlarmKind::retry_read:
-        reads.retry(alarm->subject, alarm->serial);
+        reads.retry(ReadIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::retry_prepare:
         preparation.retry(MakingIndex(alarm->subject), alarm->serial);

@@ -11,6 +11,7 @@ namespace batchflow::engine {
 
 using BatchIndex = Id<struct BatchIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
+using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
 
 class Items;
 

@@ -162,7 +162,7 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
     if (from == here) {
       pin(making, index, item);
       ingredient.form = form;
-      if (provider.read != kNone) reads_.wait_for(provider.read, making_index);
+      if (!provider.read.is_none()) reads_.wait_for(provider.read, making_index);
       if (!provider.making.is_none()) {
         set_apart(making, ingredient.sample);
         s_.makings[provider.making].dependents.push_back(making_index);
@@ -204,7 +204,7 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   const std::uint32_t shown =
       reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
   if (shown == kNone) return false;
-  const std::uint32_t index = reads_.shown(shown).read;
+  const ReadIndex index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
   // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;
@@ -261,7 +261,7 @@ void Items::send_groups(MakingIndex making_index) {
     if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
-    const std::uint32_t read = reads_.open(spec, group.samples);
+    const ReadIndex read = reads_.open(spec, group.samples);
     reads_.own(read, making_index);
     const bool staged = s_.reads[read].staged;
     for (const std::uint32_t at : group.ingredients) {

@@ -107,7 +107,7 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
       batch.pins.push_back({index, item});
     }
     if (result == Share::Result::hit && !provider.in_vain) {
-      if (provider.read != kNone) reads_.wait_for_listed(provider.read, batch_index);
+      if (!provider.read.is_none()) reads_.wait_for_listed(provider.read, batch_index);
       return;
     }
     if (result == Share::Result::inserted) {
@@ -127,7 +127,7 @@ bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId
   const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
   if (shown == kNone) return false;
   Batch& batch = batches_[batch_index];
-  const std::uint32_t index = reads_.shown(shown).read;
+  const ReadIndex index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
@@ -153,7 +153,7 @@ void Listed::send_reads(BatchIndex batch_index, std::uint32_t node, DatasetId da
     }
     Reads::Spec spec = read_spec(s_, group.source, dataset, node);
     spec.listed = true;
-    const std::uint32_t read = reads_.open(spec, once_);
+    const ReadIndex read = reads_.open(spec, once_);
     reads_.own_listed(read, batch_index);
     for (const std::uint32_t place : group.ingredients) {
       if (s_.reads[read].staged) {

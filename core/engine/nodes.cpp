@@ -24,7 +24,7 @@ void Nodes::joined(const NodeJoined& event) {
 std::uint32_t Nodes::slot_for_node() {
   const auto is_free = [&](std::uint32_t index) {
     for (std::uint32_t read = 0; read < s_.reads.size(); ++read) {
-      if (s_.reads.live(read) && s_.reads[read].node == index) return false;
+      if (s_.reads.live(ReadIndex(read)) && s_.reads[ReadIndex(read)].node == index) return false;
     }
     return s_.nodes[index].started == 0;
   };

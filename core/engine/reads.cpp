@@ -30,10 +30,10 @@ std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form
   return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{shared} << 40 | sample.value;
 }
 
-std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
-  const std::uint32_t index = reads_.make();
+ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
+  const ReadIndex index = reads_.make();
   ReadJob& read = reads_[index];
-  read.request = s_.requests.open(RequestKind::read, index);
+  read.request = s_.requests.open(RequestKind::read, index.value);
   read.dataset = spec.dataset;
   read.from = spec.from;
   read.to = spec.to;
@@ -52,7 +52,7 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   if (read.shared) show_samples(index);
   if (spec.keep != kNone) {
     for (const SampleId sample : samples)
-      coming_.set(coming_key(spec.keep, item_of(sample)), index);
+      coming_.set(coming_key(spec.keep, item_of(sample)), index.value);
   }
   if (spec.source != kNone && !spec.source_pinned) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
@@ -119,8 +119,8 @@ std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample
 Reads::Provider Reads::provider(std::uint32_t share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
-  if (found & kMaking) return {kNone, MakingIndex(found & ~kMaking), false};
-  return {found, MakingIndex::none(), reads_[found].done};
+  if (found & kMaking) return {ReadIndex::none(), MakingIndex(found & ~kMaking), false};
+  return {ReadIndex(found), MakingIndex::none(), reads_[ReadIndex(found)].done};
 }
 
 void Reads::begin_decoding(std::uint32_t share, ItemId item, MakingIndex making) {
@@ -139,7 +139,7 @@ void Reads::forget_items(const ReadJob& read) {
 // ------------------------------------------------------------------------ holders of a read ----
 
 // True: the read is new to the holder, which waits for it unless it is done.
-bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool all) {
+bool Reads::add(ReadHolds& held, ReadIndex index, std::uint32_t waiter, bool all) {
   const auto known = std::find_if(held.reads.begin(), held.reads.end(),
                                   [&](const ReadHold& one) { return one.read == index; });
   if (known != held.reads.end()) return false;
@@ -152,22 +152,22 @@ bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool
   return true;
 }
 
-void Reads::wait_for(std::uint32_t read, MakingIndex index) {
+void Reads::wait_for(ReadIndex read, MakingIndex index) {
   Making& making = s_.makings[index];
   if (add(making.held, read, index.value, false)) ++making.waiting;
 }
 
-void Reads::wait_for_listed(std::uint32_t read, BatchIndex index) {
+void Reads::wait_for_listed(ReadIndex read, BatchIndex index) {
   Batch& batch = batches_[index];
   if (add(batch.reads, read, index.value | kListed, false)) ++batch.waiting_reads;
 }
 
-void Reads::own(std::uint32_t read, MakingIndex index) {
+void Reads::own(ReadIndex read, MakingIndex index) {
   Making& making = s_.makings[index];
   if (add(making.held, read, index.value, true)) ++making.waiting;
 }
 
-void Reads::own_listed(std::uint32_t read, BatchIndex index) {
+void Reads::own_listed(ReadIndex read, BatchIndex index) {
   Batch& batch = batches_[index];
   if (add(batch.reads, read, index.value | kListed, true)) ++batch.waiting_reads;
 }
@@ -229,7 +229,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   });
   unheld_.erase(std::unique(unheld_.begin(), unheld_.end()), unheld_.end());
   for (std::size_t from = 0; from < unheld_.size();) {
-    const std::uint32_t read = shown_samples_[unheld_[from]].read;
+    const ReadIndex read = shown_samples_[unheld_[from]].read;
     std::size_t to = from;
     while (to < unheld_.size() && shown_samples_[unheld_[to]].read == read) ++to;
     release_samples(read, std::span(unheld_).subspan(from, to - from));
@@ -247,7 +247,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
 }
 
 // Releases some samples of the read, while others are held.
-void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> shown) {
+void Reads::release_samples(ReadIndex index, std::span<const std::uint32_t> shown) {
   ReadJob& read = reads_[index];
   gone_.clear();
   Bytes bytes = 0;
@@ -268,7 +268,7 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
 }
 
 // The makings that commanded the read no longer need it, but others hold some of its samples.
-void Reads::release_unheld(std::uint32_t index) {
+void Reads::release_unheld(ReadIndex index) {
   const ReadJob& read = reads_[index];
   if (!read.staged) return;
   unheld_.clear();
@@ -278,7 +278,7 @@ void Reads::release_unheld(std::uint32_t index) {
   if (!unheld_.empty()) release_samples(index, unheld_);
 }
 
-void Reads::show_samples(std::uint32_t index) {
+void Reads::show_samples(ReadIndex index) {
   ReadJob& read = reads_[index];
   const std::uint64_t here = shared_key(read.node, read.dataset);
   std::uint32_t shared = shared_at_.find(here);
@@ -293,7 +293,7 @@ void Reads::show_samples(std::uint32_t index) {
 }
 
 // From now on nothing finds the samples of the read.
-void Reads::hide_samples(std::uint32_t index) {
+void Reads::hide_samples(ReadIndex index) {
   ReadJob& read = reads_[index];
   if (!std::exchange(read.shared, false)) return;
   const std::uint64_t here = shared_key(read.node, read.dataset);
@@ -310,7 +310,7 @@ void Reads::hide_samples(std::uint32_t index) {
 
 // A read into a share is over when it is done; a read into staging, when nothing holds any of it.
 // What a read that was given up half-way has brought is no longer needed.
-void Reads::close_if_unused(std::uint32_t index) {
+void Reads::close_if_unused(ReadIndex index) {
   ReadJob& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
@@ -333,7 +333,7 @@ void Reads::close_if_unused(std::uint32_t index) {
 void Reads::done(const ReadDone& event) {
   const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::read);
   if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
+  const ReadIndex index(record->subject);
   ReadJob& read = reads_[index];
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index, event.failed);
@@ -380,7 +380,7 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
 // An I/O error is never taken for corruption. What was not read is commanded again, later each
 // time. Makings that wait are told only when all attempts are used up. Without any waiter the read
 // ends here.
-void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
+void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
   ReadJob& read = reads_[index];
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
@@ -396,7 +396,7 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   if (++read.attempts < s_.config.read_attempts) {
     const std::int64_t times = std::int64_t{1} << std::min(read.attempts - 1, 10u);
     const Duration wait = std::min(s_.config.retry_wait, Duration::max() / times) * times;
-    s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index, read.request.id.value});
+    s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index.value, read.request.id.value});
     return;
   }
   if (read.source != kNone) return give_up_copies(index);
@@ -405,7 +405,7 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
 
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
-void Reads::give_up_copies(std::uint32_t index) {
+void Reads::give_up_copies(ReadIndex index) {
   const std::uint32_t source = reads_[index].source;
   const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);
@@ -422,7 +422,7 @@ void Reads::give_up_copies(std::uint32_t index) {
 
 // Nothing finds the read any more. Its items leave their share once the makings that wait have been
 // told.
-void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
+void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   ReadJob& read = reads_[index];
   hide_samples(index);
   read.done = true;
@@ -457,34 +457,33 @@ void Reads::unpin(ReadJob& read) {
   }
 }
 
-void Reads::retry(std::uint32_t index, std::uint64_t serial) {
+void Reads::retry(ReadIndex index, std::uint64_t serial) {
   if (!reads_.live(index) || reads_[index].request.id.value != serial) return;
   if (!reads_[index].done) send_read(reads_[index]);
 }
 
 void Reads::lose_node(std::uint32_t node, NodeId id) {
-  for (std::uint32_t index = 0; index < reads_.size(); ++index) {
-    if (!reads_.live(index)) continue;
+  reads_.each([&](ReadIndex index) {
     ReadJob& read = reads_[index];
     if (read.done) {
       uncount_lost(index, node);
-      continue;
+      return;
     }
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
       read.keep = kNone;  // with the share
-      if (read.node != node && read.from.node != id) continue;
+      if (read.node != node && read.from.node != id) return;
     }
-    if (read.node != node && read.from.node != id) continue;
+    if (read.node != node && read.from.node != id) return;
     s_.order(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
     uncount_lost(index, node);
-  }
+  });
 }
 
 // Makings of other nodes may hold what they waited for here, and its memory is gone.
-void Reads::uncount_lost(std::uint32_t index, std::uint32_t node) {
+void Reads::uncount_lost(ReadIndex index, std::uint32_t node) {
   if (!reads_.live(index) || reads_[index].node != node) return;
   uncount(reads_[index], reads_[index].counted);
 }

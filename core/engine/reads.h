@@ -50,13 +50,13 @@ class Reads {
   };
   // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once
   // for the read until it is done.
-  std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
+  ReadIndex open(const Spec& spec, std::span<const SampleId> samples);
 
   Listener& listener() { return listener_; }
 
   // A sample, on a node, of a read that is under way or still staged.
   struct Shown {
-    std::uint32_t read = kNone;
+    ReadIndex read = ReadIndex::none();
     std::uint32_t index = 0;    // among its samples
     std::uint32_t holders = 0;  // beside those that hold all of the read
     void reset() { *this = Shown(); }
@@ -73,21 +73,21 @@ class Reads {
   // is there. A read that has come to nothing, and whose items are about to leave, brings it in
   // vain.
   struct Provider {
-    std::uint32_t read = kNone;
+    ReadIndex read = ReadIndex::none();
     MakingIndex making = MakingIndex::none();
     bool in_vain = false;
-    bool is_none() const { return read == kNone && making.is_none(); }
+    bool is_none() const { return read.is_none() && making.is_none(); }
   };
   Provider provider(std::uint32_t share, ItemId item) const;
   void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
   void end_decoding(std::uint32_t share, ItemId item);
 
   // The making waits for the read, unless it is done.
-  void wait_for(std::uint32_t read, MakingIndex making);
-  void wait_for_listed(std::uint32_t read, BatchIndex batch);
+  void wait_for(ReadIndex read, MakingIndex making);
+  void wait_for_listed(ReadIndex read, BatchIndex batch);
   // The making has commanded the read, and holds its staging memory.
-  void own(std::uint32_t read, MakingIndex making);
-  void own_listed(std::uint32_t read, BatchIndex batch);
+  void own(ReadIndex read, MakingIndex making);
+  void own_listed(ReadIndex read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
   void hold(std::uint32_t shown, MakingIndex making);
   void hold_listed(std::uint32_t shown, BatchIndex batch);
@@ -98,7 +98,7 @@ class Reads {
   void leave_listed(Batch& batch, BatchIndex index);
 
   void done(const ReadDone& event);
-  void retry(std::uint32_t read, std::uint64_t serial);
+  void retry(ReadIndex read, std::uint64_t serial);
   // All reads to or from the node are void; makings that wait for one are told.
   void lose_node(std::uint32_t node, NodeId id);
 
@@ -115,27 +115,27 @@ class Reads {
   void send_read(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
-  void uncount_lost(std::uint32_t index, std::uint32_t node);
+  void uncount_lost(ReadIndex index, std::uint32_t node);
   void set_apart(ReadJob& read);
   Bytes bytes_of(const ReadJob& read, SampleId sample) const;
-  bool add(ReadHolds& held, std::uint32_t read, std::uint32_t waiter, bool all);
+  bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
   void hold(ReadHolds& held, std::uint32_t shown);
   void leave(ReadHolds& held, std::uint32_t waiter);
-  void release_samples(std::uint32_t read, std::span<const std::uint32_t> shown);
-  void release_unheld(std::uint32_t read);
-  void show_samples(std::uint32_t read);
-  void hide_samples(std::uint32_t read);
-  void fail(std::uint32_t index, std::span<const SampleId> failed);
+  void release_samples(ReadIndex read, std::span<const std::uint32_t> shown);
+  void release_unheld(ReadIndex read);
+  void show_samples(ReadIndex read);
+  void hide_samples(ReadIndex read);
+  void fail(ReadIndex index, std::span<const SampleId> failed);
   bool are_of(const ReadJob& read, std::span<const SampleId> failed);
-  void give_up_copies(std::uint32_t read);
-  void end_without_result(std::uint32_t index, std::optional<Refusal> why);
+  void give_up_copies(ReadIndex read);
+  void end_without_result(ReadIndex index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
   void forget_items(const ReadJob& read);
-  void close_if_unused(std::uint32_t index);
+  void close_if_unused(ReadIndex index);
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;
-  Pool<ReadJob>& reads_;
+  IndexedPool<ReadJob, ReadIndex>& reads_;
   Listener& listener_;
   Pool<Shared> shared_;
   FlatMap shared_at_;  // by node and dataset

@@ -80,7 +80,7 @@ struct EngineState {
 
   Pool<Block> blocks;
   IndexedPool<Making, MakingIndex> makings;
-  Owned<Pool<ReadJob>, Reads> reads;
+  Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
   Pool<Stream> streams;
   Pool<Job> jobs;
   Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;

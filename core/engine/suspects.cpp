@@ -141,7 +141,7 @@ void Suspects::look_again(MakingIndex index, Bytes most) {
   spec.node = making.node;
   spec.alone = true;
   spec.lineage = s_.lineage(block);
-  const std::uint32_t read = reads_.open(spec, ids_);
+  const ReadIndex read = reads_.open(spec, ids_);
   reads_.own(read, index);
   for (Ingredient& ingredient : making.ingredients) {
     ingredient.staging = s_.reads[read].request.id;
