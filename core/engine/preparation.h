@@ -56,7 +56,7 @@ class Preparation {
   void joined(const WorkerJoined& event);
   void quiesced(const WorkerQuiesced& event);
   void lost(const WorkerLost& event);
-  // Nobody needs what is made for the stream: what no worker has begun ends, and what one has begun
+  // No job needs what is made for the stream: what no worker has begun ends, and what one has begun
   // is cancelled. That ends when the worker reports that it writes no more.
   void abandon(std::uint32_t stream);
   // All makings on the node end; its blocks are gone.
