@@ -10,6 +10,7 @@
 
 #include "core/base/types.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/engine/memory.h"
 #include "core/order/keys.h"
 #include "core/order/lanes.h"
@@ -21,38 +22,52 @@ namespace batchflow::engine {
 
 // ------------------------------------------------------------------------ nodes and workers ----
 
+// Workers alone changes it.
 struct Worker {
   WorkerId id;
   std::uint32_t node = kNone;
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
-  std::uint32_t making = kNone;
+  MakingIndex making = MakingIndex::none();
   // Slots that it might still write after it was lost. They are free when it is quiesced.
   std::vector<Resident> quarantine;
 };
 
+// Each group of fields is changed by one part alone.
 struct Node {
+  // Nodes
   NodeId id;
   std::uint64_t joined = 0;  // counts: nodes are told apart, and ordered, by it
   bool takes_work = true;
   bool lost = false;
   bool has_memory = false;
+  std::uint32_t cores = 1;
+
+  // Workers
   std::vector<std::uint32_t> staff;  // workers that are not known to be quiet
   std::vector<std::uint32_t> idle;   // of these, used last in first out
   std::uint32_t workers = 0;         // idle and busy
-  std::uint32_t cores = 1;
-  std::uint32_t workers_wanted = 0;  // as last ordered by SetWorkers
-  std::uint32_t started = 0;         // makings not finished
-  std::deque<std::uint32_t> ready;   // makings that wait for a worker only
-  // Makings that wait for staging memory, in the order in which they came.
-  std::deque<std::uint32_t> unstaged;
-  bool staging_changed = false;  // stands in EngineState::nodes_to_stage
-  bool staging_due = false;      // in EngineState::nodes_to_plan
-  double prepare_s = 0;          // smoothed
-  double stall_fraction = 0;     // as of late, of the job that stalls most
+
+  // Preparation, and SecondWorkers for their makings
+  std::uint32_t started = 0;      // makings not finished
+  std::deque<MakingIndex> ready;  // makings that wait for a worker only
+  double prepare_s = 0;           // smoothed
+
+  // BlockParts: makings that wait for staging memory, in the order in which they came
+  std::deque<MakingIndex> unstaged;
+
+  // Streams: those that have memory here
+  std::vector<std::uint32_t> streams;
+
+  // Dispatching
+  std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
+  double stall_fraction = 0;         // as of late, of the job that stalls most
   Instant stall_measured{};
-  std::vector<std::uint32_t> streams;  // that have memory here
-  bool has_room = false;               // something could be started here that could not before
-  bool changed = false;                // since the scaling policy was last asked
+
+  // EngineState, by the functions that are named
+  bool staging_changed = false;  // stands in nodes_to_stage
+  bool staging_due = false;      // plan_staging: stands in nodes_to_plan
+  bool has_room = false;         // room_on: something could be started that could not before
+  bool changed = false;          // changed_on: since the scaling policy was last asked
 };
 
 // ----------------------------------------------------------------------------------- blocks ----
@@ -71,7 +86,8 @@ std::vector<T> emptied(std::vector<T>& used) {
   return std::move(used);
 }
 
-// A prepared block, resident or being made.
+// A prepared block, resident or being made. Preparation and SecondWorkers make it. Its charge,
+// grants and need change, and it is released, by the functions of core/engine/books.h.
 struct Block {
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
@@ -86,15 +102,14 @@ struct Block {
   SlotId slot;
   NodeId node;
   bool resident = false;
-  bool served = false;  // something was delivered from it
-  std::uint32_t making = kNone;
+  MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
   std::uint32_t charged_job = kNone;
-  std::uint32_t charged_at = 0;  // in that job's list
-  std::uint32_t current_at = 0;  // in the list of those charged as current
-  std::uint32_t transfers = 0;   // that read from it
-  std::uint32_t grants = 0;      // jobs that took it and have not had all of it
-  std::uint32_t told_need = 0;   // what its eviction policy was told last
+  std::uint32_t charged_at = 0;     // in that job's list
+  std::uint32_t current_at = 0;     // in the list of those charged as current
+  std::uint32_t transfers = 0;      // that read from it
+  std::uint32_t grants = 0;         // jobs that took it and have not had all of it
+  std::uint32_t reported_need = 0;  // what its eviction policy was told last
   std::vector<order::Replacement> replacements;
   Instant since;  // in the making or resident
 
@@ -111,10 +126,18 @@ struct ItemPin {
   ItemId item;
 };
 
+// Why the jobs of a stream cannot go on.
+struct StreamFailure {
+  std::uint32_t stream;
+  Refusal why;
+  std::uint64_t needed;
+  std::uint64_t available;
+};
+
 // What a making, or a batch of a listed order, holds of reads: all of a read that it commanded
 // itself, or single samples of other reads.
 struct ReadHold {
-  std::uint32_t read;
+  ReadIndex read;
   bool all;
 };
 struct ReadHolds {
@@ -123,6 +146,9 @@ struct ReadHolds {
 };
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
+//
+// Preparation makes and releases it. It leaves the turn for the next part to BlockParts, what the
+// part is made of to Items and Reads, `suspects` to Suspects, and `other_making` to SecondWorkers.
 //
 // It is made part by part. The samples of a part are looked up once there is staging memory for all
 // that has to be read. When a worker has prepared them, none of that is held any more. A block that
@@ -152,13 +178,13 @@ struct Making {
   ReadHolds held;
   Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
-  std::vector<ItemPin> decoding;          // decoded items it will put into their share
-  std::vector<std::uint32_t> dependents;  // makings that wait for its decoded items
-  std::vector<std::uint32_t> makers;      // makings whose decoded items it waits for
+  std::vector<ItemPin> decoding;        // decoded items it will put into their share
+  std::vector<MakingIndex> dependents;  // makings that wait for its decoded items
+  std::vector<MakingIndex> makers;      // makings whose decoded items it waits for
   // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
   // failed.
   struct Suspect {
-    std::uint32_t place;
+    std::uint32_t index;
     SampleId original;
     SampleId used;                 // the original, or the one that stands in for it
     std::uint32_t failures = 0;    // of `used`, each on a read of its own from the store
@@ -166,11 +192,10 @@ struct Making {
     std::uint32_t occurrence = 0;  // of the original
   };
   std::vector<Suspect> suspects;
-  Instant since;
   Instant prepare_since;
   // The same block being made by a second worker, into a slot of its own. The first result is used.
   // `second` says which of the two this is.
-  std::uint32_t twin = kNone;
+  MakingIndex other_making = MakingIndex::none();
   bool second = false;
 
   void reset() {
@@ -185,7 +210,7 @@ struct Making {
   }
 };
 
-// One Read command, for which makings wait.
+// One Read command, for which makings wait. Reads alone changes it.
 struct ReadJob {
   Request request;
   DatasetId dataset;
@@ -213,7 +238,6 @@ struct ReadJob {
   std::uint32_t attempts = 0;
   bool done = false;
   bool failed = false;  // nothing comes of it
-  Instant retry_at = kNever;
 
   void reset() {
     ReadJob next;

@@ -175,13 +175,13 @@ inline std::uint32_t need_of(const EngineState& s, const Block& block) {
 }
 
 // Tells the eviction policy how many jobs need the block.
-inline void tell_need(EngineState& s, Block& block, std::uint32_t need) {
-  block.told_need = need;
+inline void report_need(EngineState& s, Block& block, std::uint32_t need) {
+  block.reported_need = need;
   s.memory[block.share].share->needed(block.item, need);
 }
-inline void tell_need(EngineState& s, std::uint32_t index) {
+inline void report_need(EngineState& s, std::uint32_t index) {
   Block& block = s.blocks[index];
-  if (block.resident) tell_need(s, block, need_of(s, block));
+  if (block.resident) report_need(s, block, need_of(s, block));
 }
 
 // The same, but only if the number has changed. When a job takes a block, there is one grant more
@@ -189,18 +189,29 @@ inline void tell_need(EngineState& s, std::uint32_t index) {
 inline void need_changed(EngineState& s, Block& block) {
   if (!block.resident) return;
   const std::uint32_t need = need_of(s, block);
-  if (need != block.told_need) tell_need(s, block, need);
+  if (need != block.reported_need) report_need(s, block, need);
 }
 
-// Makes the draws of an epoch of a weighted order, from the weights frozen for it.
-inline void draw(EngineState& s, Job& job, std::uint32_t epoch) {
-  const Catalogue& catalogue = *s.datasets[job.dataset].catalogue;
-  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
-  const order::WeightTree& weights = job.weights->frozen();
-  job.drawn = std::make_unique<order::WeightedEpoch>(
-      weights, root, epoch, job.draws,
-      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
-  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
+// Jobs that have yet to take the block are looked at again.
+inline void touch_needing(EngineState& s, const Block& block) {
+  const order::Lanes& lanes = *s.streams[block.stream].lanes;
+  if (block.ref.is_none() || !lanes.valid(block.ref)) return;
+  lanes.for_each_needing(block.ref, [&](order::MemberId member) { s.touch(lanes.tag(member)); });
+}
+
+// The block's slot is used for something else.
+inline void forget_block(EngineState& s, std::uint32_t index) {
+  const Block& block = s.blocks[index];
+  order::Lanes& lanes = *s.streams[block.stream].lanes;
+  touch_needing(s, block);
+  if (!block.ref.is_none() && lanes.valid(block.ref)) lanes.dropped(block.ref);
+  s.blocks.release(index);
+}
+
+// The same, and its slot is free from now on.
+inline void drop_block(EngineState& s, std::uint32_t index) {
+  s.memory.give_back(s.blocks[index].share, s.blocks[index].item);
+  forget_block(s, index);
 }
 
 // Carries out what shares have evicted: commands to drop it, and the books of blocks.
@@ -215,15 +226,9 @@ inline void drop_evicted(EngineState& s) {
       s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
     }
     if (gone.owner == kNone) continue;
-    Block& block = s.blocks[gone.owner];
+    const Block& block = s.blocks[gone.owner];
     BF_CHECK(block.resident && block.charge == Charge::none);
-    order::Lanes& lanes = *s.streams[block.stream].lanes;
-    if (!block.ref.is_none() && lanes.valid(block.ref)) {
-      lanes.for_each_needing(block.ref,
-                             [&](order::MemberId member) { s.touch(lanes.tag(member)); });
-      lanes.dropped(block.ref);
-    }
-    s.blocks.release(gone.owner);
+    forget_block(s, gone.owner);
     ++s.counters.dropped_blocks;
   }
   s.evicted.clear();

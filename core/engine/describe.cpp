@@ -60,17 +60,16 @@ void describe_streams(const EngineState& s, Out out) {
                    static_cast<int>(block.charge), static_cast<int>(block.charged_job),
                    block.grants);
   }
-  for (std::uint32_t index = 0; index < s.makings.size(); ++index) {
-    if (!s.makings.live(index)) continue;
+  s.makings.each([&](MakingIndex index) {
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
-                   index, making.block, making.waiting, making.held.reads.size(),
+                   index.value, making.block, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker), making.attempts,
                    making.preparing  ? ", preparing"
                    : making.ready    ? ", ready"
                    : making.unstaged ? ", waits for staging memory"
                                      : "");
-  }
+  });
 }
 
 void describe_jobs(const EngineState& s, Out out) {
@@ -81,7 +80,7 @@ void describe_jobs(const EngineState& s, Out out) {
                    "job {} (id {}, order {}, b {}, drop_last {}): state {}, {}committed {}, ahead "
                    "{}, makings {}, held {}, need {}\n",
                    index, job.id.value, static_cast<int>(job.order), job.batch_samples,
-                   job.drop_last, static_cast<int>(job.state), job.waits ? "waits, " : "",
+                   job.drop_last, static_cast<int>(job.state), job.is_waiting() ? "waits, " : "",
                    job.committed_step, job.ahead, job.makings, job.held.size(),
                    static_cast<int>(job.candidate_slot));
     for (const EpochRun& run : job.runs) {
@@ -107,13 +106,13 @@ void describe_jobs(const EngineState& s, Out out) {
       const RankState& state = job.ranks[rank];
       fmt::format_to(out, "  rank {}: credits {}, next {}, consumed {};", rank, state.credits,
                      state.next_step, state.consumed_steps);
-      for (const std::uint32_t batch_index : state.batches) {
+      for (const BatchIndex batch_index : state.batches) {
         const Batch& batch = s.batches[batch_index];
         fmt::format_to(out, " [step {} state {} uncut {}-{} share {}", batch.step,
                        static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,
                        static_cast<int>(batch.share));
         for (const Piece& piece : batch.pieces) {
-          fmt::format_to(out, " {}:{}", piece.place, static_cast<int>(piece.state));
+          fmt::format_to(out, " {}:{}", piece.index, static_cast<int>(piece.state));
         }
         fmt::format_to(out, "]");
       }

@@ -99,7 +99,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     if (!lanes.may_begin_next_epoch(job.member)) break;
     lanes.begin_next_epoch(job.member);
   }
-  if (!job.waits) {
+  if (!job.is_waiting()) {
     if (Grant* grant = grants_.rehearsal_ahead(job)) {
       Preparation::Need need;
       need.grant = grant;
@@ -113,7 +113,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 void Dispatching::adopt(Grant& grant, std::uint32_t index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
-  tell_need(s_, index);
+  report_need(s_, index);
 }
 
 // How far the job has come, in blocks: the same measure for all jobs of a stream.
@@ -172,14 +172,14 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.job = job.id;
   view.stream = stream.id;
   view.asked = job.asked;
-  view.distance = job.waits ? 0 : stream.lanes->supply(job.member);
+  view.distance = job.is_waiting() ? 0 : stream.lanes->supply(job.member);
   view.depth = depth(job);
   double buffered = view.distance;
   for (const RankState& rank : job.ranks) {
-    const bool waits = std::any_of(
-        rank.batches.begin(), rank.batches.end(),
-        [&](std::uint32_t batch) { return s_.batches[batch].state == Batch::State::assembling; });
-    if (waits && job.waits) ++view.waiting;
+    const bool waits = std::any_of(rank.batches.begin(), rank.batches.end(), [&](BatchIndex batch) {
+      return s_.batches[batch].state == Batch::State::assembling;
+    });
+    if (waits && job.is_waiting()) ++view.waiting;
   }
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
@@ -235,7 +235,7 @@ void Dispatching::check_consistency() {
   if (s_.room_changed || s_.starts_put_off) return;
   for (const Need& need : needs_) {
     const Job& job = s_.jobs[need.job];
-    BF_CHECK(need.open || !preparation_.site(s_.streams[job.stream], job));
+    BF_CHECK(need.open || !charges_.site(s_.streams[job.stream], job));
   }
 }
 
@@ -305,7 +305,7 @@ bool Dispatching::start_some() {
     std::erase_if(open_, [&](std::uint32_t index) {
       const Job& job = s_.jobs[index];
       Need& need = needs_[job.candidate_slot];
-      const auto site = preparation_.site(s_.streams[job.stream], job);
+      const auto site = charges_.site(s_.streams[job.stream], job);
       need.open = site.has_value();
       if (!site) return true;
       views_.push_back(need.view);

@@ -6,6 +6,7 @@
 // it, are rules of the engine.
 #pragma once
 
+#include "core/engine/charges.h"
 #include "core/engine/grants.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
@@ -14,10 +15,11 @@ namespace batchflow::engine {
 
 class Dispatching {
  public:
-  Dispatching(EngineState& state, Grants& grants, Preparation& preparation,
+  Dispatching(EngineState& state, Grants& grants, const Charges& charges, Preparation& preparation,
               std::unique_ptr<DispatchPolicy> dispatch, std::unique_ptr<ScalingPolicy> scaling)
       : s_(state),
         grants_(grants),
+        charges_(charges),
         preparation_(preparation),
         dispatch_(std::move(dispatch)),
         scaling_(std::move(scaling)) {}
@@ -73,6 +75,7 @@ class Dispatching {
 
   EngineState& s_;
   Grants& grants_;
+  const Charges& charges_;
   Preparation& preparation_;
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
@@ -93,7 +96,7 @@ class Dispatching {
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;      // of those that can be started now
   std::vector<std::uint32_t> startable_;  // whose they are
-  std::vector<Preparation::Site> sites_;
+  std::vector<Charges::Site> sites_;
 };
 
 }  // namespace batchflow::engine

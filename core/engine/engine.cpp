@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
+#include "core/engine/datasets.h"
 #include "core/engine/delivery.h"
 #include "core/engine/describe.h"
 #include "core/engine/dispatching.h"
@@ -15,9 +16,12 @@
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
+#include "core/engine/nodes.h"
 #include "core/engine/preparation.h"
 #include "core/engine/reads.h"
+#include "core/engine/reserves.h"
 #include "core/engine/state.h"
+#include "core/engine/streams.h"
 
 namespace batchflow::engine {
 
@@ -43,14 +47,26 @@ struct Engine::Parts final : Reads::Listener {
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
-        preparation(s, reads, items),
+        datasets(s, items),
+        charges(s),
+        workers(s),
+        suspects(s, reads, items),
+        block_parts(s, reads, items, suspects),
+        second_workers(s, reads, workers),
+        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
         grants(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
-        delivery(s, grants, reads),
+        assembly(s, grants),
+        commits(s, grants),
+        delivery(s, reads, assembly, commits),
         listed(s, items, reads),
-        dispatching(s, grants, preparation,
+        dispatching(s, grants, charges, preparation,
                     make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
-        membership(s, items, preparation, grants, delivery, dispatching) {}
+        streams(s, items, preparation, assembly),
+        reserves(s, streams),
+        membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
+                   reserves),
+        nodes(s, items, preparation, streams, membership) {}
 
   template <class Make, class Policy>
   std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
@@ -59,12 +75,12 @@ struct Engine::Parts final : Reads::Listener {
   }
 
   // ---- Reads::Listener
-  void making_ready(std::uint32_t making) override { preparation.making_ready(making); }
-  void making_failed(std::uint32_t making, std::optional<Refusal> why) override {
+  void making_ready(MakingIndex making) override { preparation.making_ready(making); }
+  void making_failed(MakingIndex making, std::optional<Refusal> why) override {
     preparation.making_failed(making, why);
   }
-  void listed_ready(std::uint32_t batch) override { listed.ready(batch); }
-  void listed_failed(std::uint32_t batch, std::optional<Refusal> why) override {
+  void listed_ready(BatchIndex batch) override { listed.ready(batch); }
+  void listed_failed(BatchIndex batch, std::optional<Refusal> why) override {
     listed.failed(batch, why);
   }
 
@@ -80,8 +96,8 @@ struct Engine::Parts final : Reads::Listener {
     }
     return nullptr;
   }
-  void on(const CatalogueKnown& event);
-  void on(const PipelineKnown& event);
+  void on(const CatalogueKnown& event) { datasets.known(event); }
+  void on(const PipelineKnown& event) { datasets.known(event); }
   void on(const JobJoined& event) { membership.joined(event); }
   void on(const JobLeft& event) {
     if (Job* of = job(event.job)) membership.left(*of);
@@ -111,26 +127,26 @@ struct Engine::Parts final : Reads::Listener {
   void on(const ExemplarsReported& event);
   void on(const ReadDone& event) { reads.done(event); }
   void on(const PreparationDone& event) { preparation.prepared(event); }
-  void on(const TransferDone& event) { delivery.transferred(event); }
+  void on(const TransferDone& event) { assembly.transferred(event); }
   void on(const DeliveryDone& event) { delivery.delivered(event); }
-  void on(const NodeJoined& event) { membership.node_joined(event); }
-  void on(const NodeQuiesced& event) { membership.node_quiesced(event); }
-  void on(const NodeLost& event) { membership.node_lost(event); }
+  void on(const NodeJoined& event) { nodes.joined(event); }
+  void on(const NodeQuiesced& event) { nodes.quiesced(event); }
+  void on(const NodeLost& event) { nodes.lost(event); }
   void on(const WorkerJoined& event) {
     preparation.joined(event);
-    membership.worker_joined(event.node);
+    nodes.worker_joined(event.node);
   }
   void on(const WorkerQuiesced& event) {
     preparation.quiesced(event);
-    membership.worker_gone();
+    streams.workers_gone();
   }
   void on(const WorkerLost& event) {
     preparation.lost(event);
-    membership.worker_gone();
+    streams.workers_gone();
   }
-  void on(const CapacityChanged& event) { membership.capacity_changed(event); }
-  void on(const DecodedMeasured& event);
-  void on(const DatasetKept& event);
+  void on(const CapacityChanged& event) { nodes.capacity_changed(event); }
+  void on(const DecodedMeasured& event) { datasets.measured(event); }
+  void on(const DatasetKept& event) { datasets.kept(event); }
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
@@ -151,53 +167,29 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice scaling_choice;
   Reads reads;
   Items items;
+  Datasets datasets;
+  Charges charges;
+  Workers workers;
+  Suspects suspects;
+  BlockParts block_parts;
+  SecondWorkers second_workers;
   Preparation preparation;
   Grants grants;
+  Assembly assembly;
+  Commits commits;
   Delivery delivery;
   Listed listed;
   Dispatching dispatching;
+  Streams streams;
+  Reserves reserves;
   Membership membership;
+  Nodes nodes;
   std::uint64_t operations = 0;
-  std::size_t needs_told = 0;       // in this step
+  std::size_t needs_reported = 0;   // in this step
   std::uint64_t policies_made = 4;  // each has a stream of chance of its own
 };
 
 // ------------------------------------------------------------------------------------ events ----
-
-void Engine::Parts::on(const CatalogueKnown& event) {
-  const Catalogue* catalogue = s.catalogues.find(event.dataset, event.version);
-  const auto known = s.dataset_of.find(event.dataset.value);
-  if (!catalogue) return s.protocol_error();
-  if (known != s.dataset_of.end()) {
-    // A new version is another dataset, and needs an id of its own.
-    if (s.datasets[known->second].catalogue != catalogue) s.protocol_error();
-    return;
-  }
-  s.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(s.datasets.size());
-  s.datasets.push_back({event.dataset, catalogue, {}, {}});
-}
-
-void Engine::Parts::on(const DecodedMeasured& event) {
-  if (!s.memory.live(event.share.value)) return s.stale();
-  const ShareSpec& spec = s.memory[event.share.value].spec;
-  if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s.stale();
-  if (!s.memory.resize_slots(event.share.value, event.bytes)) s.protocol_error();
-}
-
-void Engine::Parts::on(const DatasetKept& event) {
-  const auto known = s.dataset_of.find(event.dataset.value);
-  if (known == s.dataset_of.end()) return s.protocol_error();
-  Dataset& dataset = s.datasets[known->second];
-  dataset.kept_always = event.keep == Keep::always;
-  items.settle(dataset);
-  if (event.keep == Keep::dropped) items.drop_idle(dataset);
-}
-
-void Engine::Parts::on(const PipelineKnown& event) {
-  const PipelineInfo* pipeline = s.catalogues.find(event.pipeline, event.hash);
-  if (!pipeline) return s.protocol_error();
-  s.pipelines[event.pipeline.value] = pipeline;
-}
 
 void Engine::Parts::on(const ScoresReported& event) {
   Job* of = job(event.job);
@@ -280,10 +272,10 @@ void Engine::Parts::handle_alarms() {
   while (const auto alarm = s.alarms.next_due(s.now)) {
     switch (alarm->kind) {
       case AlarmKind::retry_read:
-        reads.retry(alarm->subject, alarm->serial);
+        reads.retry(ReadIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::retry_prepare:
-        preparation.retry(alarm->subject, alarm->serial);
+        preparation.retry(MakingIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::late_prepare:
         preparation.look_for_late(alarm->subject);
@@ -311,7 +303,7 @@ void Engine::Parts::handle_alarms() {
 // What cannot be made ends the jobs that need it.
 void Engine::Parts::handle_failures() {
   for (std::size_t i = 0; i < preparation.failures.size(); ++i) {
-    const Preparation::Failure failure = preparation.failures[i];
+    const StreamFailure failure = preparation.failures[i];
     if (!s.streams.live(failure.stream)) continue;
     const std::vector<std::uint32_t> jobs = s.streams[failure.stream].jobs;
     for (const std::uint32_t index : jobs) {
@@ -321,12 +313,12 @@ void Engine::Parts::handle_failures() {
   preparation.failures.clear();
   const std::vector<std::uint32_t> weighted = s.weighted_jobs;
   for (const std::uint32_t index : weighted) {
-    if (s.jobs[index].nothing_to_draw) {
+    if (s.jobs[index].to_refuse == Refusal::nothing_to_draw) {
       membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
     }
   }
   for (const std::uint32_t index : s.contradicting_jobs) {
-    if (s.jobs.live(index) && s.jobs[index].contradicts) {
+    if (s.jobs.live(index) && s.jobs[index].to_refuse == Refusal::bad_position) {
       membership.refuse(s.jobs[index], Refusal::bad_position, 0, 0);
     }
   }
@@ -341,7 +333,7 @@ void Engine::Parts::look_at_dirty() {
     ++operations;
     Job& of = s.jobs[index];
     of.dirty = false;
-    delivery.pump(of);
+    assembly.pump(of);
     dispatching.review(of);
   }
   s.dirty.clear();
@@ -350,14 +342,14 @@ void Engine::Parts::look_at_dirty() {
 // Tells policies how many jobs need which block, a slice in each step: a lane that is joined or
 // left changes all of its blocks, and an epoch that begins changes those of all lanes.
 void Engine::Parts::refresh_needs() {
-  while (!s.changed_streams.empty() && needs_told < kSlice / 2) {
+  while (!s.changed_streams.empty() && needs_reported < kSlice / 2) {
     const std::uint32_t index = s.changed_streams.back();
     if (s.streams.live(index) && s.streams[index].lanes) {
       order::Lanes& lanes = *s.streams[index].lanes;
       const bool all =
-          lanes.visit_changed_needs(kSlice / 2 - needs_told, [&](order::BlockRef block) {
-            ++needs_told;
-            if (lanes.state(block) == order::BlockState::resident) tell_need(s, lanes.tag(block));
+          lanes.visit_changed_needs(kSlice / 2 - needs_reported, [&](order::BlockRef block) {
+            ++needs_reported;
+            if (lanes.state(block) == order::BlockState::resident) report_need(s, lanes.tag(block));
           });
       if (!all) break;
       s.streams[index].needs_changed = false;
@@ -378,12 +370,12 @@ void Engine::Parts::settle_weights() {
 }
 
 void Engine::Parts::decide() {
-  needs_told = 0;
+  needs_reported = 0;
   membership.make_way();
   for (bool more = true; more;) {
-    preparation.plan_staging();
+    block_parts.plan_staging();
     s.memory.plan_now(s.now);
-    preparation.strip_ahead(s.memory.take_planned());
+    charges.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
     drop_evicted(s);
     items.close_unused(s.memory.take_unused());
@@ -401,28 +393,28 @@ void Engine::Parts::decide() {
     look_at_dirty();
     refresh_needs();
     // Makings that began before come first.
-    more = preparation.stage_waiting() || more;
+    more = block_parts.stage_waiting() || more;
     if (s.room_changed) {
       s.room_changed = false;
       more = dispatching.start_some() || more;
     }
-    more = preparation.settle_current() || more;
+    more = charges.settle_current() || more;
     if (s.short_of_memory && (more || s.room_changed)) {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;
       for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
-        if (s.jobs.live(index) && s.jobs[index].waits) s.touch(index);
+        if (s.jobs.live(index) && s.jobs[index].is_waiting()) s.touch(index);
       }
     }
     more = more || !s.dirty.empty() || s.room_changed;
   }
   refresh_needs();
-  operations += needs_told;
+  operations += needs_reported;
   settle_weights();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {
-    if (one.owner != kNone) tell_need(s, one.owner);
+    if (one.owner != kNone) report_need(s, one.owner);
   }
 }
 
@@ -446,6 +438,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.s.draws_left = kDrawsAStep;
   p.s.lent.clear();
   p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);
+  p.streams.begin_step();
   p.membership.begin_step();
   for (const Event& event : events) {
     std::visit([&](const auto& fact) { p.on(fact); }, event);
@@ -493,7 +486,7 @@ void Engine::check_consistency() const {
   for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
     if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;
     const Block& block = parts_->s.blocks[index];
-    BF_CHECK_MSG(block.told_need == need_of(parts_->s, block),
+    BF_CHECK_MSG(block.reported_need == need_of(parts_->s, block),
                  "a policy does not know who needs a block");
   }
 }

@@ -114,7 +114,7 @@ bool Grants::open_next_run(Job& job) {
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
   if (run.steps > 0 && !cover(job, run, run.plan.plain.step(run.steps - 1).to)) {
-    job.waits = job.waits_to_take = true;  // blocks are taken epoch by epoch
+    job.wait(Job::Waits::to_take);  // blocks are taken epoch by epoch
     return false;
   }
   if (job.weights && !freeze(job)) return false;
@@ -141,14 +141,25 @@ bool Grants::freeze(Job& job) {
   const EpochRun& last = job.runs.back();
   if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
   if (!freeze_newest(job)) return false;
-  draw(s_, job, last.epoch + 1);
+  draw(job, last.epoch + 1);
   return true;
 }
 
 bool Grants::freeze_newest(Job& job) {
   job.weights->freeze();
-  job.nothing_to_draw = job.weights->frozen().total() == 0;
-  return !job.nothing_to_draw;
+  if (job.weights->frozen().total() > 0) return true;
+  job.to_refuse = Refusal::nothing_to_draw;
+  return false;
+}
+
+void Grants::draw(Job& job, std::uint32_t epoch) {
+  const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
+  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
+  const order::WeightTree& weights = job.weights->frozen();
+  job.drawn = std::make_unique<order::WeightedEpoch>(
+      weights, root, epoch, job.draws,
+      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
+  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
 }
 
 // Removes the charge of blocks that were made ahead for a tail that is left out.
@@ -418,10 +429,10 @@ std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step,
 }
 
 std::uint32_t Grants::missing_blocks(Job& job) {
-  if (!job.waits) return 0;
+  if (!job.is_waiting()) return 0;
   std::uint64_t samples = 0;
   for (const RankState& rank : job.ranks) {
-    for (const std::uint32_t index : rank.batches) {
+    for (const BatchIndex index : rank.batches) {
       const Batch& batch = s_.batches[index];
       if (batch.all_cut) continue;
       const EpochRun& run = run_of(job, batch.step);

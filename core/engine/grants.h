@@ -21,6 +21,8 @@ class Grants {
 
   // The weighted job's next draws use the scores that have come. False: all weights are zero.
   bool freeze_newest(Job& job);
+  // Makes the draws of an epoch of a weighted order, from the weights frozen for it.
+  void draw(Job& job, std::uint32_t epoch);
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
   bool over(const Job& job) const;
   // Whether the job has a step of that number. False after its last epoch. Also false before all
@@ -40,7 +42,7 @@ class Grants {
 
   // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
   static Grant& grant_of(EpochRun& run, const Piece& piece) {
-    return run.sequence_of(piece.slice).grant_at(piece.place);
+    return run.sequence_of(piece.slice).grant_at(piece.index);
   }
   // `samples` of the grant have been delivered or copied.
   void served(Job& job, Grant& grant, std::uint32_t samples);

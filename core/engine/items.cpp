@@ -7,19 +7,18 @@
 #include "core/engine/books.h"
 #include "core/engine/placement.h"
 #include "core/engine/staging.h"
-#include "core/order/replacement.h"
+#include "core/engine/suspects.h"
 
 namespace batchflow::engine {
 
 namespace {
 
-constexpr Place kStore{NodeId::none(), Tier::store, 0};
 // Memory for looking up a sample is requested this many samples ahead.
 constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
 
-void Items::gather(std::uint32_t making_index, Bytes most) {
+void Items::gather(MakingIndex making_index, Bytes most) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
@@ -32,7 +31,7 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
   making.ingredients.reserve(draws.size() - making.next);
   // Drawn samples come often. A sample that replaces a corrupt one may be in the block itself, too.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
-  if (with_replacement) first_places_.clear(draws.size() - making.next);
+  if (with_replacement) first_indices_.clear(draws.size() - making.next);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
     const std::uint32_t place = making.next;
     if (place + kPrefetched < draws.size()) {
@@ -43,16 +42,16 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
-    if (some_corrupt) stand_in(making, ingredient);
+    if (some_corrupt) Suspects::stand_in(s_, making, ingredient);
     const Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
     if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
-      if (some_corrupt) forget_stand_in(making, place);
+      if (some_corrupt) Suspects::forget_stand_in(making, place);
       break;
     }
     making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
-      const std::uint32_t first = first_places_.of(ingredient.sample, at);
+      const std::uint32_t first = first_indices_.first_index(ingredient.sample, at);
       if (first != at) {
         firsts_.push_back({at, first});
         continue;
@@ -61,12 +60,12 @@ void Items::gather(std::uint32_t making_index, Bytes most) {
     gather_one(making_index, at);
   }
   drop_evicted(s_);
-  order_groups(making_index);
+  send_groups(making_index);
   share_firsts(making);
-  if (!s_.config.hold_ingredients) let_go(making);
+  if (!s_.config.hold_ingredients) release_ingredients(making);
 }
 
-void Items::let_go(Making& making) {
+void Items::release_ingredients(Making& making) {
   for (std::size_t i = 0; i < making.pins.size(); ++i) {
     if (i + kPrefetched < making.pins.size()) {
       const ItemPin& soon = making.pins[i + kPrefetched];
@@ -78,7 +77,7 @@ void Items::let_go(Making& making) {
 }
 
 // Finds once what is the same for all samples of a block.
-void Items::look_around(std::uint32_t making_index) {
+void Items::look_around(MakingIndex making_index) {
   const Making& making = s_.makings[making_index];
   const Stream& stream = s_.streams[s_.blocks[making.block].stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
@@ -113,31 +112,8 @@ void Items::look_around(std::uint32_t making_index) {
   }
 }
 
-// A sample known to be corrupt is replaced before anything is read.
-void Items::stand_in(Making& making, Ingredient& ingredient) {
-  const Block& block = s_.blocks[making.block];
-  const Stream& stream = s_.streams[block.stream];
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  const std::vector<SampleId>& known = dataset.corrupt_by(stream.pipeline_id);
-  const auto corrupt = [&known](SampleId sample) {
-    return std::binary_search(known.begin(), known.end(), sample);
-  };
-  if (!corrupt(ingredient.sample)) return;
-  const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
-  const auto used = order::replacement(root, block.name.generation, block.name.pass,
-                                       ingredient.sample, dataset.catalogue->samples(), corrupt);
-  making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
-                             0, true, ingredient.occurrence});
-  ingredient.sample = making.suspects.back().used;
-}
-
-// This index is for the next part.
-void Items::forget_stand_in(Making& making, std::uint32_t place) {
-  if (!making.suspects.empty() && making.suspects.back().place == place) making.suspects.pop_back();
-}
-
 // REQUIRES: look_around(making)
-void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
+void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   ingredient.form = Form::encoded;
@@ -155,8 +131,8 @@ void Items::gather_one(std::uint32_t making_index, std::uint32_t at) {
   if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
   if (use_under_way(making_index, at)) return;
   staging_taken_ += staged_bytes(s_, dataset, sample);
-  add_to_group({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone},
-               sample, at);
+  groups_.add({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone}, sample,
+              at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
@@ -167,7 +143,7 @@ void Items::set_apart(Making& making, SampleId sample) {
   stage(s_, making.node, bytes);
 }
 
-bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache,
+bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemCache& cache,
                          Form form) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
@@ -176,26 +152,27 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     if (index == kNone || !s_.memory[index].share->resident(item)) continue;
     const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
-    const Reads::Bringer bringer = reads_.bringer(index, item);
+    const Reads::Provider provider = reads_.provider(index, item);
     share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
     // A part waits only for older ones, so no two parts wait for each other.
-    const bool younger = bringer.making != kNone && s_.makings[bringer.making].part >= making.part;
-    if (bringer.in_vain || younger) continue;
+    const bool younger =
+        !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
+    if (provider.in_vain || younger) continue;
     const Place from = s_.memory[index].spec.place;
     if (from == here) {
       pin(making, index, item);
       ingredient.form = form;
-      if (bringer.read != kNone) reads_.wait_for(bringer.read, making_index);
-      if (bringer.making != kNone) {
+      if (!provider.read.is_none()) reads_.wait_for(provider.read, making_index);
+      if (!provider.making.is_none()) {
         set_apart(making, ingredient.sample);
-        s_.makings[bringer.making].dependents.push_back(making_index);
-        making.makers.push_back(bringer.making);
+        s_.makings[provider.making].dependents.push_back(making_index);
+        making.makers.push_back(provider.making);
         ++making.waiting;
       }
       return true;
     }
     // It is on another node. What is still on its way there is also read from the store to here.
-    if (!bringer.nobody()) continue;
+    if (!provider.is_none()) continue;
     ingredient.form = form;
     if (use_under_way(making_index, at)) return true;
     // A decoded copy may be much larger than the stored sample.
@@ -207,7 +184,7 @@ bool Items::use_resident(std::uint32_t making_index, std::uint32_t at, const Ite
     // The read pins the item from its command on; so does the making, if it holds its ingredients.
     share.pin(item);
     if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-    add_to_group({index, kNone, form}, ingredient.sample, at);
+    groups_.add({index, kNone, form}, ingredient.sample, at);
     return true;
   }
   ingredient.form = Form::encoded;
@@ -220,14 +197,14 @@ void Items::pin(Making& making, std::uint32_t share, ItemId item) {
 }
 
 // A read to this node has the sample already, staged or under way.
-bool Items::use_under_way(std::uint32_t making_index, std::uint32_t at) {
+bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const std::uint32_t shown =
       reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
   if (shown == kNone) return false;
-  const std::uint32_t index = reads_.shown(shown).read;
+  const ReadIndex index = reads_.shown(shown).read;
   const ReadJob& read = s_.reads[index];
   // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;
@@ -254,7 +231,7 @@ std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& datase
   return kNone;
 }
 
-void Items::admit_decoded(std::uint32_t making_index, std::uint32_t at, const ItemCache& cache) {
+void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const std::uint32_t index = cache.dram;
@@ -277,36 +254,14 @@ bool Items::admit(std::uint32_t index, const Access& access) {
   return result == Share::Result::inserted;
 }
 
-void Items::add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient) {
-  Group& group = groups_.of(source);
-  group.samples.push_back(sample);
-  group.ingredients.push_back(ingredient);
-}
-
-// The read of a group: from where its samples are to the node, for a share or for staging.
-Reads::Spec Items::spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const {
-  Reads::Spec spec;
-  spec.dataset = dataset;
-  spec.from = source.share == kNone ? kStore : s_.memory[source.share].spec.place;
-  spec.source = source.share;
-  spec.keep = source.keep;
-  spec.form = source.form;
-  if (source.form == Form::decoded) {
-    spec.each = staged_bytes(s_, s_.memory[source.share].spec.slot_bytes);
-  }
-  spec.to = dram_of(s_.nodes[node].id);
-  spec.node = node;
-  return spec;
-}
-
-void Items::order_groups(std::uint32_t making_index) {
+void Items::send_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
-  for (const Group& group : groups_.all()) {
-    Reads::Spec spec = spec_of(group.source, around_.dataset->id, making.node);
+  for (const ReadGroups::Group& group : groups_.all()) {
+    Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
     if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
-    const std::uint32_t read = reads_.open(spec, group.samples);
+    const ReadIndex read = reads_.open(spec, group.samples);
     reads_.own(read, making_index);
     const bool staged = s_.reads[read].staged;
     for (const std::uint32_t at : group.ingredients) {
@@ -323,20 +278,20 @@ void Items::order_groups(std::uint32_t making_index) {
 }
 
 // The part is over. What it decoded for the cache stays if it went well, and goes if not.
-void Items::leave(Making& making, std::uint32_t index, bool well) {
-  let_go(making);
+void Items::leave(Making& making, MakingIndex index, bool well) {
+  release_ingredients(making);
   for (const ItemPin& pin : making.decoding) {
     if (!well) continue;
     reads_.end_decoding(pin.share, pin.item);
     s_.memory[pin.share].share->unpin(pin.item);
   }
-  for (const std::uint32_t maker : making.makers) std::erase(s_.makings[maker].dependents, index);
+  for (const MakingIndex maker : making.makers) std::erase(s_.makings[maker].dependents, index);
   making.makers.clear();
-  std::vector<std::uint32_t> dependents;
+  std::vector<MakingIndex> dependents;
   dependents.swap(making.dependents);
-  for (const std::uint32_t dependent : dependents) std::erase(s_.makings[dependent].makers, index);
+  for (const MakingIndex dependent : dependents) std::erase(s_.makings[dependent].makers, index);
   if (!well) {
-    for (const std::uint32_t dependent : dependents) forsake(s_.makings[dependent], making);
+    for (const MakingIndex dependent : dependents) retry_without(s_.makings[dependent], making);
     for (const ItemPin& pin : making.decoding) {
       const SharePart& part = s_.memory[pin.share];
       reads_.end_decoding(pin.share, pin.item);
@@ -346,14 +301,14 @@ void Items::leave(Making& making, std::uint32_t index, bool well) {
   making.decoding.clear();
   unstage(s_, making.node, std::exchange(making.set_apart, 0));
   reads_.leave(making, index);
-  for (const std::uint32_t dependent : dependents) {
+  for (const MakingIndex dependent : dependents) {
     regather(dependent);
     if (--s_.makings[dependent].waiting == 0) reads_.listener().making_ready(dependent);
   }
 }
 
 // What `failed` was to decode will not come: removes the pins on it; regather finds another way.
-void Items::forsake(Making& making, const Making& failed) {
+void Items::retry_without(Making& making, const Making& failed) {
   std::erase_if(making.pins, [&](const ItemPin& pin) {
     return std::any_of(failed.decoding.begin(), failed.decoding.end(), [&](const ItemPin& item) {
       return item.share == pin.share && item.item == pin.item;
@@ -361,7 +316,7 @@ void Items::forsake(Making& making, const Making& failed) {
   });
 }
 
-void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
+void Items::give_up_decoding(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   const auto found = std::find_if(making.decoding.begin(), making.decoding.end(),
                                   [&](const ItemPin& pin) { return pin.item == item_of(sample); });
@@ -370,7 +325,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
   making.decoding.erase(found);
   const SharePart& part = s_.memory[pin.share];
   reads_.end_decoding(pin.share, pin.item);
-  for (const std::uint32_t dependent : making.dependents) {
+  for (const MakingIndex dependent : making.dependents) {
     std::erase_if(s_.makings[dependent].pins, [&](const ItemPin& other) {
       return other.share == pin.share && other.item == pin.item;
     });
@@ -378,7 +333,7 @@ void Items::give_up_decoding(std::uint32_t index, SampleId sample) {
   part.share->remove(pin.item, Removal::invalidated);
 }
 
-void Items::regather(std::uint32_t making_index) {
+void Items::regather(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   look_around(making_index);
@@ -408,9 +363,9 @@ void Items::regather(std::uint32_t making_index) {
     gather_one(making_index, at);
   }
   drop_evicted(s_);
-  order_groups(making_index);
+  send_groups(making_index);
   share_firsts(making);
-  if (!s_.config.hold_ingredients) let_go(making);
+  if (!s_.config.hold_ingredients) release_ingredients(making);
 }
 
 // A sample that is wanted more than once is read once.

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/saturating.h"
-#include "core/engine/first_places.h"
 #include "core/engine/item_caches.h"
+#include "core/engine/read_groups.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
@@ -20,10 +20,6 @@ namespace batchflow::engine {
 // A larger dataset is not cached sample by sample, because policies keep some bytes an id. Its
 // samples are records, to be counted in coarse items.
 inline constexpr std::uint64_t kCachedSamplesMost = std::uint64_t{1} << 30;
-
-inline ItemId item_of(SampleId sample) {
-  return ItemId(static_cast<std::uint32_t>(sample.value));
-}
 
 // A share counts no larger items: they are read anew each time.
 inline constexpr Slots kItemSlotsMost = UINT32_MAX;
@@ -57,25 +53,22 @@ class Items {
   // Finds or reads what the making's next part is made of: the block's indices from making.next on,
   // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
-  void gather(std::uint32_t making, Bytes most);
+  void gather(MakingIndex making, Bytes most);
   // True if `gather` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
   // How much of the dataset is cached, from 0 to 1, in the form the stream can use of which most
   // is.
   double cached(const Stream& stream) const;
 
-  // A batch wants one sample of a listed order, as it is stored.
-  void want_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset, SampleId sample,
-                   Bytes bytes, std::uint64_t next_use);
-  // Commands the reads of all that was wanted and is missing.
-  void order_listed(std::uint32_t batch, std::uint32_t node, DatasetId dataset);
+  // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
+  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
 
   // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
-  void leave(Making& making, std::uint32_t index, bool well);
+  void leave(Making& making, MakingIndex index, bool well);
 
   // The making cannot decode the sample, which is no longer in its share. Makings that waited for
   // it look elsewhere once this making is over.
-  void give_up_decoding(std::uint32_t making, SampleId sample);
+  void give_up_decoding(MakingIndex making, SampleId sample);
 
   // Bytes of the sample have turned out to be bad: no cache keeps them.
   void purge(DatasetId dataset, SampleId sample);
@@ -83,40 +76,6 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
-  // Where samples come from, and where they are to stay.
-  struct Source {
-    std::uint32_t share = kNone;  // none: a store
-    std::uint32_t keep = kNone;   // share
-    Form form = Form::encoded;
-    friend bool operator==(const Source&, const Source&) = default;
-  };
-  // Samples that come in one read.
-  struct Group {
-    Source source;
-    std::vector<SampleId> samples;
-    std::vector<std::uint32_t> ingredients;  // that wait for it
-  };
-  // In the order in which they were first asked for. Groups that are given up keep their memory.
-  class Groups {
-   public:
-    Group& of(const Source& source) {
-      for (std::size_t i = 0; i < used_; ++i) {
-        if (groups_[i].source == source) return groups_[i];
-      }
-      if (used_ == groups_.size()) groups_.emplace_back();
-      Group& group = groups_[used_++];
-      group.source = source;
-      group.samples.clear();
-      group.ingredients.clear();
-      return group;
-    }
-    std::span<const Group> all() const { return {groups_.data(), used_}; }
-    void clear() { used_ = 0; }
-
-   private:
-    std::vector<Group> groups_;
-    std::size_t used_ = 0;
-  };
   // What all samples of the block that is being gathered have in common.
   struct Around {
     // A node that keeps samples. A null pointer: it does not keep that form.
@@ -133,43 +92,35 @@ class Items {
   };
 
   const ItemCaches& caches(DatasetId dataset) const;
-  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
-  void let_go(Making& making);
-  void look_around(std::uint32_t making);
-  void stand_in(Making& making, Ingredient& ingredient);
-  static void forget_stand_in(Making& making, std::uint32_t place);
-  void gather_one(std::uint32_t making, std::uint32_t at);
+  void release_ingredients(Making& making);
+  void look_around(MakingIndex making);
+  void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
   void pin(Making& making, std::uint32_t share, ItemId item);
-  bool use_resident(std::uint32_t making, std::uint32_t at, const ItemCache& cache, Form form);
-  bool use_under_way(std::uint32_t making, std::uint32_t at);
+  bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
+  bool use_under_way(MakingIndex making, std::uint32_t at);
   std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
-  void admit_decoded(std::uint32_t making, std::uint32_t at, const ItemCache& cache);
+  void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(std::uint32_t share, const Access& access);
-  void add_to_group(const Source& source, SampleId sample, std::uint32_t ingredient);
-  Reads::Spec spec_of(const Source& source, DatasetId dataset, std::uint32_t node) const;
-  bool use_listed_under_way(std::uint32_t batch, std::uint32_t node, DatasetId dataset,
-                            SampleId sample);
-  void order_groups(std::uint32_t making);
+  void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, std::uint32_t node);
-  void forsake(Making& making, const Making& failed);
-  void regather(std::uint32_t making);
+  void retry_without(Making& making, const Making& failed);
+  void regather(MakingIndex making);
   void share_firsts(Making& making);
 
   EngineState& s_;
   Reads& reads_;
   std::vector<ItemCaches> caches_;  // by the dataset's index
-  Groups groups_;
+  ReadGroups groups_;
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is gathered may take
   Bytes staging_taken_ = 0;
   std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
-  FirstPlaces first_places_;                                     // scratch
+  FirstIndices first_indices_;                                   // scratch
   std::vector<ItemId> gone_;                                     // scratch
-  std::vector<SampleId> once_;                                   // scratch
 };
 
 }  // namespace batchflow::engine

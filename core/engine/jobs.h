@@ -2,10 +2,12 @@
 // the batches that their ranks are given.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/quantile_sketch.h"
@@ -13,6 +15,7 @@
 #include "core/engine/blocks.h"
 #include "core/engine/catalogue.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
 #include "core/engine/statistics.h"
@@ -30,17 +33,23 @@ namespace batchflow::engine {
 
 // A stream's memory on one node.
 struct StreamNode {
+  // Streams
   NodeId node;
   std::uint32_t index = kNone;  // of the node
   std::uint32_t share = kNone;
-  Slots jobs = 0;        // with ranks on this node
-  Slots ranks = 0;       // of them
-  Slots reserve = 0;     // ranks x credits of the jobs whose batches live in this share
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
-  Slots ahead = 0;       // blocks charged as made ahead
-  Handle current;        // the block charged as current, if any
+
+  // Reserves
+  Slots jobs = 0;     // with ranks on this node
+  Slots ranks = 0;    // of them
+  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
+
+  // core/engine/books.h
+  Slots ahead = 0;  // blocks charged as made ahead
+  Handle current;   // the block charged as current, if any
 };
 
+// Datasets makes it; Suspects adds to `corrupt`, and Streams keeps `streams`.
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
@@ -57,6 +66,7 @@ struct Dataset {
 };
 
 struct Stream {
+  // Streams
   StreamId id;
   std::uint32_t dataset = kNone;
   const PipelineInfo* pipeline = nullptr;
@@ -70,12 +80,15 @@ struct Stream {
   Bytes block_bytes = 1;
   std::unique_ptr<order::Lanes> lanes;
   std::vector<StreamNode> nodes;
-  std::vector<std::uint32_t> jobs;
-  double prepare_s = 0;  // smoothed
+  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
+  std::vector<std::uint32_t> jobs;  // Membership
+  double prepare_s = 0;             // Preparation; smoothed
+
+  // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
   struct Begun {
-    std::uint32_t making;
+    MakingIndex making;
     std::uint64_t serial;
     Instant since;
   };
@@ -85,7 +98,6 @@ struct Stream {
 
   std::vector<SampleId> scratch;
   bool needs_changed = false;  // stands in EngineState::changed_streams
-  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
   void reset() { *this = Stream(); }
 };
@@ -94,13 +106,16 @@ struct Stream {
 
 // A piece of a batch: indices of the job's sequence that lie in one block.
 struct Piece {
-  std::uint64_t place = 0;  // in the sequence that the slice is of
+  std::uint64_t index = 0;  // in the sequence that the slice is of
   order::Slice slice;
   std::uint32_t offset = 0;  // in the batch
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;
   Handle block;  // while copying or delivered in place
   RequestId request = RequestId::none();
 };
+
+// Of a batch, Assembly changes what it is made of, and Delivery how far the rank is with it. Listed
+// makes the batches of listed orders. Reads counts `waiting_reads`, and Reserves sets `reserved`.
 
 // What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
@@ -162,48 +177,75 @@ struct RankState {
   bool lost = false;
   std::uint32_t credits = 0;  // batches asked for and not yet begun
   std::uint64_t next_step = 0;
-  std::vector<std::uint32_t> batches;  // begun and not released, oldest first
-  std::uint64_t consumed_steps = 0;    // all below are consumed
+  std::vector<BatchIndex> batches;   // begun and not released, oldest first
+  std::uint64_t consumed_steps = 0;  // all below are consumed
   StallMeter stall;
 };
 
+// Membership makes it. Each group of fields is changed by one part alone, except where it says
+// otherwise.
 struct Job {
+  // Membership: what the job asked for
   JobId id;
   std::uint32_t index = kNone;
   std::uint64_t serial = 0;
-  std::uint64_t user = 0;
   std::uint32_t stream = kNone;
   std::uint32_t dataset = kNone;
   Order order = Order::relaxed;
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
   std::uint32_t epochs = 0;
-  std::uint64_t steps = 0;  // 0: not known
-  std::uint32_t credits = 0;
-  double weight = 1;
-  order::MemberId member;
-  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
-  std::vector<RankState> ranks;
-  std::uint32_t numbering = 0;              // of its ranks: how often it was resized
-  std::vector<std::uint32_t> batch_shares;  // a node: where batches larger than a block live
-  enum class State : std::uint8_t {
-    joining,
-    running,
-    degraded,
-    refused,  // not served any more, but ranks still read what they were handed
-  } state = State::joining;
-  bool waits = false;          // a rank has a credit that cannot be served now
-  bool waits_to_take = false;  // for want of a block that it has not taken yet
-  bool dirty = false;
+  std::uint64_t steps = 0;      // 0: not known
+  std::uint64_t draws = 0;      // samples of one epoch
+  bool multinomial = false;     // how these are drawn: weighted orders
+  bool node_local = false;      // each node has a sequence of its own: relaxed
+  std::uint32_t rehearsed = 0;  // m
 
-  std::vector<std::uint32_t> held;            // batches of void steps that live ranks still read
-  std::vector<std::uint32_t> retired_shares;  // where such batches are, of an earlier size
+  // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
+  // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
+  // job has a member in the lanes of its stream, runs, and batches that are not held.
+  enum class State : std::uint8_t {
+    joining,   // its memory is promised, and not all of it is there yet
+    running,   // served
+    degraded,  // a rank is lost
+    refused,   // not served any more, but ranks still read what they were handed
+    resizing,  // its new size is promised nothing yet: batches of void steps may be in the way
+  } state = State::joining;
+  std::uint32_t numbering = 0;    // of its ranks: how often it was resized
+  std::uint64_t lost_serial = 0;  // of its present loss of a rank
+  // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights
+  // are zero. Commits: `bad_position`, what it had does not follow from the position it came with.
+  std::optional<Refusal> to_refuse;
+  bool dirty = false;  // stands in EngineState::dirty, in any state
+
+  // Assembly and Delivery, and Listed for a listed order. Membership sets their number, and `lost`.
+  std::vector<RankState> ranks;
+  std::vector<BatchIndex> held;  // batches of void steps that live ranks still read
+  double step_s = 0;             // smoothed compute time of a step
+
+  // Assembly and Grants: what its ranks wait for, as of when it was last looked at. Of several, the
+  // last in this list.
+  enum class Waits : std::uint8_t {
+    for_nothing,  // all credits are served
+    for_memory,   // a slot, or a block that it took, and that is gone or not made yet
+    to_take,      // for a block that it has not taken yet
+  } waits = Waits::for_nothing;
+  bool is_waiting() const { return waits != Waits::for_nothing; }
+  void wait(Waits why) { waits = std::max(waits, why); }
+  // A batch waits for a block that is gone. It is set while `waits` is not `for_nothing`, and stays
+  // until Dispatching looks for the job's next need and finds no such block: `waits` may have
+  // changed.
+  bool lost_grants = false;
+
+  // Reserves
+  std::uint32_t credits = 0;
+  std::vector<std::uint32_t> batch_shares;    // a node: where batches larger than a block live
+  std::vector<std::uint32_t> retired_shares;  // where held batches are, of an earlier size
   struct Reserved {
     NodeId node;
     Slots ranks;
     Slots slots;
   };
-  bool waits_for_held = false;     // no room for its new size before those are released
   std::vector<Reserved> reserved;  // what it was promised in the stream's shares
   struct Listed {
     NodeId node;
@@ -211,31 +253,34 @@ struct Job {
   };
   std::vector<Listed> listed;  // and of staging memory, for batches of a listed order
 
-  std::deque<EpochRun> runs;         // oldest uncommitted first; the last one is granting
+  // Grants
+  order::MemberId member;
+  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
+  std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
+  std::vector<Grant> resumed;     // rests of partly used blocks, taken first
+  std::unique_ptr<order::WeightedEpoch> drawn;  // weighted orders: the running epoch
+  Instant asks_again{};  // when the selection policy is asked again, if that is to come
+
+  // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.
+  std::unique_ptr<order::Weights> weights;  // weighted orders
+  order::ExemplarBuffer exemplars;
+
+  // Commits. Membership voids the steps below the next one where the job starts over.
   std::uint64_t committed_step = 0;  // all below are committed
   order::Position committed;
-  bool contradicts = false;  // what it had does not follow from the position it came with
-  std::unique_ptr<order::Weights> weights;      // weighted orders
-  std::unique_ptr<order::WeightedEpoch> drawn;  // the running epoch of one
-  std::uint64_t draws = 0;                      // samples of one epoch
-  bool multinomial = false;
-  bool nothing_to_draw = false;  // all weights are zero
-  bool node_local = false;
-  std::uint32_t rehearsed = 0;  // m
-  order::ExemplarBuffer exemplars;
-  std::vector<Grant> resumed;  // rests of partly used blocks, taken first
-  bool lost_grants = false;    // a batch waits for a block that is gone
-  Instant asks_again{};        // when the selection policy is asked again, if that is to come
 
-  std::vector<std::uint32_t> charged;    // blocks charged to it
-  std::uint32_t ahead = 0;               // of these, as made ahead
-  std::uint32_t makings = 0;             // under way that were started for it
-  std::uint64_t last_served = 0;         // serial of the making last started for it
+  // core/engine/books.h
+  std::vector<std::uint32_t> charged;  // blocks charged to it
+  std::uint32_t ahead = 0;             // of these, as made ahead
+
+  // Preparation
+  std::uint32_t makings = 0;      // under way that were started for it
+  std::uint64_t last_served = 0;  // serial of the making last started for it
+
+  // Dispatching
   std::uint64_t asked = 0;               // when its present need arose
   std::int64_t head_start = 0;           // blocks it counts as having had when it came
-  std::uint32_t candidate_slot = kNone;  // in the engine's list of needs
-  double step_s = 0;                     // smoothed compute time of a step
-  std::uint64_t lost_serial = 0;         // of its present loss of a rank
+  std::uint32_t candidate_slot = kNone;  // in the list of needs
 
   void reset() { *this = Job(); }
 };

@@ -27,8 +27,8 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
                           [&](SampleId sample) { return sample.value < catalogue.samples(); });
   if (!known || rank.batches.size() >= job.credits) return s_.protocol_error();
 
-  const std::uint32_t index = s_.batches.make();
-  Batch& batch = s_.batches[index];
+  const BatchIndex index = batches_.make();
+  Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = event.rank;
   batch.step = rank.next_step++;
@@ -39,19 +39,19 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   const std::uint32_t node = s_.node_of.at(rank.node.value);
   for (std::size_t i = 0; i < event.samples.size(); ++i) {
     const SampleId sample = event.samples[i];
-    items_.want_listed(index, node, s_.datasets[job.dataset].id, sample,
-                       event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
-                       event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
+    want(index, node, s_.datasets[job.dataset].id, sample,
+         event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
+         event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
   }
-  items_.order_listed(index, node, s_.datasets[job.dataset].id);
+  send_reads(index, node, s_.datasets[job.dataset].id);
   if (batch.waiting_reads == 0) ready(index);
 }
 
-void Listed::ready(std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+void Listed::ready(BatchIndex index) {
+  Batch& batch = batches_[index];
   const Job& job = s_.jobs[batch.job];
   Deliver order;
-  order.request = s_.requests.open(RequestKind::deliver, index);
+  order.request = s_.requests.open(RequestKind::deliver, index.value);
   order.job = job.id;
   order.rank = batch.rank;
   order.step = batch.step;
@@ -66,8 +66,8 @@ void Listed::ready(std::uint32_t index) {
 
 // The batch's job is refused before the step ends. The items that were to be read leave their
 // share, and the batch's pins go with them.
-void Listed::failed(std::uint32_t index, std::optional<Refusal> why) {
-  Batch& batch = s_.batches[index];
+void Listed::failed(BatchIndex index, std::optional<Refusal> why) {
+  Batch& batch = batches_[index];
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
   failed_.push_back({s_.jobs[batch.job].id, why.value_or(Refusal::storage_failed)});
@@ -79,6 +79,89 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
     if (job != kNone) refuse(s_.jobs[job], failed.why);
   }
   failed_.clear();
+}
+
+// ---------------------------------------------------------------------- where samples are ----
+
+void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
+                  Bytes bytes, std::uint64_t next_use) {
+  Batch& batch = batches_[batch_index];
+  Ingredient ingredient;
+  ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
+  ingredient.sample = sample;
+  batch.ingredients.push_back(ingredient);
+  const ItemCache* encoded = items_.cache(node, dataset, 0);
+  const std::uint32_t index = encoded ? encoded->dram : kNone;
+  const ItemId item = item_of(sample);
+  std::uint32_t keep = kNone;
+  const Slots slots = index == kNone ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
+  if (index != kNone && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
+    Share& share = *s_.memory[index].share;
+    gone_.clear();
+    const Share::Result result = share.access({item, slots, next_use}, gone_);
+    for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
+    gone_.clear();
+    const Reads::Provider provider = reads_.provider(index, item);
+    if (result != Share::Result::bypassed && !provider.in_vain) {
+      share.pin(item);
+      batch.pins.push_back({index, item});
+    }
+    if (result == Share::Result::hit && !provider.in_vain) {
+      if (!provider.read.is_none()) reads_.wait_for_listed(provider.read, batch_index);
+      return;
+    }
+    if (result == Share::Result::inserted) {
+      keep = index;
+      share.pin(item);  // for the read that will bring it
+    }
+  }
+  // An item that was let in just now is read for the share.
+  if (keep == kNone && use_under_way(batch_index, node, dataset, sample)) return;
+  groups_.add({kNone, keep}, sample, ingredient.place);
+}
+
+// It is staged, or on its way, for another batch. What is staged for a block is in memory of that
+// block.
+bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
+                           SampleId sample) {
+  const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
+  if (shown == kNone) return false;
+  Batch& batch = batches_[batch_index];
+  const ReadIndex index = reads_.shown(shown).read;
+  const ReadJob& read = s_.reads[index];
+  if (!read.staged) {
+    reads_.wait_for_listed(index, batch_index);
+    s_.memory[read.keep].share->pin(item_of(sample));
+    batch.pins.push_back({read.keep, item_of(sample)});
+    return true;
+  }
+  if (!read.listed) return false;
+  reads_.hold_listed(shown, batch_index);
+  batch.ingredients.back().staging = read.request.id;
+  return true;
+}
+
+// A sample that stands in a batch twice is read once.
+void Listed::send_reads(BatchIndex batch_index, std::uint32_t node, DatasetId dataset) {
+  drop_evicted(s_);
+  for (const ReadGroups::Group& group : groups_.all()) {
+    once_.clear();
+    first_indices_.clear(group.samples.size());
+    for (std::uint32_t at = 0; at < group.samples.size(); ++at) {
+      if (first_indices_.first_index(group.samples[at], at) == at)
+        once_.push_back(group.samples[at]);
+    }
+    Reads::Spec spec = read_spec(s_, group.source, dataset, node);
+    spec.listed = true;
+    const ReadIndex read = reads_.open(spec, once_);
+    reads_.own_listed(read, batch_index);
+    for (const std::uint32_t place : group.ingredients) {
+      if (s_.reads[read].staged) {
+        batches_[batch_index].ingredients[place].staging = s_.reads[read].request.id;
+      }
+    }
+  }
+  groups_.clear();
 }
 
 }  // namespace batchflow::engine

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "core/engine/items.h"
 #include "core/engine/state.h"
@@ -13,24 +15,34 @@ namespace batchflow::engine {
 
 class Listed {
  public:
-  Listed(EngineState& state, Items& items, Reads& reads)
-      : s_(state), items_(items), reads_(reads) {}
+  Listed(EngineState& state, const Items& items, Reads& reads)
+      : s_(state), batches_(state.batches.of(this)), items_(items), reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
-  void ready(std::uint32_t batch);
-  void failed(std::uint32_t batch, std::optional<Refusal> why);
+  void ready(BatchIndex batch);
+  void failed(BatchIndex batch, std::optional<Refusal> why);
   // Calls `refuse` for each job whose batch could not be read.
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:
+  void want(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample, Bytes bytes,
+            std::uint64_t next_use);
+  bool use_under_way(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample);
+  void send_reads(BatchIndex batch, std::uint32_t node, DatasetId dataset);
+
   EngineState& s_;
-  Items& items_;
+  IndexedPool<Batch, BatchIndex>& batches_;
+  const Items& items_;
   Reads& reads_;
   struct Failed {
     JobId job;
     Refusal why;
   };
   std::vector<Failed> failed_;
+  ReadGroups groups_;
+  FirstIndices first_indices_;  // scratch
+  std::vector<ItemId> gone_;    // scratch
+  std::vector<SampleId> once_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -1,11 +1,9 @@
 #include "core/engine/membership.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/seed_group.h"
 #include "core/order/block_size.h"
@@ -13,10 +11,6 @@
 namespace batchflow::engine {
 
 namespace {
-
-Order family_of(Order order) {
-  return order == Order::strict ? Order::relaxed : order;
-}
 
 // Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
 // be larger than any that are cut.
@@ -95,13 +89,11 @@ void Membership::joined(const JobJoined& event) {
   job.index = index;
   job.serial = ++s_.serials;
   job.id = event.job;
-  job.user = event.user;
   job.order = event.order;
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   job.epochs = event.epochs;
   job.steps = event.steps;
-  job.weight = event.weight;
   job.member = order::MemberId::none();
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
@@ -115,26 +107,26 @@ void Membership::joined(const JobJoined& event) {
   job.dataset = s_.dataset_of.at(event.dataset.value);
   if (event.order == Order::weighted)
     job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
-  job.stream = stream_for(event, position);
+  job.stream = streams_.stream_for(event, position);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
-    open_homes(stream, event.ranks);
+    streams_.open_homes(stream, event.ranks);
   } else {
-    cover_nodes(stream, event.ranks);
+    streams_.cover_nodes(stream, event.ranks);
   }
   const std::uint32_t credits = event.credits == 0 ? s_.config.credits : event.credits;
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
-  if (!reserve(job, credits, needed, available)) {
+  if (!reserves_.reserve(job, credits, needed, available)) {
     const std::uint32_t of = job.stream;
     s_.jobs.release(index);
-    close_if_empty(of);
+    streams_.close_if_empty(of);
     return refuse_join(event.job, Refusal::no_room, needed, available);
   }
   stream.jobs.push_back(index);
   if (job.weights) s_.weighted_jobs.push_back(index);
   s_.job_of.set(event.job.value, index);
-  take_reserve(job);
+  reserves_.take(job);
   items_.settle(dataset);
   s_.promise_joined(job, event);
   joining_.push_back(index);
@@ -144,19 +136,19 @@ void Membership::joined(const JobJoined& event) {
 // that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::asked(Job& job) {
   // A job whose weights are all zero is refused before the step ends, and draws nothing until then.
-  const bool begins = job.weights && !job.drawn && !job.nothing_to_draw && job.weights->settled() &&
+  const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
                                    [](const RankState& rank) { return rank.credits > 0; });
   if (!begins || !all_ask || !grants_.freeze_newest(job)) return;
-  draw(s_, job, job.committed.epoch());
+  grants_.draw(job, job.committed.epoch());
   begin(job);
 }
 
 void Membership::begin(Job& job) {
   grants_.begin(job);
   dispatching_.level(job);
-  delivery_.end_epochs(job);
+  commits_.end_epochs(job);
   s_.touch(job.index);
 }
 
@@ -167,190 +159,6 @@ std::uint64_t Membership::seed_group(const JobJoined& event) const {
   return own ? event.position->fields().seed : seed_group_of(event, s_.config.share_streams);
 }
 
-std::uint32_t Membership::stream_for(const JobJoined& event, const order::Position& position) {
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
-  const Order family = family_of(event.order);
-  const bool alone = !s_.config.share_streams || family == Order::listed;
-  // Jobs that draw from the same weights in different ways have nothing in common.
-  const bool weighted = family == Order::weighted;
-  const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
-  const std::uint32_t block = block_samples(event, position);
-  const std::uint64_t key =
-      hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
-           s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
-           static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
-  for (const std::uint32_t index : dataset.streams) {
-    if (s_.streams[index].sharing_key == key) return index;
-  }
-  return make_stream(event, position.fields().seed, key, block);
-}
-
-Bytes Membership::sample_bytes(const JobJoined& event) const {
-  const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
-  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
-  return std::max<Bytes>(
-      1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
-}
-
-// B, by the configuration. But a job that resumes within a generation of larger blocks needs slots
-// that hold those.
-std::uint32_t Membership::block_samples(const JobJoined& event,
-                                        const order::Position& position) const {
-  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset.value)].catalogue;
-  std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
-                                                 catalogue.samples(), s_.config.blocks_least);
-  const order::LanePosition& lanes = position.lanes();
-  if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
-    block = std::max(block, lanes.sizes.block_samples);
-  }
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, catalogue.samples()));
-}
-
-std::uint32_t Membership::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                                      std::uint32_t block_samples) {
-  const std::uint32_t index = s_.streams.make();
-  Stream& stream = s_.streams[index];
-  stream.id = StreamId(index);
-  stream.dataset = s_.dataset_of.at(event.dataset.value);
-  stream.pipeline_id = event.pipeline;
-  stream.pipeline = s_.pipelines.at(event.pipeline.value);
-  stream.family = family_of(event.order);
-  stream.seed = seed;
-  stream.sharing_key = key;
-  Dataset& dataset = s_.datasets[stream.dataset];
-  dataset.streams.push_back(index);
-  stream.sample_bytes = sample_bytes(event);
-  stream.block_samples = block_samples;
-  stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
-  order::Lanes::Options options;
-  options.dataset_version = dataset.catalogue->version();
-  options.seed = seed;
-  options.generation_epochs = s_.config.generation_epochs;
-  options.ready_window = s_.config.ready_window;
-  stream.epoch_samples = stream.family == Order::weighted && event.draws > 0
-                             ? event.draws
-                             : dataset.catalogue->samples();
-  options.sizes = {stream.epoch_samples, stream.block_samples, 1};
-  stream.lanes = std::make_unique<order::Lanes>(options);
-  stream.lanes->on_changed_needs([this, index] { s_.needs_changed(index); });
-  return index;
-}
-
-// A stream has a share on each node where it has ranks, and on those that help it.
-void Membership::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
-  for (const NodeId node : ranks) add_node(stream, node);
-  add_helpers(stream);
-  for (const StreamNode& part : stream.nodes) {
-    if (stream.jobs.empty() && !part.standby) standby_nodes_.push_back(part.index);
-  }
-  open_homes(stream, ranks);
-  items_.settle(s_.datasets[stream.dataset]);
-  maybe_stranded_.push_back(stream.id.value);
-}
-
-// Nodes, or those that can prepare, until there are enough. They are the same for all streams of a
-// dataset, and are found as the homes of samples are: a node that leaves changes no other.
-// `enough(index)`: no more are needed, not even this one.
-template <class Enough>
-std::vector<NodeId> Membership::nodes_for(std::uint32_t dataset, bool to_prepare, Enough enough) {
-  std::vector<std::uint32_t> chosen;
-  for (const std::uint32_t index : ranked(dataset)) {
-    const Node& node = s_.nodes[index];
-    if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
-    if (enough(index)) break;
-    chosen.push_back(index);
-  }
-  // So that the nodes of a small cluster stand in the order in which they joined.
-  s_.sort_by_joining(chosen);
-  std::vector<NodeId> nodes;
-  for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
-  return nodes;
-}
-
-const std::vector<std::uint32_t>& Membership::ranked(std::uint32_t dataset) {
-  if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
-  Ranked& ranked = ranked_[dataset];
-  std::vector<std::uint32_t>& nodes = ranked.nodes;
-  if (std::exchange(ranked.as_of, s_.nodes_changed) == s_.nodes_changed) return nodes;
-  nodes.clear();
-  for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) {
-    if (!s_.nodes[index].lost) nodes.push_back(index);
-  }
-  const Digest version = s_.datasets[dataset].catalogue->version();
-  const auto score = [&](std::uint32_t index) {
-    const NodeId node = s_.nodes[index].id;
-    return std::tuple(hash(version, node.value), node);
-  };
-  std::sort(nodes.begin(), nodes.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return score(a) < score(b); });
-  return nodes;
-}
-
-bool Membership::add_helpers(Stream& stream) {
-  bool added = false;
-  std::uint32_t helpers = 0;
-  const auto enough = [&](std::uint32_t /*node*/) { return helpers++ == s_.config.helper_nodes; };
-  for (const NodeId node : nodes_for(stream.dataset, true, enough)) {
-    added = add_node(stream, node) || added;
-  }
-  return added;
-}
-
-// The nodes that keep samples of a dataset stay the same, whichever jobs train on it and wherever,
-// so that what is kept is found. They are its helpers, and more nodes of their kind until these
-// hold the dataset twice. Without helpers, or if each node keeps what it reads, they are the nodes
-// of the ranks.
-bool Membership::open_homes(Stream& stream, std::span<const NodeId> ranks) {
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  const auto open = [&](NodeId node) {
-    return items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
-  };
-  bool opened = false;
-  if (!s_.config.share_nodes || s_.config.helper_nodes == 0) {
-    for (const NodeId node : ranks) opened = open(node) || opened;
-    return opened;
-  }
-  const Bytes twice = saturating_product(2, dataset.catalogue->total_bytes());
-  Bytes room = 0;
-  std::uint32_t homes = 0;
-  const auto enough = [&](std::uint32_t node) {
-    if (homes >= s_.config.helper_nodes && room > twice) return true;
-    ++homes;
-    room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
-    return false;
-  };
-  for (const NodeId node : nodes_for(stream.dataset, false, enough)) opened = open(node) || opened;
-  return opened;
-}
-
-bool Membership::add_node(Stream& stream, NodeId node) {
-  for (const StreamNode& part : stream.nodes) {
-    if (part.node == node) return false;
-  }
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  StreamNode part;
-  part.node = node;
-  const std::uint64_t blocks =
-      (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
-  part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
-                                    stream.pipeline->hash, stream.block_bytes, 0, blocks});
-  part.index = s_.node_of.at(node.value);
-  stream.nodes.push_back(part);
-  s_.nodes[part.index].streams.push_back(stream.id.value);
-  standby_nodes_.push_back(part.index);
-  return true;
-}
-
-// Lanes fit into half of the window that the allocation policy plans for the stream.
-void Membership::size_lanes(Stream& stream) {
-  s_.memory.plan_now(s_.now);
-  Slots window = 0;
-  for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].target;
-  order::LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
-  sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
-  stream.lanes->set_sizes(sizes);
-}
-
 // ----------------------------------------------------------------------- leaving and resizing ----
 
 // Gives up what is not committed. Batches that live ranks still read keep their memory until they
@@ -358,7 +166,8 @@ void Membership::size_lanes(Stream& stream) {
 void Membership::start_over(Job& job, bool all_ranks_gone) {
   dispatching_.forget(job);
   delivery_.abandon(job, all_ranks_gone);
-  preparation_.orphan(job);
+  preparation_.forget_job(job);
+  charges_.release_blocks_of(job);
   if (!job.runs.empty()) grants_.withdraw(job);
   s_.room_everywhere();  // others may go on that were held back for its sake
   for (const RankState& rank : job.ranks) {
@@ -386,16 +195,15 @@ void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64
 
 void Membership::end_service(Job& job) {
   s_.promise_left(job);
-  give_up_reserve(job);
+  reserves_.give_up(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
   items_.settle(s_.datasets[s_.streams[job.stream].dataset]);
-  close_if_empty(job.stream);
+  streams_.close_if_empty(job.stream);
 }
 
 void Membership::forget(Job& job) {
-  give_up_listed(job);
-  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
+  reserves_.forget(job);
   s_.job_of.erase(job.id.value);
   s_.jobs.release(job.index);
 }
@@ -435,7 +243,7 @@ void Membership::resized(Job& job, const JobResized& event) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }
   if (job.state == Job::State::running) start_over(job, false);
-  give_up_reserve(job);
+  reserves_.give_up(job);
   const std::uint32_t credits = job.credits;
   job.batch_samples = event.batch_samples;
   job.ranks.clear();
@@ -445,11 +253,10 @@ void Membership::resized(Job& job, const JobResized& event) {
     job.ranks.back().next_step = job.ranks.back().consumed_steps = job.committed_step;
   }
   s_.promise_resized(job);
-  cover_nodes(s_.streams[job.stream], event.ranks);
-  job.state = Job::State::joining;
+  streams_.cover_nodes(s_.streams[job.stream], event.ranks);
+  job.state = Job::State::resizing;
   job.credits = std::max(credits, s_.config.credits);
   ++job.numbering;
-  job.waits_for_held = true;
   joining_.push_back(job.index);
 }
 
@@ -458,7 +265,7 @@ bool Membership::reserve_resized(Job& job) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
   const std::uint32_t credits = job.credits;
-  if (!reserve(job, credits, needed, available)) {
+  if (!reserves_.reserve(job, credits, needed, available)) {
     job.credits = credits;
     if (job.held.empty()) {
       refuse(job, Refusal::no_room, needed, available);
@@ -467,9 +274,108 @@ bool Membership::reserve_resized(Job& job) {
     }
     return false;
   }
-  job.waits_for_held = false;
-  take_reserve(job);
+  job.state = Job::State::joining;
+  reserves_.take(job);
   return true;
+}
+
+// ------------------------------------------------------------------------------ each step ----
+
+void Membership::begin_step() {
+  constexpr std::size_t kRefusalsAStep = 8;  // each looks at all streams of its data set
+  refusals_left_ = kRefusalsAStep;
+  std::erase_if(over_promised_, [&](const Place& place) { return keep_promises(place); });
+}
+
+bool Membership::make_way() {
+  const bool changed = streams_.stand_by();
+  if (!over_promised_.empty()) s_.alarms.set(s_.now, {});
+  return streams_.free_unused() || changed;
+}
+
+bool Membership::settle() {
+  bool changed = make_way();
+  streams_.find_stranded();
+  std::vector<std::uint32_t> waiting;
+  waiting.swap(joining_);
+  for (const std::uint32_t index : waiting) {
+    if (!s_.jobs.live(index)) continue;
+    if (s_.jobs[index].state == Job::State::resizing) {
+      if (!reserve_resized(s_.jobs[index])) continue;
+      changed = true;  // what it was promised is still to be planned for
+    }
+    if (s_.jobs[index].state != Job::State::joining) continue;
+    const Job& job = s_.jobs[index];
+    const auto kept = [&](const auto& one) { return s_.memory.promises_kept(dram_of(one.node)); };
+    if (!std::all_of(job.reserved.begin(), job.reserved.end(), kept) ||
+        !std::all_of(job.listed.begin(), job.listed.end(), kept)) {
+      joining_.push_back(index);
+      continue;
+    }
+    admit(s_.jobs[index]);
+    changed = true;
+  }
+  std::erase_if(refused_, [&](std::uint32_t index) {
+    if (!s_.jobs[index].held.empty()) return false;
+    forget(s_.jobs[index]);
+    return true;
+  });
+  return changed;
+}
+
+void Membership::admit(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  job.state = Job::State::running;
+  if (job.order != Order::listed) streams_.size_lanes(stream);
+  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
+  s_.touch(job.index);
+}
+
+void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
+  if (!s_.streams.live(index) || s_.streams[index].stranded != serial) return;
+  const std::vector<std::uint32_t> jobs = s_.streams[index].jobs;
+  for (const std::uint32_t job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
+}
+
+// If a place has become too small for its promises, the youngest are taken back. False: some in
+// this step, and others in the next.
+bool Membership::keep_promises(Place place) {
+  for (;;) {
+    const Bytes promised = s_.memory.promised(place);
+    const Bytes capacity = s_.memory.capacity(place);
+    if (promised <= capacity) return true;
+    const std::uint32_t youngest = reserves_.youngest_on(place.node);
+    if (youngest == kNone) {
+      streams_.give_up_standby(place);
+      return true;
+    }
+    if (refusals_left_ == 0) return false;
+    --refusals_left_;
+    Job& job = s_.jobs[youngest];
+    const Bytes its = reserves_.promised_to(job, place);
+    const Bytes missing = promised - capacity;
+    refuse(job, Refusal::no_room, its, its > missing ? its - missing : 0);
+  }
+}
+
+void Membership::capacity_changed(Place place) {
+  if (!keep_promises(place)) over_promised_.push_back(place);
+}
+
+void Membership::lose_node(NodeId node) {
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (!s_.jobs.live(index)) continue;
+    for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {
+      const RankState& state = s_.jobs[index].ranks[rank];
+      if (state.node == node && !state.lost) rank_lost(s_.jobs[index], rank);
+    }
+  }
+  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
+    if (!s_.jobs.live(index)) continue;
+    delivery_.abandon_node(s_.jobs[index], node);
+    reserves_.forget_node(s_.jobs[index], node);
+  }
 }
 
 }  // namespace batchflow::engine

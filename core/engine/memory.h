@@ -180,7 +180,6 @@ class Memory {
   // BF_CHECKs that no place is over its capacity and that all books agree.
   void check_consistency() const;
   Counters counters() const;
-  std::string_view allocation_name() const { return allocation_.entry->name; }
 
  private:
   struct PlacePart {

@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/saturating.h"
 #include "core/engine/books.h"
+#include "core/engine/item_caches.h"
 #include "core/engine/staging.h"
 
 namespace batchflow::engine {
@@ -21,10 +22,6 @@ std::uint64_t coming_key(std::uint32_t share, ItemId item) {
   return std::uint64_t{share} << 32 | item.value;
 }
 
-ItemId item_of(SampleId sample) {
-  return ItemId(static_cast<std::uint32_t>(sample.value));
-}
-
 }  // namespace
 
 std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form) {
@@ -33,10 +30,10 @@ std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form
   return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{shared} << 40 | sample.value;
 }
 
-std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
-  const std::uint32_t index = s_.reads.make();
-  ReadJob& read = s_.reads[index];
-  read.request = s_.requests.open(RequestKind::read, index);
+ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
+  const ReadIndex index = reads_.make();
+  ReadJob& read = reads_[index];
+  read.request = s_.requests.open(RequestKind::read, index.value);
   read.dataset = spec.dataset;
   read.from = spec.from;
   read.to = spec.to;
@@ -55,14 +52,14 @@ std::uint32_t Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   if (read.shared) show_samples(index);
   if (spec.keep != kNone) {
     for (const SampleId sample : samples)
-      coming_.set(coming_key(spec.keep, item_of(sample)), index);
+      coming_.set(coming_key(spec.keep, item_of(sample)), index.value);
   }
   if (spec.source != kNone && !spec.source_pinned) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
   read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
   count(read, spec);
-  order(read);
+  send_read(read);
   return index;
 }
 
@@ -104,7 +101,7 @@ void Reads::set_apart(ReadJob& read) {
   s_.memory.promise_listed(dram_of(s_.nodes[read.node].id), read.counted);
 }
 
-void Reads::order(ReadJob& read) {
+void Reads::send_read(ReadJob& read) {
   const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
   s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
@@ -119,15 +116,15 @@ std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample
   return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
 }
 
-Reads::Bringer Reads::bringer(std::uint32_t share, ItemId item) const {
+Reads::Provider Reads::provider(std::uint32_t share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
-  if (found & kMaking) return {kNone, found & ~kMaking, false};
-  return {found, kNone, s_.reads[found].done};
+  if (found & kMaking) return {ReadIndex::none(), MakingIndex(found & ~kMaking), false};
+  return {ReadIndex(found), MakingIndex::none(), reads_[ReadIndex(found)].done};
 }
 
-void Reads::begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making) {
-  coming_.set(coming_key(share, item), making | kMaking);
+void Reads::begin_decoding(std::uint32_t share, ItemId item, MakingIndex making) {
+  coming_.set(coming_key(share, item), making.value | kMaking);
 }
 
 void Reads::end_decoding(std::uint32_t share, ItemId item) {
@@ -142,12 +139,12 @@ void Reads::forget_items(const ReadJob& read) {
 // ------------------------------------------------------------------------ holders of a read ----
 
 // True: the read is new to the holder, which waits for it unless it is done.
-bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool all) {
+bool Reads::add(ReadHolds& held, ReadIndex index, std::uint32_t waiter, bool all) {
   const auto known = std::find_if(held.reads.begin(), held.reads.end(),
                                   [&](const ReadHold& one) { return one.read == index; });
   if (known != held.reads.end()) return false;
   held.reads.push_back({index, all});
-  ReadJob& read = s_.reads[index];
+  ReadJob& read = reads_[index];
   ++read.holders;
   if (all) ++read.owners;
   if (read.done) return false;
@@ -155,24 +152,24 @@ bool Reads::add(ReadHolds& held, std::uint32_t index, std::uint32_t waiter, bool
   return true;
 }
 
-void Reads::wait_for(std::uint32_t read, std::uint32_t index) {
+void Reads::wait_for(ReadIndex read, MakingIndex index) {
   Making& making = s_.makings[index];
-  if (add(making.held, read, index, false)) ++making.waiting;
+  if (add(making.held, read, index.value, false)) ++making.waiting;
 }
 
-void Reads::wait_for_listed(std::uint32_t read, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
-  if (add(batch.reads, read, index | kListed, false)) ++batch.waiting_reads;
+void Reads::wait_for_listed(ReadIndex read, BatchIndex index) {
+  Batch& batch = batches_[index];
+  if (add(batch.reads, read, index.value | kListed, false)) ++batch.waiting_reads;
 }
 
-void Reads::own(std::uint32_t read, std::uint32_t index) {
+void Reads::own(ReadIndex read, MakingIndex index) {
   Making& making = s_.makings[index];
-  if (add(making.held, read, index, true)) ++making.waiting;
+  if (add(making.held, read, index.value, true)) ++making.waiting;
 }
 
-void Reads::own_listed(std::uint32_t read, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
-  if (add(batch.reads, read, index | kListed, true)) ++batch.waiting_reads;
+void Reads::own_listed(ReadIndex read, BatchIndex index) {
+  Batch& batch = batches_[index];
+  if (add(batch.reads, read, index.value | kListed, true)) ++batch.waiting_reads;
 }
 
 // A holder of the whole read, and one that wants the sample twice, hold it already.
@@ -181,35 +178,35 @@ void Reads::hold(ReadHolds& held, std::uint32_t shown) {
   held.samples.push_back(shown);
 }
 
-void Reads::hold(std::uint32_t shown, std::uint32_t making) {
+void Reads::hold(std::uint32_t shown, MakingIndex making) {
   wait_for(shown_samples_[shown].read, making);
   hold(s_.makings[making].held, shown);
 }
 
-void Reads::hold_listed(std::uint32_t shown, std::uint32_t batch) {
+void Reads::hold_listed(std::uint32_t shown, BatchIndex batch) {
   wait_for_listed(shown_samples_[shown].read, batch);
-  hold(s_.batches[batch].reads, shown);
+  hold(batches_[batch].reads, shown);
 }
 
-void Reads::hold_likewise(const Making& first, std::uint32_t index) {
+void Reads::hold_likewise(const Making& first, MakingIndex index) {
   Making& second = s_.makings[index];
   for (const ReadHold& one : first.held.reads) {
-    BF_CHECK(!add(second.held, one.read, index, one.all));
+    BF_CHECK(!add(second.held, one.read, index.value, one.all));
   }
   for (const std::uint32_t shown : first.held.samples) hold(second.held, shown);
 }
 
-void Reads::leave(Making& making, std::uint32_t index) {
-  leave(making.held, index);
+void Reads::leave(Making& making, MakingIndex index) {
+  leave(making.held, index.value);
 }
 
-void Reads::leave_listed(Batch& batch, std::uint32_t index) {
-  leave(batch.reads, index | kListed);
+void Reads::leave_listed(Batch& batch, BatchIndex index) {
+  leave(batch.reads, index.value | kListed);
 }
 
 void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   for (const ReadHold& one : held.reads) {
-    ReadJob& read = s_.reads[one.read];
+    ReadJob& read = reads_[one.read];
     std::erase(read.waiters, waiter);
     BF_CHECK(read.holders > 0);
     --read.holders;
@@ -220,7 +217,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   unheld_.clear();
   for (const std::uint32_t shown : held.samples) {
     const Shown& sample = shown_samples_[shown];
-    const ReadJob& read = s_.reads[sample.read];
+    const ReadJob& read = reads_[sample.read];
     const bool goes_on = read.holders > 0 && read.done && !read.failed;
     if (goes_on && read.owners == 0 && sample.holders == 0) unheld_.push_back(shown);
   }
@@ -228,35 +225,35 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   std::sort(unheld_.begin(), unheld_.end(), [&](std::uint32_t a, std::uint32_t b) {
     const Shown& one = shown_samples_[a];
     const Shown& other = shown_samples_[b];
-    return one.read != other.read ? one.read < other.read : one.place < other.place;
+    return one.read != other.read ? one.read < other.read : one.index < other.index;
   });
   unheld_.erase(std::unique(unheld_.begin(), unheld_.end()), unheld_.end());
   for (std::size_t from = 0; from < unheld_.size();) {
-    const std::uint32_t read = shown_samples_[unheld_[from]].read;
+    const ReadIndex read = shown_samples_[unheld_[from]].read;
     std::size_t to = from;
     while (to < unheld_.size() && shown_samples_[unheld_[to]].read == read) ++to;
     release_samples(read, std::span(unheld_).subspan(from, to - from));
     from = to;
   }
   for (const ReadHold& one : held.reads) {
-    const ReadJob& read = s_.reads[one.read];
+    const ReadJob& read = reads_[one.read];
     if (one.all && read.owners == 0 && read.holders > 0 && read.done && !read.failed) {
       release_unheld(one.read);
     }
-    if (read.listed && read.holders == 0 && !read.done) set_apart(s_.reads[one.read]);
+    if (read.listed && read.holders == 0 && !read.done) set_apart(reads_[one.read]);
     close_if_unused(one.read);
   }
   held.reads.clear();
 }
 
 // Releases some samples of the read, while others are held.
-void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> shown) {
-  ReadJob& read = s_.reads[index];
+void Reads::release_samples(ReadIndex index, std::span<const std::uint32_t> shown) {
+  ReadJob& read = reads_[index];
   gone_.clear();
   Bytes bytes = 0;
   const std::uint32_t shared = read.shared ? shared_at_.at(shared_key(read.node, read.dataset)) : 0;
   for (const std::uint32_t one : shown) {
-    const std::uint32_t place = shown_samples_[one].place;
+    const std::uint32_t place = shown_samples_[one].index;
     const SampleId sample = read.samples[place];
     gone_.push_back(sample);
     bytes += bytes_of(read, sample);
@@ -271,8 +268,8 @@ void Reads::release_samples(std::uint32_t index, std::span<const std::uint32_t> 
 }
 
 // The makings that commanded the read no longer need it, but others hold some of its samples.
-void Reads::release_unheld(std::uint32_t index) {
-  const ReadJob& read = s_.reads[index];
+void Reads::release_unheld(ReadIndex index) {
+  const ReadJob& read = reads_[index];
   if (!read.staged) return;
   unheld_.clear();
   for (const std::uint32_t shown : read.shown) {
@@ -281,8 +278,8 @@ void Reads::release_unheld(std::uint32_t index) {
   if (!unheld_.empty()) release_samples(index, unheld_);
 }
 
-void Reads::show_samples(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+void Reads::show_samples(ReadIndex index) {
+  ReadJob& read = reads_[index];
   const std::uint64_t here = shared_key(read.node, read.dataset);
   std::uint32_t shared = shared_at_.find(here);
   if (shared == kNone) shared_at_.set(here, shared = shared_.make());
@@ -296,8 +293,8 @@ void Reads::show_samples(std::uint32_t index) {
 }
 
 // From now on nothing finds the samples of the read.
-void Reads::hide_samples(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+void Reads::hide_samples(ReadIndex index) {
+  ReadJob& read = reads_[index];
   if (!std::exchange(read.shared, false)) return;
   const std::uint64_t here = shared_key(read.node, read.dataset);
   const std::uint32_t shared = shared_at_.at(here);
@@ -313,8 +310,8 @@ void Reads::hide_samples(std::uint32_t index) {
 
 // A read into a share is over when it is done; a read into staging, when nothing holds any of it.
 // What a read that was given up half-way has brought is no longer needed.
-void Reads::close_if_unused(std::uint32_t index) {
-  ReadJob& read = s_.reads[index];
+void Reads::close_if_unused(ReadIndex index) {
+  ReadJob& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
     s_.order(Release{s_.requests.latest(read.request.id)});
@@ -328,16 +325,16 @@ void Reads::close_if_unused(std::uint32_t index) {
     if (shown != kNone) shown_samples_.release(shown);
   }
   s_.requests.close(read.request.id);
-  s_.reads.release(index);
+  reads_.release(index);
 }
 
 // ------------------------------------------------------------------------- results of reads ----
 
 void Reads::done(const ReadDone& event) {
-  const Requests::Record* record = s_.requests.find(event.request, RequestKind::read);
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::read);
   if (!record) return s_.stale();
-  const std::uint32_t index = record->subject;
-  ReadJob& read = s_.reads[index];
+  const ReadIndex index(record->subject);
+  ReadJob& read = reads_[index];
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
@@ -348,19 +345,20 @@ void Reads::done(const ReadDone& event) {
   }
   forget_items(read);
   unpin(read);
-  std::swap(told_, read.waiters);
-  for (const std::uint32_t waiter : told_) {
+  std::swap(notified_, read.waiters);
+  for (const std::uint32_t waiter : notified_) {
     if (waiter & kListed) {
-      Batch& batch = s_.batches[waiter & ~kListed];
-      if (--batch.waiting_reads == 0) listener_.listed_ready(waiter & ~kListed);
+      Batch& batch = batches_[BatchIndex(waiter & ~kListed)];
+      if (--batch.waiting_reads == 0) listener_.listed_ready(BatchIndex(waiter & ~kListed));
     } else {
-      Making& making = s_.makings[waiter];
+      const MakingIndex waits(waiter);
+      Making& making = s_.makings[waits];
       BF_CHECK(making.waiting > 0);
-      if (--making.waiting == 0) listener_.making_ready(waiter);
+      if (--making.waiting == 0) listener_.making_ready(waits);
     }
   }
-  told_.clear();
-  if (!s_.reads.live(index)) return;
+  notified_.clear();
+  if (!reads_.live(index)) return;
   if (read.owners == 0 && read.holders > 0) release_unheld(index);
   close_if_unused(index);
 }
@@ -370,7 +368,7 @@ void Reads::done(const ReadDone& event) {
 bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
-    s_.expand(s_.blocks[s_.makings[read.waiters.front()].block], draws_);
+    s_.expand(s_.blocks[s_.makings[MakingIndex(read.waiters.front())].block], draws_);
     for (const order::Draw& draw : draws_) asked_.push_back(draw.sample);
   }
   std::sort(asked_.begin(), asked_.end());
@@ -382,8 +380,8 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
 // An I/O error is never taken for corruption. What was not read is commanded again, later each
 // time. Makings that wait are told only when all attempts are used up. Without any waiter the read
 // ends here.
-void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
-  ReadJob& read = s_.reads[index];
+void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
+  ReadJob& read = reads_[index];
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
   read.in_part |= !failed.empty();
@@ -398,7 +396,7 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
   if (++read.attempts < s_.config.read_attempts) {
     const std::int64_t times = std::int64_t{1} << std::min(read.attempts - 1, 10u);
     const Duration wait = std::min(s_.config.retry_wait, Duration::max() / times) * times;
-    s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index, read.request.id.value});
+    s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index.value, read.request.id.value});
     return;
   }
   if (read.source != kNone) return give_up_copies(index);
@@ -407,9 +405,9 @@ void Reads::fail(std::uint32_t index, std::span<const SampleId> failed) {
 
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
-void Reads::give_up_copies(std::uint32_t index) {
-  const std::uint32_t source = s_.reads[index].source;
-  const std::vector<SampleId> samples = s_.reads[index].samples;
+void Reads::give_up_copies(ReadIndex index) {
+  const std::uint32_t source = reads_[index].source;
+  const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);
   Share& share = *s_.memory[source].share;
   for (const SampleId sample : samples) {
@@ -424,8 +422,8 @@ void Reads::give_up_copies(std::uint32_t index) {
 
 // Nothing finds the read any more. Its items leave their share once the makings that wait have been
 // told.
-void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) {
-  ReadJob& read = s_.reads[index];
+void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
+  ReadJob& read = reads_[index];
   hide_samples(index);
   read.done = true;
   read.failed = true;
@@ -436,19 +434,19 @@ void Reads::end_without_result(std::uint32_t index, std::optional<Refusal> why) 
   ++read.holders;  // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
-      listener_.listed_failed(waiter & ~kListed, why);
+      listener_.listed_failed(BatchIndex(waiter & ~kListed), why);
     } else {
-      listener_.making_failed(waiter, why);
+      listener_.making_failed(MakingIndex(waiter), why);
     }
   }
-  forget_items(s_.reads[index]);
-  unpin(s_.reads[index]);
+  forget_items(reads_[index]);
+  unpin(reads_[index]);
   if (keep != kNone) {
     for (const SampleId sample : samples) {
       s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
     }
   }
-  --s_.reads[index].holders;
+  --reads_[index].holders;
   close_if_unused(index);
 }
 
@@ -459,36 +457,35 @@ void Reads::unpin(ReadJob& read) {
   }
 }
 
-void Reads::retry(std::uint32_t index, std::uint64_t serial) {
-  if (!s_.reads.live(index) || s_.reads[index].request.id.value != serial) return;
-  if (!s_.reads[index].done) order(s_.reads[index]);
+void Reads::retry(ReadIndex index, std::uint64_t serial) {
+  if (!reads_.live(index) || reads_[index].request.id.value != serial) return;
+  if (!reads_[index].done) send_read(reads_[index]);
 }
 
 void Reads::lose_node(std::uint32_t node, NodeId id) {
-  for (std::uint32_t index = 0; index < s_.reads.size(); ++index) {
-    if (!s_.reads.live(index)) continue;
-    ReadJob& read = s_.reads[index];
+  reads_.each([&](ReadIndex index) {
+    ReadJob& read = reads_[index];
     if (read.done) {
       uncount_lost(index, node);
-      continue;
+      return;
     }
     if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
       read.keep = kNone;  // with the share
-      if (read.node != node && read.from.node != id) continue;
+      if (read.node != node && read.from.node != id) return;
     }
-    if (read.node != node && read.from.node != id) continue;
+    if (read.node != node && read.from.node != id) return;
     s_.order(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
     uncount_lost(index, node);
-  }
+  });
 }
 
 // Makings of other nodes may hold what they waited for here, and its memory is gone.
-void Reads::uncount_lost(std::uint32_t index, std::uint32_t node) {
-  if (!s_.reads.live(index) || s_.reads[index].node != node) return;
-  uncount(s_.reads[index], s_.reads[index].counted);
+void Reads::uncount_lost(ReadIndex index, std::uint32_t node) {
+  if (!reads_.live(index) || reads_[index].node != node) return;
+  uncount(reads_[index], reads_[index].counted);
 }
 
 }  // namespace batchflow::engine

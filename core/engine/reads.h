@@ -17,16 +17,20 @@ class Reads {
   // Called when a making has nothing left to wait for, or cannot be made. `why` is the reason;
   // without a reason a node is gone, and the making must be begun anew.
   struct Listener {
-    virtual void making_ready(std::uint32_t making) = 0;
-    virtual void making_failed(std::uint32_t making, std::optional<Refusal> why) = 0;
-    virtual void listed_ready(std::uint32_t batch) = 0;
-    virtual void listed_failed(std::uint32_t batch, std::optional<Refusal> why) = 0;
+    virtual void making_ready(MakingIndex making) = 0;
+    virtual void making_failed(MakingIndex making, std::optional<Refusal> why) = 0;
+    virtual void listed_ready(BatchIndex batch) = 0;
+    virtual void listed_failed(BatchIndex batch, std::optional<Refusal> why) = 0;
 
    protected:
     ~Listener() = default;
   };
 
-  Reads(EngineState& state, Listener& listener) : s_(state), listener_(listener) {}
+  Reads(EngineState& state, Listener& listener)
+      : s_(state),
+        batches_(state.batches.of(this)),
+        reads_(state.reads.of(this)),
+        listener_(listener) {}
 
   struct Spec {
     DatasetId dataset;
@@ -46,14 +50,14 @@ class Reads {
   };
   // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once
   // for the read until it is done.
-  std::uint32_t open(const Spec& spec, std::span<const SampleId> samples);
+  ReadIndex open(const Spec& spec, std::span<const SampleId> samples);
 
   Listener& listener() { return listener_; }
 
   // A sample, on a node, of a read that is under way or still staged.
   struct Shown {
-    std::uint32_t read = kNone;
-    std::uint32_t place = 0;    // among its samples
+    ReadIndex read = ReadIndex::none();
+    std::uint32_t index = 0;    // among its samples
     std::uint32_t holders = 0;  // beside those that hold all of the read
     void reset() { *this = Shown(); }
   };
@@ -68,33 +72,33 @@ class Reads {
   // What brings an item that is resident already: a read, or a making that decodes it. Neither: it
   // is there. A read that has come to nothing, and whose items are about to leave, brings it in
   // vain.
-  struct Bringer {
-    std::uint32_t read = kNone;
-    std::uint32_t making = kNone;
+  struct Provider {
+    ReadIndex read = ReadIndex::none();
+    MakingIndex making = MakingIndex::none();
     bool in_vain = false;
-    bool nobody() const { return read == kNone && making == kNone; }
+    bool is_none() const { return read.is_none() && making.is_none(); }
   };
-  Bringer bringer(std::uint32_t share, ItemId item) const;
-  void begin_decoding(std::uint32_t share, ItemId item, std::uint32_t making);
+  Provider provider(std::uint32_t share, ItemId item) const;
+  void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
   void end_decoding(std::uint32_t share, ItemId item);
 
   // The making waits for the read, unless it is done.
-  void wait_for(std::uint32_t read, std::uint32_t making);
-  void wait_for_listed(std::uint32_t read, std::uint32_t batch);
+  void wait_for(ReadIndex read, MakingIndex making);
+  void wait_for_listed(ReadIndex read, BatchIndex batch);
   // The making has commanded the read, and holds its staging memory.
-  void own(std::uint32_t read, std::uint32_t making);
-  void own_listed(std::uint32_t read, std::uint32_t batch);
+  void own(ReadIndex read, MakingIndex making);
+  void own_listed(ReadIndex read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
-  void hold(std::uint32_t shown, std::uint32_t making);
-  void hold_listed(std::uint32_t shown, std::uint32_t batch);
+  void hold(std::uint32_t shown, MakingIndex making);
+  void hold_listed(std::uint32_t shown, BatchIndex batch);
   // The second making holds what the first one does, all of which is there.
-  void hold_likewise(const Making& first, std::uint32_t second);
+  void hold_likewise(const Making& first, MakingIndex second);
   // What the making, or the batch, holds is no longer needed.
-  void leave(Making& making, std::uint32_t index);
-  void leave_listed(Batch& batch, std::uint32_t index);
+  void leave(Making& making, MakingIndex index);
+  void leave_listed(Batch& batch, BatchIndex index);
 
   void done(const ReadDone& event);
-  void retry(std::uint32_t read, std::uint64_t serial);
+  void retry(ReadIndex read, std::uint64_t serial);
   // All reads to or from the node are void; makings that wait for one are told.
   void lose_node(std::uint32_t node, NodeId id);
 
@@ -108,39 +112,41 @@ class Reads {
     return std::uint64_t{node} << 32 | dataset.value;
   }
   static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
-  void order(ReadJob& read);
+  void send_read(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
-  void uncount_lost(std::uint32_t index, std::uint32_t node);
+  void uncount_lost(ReadIndex index, std::uint32_t node);
   void set_apart(ReadJob& read);
   Bytes bytes_of(const ReadJob& read, SampleId sample) const;
-  bool add(ReadHolds& held, std::uint32_t read, std::uint32_t waiter, bool all);
+  bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
   void hold(ReadHolds& held, std::uint32_t shown);
   void leave(ReadHolds& held, std::uint32_t waiter);
-  void release_samples(std::uint32_t read, std::span<const std::uint32_t> shown);
-  void release_unheld(std::uint32_t read);
-  void show_samples(std::uint32_t read);
-  void hide_samples(std::uint32_t read);
-  void fail(std::uint32_t index, std::span<const SampleId> failed);
+  void release_samples(ReadIndex read, std::span<const std::uint32_t> shown);
+  void release_unheld(ReadIndex read);
+  void show_samples(ReadIndex read);
+  void hide_samples(ReadIndex read);
+  void fail(ReadIndex index, std::span<const SampleId> failed);
   bool are_of(const ReadJob& read, std::span<const SampleId> failed);
-  void give_up_copies(std::uint32_t read);
-  void end_without_result(std::uint32_t index, std::optional<Refusal> why);
+  void give_up_copies(ReadIndex read);
+  void end_without_result(ReadIndex index, std::optional<Refusal> why);
   void unpin(ReadJob& read);
   void forget_items(const ReadJob& read);
-  void close_if_unused(std::uint32_t index);
+  void close_if_unused(ReadIndex index);
 
   EngineState& s_;
+  IndexedPool<Batch, BatchIndex>& batches_;
+  IndexedPool<ReadJob, ReadIndex>& reads_;
   Listener& listener_;
   Pool<Shared> shared_;
   FlatMap shared_at_;  // by node and dataset
-  FlatMap in_flight_;  // places in shown_samples_, by sample and place in shared_
+  FlatMap in_flight_;  // indices in shown_samples_, by sample and index in shared_
   Pool<Shown> shown_samples_;
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
-  std::vector<std::uint32_t> told_;    // scratch
-  std::vector<std::uint32_t> unheld_;  // scratch
-  std::vector<SampleId> gone_;         // scratch
-  std::vector<SampleId> asked_;        // scratch
-  std::vector<order::Draw> draws_;     // scratch
+  std::vector<std::uint32_t> notified_;  // scratch
+  std::vector<std::uint32_t> unheld_;    // scratch
+  std::vector<SampleId> gone_;           // scratch
+  std::vector<SampleId> asked_;          // scratch
+  std::vector<order::Draw> draws_;       // scratch
 };
 
 }  // namespace batchflow::engine

@@ -17,7 +17,7 @@ enum class RequestKind : std::uint8_t { none, read, prepare, transfer, deliver }
 
 class Requests {
  public:
-  struct Record {
+  struct OpenRequest {
     RequestKind kind = RequestKind::none;
     std::uint32_t attempt = 0;
     std::uint32_t subject = kNone;  // index of the read, making or batch it is about
@@ -35,62 +35,60 @@ class Requests {
       index = free_.back();
       free_.pop_back();
     }
-    Record& record = records_[index];
+    OpenRequest& record = records_[index];
     record = {kind, 0, subject, part, ++serial_};
     return {id_of(index, record), 0};
   }
 
   // The record of an open request, if `request` is its latest attempt.
-  const Record* find(Request request, RequestKind kind) const {
-    const Record* record = at(request.id);
+  const OpenRequest* find(Request request, RequestKind kind) const {
+    const OpenRequest* record = at(request.id);
     return record && record->kind == kind && record->attempt == request.attempt ? record : nullptr;
   }
 
   // Begins the next attempt of an open request; completions of earlier ones count no more.
   Request again(RequestId id) {
-    Record* record = const_cast<Record*>(at(id));
+    OpenRequest* record = const_cast<OpenRequest*>(at(id));
     BF_CHECK(record);
     return {id, ++record->attempt};
   }
 
   Request latest(RequestId id) const {
-    const Record* record = at(id);
+    const OpenRequest* record = at(id);
     BF_CHECK(record);
     return {id, record->attempt};
   }
 
   void reassign(RequestId id, std::uint32_t subject) {
-    Record* record = const_cast<Record*>(at(id));
+    OpenRequest* record = const_cast<OpenRequest*>(at(id));
     BF_CHECK(record);
     record->subject = subject;
   }
 
   void close(RequestId id) {
-    Record* record = const_cast<Record*>(at(id));
+    OpenRequest* record = const_cast<OpenRequest*>(at(id));
     BF_CHECK(record);
     record->kind = RequestKind::none;
     free_.push_back(static_cast<std::uint32_t>(id.value & kIndexMask));
   }
-
-  std::size_t open_count() const { return records_.size() - free_.size(); }
 
  private:
   // Ids grow with time, so sorting completions of one instant by id sorts them by age.
   static constexpr unsigned kIndexBits = 22;
   static constexpr std::uint64_t kIndexMask = (std::uint64_t{1} << kIndexBits) - 1;
 
-  static RequestId id_of(std::uint32_t index, const Record& record) {
+  static RequestId id_of(std::uint32_t index, const OpenRequest& record) {
     return RequestId(record.serial << kIndexBits | index);
   }
-  const Record* at(RequestId id) const {
+  const OpenRequest* at(RequestId id) const {
     const std::uint64_t index = id.value & kIndexMask;
     if (index >= records_.size()) return nullptr;
-    const Record& record = records_[index];
+    const OpenRequest& record = records_[index];
     const bool open = record.kind != RequestKind::none && record.serial == id.value >> kIndexBits;
     return open ? &record : nullptr;
   }
 
-  std::vector<Record> records_;
+  std::vector<OpenRequest> records_;
   std::vector<std::uint32_t> free_;
   std::uint64_t serial_ = 0;
 };

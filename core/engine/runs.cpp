@@ -26,19 +26,19 @@ const Cut& Sequence::cut(std::uint64_t number, std::uint64_t most) {
   return cuts_.back();
 }
 
-const Cut& Sequence::cut_at(std::uint64_t place) const {
+const Cut& Sequence::cut_at(std::uint64_t index) const {
   // Mostly it is one of the last cuts, or of those that are committed next.
-  BF_CHECK(!cuts_.empty() && place < end());
-  if (place >= cuts_.back().start) return cuts_.back();
-  if (const Cut& first = cuts_.front(); place >= first.start && place < first.start + first.count) {
+  BF_CHECK(!cuts_.empty() && index < end());
+  if (index >= cuts_.back().start) return cuts_.back();
+  if (const Cut& first = cuts_.front(); index >= first.start && index < first.start + first.count) {
     return first;
   }
   const auto after =
-      std::upper_bound(cuts_.begin(), cuts_.end(), place,
+      std::upper_bound(cuts_.begin(), cuts_.end(), index,
                        [](std::uint64_t value, const Cut& cut) { return value < cut.start; });
   BF_CHECK(after != cuts_.begin());
   const Cut& cut = *std::prev(after);
-  BF_CHECK(place < cut.start + cut.count);
+  BF_CHECK(index < cut.start + cut.count);
   return cut;
 }
 

@@ -8,6 +8,7 @@
 // a block always come from its first on, whichever rank has them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "core/base/pool.h"
-#include "core/engine/begun_lanes.h"
 #include "core/engine/event.h"
 #include "core/order/lanes.h"
+#include "core/order/position.h"
 #include "core/order/rehearsal.h"
 
 namespace batchflow::engine {
@@ -54,7 +55,7 @@ struct Cut {
 
 class Sequence {
  public:
-  std::uint64_t begin = 0;    // its first place in this run
+  std::uint64_t begin = 0;    // its first index in this run
   std::uint64_t granted = 0;  // places that have been cut, from there on
   std::deque<Grant> grants;   // oldest first
 
@@ -65,12 +66,12 @@ class Sequence {
   // Puts the next samples of the grant, at most `most`, at the next indices.
   const Cut& cut(std::uint64_t number, std::uint64_t most);
   // REQUIRES: that index is cut, and not forgotten
-  const Cut& cut_at(std::uint64_t place) const;
-  Grant& grant_at(std::uint64_t place) { return grant(cut_at(place).grant); }
-  // All indices below `upto` are committed. Calls visit(Grant&) for grants that only these needed.
+  const Cut& cut_at(std::uint64_t index) const;
+  Grant& grant_at(std::uint64_t index) { return grant(cut_at(index).grant); }
+  // All indices below `end` are committed. Calls visit(Grant&) for grants that only these needed.
   template <class Visit>
-  void forget(std::uint64_t upto, Visit visit) {
-    for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= upto; cuts_.pop_front()) {
+  void forget(std::uint64_t end, Visit visit) {
+    for (; !cuts_.empty() && cuts_.front().start + cuts_.front().count <= end; cuts_.pop_front()) {
       --grant(cuts_.front().grant).cuts;
     }
     while (!grants.empty() && grants.front().cuts == 0 &&
@@ -98,6 +99,50 @@ class Sequence {
  private:
   std::uint64_t forgotten_ = 0;  // grants
   std::deque<Cut> cuts_;         // not committed, in the order of their places
+};
+
+// The lanes of which a job's epoch has had some samples and not all, as its indices are cut.
+//
+// A position holds a limited number of them (order rules, section 7). Where all nodes cut from one
+// sequence, these are nearly always the lanes with blocks to take. Where each node has an open
+// block of its own, a lane whose last block is open is begun, too: there may be as many as there
+// are nodes.
+class BegunLanes {
+ public:
+  BegunLanes() = default;
+  explicit BegunLanes(const order::Position& at) {
+    const order::LaneSizes& sizes = at.lanes().sizes;
+    for (const order::LanePosition::OpenLane& open : at.lanes().open) {
+      for (std::uint32_t block = 0; block < sizes.blocks_of(open.lane); ++block) {
+        cut(open.lane, sizes, at.samples_had(open.lane, block));
+      }
+    }
+  }
+
+  // When full, no other lane may be begun before one of these is finished.
+  bool full() const { return lanes_.size() >= order::Position::kOpenLanesMost; }
+  bool has(std::uint32_t lane) const {
+    return std::any_of(lanes_.begin(), lanes_.end(),
+                       [&](const Begun& one) { return one.lane == lane; });
+  }
+  // The next samples of the epoch are of this lane.
+  void cut(std::uint32_t lane, const order::LaneSizes& sizes, std::uint32_t samples) {
+    if (samples == 0) return;
+    auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                              [&](const Begun& one) { return one.lane == lane; });
+    if (found == lanes_.end()) {
+      found = lanes_.insert(found, {lane, sizes.samples_of(lane)});
+    }
+    found->left -= samples;
+    if (found->left == 0) lanes_.erase(found);
+  }
+
+ private:
+  struct Begun {
+    std::uint32_t lane;
+    std::uint64_t left;  // samples
+  };
+  std::vector<Begun> lanes_;
 };
 
 // One epoch of a job, from where it began it to its last commit.

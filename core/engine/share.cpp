@@ -46,7 +46,7 @@ Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) 
   }
   ++counters_.misses;
   counters_.slots_missed += access.slots;
-  const Admission answer = tell_missed(access);
+  const Admission answer = ask_admission(access);
   if (answer == Admission::bypass || !fits(access, false)) return Result::bypassed;
   if (answer == Admission::insert || answer == Admission::trim_and_insert) {
     if (answer == Admission::trim_and_insert) evict_named(access, false, evicted);
@@ -62,7 +62,7 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
   BF_CHECK(!resident(access.item));
   if (!fits(access, true)) return false;
-  tell_missed(access);
+  ask_admission(access);
   // It has no name: a policy that lets newcomers compete with residents must not let this one
   // compete.
   BF_CHECK(make_room({ItemId::none(), access.slots, kUnknownUse}, true, evicted));
@@ -114,13 +114,13 @@ void Share::put_aside(ItemId item) {
 
 // The next that the policy hears of an item that it put aside is that it may leave.
 void Share::bring_back(ItemId item) {
-  if (!aside(item)) return;
+  if (!is_put_aside(item)) return;
   aside_[item.value >> 6] &= ~bit_of(item);
   --aside_count_;
   policy_->unpinned(item);
 }
 
-Admission Share::tell_missed(const Access& access) {
+Admission Share::ask_admission(const Access& access) {
   if (told_incoming(access.item)) incoming_->missed(access);
   return policy_->missed(access);
 }
@@ -197,7 +197,7 @@ Refused Share::objection(ItemId proposal) const {
   if (proposal.is_none()) return Refused::no_victim;
   if (proposal.value >= items_) return Refused::out_of_range;
   if (!resident(proposal)) return Refused::not_resident;
-  return aside(proposal) ? Refused::pinned : Refused::none;
+  return is_put_aside(proposal) ? Refused::pinned : Refused::none;
 }
 
 void Share::refuse(Refused reason) {

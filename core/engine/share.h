@@ -161,14 +161,14 @@ class Share {
     if (freed_ != nullptr) ++*freed_;
   }
   bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
-  Admission tell_missed(const Access& access);
+  Admission ask_admission(const Access& access);
   void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);
   bool make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted);
   bool fits(const Access& newcomer, bool forced) const;
   Victim ask_victim(const Access& newcomer, std::size_t& looks);
   Refused objection(ItemId proposal) const;
   void refuse(Refused reason);
-  bool aside(ItemId item) const {
+  bool is_put_aside(ItemId item) const {
     return aside_count_ != 0 && (aside_[item.value >> 6] & bit_of(item)) != 0;
   }
   void put_aside(ItemId item);

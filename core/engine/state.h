@@ -1,8 +1,10 @@
 // What the engine knows, as plain data, shared by its parts.
 //
-// Each structure belongs to one part, which alone changes it: nodes and workers, the making of
-// blocks, the caches of items, streams, jobs and their batches. Things are named by indices into
-// pools. A handle (index and serial) notices that what it named is gone.
+// Every part reads all of it. Each structure, or each group of its fields, belongs to one part,
+// which alone changes it: a comment says to which, and `Owned` lets no other. Books that several
+// parts keep are changed by functions alone: those of EngineState, and those of
+// core/engine/books.h. Things are named by indices into pools. A handle (index and serial) notices
+// that what it named is gone.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +26,22 @@
 #include "core/engine/event.h"
 #include "core/engine/jobs.h"
 #include "core/engine/memory.h"
+#include "core/engine/owned.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/promise.h"
 #include "core/engine/requests.h"
 
 namespace batchflow::engine {
+
+class Assembly;
+class Datasets;
+class Delivery;
+class Listed;
+class Reads;
+class Reserves;
+class Streams;
+class Suspects;
+class Workers;
 
 struct EngineState {
   // `explain` outlives it.
@@ -57,24 +70,20 @@ struct EngineState {
   // that are gone are used again: a node that comes back is a new one. Code that looks at nodes in
   // turn does so in the order in which they joined.
   std::vector<Node> nodes;
-  std::vector<std::uint32_t> lost_nodes;
-  std::uint64_t nodes_joined = 0;
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   FlatMap node_of;
-  std::vector<Worker> workers;
-  std::vector<std::uint32_t> quiet_workers;
-  std::unordered_map<std::uint32_t, std::uint32_t> worker_of;
-  std::vector<Dataset> datasets;
+  Owned<std::vector<Worker>, Workers> workers;
+  Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
   FlatMap job_of;
 
   Pool<Block> blocks;
-  Pool<Making> makings;
-  Pool<ReadJob> reads;
+  IndexedPool<Making, MakingIndex> makings;
+  Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
   Pool<Stream> streams;
   Pool<Job> jobs;
-  Pool<Batch> batches;
+  Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
 
   std::vector<std::uint32_t> weighted_jobs;
@@ -125,7 +134,6 @@ struct EngineState {
   std::vector<std::uint32_t> current_blocks;  // charged as such
   bool short_of_memory = false;               // a batch waits for a slot
   std::vector<Resident> evicted;              // by shares, not carried out yet
-  std::vector<order::Slice> slices;           // scratch
   order::PermutationCache rehearsed;          // orders of buffers
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.

@@ -1,19 +1,15 @@
-// Samples whose bytes cannot be decoded: they are read again, then replaced (order rules, section
-// 6).
+#include "core/engine/suspects.h"
+
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "core/engine/preparation.h"
+#include "core/base/saturating.h"
 #include "core/engine/staging.h"
 #include "core/order/replacement.h"
 
 namespace batchflow::engine {
 
-// The worker could not decode some samples. What it has made of the part stays. Each of these
-// samples is read anew from the store and tried again alone. A sample that fails on two reads of
-// its own is corrupt, and the rule names its replacement. If a report names samples that are not in
-// the block, the worker is broken, not the sample.
-bool Preparation::are_of_block(const Making& making, std::span<const SampleId> failed) {
+bool Suspects::are_of_block(const Making& making, std::span<const SampleId> failed) {
   if (failed.empty()) return false;
   std::vector<SampleId> own;
   if (making.ingredients.empty()) s_.expand(s_.blocks[making.block], draws_);
@@ -27,7 +23,7 @@ bool Preparation::are_of_block(const Making& making, std::span<const SampleId> f
   });
 }
 
-void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed) {
+void Suspects::report(MakingIndex index, std::span<const SampleId> failed) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   if (making.ingredients.empty()) {
@@ -41,20 +37,11 @@ void Preparation::corrupt(std::uint32_t index, std::span<const SampleId> failed)
       making.ingredients.push_back(ingredient);
     }
   }
-  for (const SampleId sample : failed) BF_CHECK(suspect(index, sample));
-  part_twins(making);  // the other finds them as they are, too
-  end_part(index);
-  for (Making::Suspect& suspect : making.suspects) {
-    if (suspect.settled || suspect.failures < 2) continue;
-    if (condemn(making, suspect)) continue;
-    free_worker(making);
-    return abort(index);
-  }
-  wait_for_staging(index);
+  for (const SampleId sample : failed) BF_CHECK(mark_undecodable(index, sample));
 }
 
 // A sample may stand at several indices of a block: at its own, and at those of corrupt samples.
-bool Preparation::suspect(std::uint32_t index, SampleId sample) {
+bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   // A sample that was read for this block has had its first read of the store; one from a cache has
   // not.
@@ -67,19 +54,18 @@ bool Preparation::suspect(std::uint32_t index, SampleId sample) {
   for (Ingredient& ingredient : making.ingredients) {
     if (ingredient.sample != sample) continue;
     found = true;
-    suspect(making, ingredient, read || !ingredient.staging.is_none());
+    mark_undecodable(making, ingredient, read || !ingredient.staging.is_none());
     if (!ingredient.keep_decoded) continue;
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
   }
-  if (found)
-    items_.purge(s_.datasets[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  if (found) items_.purge(datasets_[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return found;
 }
 
-void Preparation::suspect(Making& making, const Ingredient& ingredient, bool from_store) {
+void Suspects::mark_undecodable(Making& making, const Ingredient& ingredient, bool from_store) {
   auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
-                            [&](const auto& one) { return one.place == ingredient.place; });
+                            [&](const auto& one) { return one.index == ingredient.place; });
   if (known == making.suspects.end()) {
     making.suspects.push_back(
         {ingredient.place, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
@@ -89,11 +75,19 @@ void Preparation::suspect(Making& making, const Ingredient& ingredient, bool fro
   if (from_store) ++known->failures;
 }
 
-// False: too many samples are corrupt to this pipeline, and its jobs end.
-bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
+std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
+  for (Making::Suspect& suspect : making.suspects) {
+    if (suspect.settled || suspect.failures < 2) continue;
+    if (auto failure = declare_corrupt(making, suspect)) return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
+                                                       Making::Suspect& suspect) {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
-  Dataset& dataset = s_.datasets[stream.dataset];
+  Dataset& dataset = datasets_[stream.dataset];
   std::vector<SampleId>& corrupt = dataset.corrupt[stream.pipeline_id.value];
   const auto at = std::lower_bound(corrupt.begin(), corrupt.end(), suspect.used);
   if (at == corrupt.end() || *at != suspect.used) {
@@ -107,25 +101,22 @@ bool Preparation::condemn(Making& making, Making::Suspect& suspect) {
       suspect.original, samples,
       [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
   if (corrupt.size() > most || !other) {
-    failures.push_back({block.stream, kNone, Refusal::too_many_corrupt, corrupt.size(), most});
-    return false;
+    return StreamFailure{block.stream, Refusal::too_many_corrupt, corrupt.size(), most};
   }
   suspect.used = *other;
   suspect.failures = 0;
-  return true;
+  return std::nullopt;
 }
 
-bool Preparation::has_doubts(const Making& making) {
+bool Suspects::has_doubts(const Making& making) {
   return std::any_of(making.suspects.begin(), making.suspects.end(),
                      [](const Making::Suspect& one) { return !one.settled; });
 }
 
-// Reads suspects from the store, each for this block alone, and prepares them again: as many as
-// take no more staging memory than `most`, and at least one.
-void Preparation::look_again(std::uint32_t index, Bytes most) {
+void Suspects::look_again(MakingIndex index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
-  const Dataset& dataset = s_.datasets[s_.streams[block.stream].dataset];
+  const Dataset& dataset = datasets_[s_.streams[block.stream].dataset];
   ids_.clear();
   Bytes taken = 0;
   for (Making::Suspect& suspect : making.suspects) {
@@ -138,7 +129,7 @@ void Preparation::look_again(std::uint32_t index, Bytes most) {
     }
     suspect.settled = true;  // until the worker says otherwise
     Ingredient ingredient;
-    ingredient.place = suspect.place;
+    ingredient.place = suspect.index;
     ingredient.sample = suspect.used;
     ingredient.occurrence = suspect.occurrence;
     making.ingredients.push_back(ingredient);
@@ -150,11 +141,32 @@ void Preparation::look_again(std::uint32_t index, Bytes most) {
   spec.node = making.node;
   spec.alone = true;
   spec.lineage = s_.lineage(block);
-  const std::uint32_t read = reads_.open(spec, ids_);
+  const ReadIndex read = reads_.open(spec, ids_);
   reads_.own(read, index);
   for (Ingredient& ingredient : making.ingredients) {
     ingredient.staging = s_.reads[read].request.id;
   }
+}
+
+void Suspects::stand_in(const EngineState& s, Making& making, Ingredient& ingredient) {
+  const Block& block = s.blocks[making.block];
+  const Stream& stream = s.streams[block.stream];
+  const Dataset& dataset = s.datasets[stream.dataset];
+  const std::vector<SampleId>& known = dataset.corrupt_by(stream.pipeline_id);
+  const auto corrupt = [&known](SampleId sample) {
+    return std::binary_search(known.begin(), known.end(), sample);
+  };
+  if (!corrupt(ingredient.sample)) return;
+  const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
+  const auto used = order::replacement(root, block.name.generation, block.name.pass,
+                                       ingredient.sample, dataset.catalogue->samples(), corrupt);
+  making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
+                             0, true, ingredient.occurrence});
+  ingredient.sample = making.suspects.back().used;
+}
+
+void Suspects::forget_stand_in(Making& making, std::uint32_t place) {
+  if (!making.suspects.empty() && making.suspects.back().index == place) making.suspects.pop_back();
 }
 
 }  // namespace batchflow::engine

@@ -1,23 +1,22 @@
-// Batches on their way out: they are begun, cut from the job's sequence, gathered or delivered in
-// place.
+#include "core/engine/assembly.h"
+
 #include <algorithm>
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
-#include "core/engine/delivery.h"
 #include "core/engine/grants.h"
 
 namespace batchflow::engine {
 
-void Delivery::pump(Job& job) {
-  job.waits = job.waits_to_take = false;
+void Assembly::pump(Job& job) {
+  job.waits = Job::Waits::for_nothing;
   if (job.state != Job::State::running || job.order == Order::listed) return;
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
     // A rank gets its batches in the order of its steps; `advance` adds and removes none.
     bool in_turn = true;
     for (std::size_t i = 0; i < job.ranks[rank].batches.size(); ++i) {
-      const std::uint32_t index = job.ranks[rank].batches[i];
-      const Batch& batch = s_.batches[index];
+      const BatchIndex index = job.ranks[rank].batches[i];
+      const Batch& batch = batches_[index];
       if (batch.state != Batch::State::assembling) continue;
       advance(job, grants_.run_of(job, batch.step), index, in_turn);
       in_turn = in_turn && batch.state != Batch::State::assembling;
@@ -29,13 +28,13 @@ void Delivery::pump(Job& job) {
 
 // Begins the rank's next batch. It is gathered into a slot of the rank's own as its blocks are
 // granted and come, so that no block has to be kept for the others.
-bool Delivery::begin(Job& job, Rank rank_index) {
+bool Assembly::begin(Job& job, Rank rank_index) {
   RankState& rank = job.ranks[rank_index];
   // Ranks of a job run at most `credits` steps apart.
   if (rank.next_step >= job.committed_step + job.credits) return false;
   if (!grants_.has_step(job, rank.next_step)) return false;
-  const std::uint32_t index = s_.batches.make();
-  Batch& batch = s_.batches[index];
+  const BatchIndex index = batches_.make();
+  Batch& batch = batches_[index];
   batch.job = job.index;
   batch.rank = rank_index;
   batch.step = rank.next_step++;
@@ -50,13 +49,13 @@ bool Delivery::begin(Job& job, Rank rank_index) {
   batch.rehearsal = run.rehearsal;
   const std::size_t before = rank.batches.size() - 1;
   const bool in_turn =
-      before == 0 || s_.batches[rank.batches[before - 1]].state != Batch::State::assembling;
+      before == 0 || batches_[rank.batches[before - 1]].state != Batch::State::assembling;
   advance(job, run, index, in_turn);
   return true;
 }
 
 // Cuts what is granted by now into pieces. True: the batch is whole.
-bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
+bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
   const std::uint64_t step = batch.step - run.first_step;
   const order::RankBatch places = run.plan.plain.batch(step, batch.rank);
@@ -67,7 +66,7 @@ bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   add_pieces(run.plain, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
-    job.waits = job.waits_to_take = true;
+    job.wait(Job::Waits::to_take);
     return false;
   }
   for (const order::Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
@@ -78,11 +77,11 @@ bool Delivery::cut(Job& job, EpochRun& run, Batch& batch) {
   return true;
 }
 
-void Delivery::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
+void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
   sequence.for_each_slice(places,
                           [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
                             Piece piece;
-                            piece.place = at;
+                            piece.index = at;
                             piece.offset = batch.samples;
                             piece.slice = slice;
                             piece.slice.filler = filler;
@@ -92,7 +91,7 @@ void Delivery::add_pieces(Sequence& sequence, Batch& batch, order::Places places
                           });
 }
 
-std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
+std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
   if (job.batch_shares.empty()) {
     for (const StreamNode& part : s_.streams[job.stream].nodes) {
       if (part.node == node) return part.share;
@@ -105,8 +104,8 @@ std::uint32_t Delivery::batch_share(const Job& job, NodeId node) const {
 }
 
 // REQUIRES: the batch is being assembled.
-void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_turn) {
-  Batch& batch = s_.batches[index];
+void Assembly::advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn) {
+  Batch& batch = batches_[index];
   const bool whole = cut(job, run, batch);
   if (batch.pieces.empty()) return;
   if (Grant* grant = whole ? grant_in_place(job, run, batch) : nullptr) {
@@ -115,33 +114,33 @@ void Delivery::advance(Job& job, EpochRun& run, std::uint32_t index, bool in_tur
     return;
   }
   if (gather(job, run, index) && whole && in_turn && list_draws(job, batch)) {
-    order_delivery(job, index);
+    send_delivery(job, index);
   }
 }
 
 // The grant of the block that the batch lies in, if that is one block on the rank's node; else
 // null.
-Grant* Delivery::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
+Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
   if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
   Grant& grant = Grants::grant_of(run, batch.pieces.front());
   const Block* block = s_.at(grant.block);
   return block && block->resident && block->node == batch.node ? &grant : nullptr;
 }
 
-void Delivery::deliver_in_place(Job& job, Grant& grant, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+void Assembly::deliver_in_place(Job& job, Grant& grant, BatchIndex index) {
+  Batch& batch = batches_[index];
   Piece& piece = batch.pieces.front();
   Block& block = *s_.at(grant.block);
   piece.block = grant.block;
   piece.state = Piece::State::there;
   s_.memory[block.share].share->pin(block.item);
   batch.in_place = true;
-  order_delivery(job, index);
+  send_delivery(job, index);
   serve(job, grant, piece);
 }
 
-void Delivery::want_again(Job& job, Grant& grant) {
-  job.waits = true;
+void Assembly::want_again(Job& job, Grant& grant) {
+  job.wait(Job::Waits::for_memory);
   if (s_.at(grant.block)) return;  // it is in the making again
   grant.wanted = true;
   job.lost_grants = true;
@@ -149,8 +148,8 @@ void Delivery::want_again(Job& job, Grant& grant) {
 
 // Copies what is resident into the batch's own slot, and asks for what is gone. True: it is
 // complete.
-bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
+  Batch& batch = batches_[index];
   bool all = true;
   for (std::uint32_t i = 0; i < batch.pieces.size(); ++i) {
     Piece& piece = batch.pieces[i];
@@ -167,7 +166,7 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
       const auto taken = s_.memory.take(share, kNone, s_.evicted);
       if (!taken) {
         s_.short_of_memory = true;
-        job.waits = true;
+        job.wait(Job::Waits::for_memory);
         return false;
       }
       batch.share = share;
@@ -184,7 +183,7 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
     piece.block = grant.block;
     ++block->transfers;
     s_.memory[block->share].share->pin(block->item);
-    const Request request = s_.requests.open(RequestKind::transfer, index, i);
+    const Request request = s_.requests.open(RequestKind::transfer, index.value, i);
     piece.request = request.id;
     batch.written = true;
     s_.order(Transfer{request, s_.memory[block->share].spec.place,
@@ -207,14 +206,13 @@ bool Delivery::gather(Job& job, EpochRun& run, std::uint32_t index) {
 }
 
 // The piece is in the batch: the job no longer needs that part of the block.
-void Delivery::serve(Job& job, Grant& grant, const Piece& piece) {
-  if (Block* block = s_.at(grant.block)) block->served = true;
+void Assembly::serve(Job& job, Grant& grant, const Piece& piece) {
   grants_.served(job, grant, piece.slice.to - piece.slice.from);
 }
 
 // Finds the samples of the batch's draws, as many as a step may. True when all are listed; else the
 // next step goes on.
-bool Delivery::list_draws(const Job& job, Batch& batch) {
+bool Assembly::list_draws(const Job& job, Batch& batch) {
   if (!job.drawn && !batch.rehearsal) return true;
   if (!batch.drawn) {
     batch.drawn = std::make_shared<std::vector<SampleId>>();
@@ -236,7 +234,7 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
     }
     draws_.resize(std::min(left, s_.draws_left));
     s_.draws_left -= draws_.size();
-    const std::uint64_t first = piece.place + batch.drawn_within;
+    const std::uint64_t first = piece.index + batch.drawn_within;
     if (piece.slice.rehearsed) {
       batch.rehearsal->fill(first, draws_, s_.rehearsed);
     } else {
@@ -250,17 +248,17 @@ bool Delivery::list_draws(const Job& job, Batch& batch) {
 
 // Counted from the draws and from what is committed, whatever the order was meant to give. It is 0
 // unless a user asks for re-use.
-std::uint32_t Delivery::repeats(const Job& job, const Batch& batch) const {
+std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
   if (!s_.streams[job.stream].pipeline->has_random) return 0;
   std::uint32_t count = 0;
   for (const Piece& piece : batch.pieces) count += job.committed.repeats(piece.slice, batch.sizes);
   return count;
 }
 
-void Delivery::order_delivery(Job& job, std::uint32_t index) {
-  Batch& batch = s_.batches[index];
+void Assembly::send_delivery(const Job& job, BatchIndex index) {
+  Batch& batch = batches_[index];
   Deliver& order = s_.order(Deliver());
-  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index)
+  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index.value)
                                           : s_.requests.again(batch.request);
   order.job = job.id;
   order.rank = batch.rank;
@@ -313,6 +311,51 @@ void Delivery::order_delivery(Job& job, std::uint32_t index) {
     s_.counters.samples += batch.samples;
     s_.counters.repeats += order.repeats;
     if (!batch.in_place) ++s_.counters.copied_batches;
+  }
+}
+
+void Assembly::transferred(const TransferDone& event) {
+  const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::transfer);
+  if (!record) return s_.stale();
+  const BatchIndex index(record->subject);
+  Batch& batch = batches_[index];
+  Piece& piece = batch.pieces[record->part];
+  s_.requests.close(event.request.id);
+  piece.request = RequestId::none();
+  Block* block = s_.at(piece.block);
+  if (block) {
+    BF_CHECK(block->transfers > 0);
+    --block->transfers;
+    unpin(s_, block->share, block->item);
+  }
+  piece.block = {};
+  Job& job = s_.jobs[batch.job];
+  if (event.outcome == Outcome::done) {
+    piece.state = Piece::State::there;
+    serve(job, Grants::grant_of(grants_.run_of(job, batch.step), piece), piece);
+  } else {
+    piece.state = Piece::State::missing;
+  }
+  s_.touch(job.index);
+}
+
+void Assembly::lost_block(Handle handle) {
+  const std::uint32_t stream = s_.blocks[handle.index].stream;
+  for (const std::uint32_t job : s_.streams[stream].jobs) {
+    for (RankState& rank : s_.jobs[job].ranks) {
+      for (const BatchIndex index : rank.batches) {
+        for (Piece& piece : batches_[index].pieces) {
+          if (piece.block.index != handle.index || piece.block.serial != handle.serial) continue;
+          piece.block = {};
+          if (piece.state != Piece::State::copying) continue;
+          piece.state = Piece::State::missing;
+          s_.order(Cancel{s_.requests.latest(piece.request)});
+          s_.requests.close(piece.request);
+          piece.request = RequestId::none();
+          s_.touch(job);
+        }
+      }
+    }
   }
 }
 

@@ -1,13 +1,8 @@
-// A block that is late is given to a second worker: the bytes are the same, and the first result is
-// used.
-//
-// The second preparation is a making and a block of its own, into a slot of its own, which counts
-// as made ahead. It holds what the first one reads from until its worker has reported, even if the
-// block was delivered long before. If it finishes first, only the slots are exchanged.
+#include "core/engine/second_workers.h"
+
 #include "core/base/check.h"
 #include "core/base/saturating.h"
 #include "core/engine/books.h"
-#include "core/engine/preparation.h"
 
 namespace batchflow::engine {
 
@@ -18,7 +13,7 @@ constexpr std::uint64_t kTimesLeast = 100;
 
 }  // namespace
 
-std::optional<Duration> Preparation::late_after(const Stream& stream) const {
+std::optional<Duration> SecondWorkers::late_after(const Stream& stream) const {
   if (stream.preparation_times.count() < kTimesLeast) return std::nullopt;
   const std::uint64_t p99 = stream.preparation_times.quantile(.99);
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // some 18 minutes
@@ -27,7 +22,7 @@ std::optional<Duration> Preparation::late_after(const Stream& stream) const {
 }
 
 // One alarm for each stream, for the preparation that began first: most are over when it fires.
-void Preparation::watch(Stream& stream, std::uint32_t index) {
+void SecondWorkers::watch(Stream& stream, MakingIndex index) {
   const Making& making = s_.makings[index];
   if (s_.config.late_after_p99 == 0 || making.second || !making.whole || making.mends) return;
   const auto limit = late_after(stream);
@@ -38,14 +33,15 @@ void Preparation::watch(Stream& stream, std::uint32_t index) {
   s_.alarms.set(after(s_.now, *limit), {AlarmKind::late_prepare, stream.id.value, 0});
 }
 
-bool Preparation::is_preparing(const Stream::Begun& begun) const {
+bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
   if (!s_.makings.live(begun.making)) return false;
   const Making& making = s_.makings[begun.making];
   return making.serial == begun.serial && making.preparing && making.prepare_since == begun.since &&
-         making.twin == kNone;
+         making.other_making.is_none();
 }
 
-void Preparation::look_for_late(std::uint32_t index) {
+void SecondWorkers::look_for_late(std::uint32_t index,
+                                  const std::function<void(MakingIndex)>& send) {
   if (!s_.streams.live(index)) return;
   Stream& stream = s_.streams[index];
   stream.watched = false;
@@ -57,7 +53,7 @@ void Preparation::look_for_late(std::uint32_t index) {
       Instant next = after(begun.since, *limit);
       if (next <= s_.now) {
         // If no worker or slot is free, it is tried again later.
-        if (!start_second(stream, begun.making)) next = after(s_.now, *limit);
+        if (!start(stream, begun.making, send)) next = after(s_.now, *limit);
       }
       if (next > s_.now) {
         stream.watched = true;
@@ -72,7 +68,8 @@ void Preparation::look_for_late(std::uint32_t index) {
 // False: there is no worker or slot to spare. A block has only one worker if it is prepared in
 // parts, or if samples of it go into the cache of decoded ones: two workers would write to the same
 // slots.
-bool Preparation::start_second(Stream& stream, std::uint32_t index) {
+bool SecondWorkers::start(Stream& stream, MakingIndex index,
+                          const std::function<void(MakingIndex)>& send) {
   const Making& first = s_.makings[index];
   const bool in_parts = !first.whole || first.mends;
   if (in_parts || !first.decoding.empty()) return true;  // nothing to try again
@@ -90,7 +87,7 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
     return false;
   }
   drop_evicted(s_);
-  const std::uint32_t second_index = s_.makings.make();
+  const MakingIndex second_index = s_.makings.make();
   Making& making = s_.makings[index];
   Making& second = s_.makings[second_index];
   Block& block = s_.blocks[block_index];
@@ -109,10 +106,9 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   second.node = making.node;
   second.remake = making.remake;
   second.serial = ++s_.serials;
-  second.since = s_.now;
   second.second = true;
-  second.twin = index;
-  making.twin = second_index;
+  second.other_making = index;
+  making.other_making = second_index;
   second.ingredients = making.ingredients;
   second.staging = making.staging;
   second.suspects = making.suspects;
@@ -123,21 +119,18 @@ bool Preparation::start_second(Stream& stream, std::uint32_t index) {
   for (const ItemPin& pin : second.pins) s_.memory[pin.share].share->pin(pin.item);
   reads_.hold_likewise(making, second_index);
   BF_CHECK(second.waiting == 0);
-  second.worker = node.idle.back();
-  node.idle.pop_back();
-  s_.workers[second.worker].state = Worker::State::busy;
-  s_.workers[second.worker].making = second_index;
+  second.worker = workers_.take(making.node, second_index);
   ++node.started;
   ++s_.counters.second_workers;
-  order_prepare(second_index);
+  send(second_index);
   return true;
 }
 
 // The second worker was faster: its slot becomes the block's, and the first worker goes on with the
 // other slot.
-void Preparation::use_second(std::uint32_t second_index) {
+void SecondWorkers::use(MakingIndex second_index) {
   Making& second = s_.makings[second_index];
-  const std::uint32_t first_index = second.twin;
+  const MakingIndex first_index = second.other_making;
   Making& first = s_.makings[first_index];
   Block& mine = s_.blocks[first.block];
   Block& other = s_.blocks[second.block];
@@ -149,17 +142,17 @@ void Preparation::use_second(std::uint32_t second_index) {
   std::swap(first.worker, second.worker);
   std::swap(first.request, second.request);
   std::swap(first.prepare_since, second.prepare_since);
-  s_.workers[first.worker].making = first_index;
-  s_.workers[second.worker].making = second_index;
-  s_.requests.reassign(first.request, first_index);
-  s_.requests.reassign(second.request, second_index);
+  workers_.reassign(first.worker, first_index);
+  workers_.reassign(second.worker, second_index);
+  s_.requests.reassign(first.request, first_index.value);
+  s_.requests.reassign(second.request, second_index.value);
 }
 
 // One of the two makings is over: they no longer refer to each other.
-void Preparation::part_twins(Making& making) {
-  if (making.twin == kNone) return;
-  s_.makings[making.twin].twin = kNone;
-  making.twin = kNone;
+void SecondWorkers::separate(Making& making) {
+  if (making.other_making.is_none()) return;
+  s_.makings[making.other_making].other_making = MakingIndex::none();
+  making.other_making = MakingIndex::none();
 }
 
 }  // namespace batchflow::engine

@@ -1,0 +1,146 @@
+#include "core/engine/block_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/saturating.h"
+#include "core/engine/books.h"
+#include "core/engine/staging.h"
+
+namespace batchflow::engine {
+
+void BlockParts::wait(MakingIndex index) {
+  Making& making = s_.makings[index];
+  Node& node = s_.nodes[making.node];
+  ++making.waiting;
+  making.unstaged = true;
+  node.unstaged.push_back(index);
+  if (node.unstaged.size() == 1) stage_waiting(making.node);
+}
+
+// The making no longer waits for its turn for staging memory.
+void BlockParts::stop_waiting(MakingIndex index) {
+  Making& making = s_.makings[index];
+  if (!std::exchange(making.unstaged, false)) return;
+  std::erase(s_.nodes[making.node].unstaged, index);
+  --making.waiting;
+  s_.staging_changed(making.node);
+}
+
+// Whether there is staging memory for as much as a part may have, or for all that is left.
+bool BlockParts::staging_fits(const Making& making) const {
+  if (!s_.config.count_staging) return true;
+  const Node& node = s_.nodes[making.node];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  const auto doubts = std::count_if(making.suspects.begin(), making.suspects.end(),
+                                    [](const auto& one) { return !one.settled; });
+  const std::uint64_t samples =
+      doubts > 0 ? static_cast<std::uint64_t>(doubts) : block.samples - making.next;
+  const Bytes rest = saturating_product(samples, largest_staged(s_, stream));
+  return std::min(part_bytes(s_, node, stream), rest) <= s_.memory.staging(dram_of(node.id)).free();
+}
+
+void BlockParts::stage_waiting(std::uint32_t node_index) {
+  Node& node = s_.nodes[node_index];
+  while (!node.unstaged.empty()) {
+    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+      s_.staging_changed(node_index);
+      return s_.alarms.set(s_.now, {});
+    }
+    const MakingIndex index = node.unstaged.front();
+    const Making& making = s_.makings[index];
+    // What was promised has been taken back; the block is made elsewhere.
+    if (!can_stage(s_, node, s_.streams[s_.blocks[making.block].stream])) {
+      reads_.listener().making_failed(index, std::nullopt);
+      continue;
+    }
+    if (!staging_fits(making)) return;
+    node.unstaged.pop_front();
+    begin(index);
+  }
+}
+
+bool BlockParts::stage_waiting() {
+  bool any = false;
+  std::vector<std::uint32_t> changed;
+  changed.swap(s_.nodes_to_stage);
+  s_.sort_by_joining(changed);
+  for (const std::uint32_t index : changed) {
+    s_.nodes[index].staging_changed = false;
+    const std::size_t before = s_.nodes[index].unstaged.size();
+    stage_waiting(index);
+    any = any || s_.nodes[index].unstaged.size() != before;
+  }
+  return any;
+}
+
+void BlockParts::plan_staging() {
+  for (const std::uint32_t index : std::exchange(s_.nodes_to_plan, {})) {
+    Node& node = s_.nodes[index];
+    node.staging_due = false;
+    if (!node.lost) engine::plan_staging(s_, node);
+    s_.staging_changed(index);
+  }
+}
+
+void BlockParts::begin(MakingIndex index) {
+  Making& making = s_.makings[index];
+  const Node& node = s_.nodes[making.node];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  making.unstaged = false;
+  making.part = ++s_.serials;
+  making.mends = Suspects::has_doubts(making);
+  const Bytes most = s_.config.count_staging ? std::min(part_bytes(s_, node, stream),
+                                                        s_.memory.staging(dram_of(node.id)).free())
+                                             : UINT64_MAX;
+  if (making.mends) {
+    suspects_.look_again(index, most);
+  } else if (!begin_plain(index, most)) {
+    const std::uint32_t first = making.next;
+    if (making.draws.empty()) s_.expand(block, making.draws);
+    items_.gather(index, most);
+    s_.samples_gathered += making.next - first;
+    making.whole = first == 0 && making.next == block.samples;
+    if (making.next == block.samples) making.draws.clear();
+  }
+  if (--making.waiting == 0) reads_.listener().making_ready(index);
+}
+
+// One read for the whole block, without a look at any sample, if nothing could be kept or shared.
+bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
+  Making& making = s_.makings[index];
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  if (making.next > 0 || block.rehearsal || !items_.plain(stream)) return false;
+  const Bytes all = saturating_product(block.samples, largest_staged(s_, stream));
+  if (all > most) return false;
+  Reads::Spec spec;
+  spec.dataset = s_.datasets[stream.dataset].id;
+  spec.from = {NodeId::none(), Tier::store, 0};
+  spec.to = {block.node, Tier::dram, 0};
+  spec.node = making.node;
+  spec.lineage = s_.lineage(block);
+  spec.all = s_.config.count_staging ? all : 0;
+  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+  const ReadIndex read = reads_.open(spec, {});
+  reads_.own(read, index);
+  making.staging = s_.reads[read].request.id;
+  making.draws.clear();
+  making.next = block.samples;
+  making.whole = true;
+  return true;
+}
+
+// A worker has made the part, except for what it could not decode.
+void BlockParts::end(MakingIndex index) {
+  Making& making = s_.makings[index];
+  items_.leave(making, index, true);
+  making.ingredients.clear();
+  making.staging = RequestId::none();
+  making.attempts = 0;
+}
+
+}  // namespace batchflow::engine

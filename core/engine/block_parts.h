@@ -1,0 +1,39 @@
+// The parts of makings: each waits for its turn for staging memory (core/engine/staging.h), and
+// then for what is read for it.
+#pragma once
+
+#include "core/engine/items.h"
+#include "core/engine/state.h"
+#include "core/engine/suspects.h"
+
+namespace batchflow::engine {
+
+class BlockParts {
+ public:
+  BlockParts(EngineState& state, Reads& reads, Items& items, Suspects& suspects)
+      : s_(state), reads_(reads), items_(items), suspects_(suspects) {}
+
+  // The making waits for its turn to begin its next part.
+  void wait(MakingIndex making);
+  // It no longer does.
+  void stop_waiting(MakingIndex making);
+  // A worker has made the part, except for what it could not decode.
+  void end(MakingIndex making);
+  // Begins parts that waited for staging memory, where there is some now. True if any was begun.
+  bool stage_waiting();
+  // Fits staging memory to the streams and workers of nodes.
+  void plan_staging();
+
+ private:
+  void stage_waiting(std::uint32_t node);
+  bool staging_fits(const Making& making) const;
+  void begin(MakingIndex making);
+  bool begin_plain(MakingIndex making, Bytes most);
+
+  EngineState& s_;
+  Reads& reads_;
+  Items& items_;
+  Suspects& suspects_;
+};
+
+}  // namespace batchflow::engine

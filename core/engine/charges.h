@@ -1,0 +1,43 @@
+// The blocks that are kept for a job before a batch uses them: where one more may be made, and when
+// one may be evicted. The rules stand in core/engine/books.h.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class Charges {
+ public:
+  explicit Charges(EngineState& state) : s_(state) {}
+
+  // Where the job's block can be made now, and how it is charged; nothing if it can be made
+  // nowhere.
+  struct Site {
+    std::uint32_t part = 0;  // of the stream's nodes
+    Charge charge = Charge::none;
+  };
+  std::optional<Site> site(const Stream& stream, const Job& job) const;
+  // Gives up blocks that were made for a job that waited for them, once it has had what it waited
+  // for.
+  bool settle_current();
+  // Releases the charge of a job, which leaves or starts over, on its blocks.
+  void release_blocks_of(Job& job);
+  // Shares shrink: blocks made ahead are kept only while there is room for that.
+  void strip_ahead(std::span<const Place> places);
+  void strip_ahead(StreamNode& part);
+
+ private:
+  double supply(const Job& job, NodeId node) const;
+  bool room_for(const StreamNode& part, const Job& job, bool may_look_ahead, Charge& as) const;
+  bool may_take(const Stream& stream, const Job& job, const Block& block);
+
+  EngineState& s_;
+  std::vector<order::Lanes::Candidate> candidates_;
+  std::vector<std::uint32_t> resident_;  // scratch
+};
+
+}  // namespace batchflow::engine

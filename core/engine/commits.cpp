@@ -1,0 +1,66 @@
+#include "core/engine/commits.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/engine/books.h"
+
+namespace batchflow::engine {
+
+// False: no job can be at the position that this job came with, and it is served no longer.
+bool Commits::apply(Job& job, const EpochRun& run) {
+  // What an epoch that is over was rehearsed from no longer matters.
+  if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
+    check_failed("who rehearses has an order that can", __FILE__, __LINE__, "");
+  }
+  if (job.order == Order::relaxed && !slices_.empty()) {
+    const std::uint64_t generation = slices_.front().name.generation;
+    if (!job.committed.has_generation() || job.committed.lanes().generation != generation) {
+      const order::LaneSizes& sizes = run.plain.grants.front().sizes;
+      job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
+    }
+  }
+  if (job.committed.apply(slices_).empty()) return true;
+  job.to_refuse = Refusal::bad_position;
+  s_.contradicting_jobs.push_back(job.index);
+  return false;
+}
+
+void Commits::commit(Job& job) {
+  std::uint64_t all = UINT64_MAX;
+  for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
+  if (job.order == Order::listed) {
+    job.committed_step = all;
+    return;
+  }
+  while (job.committed_step < all && !job.to_refuse) {
+    const std::uint64_t step = job.committed_step;
+    EpochRun& run = grants_.run_of(job, step);
+    const order::Places places = run.plan.plain.step(step - run.first_step);
+    slices_.clear();
+    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
+      slices_.push_back(slice);
+    };
+    run.plain.for_each_slice(places, keep);
+    run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
+    if (!apply(job, run)) return;
+    s_.promise_committed(job, step, run.epoch, slices_);
+    run.acknowledged += places.count();
+    ++job.committed_step;
+    end_epochs(job);
+  }
+  grants_.forget_committed(job);
+}
+
+void Commits::end_epochs(Job& job) {
+  for (EpochRun& run : job.runs) {
+    if (job.committed_step < run.first_step + run.steps) return;
+    if (run.ended) continue;
+    run.ended = true;
+    s_.order(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
+    job.committed.finish_epoch();
+    s_.promise_epoch_finished(job, run.epoch);
+  }
+}
+
+}  // namespace batchflow::engine

@@ -1,0 +1,40 @@
+#include "core/engine/datasets.h"
+
+namespace batchflow::engine {
+
+void Datasets::known(const CatalogueKnown& event) {
+  const Catalogue* catalogue = s_.catalogues.find(event.dataset, event.version);
+  const auto known = s_.dataset_of.find(event.dataset.value);
+  if (!catalogue) return s_.protocol_error();
+  if (known != s_.dataset_of.end()) {
+    // A new version is another dataset, and needs an id of its own.
+    if (datasets_[known->second].catalogue != catalogue) s_.protocol_error();
+    return;
+  }
+  s_.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(datasets_.size());
+  datasets_.push_back({event.dataset, catalogue, {}, {}});
+}
+
+void Datasets::known(const PipelineKnown& event) {
+  const PipelineInfo* pipeline = s_.catalogues.find(event.pipeline, event.hash);
+  if (!pipeline) return s_.protocol_error();
+  s_.pipelines[event.pipeline.value] = pipeline;
+}
+
+void Datasets::kept(const DatasetKept& event) {
+  const auto known = s_.dataset_of.find(event.dataset.value);
+  if (known == s_.dataset_of.end()) return s_.protocol_error();
+  Dataset& dataset = datasets_[known->second];
+  dataset.kept_always = event.keep == Keep::always;
+  items_.settle(dataset);
+  if (event.keep == Keep::dropped) items_.drop_idle(dataset);
+}
+
+void Datasets::measured(const DecodedMeasured& event) {
+  if (!s_.memory.live(event.share.value)) return s_.stale();
+  const ShareSpec& spec = s_.memory[event.share.value].spec;
+  if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s_.stale();
+  if (!s_.memory.resize_slots(event.share.value, event.bytes)) s_.protocol_error();
+}
+
+}  // namespace batchflow::engine

@@ -1,0 +1,45 @@
+// Indices into the engine's pools, as ids: an index into one pool does not compile as one into
+// another.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/pool.h"
+#include "core/base/types.h"
+
+namespace batchflow::engine {
+
+using BatchIndex = Id<struct BatchIndexTag, std::uint32_t>;
+using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
+using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
+
+class Items;
+
+// A pool whose objects are named by an id. `each` visits those that live, in the order of their
+// indices; the visitor may release any of them, and make others.
+template <class T, class Index>
+class IndexedPool {
+ public:
+  Index make() { return Index(pool_.make()); }
+  void release(Index index) { pool_.release(index.value); }
+  bool live(Index index) const { return pool_.live(index.value); }
+  T& operator[](Index index) { return pool_[index.value]; }
+  const T& operator[](Index index) const { return pool_[index.value]; }
+  std::uint32_t size() const { return pool_.size(); }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (std::uint32_t index = 0; index < pool_.size(); ++index) {
+      if (pool_.live(index)) visit(Index(index));
+    }
+  }
+
+ private:
+  // By number, in a loop over all of them.
+  friend class Items;
+  bool live(std::uint32_t index) const { return pool_.live(index); }
+  T& operator[](std::uint32_t index) { return pool_[index]; }
+
+  Pool<T> pool_;
+};
+
+}  // namespace batchflow::engine

@@ -1,0 +1,44 @@
+// The nodes: they join, quiesce and are lost, and the capacities of their places change.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/items.h"
+#include "core/engine/membership.h"
+#include "core/engine/preparation.h"
+#include "core/engine/state.h"
+#include "core/engine/streams.h"
+
+namespace batchflow::engine {
+
+class Nodes {
+ public:
+  Nodes(EngineState& state, Items& items, Preparation& preparation, Streams& streams,
+        Membership& membership)
+      : s_(state),
+        items_(items),
+        preparation_(preparation),
+        streams_(streams),
+        membership_(membership) {}
+
+  void joined(const NodeJoined& event);
+  void quiesced(const NodeQuiesced& event);
+  // All that was on the node is gone, and no command goes there.
+  void lost(const NodeLost& event);
+  void capacity_changed(const CapacityChanged& event);
+  // A worker has joined on the node.
+  void worker_joined(NodeId node);
+
+ private:
+  std::uint32_t slot_for_node();
+
+  EngineState& s_;
+  Items& items_;
+  Preparation& preparation_;
+  Streams& streams_;
+  Membership& membership_;
+  std::vector<std::uint32_t> lost_;  // slots to be used again
+  std::uint64_t joined_ = 0;         // counts them
+};
+
+}  // namespace batchflow::engine

@@ -1,0 +1,54 @@
+// Samples whose bytes cannot be decoded: they are read again, then replaced (order rules, section
+// 6).
+//
+// What a worker has made of a part stays, except for these. Each is read anew from the store and
+// tried again alone. A sample that fails on two reads of its own is corrupt, and the rule names its
+// replacement.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/engine/items.h"
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class Suspects {
+ public:
+  Suspects(EngineState& state, Reads& reads, Items& items)
+      : s_(state), datasets_(state.datasets.of(this)), reads_(reads), items_(items) {}
+
+  // False: the report names samples that are not in the block. Then the worker is broken, not a
+  // sample.
+  bool are_of_block(const Making& making, std::span<const SampleId> failed);
+  // The worker could not decode these samples of the block.
+  void report(MakingIndex making, std::span<const SampleId> failed);
+  // Replaces those that are corrupt. A failure: too many are, to this pipeline.
+  std::optional<StreamFailure> replace_corrupt(Making& making);
+  // Some are still to be tried again.
+  static bool has_doubts(const Making& making);
+  // Reads these from the store, each for this block alone, for the worker to prepare them again: as
+  // many as take no more staging memory than `most`, and at least one.
+  void look_again(MakingIndex making, Bytes most);
+
+  // A sample known to be corrupt is replaced before anything is read.
+  static void stand_in(const EngineState& s, Making& making, Ingredient& ingredient);
+  // The index is for the next part.
+  static void forget_stand_in(Making& making, std::uint32_t place);
+
+ private:
+  bool mark_undecodable(MakingIndex making, SampleId sample);
+  static void mark_undecodable(Making& making, const Ingredient& ingredient, bool from_store);
+  std::optional<StreamFailure> declare_corrupt(const Making& making, Making::Suspect& suspect);
+
+  EngineState& s_;
+  std::vector<Dataset>& datasets_;
+  Reads& reads_;
+  Items& items_;
+  std::vector<SampleId> ids_;       // scratch
+  std::vector<order::Draw> draws_;  // scratch
+};
+
+}  // namespace batchflow::engine

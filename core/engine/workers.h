@@ -1,0 +1,50 @@
+// The workers of each node: idle, busy, lost.
+//
+// A lost worker may still write to the slots that it was given. They stay taken until it is
+// quiesced.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class Workers {
+ public:
+  explicit Workers(EngineState& state) : s_(state), workers_(state.workers.of(this)) {}
+
+  // The index of a worker that is not known to be quiet, or kNone.
+  std::uint32_t find(WorkerId worker) const;
+  // Answers the node on which the worker is idle now; kNone: the event cannot be right.
+  std::uint32_t joined(const WorkerJoined& event);
+  // Answers the making that the worker had, if any. REQUIRES: it is not lost yet
+  MakingIndex lost(std::uint32_t worker);
+  // The lost worker writes no more: the slots that it might have written are free.
+  void quiesced(std::uint32_t worker);
+  // No worker of the node writes any more, and none is given work.
+  void stop(std::uint32_t node);
+  // They are forgotten, after their makings have ended.
+  void forget_all(std::uint32_t node);
+
+  // Gives the making the worker of its node that was used last. REQUIRES: one is idle
+  std::uint32_t take(std::uint32_t node, MakingIndex making);
+  // From now on the busy worker counts as that of another making. A lost one has none.
+  void reassign(std::uint32_t worker, MakingIndex making);
+  // A making that waits while it holds a worker of the node; none: there is none.
+  MakingIndex holder_that_waits(std::uint32_t node) const;
+  void release(std::uint32_t worker);
+  // A slot that the lost worker may still write to.
+  void quarantine(std::uint32_t worker, const Resident& slot);
+
+ private:
+  void forget(std::uint32_t worker);
+
+  EngineState& s_;
+  std::vector<Worker>& workers_;
+  std::vector<std::uint32_t> quiet_;  // slots of workers that are quiet
+  std::unordered_map<std::uint32_t, std::uint32_t> index_of_;
+};
+
+}  // namespace batchflow::engine
