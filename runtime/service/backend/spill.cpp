@@ -195,7 +195,13 @@ void Spill::free(std::uint32_t index) {
   free_records_.push_back(index);
 }
 
+void Spill::was_read(Bytes bytes) {
+  ++counters_.read_samples;
+  counters_.read_bytes += bytes;
+}
+
 void Spill::failed(DatasetId dataset, SampleId sample, int error) {
+  missed();
   drop(dataset, sample);
   ++(error == 0 ? counters_.mismatched : counters_.errors);
   if (error != ECANCELED) count_fault(error);

@@ -58,7 +58,6 @@ class Spill {
   // row.
   Bytes capacity() const { return capacity_; }
   Bytes used() const { return pages_used_ * storage::Extents::kPage; }
-  SpillCounters& counters() { return counters_; }
   const SpillCounters& counters() const { return counters_; }
 
   // `share` keeps samples of the dataset from here on.
@@ -90,7 +89,11 @@ class Spill {
   void drop(DatasetId dataset, SampleId sample);
   void drop(ShareId share, ItemId item);
 
-  // The sample was not what was written, or could not be read (errno).
+  // The sample was read as it was written.
+  void was_read(Bytes bytes);
+  // It should have been there, and is not.
+  void missed() { ++counters_.missed; }
+  // It was not what was written, or could not be read (errno): it is missed, too.
   void failed(DatasetId dataset, SampleId sample, int error);
   // What to tell the engine and people after failures: the new capacity, and why.
   struct Change {

@@ -29,7 +29,7 @@ class Warming final : public Customer {
     std::string problem;  // of one that is over before its end
   };
 
-  Warming(Customer& jobs, Inbox& inbox, Backend::Post post)
+  Warming(Customer& jobs, Inbox& inbox, Post post)
       : jobs_(jobs), inbox_(inbox), post_(std::move(post)) {}
   // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
@@ -52,7 +52,7 @@ class Warming final : public Customer {
 
   Customer& jobs_;
   Inbox& inbox_;
-  Backend::Post post_;
+  Post post_;
   Backend* backend_ = nullptr;
   std::uint32_t next_ = kFirst;
   std::map<std::uint32_t, Told> warmed_;  // by job
