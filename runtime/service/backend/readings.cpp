@@ -48,15 +48,14 @@ Bytes staged_room(const sources::SampleIndex& index, const sources::Extent& exte
 
 Readings::Readings(const BackendContext& context, const storage::ReadEngineOptions& options,
                    order::Expander& expander, KeptSamples& kept, SpillTier& spill)
-    : context_(context), expander_(expander), kept_(kept), spill_(spill) {
-  reader_ =
-      storage::make_read_engine(options, [this](std::span<const storage::ReadResult> results) {
-        context_.post(
-            [this, copy = std::vector<storage::ReadResult>(results.begin(), results.end())] {
-              done(copy);
-            });
-      });
-}
+    : context_(context),
+      expander_(expander),
+      kept_(kept),
+      spill_(spill),
+      reader_(options, [this](std::span<const storage::ReadResult> results) {
+        context_.post([this, copy = std::vector<storage::ReadResult>(
+                                 results.begin(), results.end())] { done(copy); });
+      }) {}
 
 void Readings::read(const engine::Read& order) {
   if (const auto found = reading_of_.find(order.request.id.value); found != reading_of_.end())
@@ -122,7 +121,7 @@ void Readings::read_rest(std::uint32_t index, const engine::Read& order) {
   }
   reading.left = static_cast<std::uint32_t>(pieces_.size());
   context_.stalls.reading(reading.pipeline, 1);
-  reader_->submit(pieces_);
+  reader_.submit(pieces_);
 }
 
 void Readings::submit(std::uint32_t index) {
@@ -140,14 +139,14 @@ void Readings::submit(std::uint32_t index) {
   BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
   for (std::size_t row = 0; row < reading.samples.size(); ++row)
     pieces_.push_back(piece(index, row));
-  reader_->submit(pieces_);
+  reader_.submit(pieces_);
 }
 
 // Each sample has memory of its own, so that it can be released alone. The engine has counted it.
 // If the staging memory has no run of its length, it gets pages of its own: waiting for other
 // samples could be for ever, since these may wait for this one.
 bool Readings::stage(StagedSample& one) {
-  one.memory = one.room <= reader_->staging_bytes() ? reader_->stage(one.room) : nullptr;
+  one.memory = one.room <= reader_.staging_bytes() ? reader_.stage(one.room) : nullptr;
   if (!one.memory) {
     ++counters_.unregistered;
     one.own = OwnPages(context_.budget, std::max(one.room, storage::kSector));
@@ -162,7 +161,7 @@ bool Readings::stage(StagedSample& one) {
 void Readings::unstage(StagedSample& one) {
   if (!one.memory) return;
   staged_bytes_ -= one.room;
-  if (!one.own.memory()) reader_->unstage(one.memory);
+  if (!one.own.memory()) reader_.unstage(one.memory);
   one.own = {};
   one.memory = nullptr;
 }
@@ -275,7 +274,7 @@ bool Readings::reads_again(std::uint32_t index, std::size_t row,
   }
   one.heals = true;
   const storage::ReadPiece again = source_piece(index, row);
-  reader_->submit({&again, 1});
+  reader_.submit({&again, 1});
   return true;
 }
 
@@ -302,7 +301,7 @@ bool Readings::write_spill(std::uint32_t index) {
   }
   reading.left = static_cast<std::uint32_t>(pieces_.size());
   if (pieces_.empty()) return false;
-  reader_->submit(pieces_);
+  reader_.submit(pieces_);
   return true;
 }
 

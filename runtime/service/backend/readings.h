@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -44,7 +43,7 @@ class Readings {
   // Whether something is read of the dataset, or for the pipeline, now.
   bool is_at(DatasetId dataset) const;
   bool is_at(PipelineId pipeline) const;
-  std::string_view storage() const { return reader_->description(); }
+  std::string_view storage() const { return reader_.description(); }
   Bytes staged_bytes() const { return staged_bytes_; }            // in whole sectors
   Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
   const Counters& counters() const { return counters_; }
@@ -81,7 +80,7 @@ class Readings {
   ByRequest reading_of_;
   std::vector<storage::ReadPiece> pieces_;  // scratch
   // Comes last, so that its threads end before what they use.
-  std::unique_ptr<storage::ReadEngine> reader_;
+  storage::ReadEngine reader_;
 };
 
 }  // namespace batchflow::service
