@@ -28,6 +28,8 @@ struct StepSettings;
 
 namespace batchflow::prepare {
 
+struct Kernels;
+
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
@@ -96,5 +98,8 @@ class Preparer {
 };
 // Uses scratch memory of `scratch`; null: as much as there is.
 std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
+// The same with given inner loops, for tests that compare them.
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
+                                        std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
 
 }  // namespace batchflow::prepare

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "runtime/prepare/kernels.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
-#include "runtime/prepare/preparer.h"
+#include "runtime/prepare/pipeline.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow::prepare {
