@@ -83,10 +83,10 @@ class Preparer {
     // Looked at between two steps. True: the sample is not wanted any more, and so fails.
     const std::atomic<bool>* is_given_up = nullptr;
   };
-  // Fills index `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
+  // Fills row `index` of every field. `keep_decoded`, if given, gets the decoded form. Throws
   // std::bad_alloc, and must not be used again then.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
-                           const batch::BlockWriter& out, std::uint32_t place,
+                           const batch::BlockWriter& out, std::uint32_t index,
                            std::vector<std::byte>* keep_decoded) = 0;
   // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;

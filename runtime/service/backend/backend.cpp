@@ -21,7 +21,7 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
 
 void Backend::carry_out(std::span<const engine::Command> commands) {
   for (const engine::Command& command : commands) {
-    std::visit([this](const auto& order) { on(order); }, command);
+    std::visit([this](const auto& one) { on(one); }, command);
   }
   const MemoryBudget& budget = context_.budget;
   // Workers keep what they decode, and cannot give back slabs.
@@ -36,31 +36,31 @@ void Backend::set_memory(Bytes bytes) {
   slots_.make_room(0);
 }
 
-void Backend::on(const engine::Deliver& order) {
-  const Slot* slot = slots_.find(order.share, order.slot);
-  const BlockSlots::Use* use = slots_.use_of(order.share);
-  const bool well = slot && use && customer_.deliver(order, *slot, use->samples);
-  context_.inbox.add(
-      engine::DeliveryDone{order.request, well ? engine::Outcome::done : engine::Outcome::failed});
+void Backend::on(const engine::Deliver& command) {
+  const Slot* slot = slots_.find(command.share, command.slot);
+  const BlockSlots::Use* use = slots_.use_of(command.share);
+  const bool well = slot && use && customer_.deliver(command, *slot, use->samples);
+  context_.inbox.add(engine::DeliveryDone{command.request,
+                                          well ? engine::Outcome::done : engine::Outcome::failed});
   if (!well) return;
   ++delivered_batches_;
-  for (const order::Slice& slice : order.slices) delivered_samples_ += slice.to - slice.from;
+  for (const order::Slice& slice : command.slices) delivered_samples_ += slice.to - slice.from;
 }
 
-void Backend::on(const engine::Drop& order) {
-  if (order.form == Form::prepared) {
-    slots_.free(order.share, order.slot);
+void Backend::on(const engine::Drop& command) {
+  if (command.form == Form::prepared) {
+    slots_.free(command.share, command.slot);
     if (wait_.waiters() > 0) retry_waiting();
-  } else if (order.place.tier == Tier::nvme) {
-    spill_.drop(order.share, order.item);
+  } else if (command.place.tier == Tier::nvme) {
+    spill_.drop(command.share, command.item);
   } else {
-    kept_.drop(order.share, order.item);
+    kept_.drop(command.share, command.item);
   }
 }
 
-void Backend::on(const engine::Cancel& order) {
-  if (readings_.cancel(order.request) || gatherings_.cancel(order.request)) return;
-  preparations_.cancel(order.request);
+void Backend::on(const engine::Cancel& command) {
+  if (readings_.cancel(command.request) || gatherings_.cancel(command.request)) return;
+  preparations_.cancel(command.request);
 }
 
 void Backend::released(ShareId share, SlotId slot) {

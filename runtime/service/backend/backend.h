@@ -30,12 +30,12 @@ namespace batchflow::service {
 // What the backend reports to: the jobs.
 class Customer {
  public:
-  virtual void admitted(const engine::Admit& order) = 0;
-  virtual void refused(const engine::Refuse& order) = 0;
+  virtual void admitted(const engine::Admit& command) = 0;
+  virtual void refused(const engine::Refuse& command) = 0;
   // False: the rank's session is gone, or takes nothing now.
-  virtual bool deliver(const engine::Deliver& order, const Slot& slot,
+  virtual bool deliver(const engine::Deliver& command, const Slot& slot,
                        std::uint32_t slot_samples) = 0;
-  virtual void epoch_ended(const engine::EpochEnded& order) = 0;
+  virtual void epoch_ended(const engine::EpochEnded& command) = 0;
   virtual void slab_gone(std::uint64_t slab) = 0;
 
  protected:
@@ -109,18 +109,18 @@ class Backend {
   }
 
  private:
-  void on(const engine::Admit& order) { customer_.admitted(order); }
-  void on(const engine::Refuse& order) { customer_.refused(order); }
-  void on(const engine::Read& order) { readings_.read(order); }
-  void on(const engine::Prepare& order) { preparations_.prepare(order); }
-  void on(const engine::Transfer& order) { gatherings_.gather(order); }
-  void on(const engine::Deliver& order);
-  void on(const engine::Drop& order);
-  void on(const engine::Cancel& order);
-  void on(const engine::Release& order) { readings_.release(order); }
-  void on(const engine::EpochEnded& order) { customer_.epoch_ended(order); }
-  void on(const engine::SetWorkers& order) { preparations_.set_workers(order.workers); }
-  void on(const engine::SetTimer& order) { timers_.emplace(order.at, order.timer); }
+  void on(const engine::Admit& command) { customer_.admitted(command); }
+  void on(const engine::Refuse& command) { customer_.refused(command); }
+  void on(const engine::Read& command) { readings_.read(command); }
+  void on(const engine::Prepare& command) { preparations_.prepare(command); }
+  void on(const engine::Transfer& command) { gatherings_.gather(command); }
+  void on(const engine::Deliver& command);
+  void on(const engine::Drop& command);
+  void on(const engine::Cancel& command);
+  void on(const engine::Release& command) { readings_.release(command); }
+  void on(const engine::EpochEnded& command) { customer_.epoch_ended(command); }
+  void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
+  void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
 
   Customer& customer_;
   Troubles troubles_;

@@ -21,35 +21,35 @@ Gatherings::Gatherings(const BackendContext& context, BlockSlots& slots, MemoryW
         context_.post([this, request, outcome] { copied(request, outcome); });
       }) {}
 
-void Gatherings::gather(const engine::Transfer& order, Time since) {
-  const BlockSlots::Use* const from = slots_.use_of(order.from_share);
-  const Slot* source = slots_.find(order.from_share, order.from_slot);
+void Gatherings::gather(const engine::Transfer& command, Time since) {
+  const BlockSlots::Use* const from = slots_.use_of(command.from_share);
+  const Slot* source = slots_.find(command.from_share, command.from_slot);
   if (!from || !source) {
-    context_.inbox.add(engine::TransferDone{order.request, engine::Outcome::failed});
+    context_.inbox.add(engine::TransferDone{command.request, engine::Outcome::failed});
     return;
   }
-  const Copying entry{order, from->pipeline, since};
+  const Copying entry{command, from->pipeline, since};
   const std::optional<Slot> target = slots_.take(
-      order.to_share, order.to_slot, {entry.pipeline, order.slot_samples, from->audience});
+      command.to_share, command.to_slot, {entry.pipeline, command.slot_samples, from->audience});
   if (!target) return wait_for_memory(entry);
   ServedPipeline& pipeline = context_.datasets.pipeline(entry.pipeline);
-  CopyOrder copy;
-  copy.request = order.request;
+  CopyTask copy;
+  copy.request = command.request;
   copy.from = *source;
   copy.from_layout = pipeline.layout(from->samples);
   copy.to = *target;
-  copy.to_layout = pipeline.layout(order.slot_samples);
-  copy.first = order.slice.from;
-  copy.last = order.slice.to;
-  copy.at = order.offset_samples;
-  copy.marks = marks_of(order.slice);
-  if (copying_.insert_or_assign(order.request.id.value, entry).second)
+  copy.to_layout = pipeline.layout(command.slot_samples);
+  copy.first = command.slice.from;
+  copy.last = command.slice.to;
+  copy.at = command.offset_samples;
+  copy.marks = marks_of(command.slice);
+  if (copying_.insert_or_assign(command.request.id.value, entry).second)
     context_.stalls.gathering(entry.pipeline, 1);
-  begin(std::move(copy), {order.to_share.value, order.to_slot.value});
+  begin(std::move(copy), {command.to_share.value, command.to_slot.value});
 }
 
 // A piece of a ragged batch waits for the pieces before it.
-void Gatherings::begin(CopyOrder&& copy, SlotKey to) {
+void Gatherings::begin(CopyTask&& copy, SlotKey to) {
   const auto& fields = copy.to_layout->fields;
   if (std::any_of(fields.begin(), fields.end(), [](const auto& one) { return one.ragged; })) {
     copy_to_[copy.request.id.value] = to;
@@ -65,25 +65,25 @@ void Gatherings::begin(CopyOrder&& copy, SlotKey to) {
 
 void Gatherings::copied(engine::Request request, engine::Outcome outcome) {
   const auto found = copying_.find(request.id.value);
-  if (found == copying_.end() || found->second.order.request != request) return;
+  if (found == copying_.end() || found->second.command.request != request) return;
   const Copying entry = found->second;
   context_.stalls.gathering(entry.pipeline, -1);
   copying_.erase(found);
   const auto to = copy_to_.extract(request.id.value);
   if (outcome != engine::Outcome::done) return wait_for_memory(entry);  // no pages for it
   wait_.note_progress();
-  const order::Slice& slice = entry.order.slice;
+  const order::Slice& slice = entry.command.slice;
   const auto copied = static_cast<std::uint32_t>(slice.to - slice.from);
   samples_ += copied;
   context_.inbox.add(engine::TransferDone{request, outcome});
-  if (to) copy_next(batches_[to.mapped()], entry.order.offset_samples + copied);
+  if (to) copy_next(batches_[to.mapped()], entry.command.offset_samples + copied);
 }
 
 // The batch has samples up to `end`.
 void Gatherings::copy_next(Batch& batch, std::uint32_t end) {
   batch.next = std::max(batch.next, end);
   const auto next = std::find_if(batch.waiting.begin(), batch.waiting.end(),
-                                 [&](const CopyOrder& one) { return one.at <= batch.next; });
+                                 [&](const CopyTask& one) { return one.at <= batch.next; });
   if (next == batch.waiting.end()) return;
   copier_.copy(std::move(*next));
   batch.waiting.erase(next);
@@ -97,9 +97,9 @@ void Gatherings::wait_for_memory(const Copying& entry) {
 void Gatherings::retry(Time now) {
   for (const Waiting& one : std::exchange(waiting_, {})) {
     if (wait_.is_over(one.entry.since, now)) {
-      context_.inbox.add(engine::TransferDone{one.entry.order.request, engine::Outcome::failed});
+      context_.inbox.add(engine::TransferDone{one.entry.command.request, engine::Outcome::failed});
     } else {
-      gather(one.entry.order, one.entry.since);
+      gather(one.entry.command, one.entry.since);
     }
   }
 }
@@ -107,17 +107,18 @@ void Gatherings::retry(Time now) {
 bool Gatherings::cancel(const engine::Request& request) {
   const auto copy = copying_.find(request.id.value);
   if (copy == copying_.end()) {
-    std::erase_if(waiting_, [&](const Waiting& one) { return one.entry.order.request == request; });
+    std::erase_if(waiting_,
+                  [&](const Waiting& one) { return one.entry.command.request == request; });
     return false;
   }
   // A copy of another attempt goes on.
-  if (copy->second.order.request != request) return true;
+  if (copy->second.command.request != request) return true;
   copier_.cancel(request);
   context_.stalls.gathering(copy->second.pipeline, -1);
   copying_.erase(copy);
   if (const auto to = copy_to_.find(request.id.value); to != copy_to_.end()) {
     std::erase_if(batches_[to->second].waiting,
-                  [&](const CopyOrder& one) { return one.request == request; });
+                  [&](const CopyTask& one) { return one.request == request; });
     copy_to_.erase(to);
   }
   return true;

@@ -21,7 +21,7 @@ class Gatherings {
  public:
   Gatherings(const BackendContext& context, BlockSlots& slots, MemoryWait& wait);
 
-  void gather(const engine::Transfer& order) { gather(order, MemoryWait::Clock::now()); }
+  void gather(const engine::Transfer& command) { gather(command, MemoryWait::Clock::now()); }
   // False: nothing of it is being copied.
   bool cancel(const engine::Request& request);
   // The batch in this slot is no more.
@@ -35,7 +35,7 @@ class Gatherings {
   using Time = MemoryWait::Clock::time_point;
   using SlotKey = std::pair<std::uint32_t, std::uint32_t>;  // share and slot
   struct Copying {
-    engine::Transfer order;
+    engine::Transfer command;
     PipelineId pipeline;
     Time since;
   };
@@ -45,12 +45,12 @@ class Gatherings {
   };
   struct Batch {  // a ragged one: its pieces are copied in turn
     std::uint32_t next = 0;
-    std::vector<CopyOrder> waiting;
+    std::vector<CopyTask> waiting;
   };
 
-  void gather(const engine::Transfer& order, Time since);
+  void gather(const engine::Transfer& command, Time since);
   void wait_for_memory(const Copying& entry);
-  void begin(CopyOrder&& copy, SlotKey to);
+  void begin(CopyTask&& copy, SlotKey to);
   void copied(engine::Request request, engine::Outcome outcome);
   void copy_next(Batch& batch, std::uint32_t end);
 

@@ -9,9 +9,9 @@
 namespace batchflow::service {
 namespace {
 
-bool is_last_part(const engine::Prepare& order) {
-  if (order.ingredients.empty()) return true;
-  return !order.mends && order.ingredients.back().place + 1 == order.lineage.samples;
+bool is_last_part(const engine::Prepare& command) {
+  if (command.ingredients.empty()) return true;
+  return !command.mends && command.ingredients.back().place + 1 == command.lineage.samples;
 }
 
 BlockSlots::Use use_of(const order::Lineage& lineage) {
@@ -48,13 +48,13 @@ Preparations::Preparations(const BackendContext& context, std::uint32_t workers_
             context_.post([this, worker] { context_.inbox.add(engine::WorkerQuiesced{worker}); });
           }) {}
 
-void Preparations::prepare(const engine::Prepare& order) {
-  const BlockSlots::Use use = use_of(order.lineage);
-  const std::optional<Slot> slot = slots_.take(order.share, order.slot, use);
-  PreparationOrder out = order_for(order);
+void Preparations::prepare(const engine::Prepare& command) {
+  const BlockSlots::Use use = use_of(command.lineage);
+  const std::optional<Slot> slot = slots_.take(command.share, command.slot, use);
+  PreparationTask out = task_for(command);
   const Preparing entry{
-      order.request,       order.lineage.dataset,    order.share,        order.slot, use,
-      order.decoded_share, MemoryWait::Clock::now(), is_last_part(order)};
+      command.request,       command.lineage.dataset,  command.share,        command.slot, use,
+      command.decoded_share, MemoryWait::Clock::now(), is_last_part(command)};
   if (slot) {
     out.slot = *slot;
     return hand_to_worker(std::move(out), entry);
@@ -63,73 +63,73 @@ void Preparations::prepare(const engine::Prepare& order) {
 }
 
 // All but the slot.
-PreparationOrder Preparations::order_for(const engine::Prepare& order) {
-  ServedPipeline& pipeline = context_.datasets.pipeline(order.lineage.pipeline);
-  PreparationOrder out;
-  out.request = order.request;
-  out.worker = order.worker;
+PreparationTask Preparations::task_for(const engine::Prepare& command) {
+  ServedPipeline& pipeline = context_.datasets.pipeline(command.lineage.pipeline);
+  PreparationTask out;
+  out.request = command.request;
+  out.worker = command.worker;
   out.pipeline = pipeline.pipeline;
-  out.layout = pipeline.layout(order.lineage.block_samples);
-  for (const order::Replacement& replacement : order.replacements)
+  out.layout = pipeline.layout(command.lineage.block_samples);
+  for (const order::Replacement& replacement : command.replacements)
     corrupt_seen_ +=
-        corrupt_[order.lineage.pipeline.value].insert(replacement.corrupt.value).second;
+        corrupt_[command.lineage.pipeline.value].insert(replacement.corrupt.value).second;
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
-  if (!order.decoded_share.is_none())
-    kept_.open_decoded(order.lineage.dataset, prefix, order.decoded_share);
-  out.stored_in = kept_.shares_of(order.lineage.dataset, 0);
-  out.decoded_in = kept_.shares_of(order.lineage.dataset, prefix);
-  add_samples(out, order);
+  if (!command.decoded_share.is_none())
+    kept_.open_decoded(command.lineage.dataset, prefix, command.decoded_share);
+  out.stored_in = kept_.shares_of(command.lineage.dataset, 0);
+  out.decoded_in = kept_.shares_of(command.lineage.dataset, prefix);
+  add_samples(out, command);
   return out;
 }
 
-void Preparations::add_samples(PreparationOrder& out, const engine::Prepare& order) {
-  const ServedDataset& dataset = context_.datasets.dataset(order.lineage.dataset);
+void Preparations::add_samples(PreparationTask& out, const engine::Prepare& command) {
+  const ServedDataset& dataset = context_.datasets.dataset(command.lineage.dataset);
   std::vector<SampleId> ids;
-  if (order.lineage.order != Order::weighted)
-    expander_.expand(order.lineage, dataset.index->samples(), ids);
-  out.samples.reserve(std::max(ids.size(), order.ingredients.size()));
-  if (order.ingredients.empty()) {
-    const Reading* reading = readings_.find(order.staging);
+  if (command.lineage.order != Order::weighted)
+    expander_.expand(command.lineage, dataset.index->samples(), ids);
+  out.samples.reserve(std::max(ids.size(), command.ingredients.size()));
+  if (command.ingredients.empty()) {
+    const Reading* reading = readings_.find(command.staging);
     engine::Ingredient one;
     for (std::uint32_t row = 0; row < ids.size(); ++row) {
       one.place = row;
       one.sample = ids[row];
-      add_sample(out, order, one, ids[row], reading);
+      add_sample(out, command, one, ids[row], reading);
     }
     return;
   }
-  out.anew = !order.mends;
-  for (const engine::Ingredient& one : order.ingredients) {
+  out.anew = !command.mends;
+  for (const engine::Ingredient& one : command.ingredients) {
     const Reading* reading = one.staging.is_none() ? nullptr : readings_.find(one.staging);
     SampleId wanted = one.sample;
-    for (const order::Replacement& replacement : order.replacements) {
+    for (const order::Replacement& replacement : command.replacements) {
       if (replacement.place == one.place) wanted = replacement.corrupt;
     }
-    add_sample(out, order, one, wanted, reading);
+    add_sample(out, command, one, wanted, reading);
   }
 }
 
 // A sample with no bytes where they should be is given none, and so turns out corrupt: the engine
 // then reads it anew.
-void Preparations::add_sample(PreparationOrder& out, const engine::Prepare& order,
+void Preparations::add_sample(PreparationTask& out, const engine::Prepare& command,
                               const engine::Ingredient& ingredient, SampleId wanted,
                               const Reading* reading) {
-  const DatasetId dataset = order.lineage.dataset;
+  const DatasetId dataset = command.lineage.dataset;
   const sources::SampleIndex& index = *context_.datasets.dataset(dataset).index;
-  const order::KeyRoot root{order.lineage.dataset_version, order.lineage.seed};
+  const order::KeyRoot root{command.lineage.dataset_version, command.lineage.seed};
   const SampleId used = ingredient.sample;
-  PreparationOrder::Sample sample;
-  sample.place = ingredient.place;
+  PreparationTask::Sample sample;
+  sample.index = ingredient.place;
   sample.wanted = wanted;
   sample.keep_decoded = ingredient.keep_decoded;
   sample.input.sample = used;
   sample.input.decoded = ingredient.form == Form::decoded;
   sample.input.label = index.label(used).value_or(-1);
-  sample.input.draw_key =
-      order.lineage.order == Order::weighted
-          ? order::occurrence_draw_key(root, order.lineage.name.generation, wanted,
-                                       ingredient.occurrence)
-          : order::draw_key(root, order.lineage.name.generation, order.lineage.name.pass, wanted);
+  sample.input.draw_key = command.lineage.order == Order::weighted
+                              ? order::occurrence_draw_key(root, command.lineage.name.generation,
+                                                           wanted, ingredient.occurrence)
+                              : order::draw_key(root, command.lineage.name.generation,
+                                                command.lineage.name.pass, wanted);
   if (reading) {
     const StagedSample* one = reading->find(used);
     if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
@@ -141,20 +141,20 @@ void Preparations::add_sample(PreparationOrder& out, const engine::Prepare& orde
   out.samples.push_back(std::move(sample));
 }
 
-void Preparations::hand_to_worker(PreparationOrder&& order, const Preparing& entry) {
+void Preparations::hand_to_worker(PreparationTask&& task, const Preparing& entry) {
   if (preparing_.insert_or_assign(entry.request.id.value, entry).second)
     context_.stalls.preparing(entry.use.pipeline, 1);
-  pool_.prepare(std::move(order));
+  pool_.prepare(std::move(task));
 }
 
 // Blocks take turns with the workers: if none has got memory for this long, no block begins to
 // wait.
-void Preparations::wait_for_memory(PreparationOrder&& order, const Preparing& entry) {
+void Preparations::wait_for_memory(PreparationTask&& task, const Preparing& entry) {
   wait_.note_short();
   if (wait_.is_over_for_all()) {
     give_up(entry);
   } else {
-    waiting_.push_back({std::move(order), entry, {wait_, entry.use.pipeline}});
+    waiting_.push_back({std::move(task), entry, {wait_, entry.use.pipeline}});
   }
 }
 
@@ -171,8 +171,8 @@ void Preparations::retry(MemoryWait::Clock::time_point now) {
     if (wait_.is_over(std::min(entry.since, wait_.since()), now)) {
       give_up(entry);
     } else if (auto slot = slots_.take(entry.share, entry.slot, entry.use)) {
-      one.order.slot = *slot;
-      hand_to_worker(std::move(one.order), entry);
+      one.task.slot = *slot;
+      hand_to_worker(std::move(one.task), entry);
     } else {
       waiting_.push_back(std::move(one));
     }
@@ -182,7 +182,7 @@ void Preparations::retry(MemoryWait::Clock::time_point now) {
 // A worker that leaves takes nothing more.
 void Preparations::fail_waiting(WorkerId worker) {
   std::erase_if(waiting_, [&](const Waiting& one) {
-    if (one.order.worker != worker) return false;
+    if (one.task.worker != worker) return false;
     context_.inbox.add(engine::PreparationDone{one.entry.request, engine::Outcome::failed, {}});
     return true;
   });

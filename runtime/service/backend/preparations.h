@@ -37,7 +37,7 @@ class Preparations {
                const memory::ScratchLimits& scratch, order::Expander& expander, KeptSamples& kept,
                BlockSlots& slots, const Readings& readings, MemoryWait& wait);
 
-  void prepare(const engine::Prepare& order);
+  void prepare(const engine::Prepare& command);
   // The engine waits for what becomes of a preparation: until then its worker may write to the
   // slot.
   void cancel(const engine::Request& request);
@@ -76,17 +76,17 @@ class Preparations {
     bool is_given_up = false;
   };
   struct Waiting {  // a block that waits for memory
-    PreparationOrder order;
+    PreparationTask task;
     Preparing entry;
     MemoryWait::Waiter waiter;
   };
 
-  PreparationOrder order_for(const engine::Prepare& order);
-  void add_samples(PreparationOrder& out, const engine::Prepare& order);
-  void add_sample(PreparationOrder& out, const engine::Prepare& order,
+  PreparationTask task_for(const engine::Prepare& command);
+  void add_samples(PreparationTask& out, const engine::Prepare& command);
+  void add_sample(PreparationTask& out, const engine::Prepare& command,
                   const engine::Ingredient& ingredient, SampleId wanted, const Reading* reading);
-  void hand_to_worker(PreparationOrder&& order, const Preparing& entry);
-  void wait_for_memory(PreparationOrder&& order, const Preparing& entry);
+  void hand_to_worker(PreparationTask&& task, const Preparing& entry);
+  void wait_for_memory(PreparationTask&& task, const Preparing& entry);
   void give_up(const Preparing& entry);
   void fail_waiting(WorkerId worker);
   void take_made();

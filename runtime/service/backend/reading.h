@@ -55,10 +55,10 @@ struct StagedSample {
   Bytes lead = 0;
   Bytes bytes = 0;
   bool failed = false;
-  bool spilled = false;      // is read from the spill file
-  bool heals = false;        // should have been there: is written anew
-  Digest sum = 0;            // that it must have then
-  std::uint32_t record = 0;  // of the spill file, while it is written
+  bool spilled = false;     // is read from the spill file
+  bool heals = false;       // should have been there: is written anew
+  Digest sum = 0;           // that it must have then
+  std::uint32_t entry = 0;  // of the spill file, while it is written
 };
 
 struct Reading {

@@ -57,29 +57,29 @@ Readings::Readings(const BackendContext& context, const storage::ReadEngineOptio
                                  results.begin(), results.end())] { done(copy); });
       }) {}
 
-void Readings::read(const engine::Read& order) {
-  if (const auto found = reading_of_.find(order.request.id.value); found != reading_of_.end())
-    return read_rest(found->second, order);
-  const ServedDataset& dataset = context_.datasets.dataset(order.dataset);
+void Readings::read(const engine::Read& command) {
+  if (const auto found = reading_of_.find(command.request.id.value); found != reading_of_.end())
+    return read_rest(found->second, command);
+  const ServedDataset& dataset = context_.datasets.dataset(command.dataset);
   const std::uint32_t index = free_reading();
   Reading& reading = readings_[index];
-  reading.request = order.request;
-  reading.dataset = order.dataset;
-  reading.pipeline = order.lineage.pipeline;
-  reading.keep = order.keep;
-  reading.staged = order.keep.is_none() || order.keep_at != order.to;
-  reading.from_spill = order.from.tier == Tier::nvme;
-  reading.to_spill = !order.keep.is_none() && order.keep_at.tier == Tier::nvme;
+  reading.request = command.request;
+  reading.dataset = command.dataset;
+  reading.pipeline = command.lineage.pipeline;
+  reading.keep = command.keep;
+  reading.staged = command.keep.is_none() || command.keep_at != command.to;
+  reading.from_spill = command.from.tier == Tier::nvme;
+  reading.to_spill = !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
   if (reading.to_spill) {
-    spill_.open(order.keep, order.dataset);
-  } else if (!order.keep.is_none()) {
-    kept_.open(order.dataset, 0, order.keep);
+    spill_.open(command.keep, command.dataset);
+  } else if (!command.keep.is_none()) {
+    kept_.open(command.dataset, 0, command.keep);
   }
   std::vector<SampleId> ids;
-  if (order.samples.empty()) {
-    expander_.expand(order.lineage, dataset.index->samples(), ids);
+  if (command.samples.empty()) {
+    expander_.expand(command.lineage, dataset.index->samples(), ids);
   } else {
-    ids.assign(order.samples.begin(), order.samples.end());
+    ids.assign(command.samples.begin(), command.samples.end());
   }
   reading.samples.reserve(ids.size());
   for (const SampleId sample : ids) {
@@ -90,7 +90,7 @@ void Readings::read(const engine::Read& order) {
     one.room = staged_room(*dataset.index, extent);
     reading.samples.push_back(std::move(one));
   }
-  reading_of_[order.request.id.value] = index;
+  reading_of_[command.request.id.value] = index;
   context_.stalls.reading(reading.pipeline, 1);
   submit(index);
 }
@@ -107,11 +107,11 @@ std::uint32_t Readings::free_reading() {
 }
 
 // Reads what an earlier attempt could not read, into the same memory.
-void Readings::read_rest(std::uint32_t index, const engine::Read& order) {
+void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
   Reading& reading = readings_[index];
-  reading.request = order.request;
+  reading.request = command.request;
   std::unordered_set<std::uint64_t> missing;
-  for (const SampleId sample : order.samples) missing.insert(sample.value);
+  for (const SampleId sample : command.samples) missing.insert(sample.value);
   pieces_.clear();
   for (std::size_t row = 0; row < reading.samples.size(); ++row) {
     StagedSample& one = reading.samples[row];
@@ -290,7 +290,7 @@ bool Readings::write_spill(std::uint32_t index) {
     if (!reading.to_spill && !one.heals) continue;
     const auto write = spill_.write(reading.dataset, one);
     if (!write) continue;
-    one.record = write->record;
+    one.entry = write->entry;
     // Whole pages: the sample begins with a page, and takes as many as the engine counts.
     if (const Bytes lead = std::exchange(one.lead, 0); lead != 0)
       std::memmove(one.memory, one.memory + lead, one.bytes);
@@ -350,11 +350,11 @@ bool Readings::cancel(const engine::Request& request) {
   return true;
 }
 
-void Readings::release(const engine::Release& order) {
-  const auto found = reading_of_.find(order.request.id.value);
+void Readings::release(const engine::Release& command) {
+  const auto found = reading_of_.find(command.request.id.value);
   if (found == reading_of_.end()) return;
-  if (order.samples.empty()) return give_up(found);
-  for (const SampleId sample : order.samples) {
+  if (command.samples.empty()) return give_up(found);
+  for (const SampleId sample : command.samples) {
     if (StagedSample* one = readings_[found->second].find(sample)) unstage(*one);
   }
 }

@@ -33,10 +33,10 @@ class Readings {
   Readings(const BackendContext& context, const storage::ReadEngineOptions& options,
            order::Expander& expander, KeptSamples& kept, SpillTier& spill);
 
-  void read(const engine::Read& order);
+  void read(const engine::Read& command);
   // False: it is no read.
   bool cancel(const engine::Request& request);
-  void release(const engine::Release& order);
+  void release(const engine::Release& command);
 
   // What has been read, or is being read; null: nothing.
   const Reading* find(RequestId id) const;
@@ -49,7 +49,7 @@ class Readings {
   const Counters& counters() const { return counters_; }
 
  private:
-  void read_rest(std::uint32_t index, const engine::Read& order);
+  void read_rest(std::uint32_t index, const engine::Read& command);
   std::uint32_t free_reading();
   void submit(std::uint32_t index);
   bool stage(StagedSample& one);

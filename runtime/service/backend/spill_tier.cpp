@@ -43,7 +43,7 @@ std::optional<SpillTier::Write> SpillTier::write(DatasetId dataset, const Staged
     return std::nullopt;
   }
   Write write;
-  write.record = writing->record;
+  write.entry = writing->entry;
   write.piece.fd = file_->descriptor();
   write.piece.write = true;
   write.piece.offset = writing->offset;
@@ -54,7 +54,7 @@ std::optional<SpillTier::Write> SpillTier::write(DatasetId dataset, const Staged
 void SpillTier::written(DatasetId dataset, const StagedSample& sample,
                         const storage::ReadResult& result, bool dropped) {
   if (dropped) file_->drop(dataset, sample.sample);
-  file_->end(sample.record, result.sum, result.error);
+  file_->end(sample.entry, result.sum, result.error);
   report_change();
 }
 

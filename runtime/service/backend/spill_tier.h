@@ -35,7 +35,7 @@ class SpillTier {
 
   struct Write {
     storage::ReadPiece piece;
-    std::uint32_t record = 0;
+    std::uint32_t entry = 0;
   };
   // Empty: there is no room for the sample, or it has no bytes.
   std::optional<Write> write(DatasetId dataset, const StagedSample& sample);
