@@ -9,7 +9,7 @@
 #include "core/base/config_error.h"
 #include "core/base/random.h"
 #include "programs/output/output.h"
-#include "runtime/sources/npy_head.h"
+#include "runtime/sources/npy.h"
 
 namespace batchflow::ctl {
 namespace {

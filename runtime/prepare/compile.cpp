@@ -121,7 +121,7 @@ class PipelineCompiler {
     add(section, read_step(section));
   }
 
-  void add(config::ConfigSection& section, const Step& step) {
+  void add(config::ConfigSection& section, const PipelineStep& step) {
     check_place(section, step);
     const std::uint32_t index = steps_++;
     last_ = step.name;
@@ -136,7 +136,7 @@ class PipelineCompiler {
     }
   }
 
-  void check_place(config::ConfigSection& section, const Step& step) {
+  void check_place(config::ConfigSection& section, const PipelineStep& step) {
     const bool of_pictures = step.place == StepPlace::picture ||
                              step.place == StepPlace::normalise || step.place == StepPlace::layout;
     if (of_pictures && !out_->picture_)
@@ -175,7 +175,7 @@ class PipelineCompiler {
         plugin_input(section), plugins_->settings);
     const step::StepDeclaration& declared = plugin->declared();
     out_->plugins_.push_back(plugin);
-    Step step;
+    PipelineStep step;
     step.name = declared.name;
     step.random = declared.random;
     step.text = plugin->text();
@@ -208,7 +208,7 @@ class PipelineCompiler {
 
   // The first plugin that makes no picture: what the steps before it make is not a field of the
   // batch.
-  void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
+  void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
             const PictureByPlugin& kind) {
     if (step.place == StepPlace::picture) {
       if (kind.size.width > 0) extent_ = kind.size;
@@ -236,7 +236,8 @@ class PipelineCompiler {
 
   // --------------------------------------------------------------------------- the others ----
 
-  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Decode& step) {
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+            const Decode& step) {
     if (dataset_.kind() == sources::RecordKind::rows)
       section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
                      "leave decode out");
@@ -254,7 +255,8 @@ class PipelineCompiler {
     out_->picture_->limits = step.limits;
   }
   // Checks what a step makes of every picture, whatever becomes of it later.
-  void check_extent(config::ConfigSection& section, std::string_view key, const Step& step) {
+  void check_extent(config::ConfigSection& section, std::string_view key,
+                    const PipelineStep& step) {
     if (extent_)
       check_scratch(section, key, PictureBuffer::bytes(*extent_),
                     fmt::format("a picture of '{}'", step.name));
@@ -270,7 +272,7 @@ class PipelineCompiler {
   }
   // Steps that change pictures.
   template <class Kind>
-  void take(config::ConfigSection& section, const Step& step, std::uint32_t index,
+  void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
             const Kind& kind) {
     if constexpr (std::is_same_v<Kind, Resize>) {
       extent_.reset();
@@ -282,10 +284,10 @@ class PipelineCompiler {
     check_extent(section, "size", step);
     out_->picture_->steps.push_back({step.kind, index});
   }
-  void take(config::ConfigSection&, const Step&, std::uint32_t, const Normalisation& step) {
+  void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Normalisation& step) {
     normalisation_ = step;
   }
-  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Cast& step) {
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Cast& step) {
     if (!out_->picture_) return cast_numbers(section, step.type);
     if (!Finish::supports(step.type))
       section.refuse("to", "pictures cannot be of this type", "write u8, f16, bf16 or f32");
@@ -293,10 +295,11 @@ class PipelineCompiler {
       section.refuse("to", "normalised values are no whole numbers", "write f16, bf16 or f32");
     cast_ = step.type;
   }
-  void take(config::ConfigSection&, const Step&, std::uint32_t, const Layout& step) {
+  void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Layout& step) {
     planes_ = step.planes;
   }
-  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Tokens& step) {
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+            const Tokens& step) {
     batch::Field& result = worked_on(section).second;
     const std::vector<std::uint64_t> shape = result.shape;
     if (shape.size() != 1 || !converts(result.type, batch::ElementType::i64))
@@ -321,7 +324,8 @@ class PipelineCompiler {
     result.ragged = false;
     worked_on(section).first.tokens = step;
   }
-  void take(config::ConfigSection& section, const Step&, std::uint32_t, const Reshape& step) {
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+            const Reshape& step) {
     batch::Field& result = worked_on(section).second;
     const auto elements = [](const std::vector<std::uint64_t>& shape) {
       double product = 1;

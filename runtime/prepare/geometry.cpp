@@ -69,10 +69,10 @@ Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& 
 Box centre_box(Extent2 picture, Extent2 size) {
   // If the picture is smaller, it is first padded: half of the difference before, and the odd one
   // after.
-  const auto place = [](int has, int wants) {
+  const auto offset = [](int has, int wants) {
     return wants > has ? -((wants - has) / 2) : rounded((has - wants) / 2.0);
   };
-  return {place(picture.width, size.width), place(picture.height, size.height), size.width,
+  return {offset(picture.width, size.width), offset(picture.height, size.height), size.width,
           size.height};
 }
 

@@ -124,14 +124,13 @@ Entry HuffmanTable::longer(std::uint64_t window) const {
   return {};
 }
 
-void HuffmanScan::begin(std::span<const std::uint8_t> bytes, std::span<const Place> places,
+void HuffmanScan::begin(std::span<const std::uint8_t> bytes, std::span<const BlockCodes> codes,
                         std::size_t mcus, std::size_t restart_every) {
-  BF_CHECK(places.size() <= kBlocksMost);
-  for (const Place& place : places)
-    BF_CHECK(place.component < kComponents && dc_.at(place.dc).is_set() &&
-             ac_.at(place.ac).is_set());
-  std::ranges::copy(places, places_.begin());
-  blocks_ = places.size();
+  BF_CHECK(codes.size() <= kBlocksMost);
+  for (const BlockCodes& one : codes)
+    BF_CHECK(one.component < kComponents && dc_.at(one.dc).is_set() && ac_.at(one.ac).is_set());
+  std::ranges::copy(codes, codes_.begin());
+  blocks_ = codes.size();
   const std::size_t together = restart_every != 0 ? std::min(restart_every, mcus) : mcus;
   segment_most_ = together * blocks_ * kBlockBytesMost;
   rest_ = bytes;
@@ -187,19 +186,19 @@ template <bool wanted>
 [[gnu::always_inline]] inline HuffmanScan::Result HuffmanScan::decode(Block* const* blocks) {
   Bits bits{window_, ahead_, next_};
   for (std::size_t i = 0; i < blocks_; ++i) {
-    const Place place = places_[i];
+    const BlockCodes codes = codes_[i];
     bits.refill();
-    Entry first = dc_[place.dc].at(bits.window);
-    if (first.word == 0) first = dc_[place.dc].longer(bits.window);
+    Entry first = dc_[codes.dc].at(bits.window);
+    if (first.word == 0) first = dc_[codes.dc].longer(bits.window);
     if (first.word == 0) return Result::bad_code;
-    std::int32_t& dc = dc_before_[place.component];
+    std::int32_t& dc = dc_before_[codes.component];
     if (__builtin_add_overflow(dc, number(bits.window, first.bits(), first.size()), &dc))
       return Result::bad_code;
     bits.drop(first.bits());
     std::int16_t* const block = wanted ? *blocks[i] : nullptr;
     if (wanted) block[0] = static_cast<std::int16_t>(dc);
 
-    const HuffmanTable& ac = ac_[place.ac];
+    const HuffmanTable& ac = ac_[codes.ac];
     std::size_t at = 0;
     // False: the block ends here.
     const auto step = [&](Entry entry) __attribute__((always_inline)) {

@@ -66,7 +66,7 @@ class HuffmanScan {
  public:
   using Block = std::int16_t[64];
   // A block within an MCU: which component it is of, and in which codes it is written.
-  struct Place {
+  struct BlockCodes {
     std::uint8_t component, dc, ac;
   };
   enum class Result : std::uint8_t { done, bad_code, no_more_data, wrong_restart };
@@ -76,9 +76,9 @@ class HuffmanScan {
   HuffmanTable& ac(std::size_t number) { return ac_.at(number); }
 
   // `bytes` begin behind the head of the scan, and must stay. They have `mcus` MCUs, and a restart
-  // after every `restart_every`; 0: none. REQUIRES: the codes that `places` name are set
-  void begin(std::span<const std::uint8_t> bytes, std::span<const Place> places, std::size_t mcus,
-             std::size_t restart_every);
+  // after every `restart_every`; 0: none. REQUIRES: what `codes` name are set
+  void begin(std::span<const std::uint8_t> bytes, std::span<const BlockCodes> codes,
+             std::size_t mcus, std::size_t restart_every);
 
   // Decodes the next MCU into blocks of zeros. Null pointers: skips the MCU.
   Result next(Block* const* blocks);
@@ -97,7 +97,7 @@ class HuffmanScan {
   Result decode_bmi2(Block* const* blocks);
 
   std::array<HuffmanTable, kCodes> dc_, ac_;
-  std::array<Place, kBlocksMost> places_{};
+  std::array<BlockCodes, kBlocksMost> codes_{};
   std::size_t blocks_ = 0;
   std::span<const std::uint8_t> rest_;
 

@@ -228,15 +228,15 @@ class JpegDecoder final : public Decoder {
     if (!own_scan_ || jpeg_.progressive_mode || jpeg_.arith_code ||
         jpeg_.inputctl->has_multiple_scans || !set_codes())
       return;
-    HuffmanScan::Place places[HuffmanScan::kBlocksMost];
+    HuffmanScan::BlockCodes codes[HuffmanScan::kBlocksMost];
     const auto blocks = static_cast<std::size_t>(jpeg_.blocks_in_MCU);
     for (std::size_t i = 0; i < blocks; ++i) {
       const int component = jpeg_.MCU_membership[i];
       const jpeg_component_info* info = jpeg_.cur_comp_info[component];
-      places[i] = {static_cast<std::uint8_t>(component), static_cast<std::uint8_t>(info->dc_tbl_no),
-                   static_cast<std::uint8_t>(info->ac_tbl_no)};
+      codes[i] = {static_cast<std::uint8_t>(component), static_cast<std::uint8_t>(info->dc_tbl_no),
+                  static_cast<std::uint8_t>(info->ac_tbl_no)};
     }
-    scan_.begin({jpeg_.src->next_input_byte, jpeg_.src->bytes_in_buffer}, {places, blocks},
+    scan_.begin({jpeg_.src->next_input_byte, jpeg_.src->bytes_in_buffer}, {codes, blocks},
                 std::size_t{jpeg_.MCUs_per_row} * jpeg_.MCU_rows_in_scan, jpeg_.restart_interval);
     const int mcu_width = jpeg_.comps_in_scan == 1 ? DCTSIZE : jpeg_.max_h_samp_factor * DCTSIZE;
     const auto mcu = [&](int x) { return static_cast<JDIMENSION>(x / mcu_width); };

@@ -28,6 +28,8 @@ struct StepSettings;
 
 namespace batchflow::prepare {
 
+struct Kernels;
+
 class Pipeline {
  public:
   virtual ~Pipeline() = default;
@@ -81,10 +83,10 @@ class Preparer {
     // Looked at between two steps. True: the sample is not wanted any more, and so fails.
     const std::atomic<bool>* is_given_up = nullptr;
   };
-  // Fills index `place` of every field. `keep_decoded`, if given, gets the decoded form. Throws
+  // Fills row `index` of every field. `keep_decoded`, if given, gets the decoded form. Throws
   // std::bad_alloc, and must not be used again then.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
-                           const batch::BlockWriter& out, std::uint32_t place,
+                           const batch::BlockWriter& out, std::uint32_t index,
                            std::vector<std::byte>* keep_decoded) = 0;
   // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;
@@ -96,5 +98,8 @@ class Preparer {
 };
 // Uses scratch memory of `scratch`; null: as much as there is.
 std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
+// The same with given inner loops, for tests that compare them.
+std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,
+                                        std::shared_ptr<memory::ScratchBudget> scratch = nullptr);
 
 }  // namespace batchflow::prepare

@@ -41,14 +41,14 @@ struct NumbersPlan {
 
 // What plugins do to the field that the other steps have made.
 struct Afterwards {
-  struct One {
+  struct PlannedStep {
     std::shared_ptr<step::StepPlugin> plugin;
     std::uint32_t draw = 0;
   };
   std::size_t field = 0;      // of the batch
   batch::BatchSpec before;    // that field alone, as they are given it
   batch::BlockLayout layout;  // of one sample of `before`
-  std::vector<One> steps;
+  std::vector<PlannedStep> steps;
 };
 
 class CompiledPipeline final : public Pipeline {

@@ -17,17 +17,17 @@ constexpr std::uint64_t kSideMost = 1 << 16;  // of a picture
 // Looks beside the pipeline's own file, and where plugins are looked for.
 fs::path find_plugin(config::ConfigSection& section) {
   const fs::path name = section.text("plugin", "");
-  std::vector<fs::path> places;
-  if (const auto& file = section.place().file) places.push_back(fs::path(*file).parent_path());
+  std::vector<fs::path> folders;
+  if (const auto& file = section.place().file) folders.push_back(fs::path(*file).parent_path());
   const char* const path = std::getenv("BATCHFLOW_PLUGIN_PATH");
   for (std::string_view rest = path ? path : ""; !rest.empty();) {
     const std::size_t colon = std::min(rest.find(':'), rest.size());
-    if (colon > 0) places.emplace_back(rest.substr(0, colon));
+    if (colon > 0) folders.emplace_back(rest.substr(0, colon));
     rest.remove_prefix(std::min(rest.size(), colon + 1));
   }
-  for (const fs::path& place : places) {
+  for (const fs::path& folder : folders) {
     std::error_code error;
-    if (fs::is_regular_file(place / name, error)) return fs::absolute(place / name);
+    if (fs::is_regular_file(folder / name, error)) return fs::absolute(folder / name);
   }
   section.refuse("plugin", fmt::format("no file '{}'", name.string()),
                  "write its path from this file's folder, or name its folder in "

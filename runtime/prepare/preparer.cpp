@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "runtime/prepare/kernels.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
-#include "runtime/prepare/preparer.h"
+#include "runtime/prepare/pipeline.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow::prepare {
@@ -23,13 +24,13 @@ class WorkerPreparer final : public Preparer {
       : scratch_(std::move(scratch)), pictures_(kernels, plugins_, scratch_) {}
 
   Prepared prepare(const Pipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-                   std::uint32_t place, std::vector<std::byte>* keep_decoded) override {
+                   std::uint32_t index, std::vector<std::byte>* keep_decoded) override {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
     end_sample();
     plugins_.begin_sample(input.sample);
-    const bool done = (compiled.picture() ? picture(compiled, input, out, place, keep_decoded)
-                                          : numbers(compiled, input, out, place)) &&
-                      by_plugins(compiled, input, out, place) && label(compiled, input, out, place);
+    const bool done = (compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
+                                          : numbers(compiled, input, out, index)) &&
+                      by_plugins(compiled, input, out, index) && label(compiled, input, out, index);
     if (done) return Prepared::done;
     const bool given_up = input.is_given_up && *input.is_given_up;
     return plugins_.failed() || given_up ? Prepared::failed : Prepared::corrupt;
@@ -51,7 +52,7 @@ class WorkerPreparer final : public Preparer {
 
  private:
   bool picture(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-               std::uint32_t place, std::vector<std::byte>* keep_decoded) {
+               std::uint32_t index, std::vector<std::byte>* keep_decoded) {
     std::span<const std::byte> bytes = input.bytes;
     if (!input.decoded && pipeline.kind() != sources::RecordKind::whole) {
       if (!parts_.find_without_numbers(pipeline.kind(), input.bytes, pipeline.stored()))
@@ -62,7 +63,7 @@ class WorkerPreparer final : public Preparer {
     }
     const PicturePlan& plan = *pipeline.picture();
     std::byte* row =
-        pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, place);
+        pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
     return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded,
                          beside(pipeline, input), input.is_given_up) ||
            fail(pictures_.problem());
@@ -93,7 +94,7 @@ class WorkerPreparer final : public Preparer {
   }
 
   bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-               std::uint32_t place) {
+               std::uint32_t index) {
     if (!find_parts(pipeline, input)) return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const sources::Part* part = parts_.part(plan.stored.name);
@@ -106,7 +107,7 @@ class WorkerPreparer final : public Preparer {
           plugins && plugins->field == plan.field
               ? number_field(plan, plugins->before.fields[0], *part, before_plugins(pipeline), 0, 0)
               : number_field(plan, pipeline.spec().fields[plan.field], *part, out, plan.field,
-                             place);
+                             index);
       if (!done)
         return fail(fmt::format("field '{}' has {} bytes", plan.stored.name, part->bytes.size()));
     }
@@ -116,7 +117,7 @@ class WorkerPreparer final : public Preparer {
   // Writes field `at_field` of `out`, which is like `field`.
   static bool number_field(const NumbersPlan& plan, const batch::Field& field,
                            const sources::Part& part, const batch::BlockWriter& out,
-                           std::size_t at_field, std::uint32_t place) {
+                           std::size_t at_field, std::uint32_t index) {
     const Bytes row_bytes = plan.stored.row_bytes();
     const std::uint64_t rows = part.bytes.size() / row_bytes;
     const bool whole_rows = part.bytes.size() % row_bytes == 0;
@@ -125,12 +126,12 @@ class WorkerPreparer final : public Preparer {
       return false;
     const std::uint64_t given = part.bytes.size() / batch::element_bytes(part.type);
     if (field.ragged) {
-      std::byte* at = out.begin_rows(at_field, place);
+      std::byte* at = out.begin_rows(at_field, index);
       convert(part.type, part.bytes.data(), field.type, at, given);
-      out.end_rows(at_field, place, rows);
+      out.end_rows(at_field, index, rows);
       return true;
     }
-    std::byte* at = out.row(at_field, place);
+    std::byte* at = out.row(at_field, index);
     const Bytes wanted = field.row_bytes() / batch::element_bytes(field.type);
     const std::uint64_t taken = std::min<std::uint64_t>(given, wanted);
     convert(part.type, part.bytes.data(), field.type, at, taken);
@@ -155,7 +156,7 @@ class WorkerPreparer final : public Preparer {
   }
 
   bool by_plugins(const CompiledPipeline& pipeline, const Input& input,
-                  const batch::BlockWriter& out, std::uint32_t place) {
+                  const batch::BlockWriter& out, std::uint32_t index) {
     if (!pipeline.afterwards()) return true;
     const Afterwards& plan = *pipeline.afterwards();
     const batch::Field* given = &plan.before.fields[0];
@@ -164,7 +165,7 @@ class WorkerPreparer final : public Preparer {
     std::uint64_t rows = 1;
     if (where.ragged)
       std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
-    for (const Afterwards::One& one : plan.steps) {
+    for (const Afterwards::PlannedStep& one : plan.steps) {
       if (input.is_given_up && *input.is_given_up) return fail(kGivenUp);
       const batch::Field& made = one.plugin->declared().output;
       const Bytes bytes = given->row_bytes() * rows;
@@ -179,17 +180,17 @@ class WorkerPreparer final : public Preparer {
       rows = made.ragged ? plugins_.rows() : 1;
     }
     std::byte* const to =
-        given->ragged ? out.begin_rows(plan.field, place) : out.row(plan.field, place);
+        given->ragged ? out.begin_rows(plan.field, index) : out.row(plan.field, index);
     std::memcpy(to, from, given->row_bytes() * rows);
-    if (given->ragged) out.end_rows(plan.field, place, rows);
+    if (given->ragged) out.end_rows(plan.field, index, rows);
     return true;
   }
 
   bool label(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-             std::uint32_t place) {
+             std::uint32_t index) {
     if (!pipeline.label_field()) return true;
     if (input.label < 0) return fail("it has no label");
-    std::memcpy(out.row(*pipeline.label_field(), place), &input.label, sizeof input.label);
+    std::memcpy(out.row(*pipeline.label_field(), index), &input.label, sizeof input.label);
     return true;
   }
 

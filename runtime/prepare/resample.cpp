@@ -21,11 +21,11 @@ struct Triangle {
         width(std::max(scale, 1.0)),
         from(from_size) {}
 
-  double centre(int place) const { return (place + 0.5) * scale; }
-  int first(int place) const { return std::max(0, static_cast<int>(centre(place) - width + 0.5)); }
-  int end(int place) const { return std::min(from, static_cast<int>(centre(place) + width + 0.5)); }
-  double weight(int place, int source) const {
-    const double distance = (source - centre(place) + 0.5) * (1.0 / width);
+  double centre(int pixel) const { return (pixel + 0.5) * scale; }
+  int first(int pixel) const { return std::max(0, static_cast<int>(centre(pixel) - width + 0.5)); }
+  int end(int pixel) const { return std::min(from, static_cast<int>(centre(pixel) + width + 0.5)); }
+  double weight(int pixel, int source) const {
+    const double distance = (source - centre(pixel) + 0.5) * (1.0 / width);
     return std::max(0.0, 1.0 - (distance < 0 ? -distance : distance));
   }
 };
@@ -63,19 +63,19 @@ void Resampler::Axis::plan(int from, int to, int window_first, int window_count)
   weights.reserve(count * sources);
   exact.reserve(sources);
   const Triangle triangle(from, to);
-  for (int place = window_first; place < window_first + window_count; ++place) {
+  for (int pixel = window_first; pixel < window_first + window_count; ++pixel) {
     if (copies) {
-      taps.push_back({place, 1, weights.size()});
+      taps.push_back({pixel, 1, weights.size()});
       weights.push_back(1 << kWeightBits);
       continue;
     }
-    const int first = triangle.first(place);
-    const int end = triangle.end(place);
+    const int first = triangle.first(pixel);
+    const int end = triangle.end(pixel);
     taps.push_back({first, end - first, weights.size()});
     exact.clear();
     double sum = 0;
     for (int source = first; source < end; ++source) {
-      exact.push_back(triangle.weight(place, source));
+      exact.push_back(triangle.weight(pixel, source));
       sum += exact.back();
     }
     for (const double weight : exact)

@@ -202,7 +202,7 @@ constexpr StepEntry kSteps[] = {
 
 }  // namespace
 
-Step read_step(config::ConfigSection& section) {
+PipelineStep read_step(config::ConfigSection& section) {
   section.require("step", "write what is to be done, as {step: decode}");
   const std::string name = section.text("step", "");
   std::vector<std::string_view> names;

@@ -81,7 +81,7 @@ enum class StepPlace : std::uint8_t {
   plugin
 };
 
-struct Step {
+struct PipelineStep {
   std::string_view name;
   StepPlace place = StepPlace::picture;
   bool random = false;
@@ -90,6 +90,6 @@ struct Step {
 };
 
 // Throws ConfigError.
-Step read_step(config::ConfigSection& section);
+PipelineStep read_step(config::ConfigSection& section);
 
 }  // namespace batchflow::prepare

@@ -241,7 +241,7 @@ int Service::run(const std::function<void(const std::string&)>& write) {
       "serving at {}: {} MiB for batches and samples, {} MiB at most to prepare a sample, up to {} "
       "workers, storage {}",
       config.socket.string(), config.cache_bytes() >> 20, config.scratch_limits().most() >> 20,
-      config.workers, parts_->backend->storage()));
+      config.workers, parts_->backend->readings().storage()));
   if (const Spill* spill = parts_->backend->spill())
     log.say(fmt::format("spill: {}", spill->note().empty()
                                          ? fmt::format("{} MiB at {}", spill->capacity() >> 20,

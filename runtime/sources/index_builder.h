@@ -62,8 +62,6 @@ class IndexBuilder {
   // So much more memory is taken, or was released. Throws DatasetError for more than is allowed.
   void hold(Bytes bytes);
   void release(Bytes bytes) { held_ -= bytes; }
-  std::uint64_t bytes_done() const { return done_; }
-  std::uint64_t bytes_total() const { return total_; }
 
   // Ends the index: adds the count of further notes, and sets the version.
   void finish();

@@ -18,55 +18,33 @@ namespace {
 constexpr unsigned kDepthMost = 4096;
 constexpr unsigned kThreadsMost = 1024;
 
-class Engine final : public ReadEngine {
- public:
-  Engine(const ReadEngineOptions& options, Done done)
-      : staging_(std::make_shared<Staging>(options.staging)),
-        done_queue_(std::make_shared<ResultQueue>(std::move(done))) {
-    Started ring{.reader = nullptr, .description = ""};
-    if (options.engine != "pread") {
-      ring = start_uring(options, staging_, done_queue_);
-      if (ring.reader == nullptr && options.engine == "io_uring") {
-        throw std::runtime_error(
-            fmt::format("the kernel refuses io_uring: {}; write auto or pread", ring.description));
-      }
-    }
-    Started started = ring.reader ? ring : start_pool(options, staging_, done_queue_);
-    reader_ = std::move(started.reader);
-    description_ = std::move(started.description);
-    if (!ring.reader && !ring.description.empty()) {
-      description_ += fmt::format(", since io_uring is refused: {}", ring.description);
-    }
-    if (!options.direct) description_ += ", through the page cache";
-  }
-  ~Engine() override {
-    reader_->end();
-    done_queue_->close();
-  }
-
-  std::string_view description() const override { return description_; }
-  void submit(std::span<const ReadPiece> pieces) override {
-    for (const ReadPiece& piece : pieces) {
-      BF_CHECK((piece.path != nullptr || piece.fd >= 0) && piece.to != nullptr);
-      BF_CHECK(!piece.write || piece.fd >= 0);
-      BF_CHECK(reinterpret_cast<std::uintptr_t>(piece.to) % kSector == 0);
-    }
-    if (!pieces.empty()) reader_->submit(pieces);
-  }
-  std::byte* stage(Bytes bytes) override { return staging_->take(bytes); }
-  void unstage(std::byte* memory) override { staging_->give_back(memory); }
-  Bytes staging_bytes() const override { return staging_->bytes(); }
-  void close_root(int root) override { reader_->close_root(root); }
-
- private:
-  std::shared_ptr<Staging> staging_;
-  std::shared_ptr<ResultQueue> done_queue_;
-  std::shared_ptr<Reader> reader_;
-  std::string description_;
-};
-
 void check(bool good, std::string_view what) {
   if (!good) throw std::runtime_error(std::string(what));
+}
+
+const ReadEngineOptions& checked(const ReadEngineOptions& options) {
+  check(options.engine == "auto" || options.engine == "io_uring" || options.engine == "pread",
+        fmt::format("no read engine `{}`; write auto, io_uring or pread", options.engine));
+  check(options.depth >= 1 && options.depth <= kDepthMost,
+        fmt::format("{} reads at once; write 1 to {}", options.depth, kDepthMost));
+  check(options.threads >= 1 && options.threads <= kThreadsMost,
+        fmt::format("{} reading threads; write 1 to {}", options.threads, kThreadsMost));
+  return options;
+}
+
+// The reader by io_uring or, where the kernel refuses it and `options` allow it, the pool.
+Started start_reader(const ReadEngineOptions& options, const std::shared_ptr<Staging>& staging,
+                     const std::shared_ptr<ResultQueue>& done_queue) {
+  if (options.engine == "pread") return start_pool(options, staging, done_queue);
+  Started ring = start_uring(options, staging, done_queue);
+  if (ring.reader) return ring;
+  if (options.engine == "io_uring")
+    throw std::runtime_error(
+        fmt::format("the kernel refuses io_uring: {}; write auto or pread", ring.description));
+  Started pool = start_pool(options, staging, done_queue);
+  if (!ring.description.empty())
+    pool.description += fmt::format(", since io_uring is refused: {}", ring.description);
+  return pool;
 }
 
 }  // namespace
@@ -90,15 +68,43 @@ Digest checksum(const std::byte* bytes, Bytes count) {
          std::rotl(mix(lanes[3]), 48);
 }
 
-std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
-                                             ReadEngine::Done done) {
-  check(options.engine == "auto" || options.engine == "io_uring" || options.engine == "pread",
-        fmt::format("no read engine `{}`; write auto, io_uring or pread", options.engine));
-  check(options.depth >= 1 && options.depth <= kDepthMost,
-        fmt::format("{} reads at once; write 1 to {}", options.depth, kDepthMost));
-  check(options.threads >= 1 && options.threads <= kThreadsMost,
-        fmt::format("{} reading threads; write 1 to {}", options.threads, kThreadsMost));
-  return std::make_unique<Engine>(options, std::move(done));
+ReadEngine::ReadEngine(const ReadEngineOptions& options, Done done)
+    : staging_(std::make_shared<Staging>(checked(options).staging)),
+      done_queue_(std::make_shared<ResultQueue>(std::move(done))) {
+  Started started = start_reader(options, staging_, done_queue_);
+  reader_ = std::move(started.reader);
+  description_ = std::move(started.description);
+  if (!options.direct) description_ += ", through the page cache";
+}
+
+ReadEngine::~ReadEngine() {
+  reader_->end();
+  done_queue_->close();
+}
+
+void ReadEngine::submit(std::span<const ReadPiece> pieces) {
+  for (const ReadPiece& piece : pieces) {
+    BF_CHECK((piece.path != nullptr || piece.fd >= 0) && piece.to != nullptr);
+    BF_CHECK(!piece.write || piece.fd >= 0);
+    BF_CHECK(reinterpret_cast<std::uintptr_t>(piece.to) % kSector == 0);
+  }
+  if (!pieces.empty()) reader_->submit(pieces);
+}
+
+std::byte* ReadEngine::stage(Bytes bytes) {
+  return staging_->take(bytes);
+}
+
+void ReadEngine::unstage(std::byte* memory) {
+  staging_->give_back(memory);
+}
+
+Bytes ReadEngine::staging_bytes() const {
+  return staging_->bytes();
+}
+
+void ReadEngine::close_root(int root) {
+  reader_->close_root(root);
 }
 
 }  // namespace batchflow::storage

@@ -79,6 +79,10 @@ struct ReadEngineOptions {
   friend bool operator==(const ReadEngineOptions&, const ReadEngineOptions&) = default;
 };
 
+class Reader;
+class ResultQueue;
+class Staging;
+
 class ReadEngine {
  public:
   // Gets the results, many at a time, on a thread of the engine. It is never called twice at the
@@ -86,25 +90,32 @@ class ReadEngine {
   // submit, stage and unstage.
   using Done = std::function<void(std::span<const ReadResult>)>;
 
+  // Throws std::runtime_error where the engine that `options` names cannot be made.
+  ReadEngine(const ReadEngineOptions& options, Done done);
   // Reads that were not begun end with ECANCELED.
-  virtual ~ReadEngine() = default;
+  ~ReadEngine();
+  ReadEngine(const ReadEngine&) = delete;
+  ReadEngine& operator=(const ReadEngine&) = delete;
+
   // For people: `io_uring`, or `pread` with the reason.
-  virtual std::string_view description() const = 0;
+  std::string_view description() const { return description_; }
   // Any thread may call it. It never blocks: reads beyond the depth wait in the engine.
   // REQUIRES: paths, roots and guards live until their pieces are done
-  virtual void submit(std::span<const ReadPiece> pieces) = 0;
+  void submit(std::span<const ReadPiece> pieces);
   // Staging memory of at least so many bytes, aligned to 4096. Null when none is free now.
   // REQUIRES: bytes <= staging_bytes()
-  virtual std::byte* stage(Bytes bytes) = 0;
-  virtual void unstage(std::byte* memory) = 0;
-  virtual Bytes staging_bytes() const = 0;
+  std::byte* stage(Bytes bytes);
+  void unstage(std::byte* memory);
+  Bytes staging_bytes() const;
   // Closes the files of a root that are kept open. After that the root's descriptor number may be
   // used for another root. REQUIRES: no read of the root is under way
-  virtual void close_root(int root) = 0;
-};
+  void close_root(int root);
 
-// Throws std::runtime_error where the engine that `options` names cannot be made.
-std::unique_ptr<ReadEngine> make_read_engine(const ReadEngineOptions& options,
-                                             ReadEngine::Done done);
+ private:
+  std::shared_ptr<Staging> staging_;
+  std::shared_ptr<ResultQueue> done_queue_;
+  std::shared_ptr<Reader> reader_;
+  std::string description_;
+};
 
 }  // namespace batchflow::storage

@@ -1,9 +1,8 @@
 #include "runtime/service/backend/cache_report.h"
 
-#include <vector>
+#include <utility>
 
 #include "core/base/enum_names.h"
-#include "runtime/service/backend/backend.h"
 
 namespace batchflow::service {
 
@@ -17,28 +16,29 @@ std::string_view tier_name(Tier tier) {
   return name_in<Tier::store>(kNames, tier);
 }
 
-std::vector<CacheShare> Backend::cache() const {
+std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples& kept,
+                                     const Spill* spill, const BlockSlots& slots) {
   std::vector<CacheShare> all;
-  for (const auto& [kept, shares] : kept_in_) {
-    const auto& [dataset, prefix] = kept;
+  for (const auto& [what, shares] : kept.shares()) {
+    const auto& [dataset, prefix] = what;
     for (const ShareId share : shares) {
-      const ItemStore::Sum sum = items_.sum(share);
+      const ItemStore::Sum sum = kept.store().sum(share);
       all.push_back({share, prefix == 0 ? Form::encoded : Form::decoded, Tier::dram,
-                     datasets_.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
+                     datasets.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
     }
   }
-  if (spill_) {
-    for (const auto& [dataset, sum] : spill_->sums()) {
+  if (spill) {
+    for (const auto& [dataset, sum] : spill->sums()) {
       all.push_back({sum.share, Form::encoded, Tier::nvme,
-                     datasets_.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
+                     datasets.dataset(DatasetId(dataset)).name, "", sum.items, 0, sum.bytes});
     }
   }
-  for (const SlotMemory::Use& use : slots_.uses()) {
+  for (const SlotMemory::Use& use : slots.memory().uses()) {
     CacheShare one{use.share, Form::prepared, Tier::dram, "", "", use.taken, use.slots, use.bytes};
-    if (const auto info = shares_.find(use.share.value); info != shares_.end()) {
-      const ServedPipeline& pipeline = datasets_.pipeline(info->second.pipeline);
+    if (const BlockSlots::Use* what = slots.use_of(use.share)) {
+      const ServedPipeline& pipeline = datasets.pipeline(what->pipeline);
       one.pipeline = pipeline.name;
-      one.dataset = datasets_.dataset(pipeline.dataset).name;
+      one.dataset = datasets.dataset(pipeline.dataset).name;
     }
     all.push_back(std::move(one));
   }

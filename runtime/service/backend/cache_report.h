@@ -3,8 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/base/types.h"
+#include "runtime/service/backend/block_slots.h"
+#include "runtime/service/backend/kept_samples.h"
+#include "runtime/service/backend/spill.h"
+#include "runtime/service/datasets/datasets.h"
 
 namespace batchflow::service {
 
@@ -19,6 +25,8 @@ struct CacheShare {
   Bytes bytes = 0;
 };
 
+std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples& kept,
+                                     const Spill* spill, const BlockSlots& slots);
 std::string_view form_name(Form form);
 std::string_view tier_name(Tier tier);
 

@@ -21,15 +21,15 @@ Copier::~Copier() {
   thread_.join();
 }
 
-void Copier::copy(CopyOrder order) {
+void Copier::copy(CopyTask task) {
   const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(order));
+  waiting_.push_back(std::move(task));
   changed_.notify_all();
 }
 
 void Copier::cancel(engine::Request request) {
   std::unique_lock lock(mutex_);
-  std::erase_if(waiting_, [&](const CopyOrder& one) { return one.request == request; });
+  std::erase_if(waiting_, [&](const CopyTask& one) { return one.request == request; });
   changed_.wait(lock, [&] { return running_ != request; });
 }
 
@@ -39,16 +39,16 @@ void Copier::run() {
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
     if (ending_) return;
-    const CopyOrder order = std::move(waiting_.front());
+    const CopyTask task = std::move(waiting_.front());
     waiting_.pop_front();
-    running_ = order.request;
+    running_ = task.request;
     lock.unlock();
-    const bool filled = order.to.fill() && !BF_FAILPOINT("service.gather.memory");
+    const bool filled = task.to.fill() && !BF_FAILPOINT("service.gather.memory");
     if (filled) {
-      batch::copy_samples(*order.from_layout, order.from.memory(), order.first, order.last,
-                          *order.to_layout, order.to.memory(), order.at, order.marks);
+      batch::copy_samples(*task.from_layout, task.from.memory(), task.first, task.last,
+                          *task.to_layout, task.to.memory(), task.at, task.marks);
     }
-    done_(order.request, filled ? engine::Outcome::done : engine::Outcome::failed);
+    done_(task.request, filled ? engine::Outcome::done : engine::Outcome::failed);
     lock.lock();
     running_ = {RequestId::none(), 0};
     changed_.notify_all();

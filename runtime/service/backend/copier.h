@@ -16,7 +16,7 @@
 
 namespace batchflow::service {
 
-struct CopyOrder {
+struct CopyTask {
   engine::Request request;
   Slot from;
   std::shared_ptr<const batch::BlockLayout> from_layout;
@@ -34,7 +34,7 @@ class Copier {
 
   explicit Copier(Done done);
   ~Copier();
-  void copy(CopyOrder order);
+  void copy(CopyTask task);
   // Afterwards the copy neither waits nor runs.
   void cancel(engine::Request request);
 
@@ -44,7 +44,7 @@ class Copier {
   Done done_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<CopyOrder> waiting_;
+  std::deque<CopyTask> waiting_;
   engine::Request running_{RequestId::none(), 0};
   bool ending_ = false;
   std::thread thread_;

@@ -107,9 +107,9 @@ void ItemStore::release(const Kept& kept) {
 }
 
 const ItemStore::Item* ItemStore::Table::find(ItemId item) const {
-  const std::size_t place = item.value / kPiece;
-  if (place >= pieces.size() || !pieces[place]) return nullptr;
-  const Item& found = pieces[place]->items[item.value % kPiece];
+  const std::size_t piece = item.value / kPiece;
+  if (piece >= pieces.size() || !pieces[piece]) return nullptr;
+  const Item& found = pieces[piece]->items[item.value % kPiece];
   return found ? &found : nullptr;
 }
 
@@ -132,12 +132,12 @@ bool ItemStore::put(ShareId share, ItemId item, Item copied, Bytes bytes) {
   ++table.sum.offered_items;
   table.sum.offered_bytes += pages_for(bytes) * storage::Extents::kPage;
   if (!copied) return false;
-  const std::size_t place = item.value / kPiece;
-  if (place >= table.pieces.size()) table.pieces.resize(place + 1);
-  if (!table.pieces[place]) table.pieces[place] = std::make_unique<Piece>();
+  const std::size_t piece = item.value / kPiece;
+  if (piece >= table.pieces.size()) table.pieces.resize(piece + 1);
+  if (!table.pieces[piece]) table.pieces[piece] = std::make_unique<Piece>();
   table.sum.bytes += copied->pages() * storage::Extents::kPage;
-  table.pieces[place]->items[item.value % kPiece] = std::move(copied);
-  ++table.pieces[place]->used;
+  table.pieces[piece]->items[item.value % kPiece] = std::move(copied);
+  ++table.pieces[piece]->used;
   ++table.sum.items;
   return true;
 }

@@ -189,7 +189,7 @@ std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
 void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
   bytes_ -= pool.parts[part].slab->bytes();
   gone_(pool.parts[part].slab->id());
-  if (pool.parts[part].free.size() == pool.parts[part].slots) pool.parts[part].slab->nobody_reads();
+  if (pool.parts[part].free.size() == pool.parts[part].slots) pool.parts[part].slab->note_unread();
   pool.parts[part].slab.reset();
 }
 

@@ -44,7 +44,7 @@ class SharedSlab {
   std::byte* memory() const { return memory_; }
   std::shared_ptr<const MemoryCharge> charge() const { return charge_; }
   // No job has anything in it: its pages go with it, even if jobs still map it.
-  void nobody_reads() { is_read_ = false; }
+  void note_unread() { is_read_ = false; }
   // It is about to be unmapped.
   void drop_charge();
 

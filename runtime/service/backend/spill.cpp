@@ -20,9 +20,9 @@ namespace {
 
 // After this many faults a drive is not used any more.
 constexpr std::uint64_t kFaultsMost = 64;
-// A record, its entry in the map, and what free runs of pages take.
-constexpr Bytes kBytesPerRecord = 128;
-constexpr std::size_t kRecordsAtOnce = 4096;
+// An entry here and one in the map, and what free runs of pages take.
+constexpr Bytes kBytesPerEntry = 128;
+constexpr std::size_t kEntriesAtOnce = 4096;
 // The number of a page has 32 bits, and the last one has no meaning.
 constexpr Bytes kFileMost = (Bytes{1} << 44) - storage::Extents::kPage;
 
@@ -107,30 +107,30 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
   free_pages_ = storage::Extents(storage::Extents::pages_of(bytes));
 }
 
-std::optional<Spill::Place> Spill::find(DatasetId dataset, SampleId sample) const {
+std::optional<Spill::Extent> Spill::find(DatasetId dataset, SampleId sample) const {
   const std::uint32_t index = where_.find(key(dataset, sample));
-  if (index == kNone || records_[index].writing) return std::nullopt;
-  const Record& record = records_[index];
-  return Place{record.page * std::uint64_t{storage::Extents::kPage}, record.bytes, record.sum};
+  if (index == kNone || entries_[index].writing) return std::nullopt;
+  const Entry& entry = entries_[index];
+  return Extent{entry.page * std::uint64_t{storage::Extents::kPage}, entry.bytes, entry.sum};
 }
 
 std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, Bytes bytes) {
   drop(dataset, sample);
   if (capacity_ == 0 || bytes == 0 || bytes > UINT32_MAX) return std::nullopt;
-  if (free_records_.empty() && records_.size() == memory_.size() * kRecordsAtOnce) {
-    MemoryCharge charge(budget_, kRecordsAtOnce * kBytesPerRecord);
+  if (free_entries_.empty() && entries_.size() == memory_.size() * kEntriesAtOnce) {
+    MemoryCharge charge(budget_, kEntriesAtOnce * kBytesPerEntry);
     if (!charge) return std::nullopt;
     memory_.push_back(std::move(charge));
   }
   const auto page = free_pages_.take(storage::Extents::pages_of(bytes));
   if (!page) return std::nullopt;
-  if (free_records_.empty()) {
-    free_records_.push_back(static_cast<std::uint32_t>(records_.size()));
-    records_.emplace_back();
+  if (free_entries_.empty()) {
+    free_entries_.push_back(static_cast<std::uint32_t>(entries_.size()));
+    entries_.emplace_back();
   }
-  const std::uint32_t index = free_records_.back();
-  free_records_.pop_back();
-  records_[index] = {key(dataset, sample),
+  const std::uint32_t index = free_entries_.back();
+  free_entries_.pop_back();
+  entries_[index] = {key(dataset, sample),
                      0,
                      static_cast<std::uint32_t>(*page),
                      static_cast<std::uint32_t>(bytes),
@@ -145,13 +145,13 @@ std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, B
 }
 
 void Spill::end(std::uint32_t index, Digest sum, int error) {
-  Record& record = records_[index];
-  BF_CHECK(record.writing);
-  record.writing = false;
-  record.sum = sum;
-  const Bytes bytes = record.bytes;
-  if (record.dropped || error != 0) {
-    where_.erase(record.key, index);
+  Entry& entry = entries_[index];
+  BF_CHECK(entry.writing);
+  entry.writing = false;
+  entry.sum = sum;
+  const Bytes bytes = entry.bytes;
+  if (entry.dropped || error != 0) {
+    where_.erase(entry.key, index);
     free(index);
   }
   if (error == 0) {
@@ -173,8 +173,8 @@ void Spill::drop(DatasetId dataset, SampleId sample) {
   if (index == kNone) return;
   where_.erase(key(dataset, sample));
   // While a write is under way, its pages stay its own.
-  if (records_[index].writing) {
-    records_[index].dropped = true;
+  if (entries_[index].writing) {
+    entries_[index].dropped = true;
   } else {
     free(index);
   }
@@ -186,16 +186,22 @@ void Spill::drop(ShareId share, ItemId item) {
 }
 
 void Spill::free(std::uint32_t index) {
-  const storage::Extents::Page pages = storage::Extents::pages_of(records_[index].bytes);
-  free_pages_.give_back(records_[index].page, pages);
+  const storage::Extents::Page pages = storage::Extents::pages_of(entries_[index].bytes);
+  free_pages_.give_back(entries_[index].page, pages);
   pages_used_ -= pages;
-  Sum& sum = sums_[static_cast<std::uint32_t>(records_[index].key >> 32)];
+  Sum& sum = sums_[static_cast<std::uint32_t>(entries_[index].key >> 32)];
   --sum.items;
   sum.bytes -= pages * storage::Extents::kPage;
-  free_records_.push_back(index);
+  free_entries_.push_back(index);
+}
+
+void Spill::was_read(Bytes bytes) {
+  ++counters_.read_samples;
+  counters_.read_bytes += bytes;
 }
 
 void Spill::failed(DatasetId dataset, SampleId sample, int error) {
+  missed();
   drop(dataset, sample);
   ++(error == 0 ? counters_.mismatched : counters_.errors);
   if (error != ECANCELED) count_fault(error);

@@ -58,7 +58,6 @@ class Spill {
   // row.
   Bytes capacity() const { return capacity_; }
   Bytes used() const { return pages_used_ * storage::Extents::kPage; }
-  SpillCounters& counters() { return counters_; }
   const SpillCounters& counters() const { return counters_; }
 
   // `share` keeps samples of the dataset from here on.
@@ -72,16 +71,16 @@ class Spill {
     Bytes bytes = 0;
   };
   const std::map<std::uint32_t, Sum>& sums() const { return sums_; }  // by dataset
-  struct Place {
+  struct Extent {
     std::uint64_t offset = 0;
     Bytes bytes = 0;
     Digest sum = 0;
   };
   // Empty: the sample is not there, or not yet.
-  std::optional<Place> find(DatasetId dataset, SampleId sample) const;
+  std::optional<Extent> find(DatasetId dataset, SampleId sample) const;
   // Where to write the sample, in place of any copy it had; empty when there is no room.
   struct Writing {
-    std::uint32_t record;
+    std::uint32_t entry;
     std::uint64_t offset;
   };
   std::optional<Writing> begin(DatasetId dataset, SampleId sample, Bytes bytes);
@@ -90,7 +89,11 @@ class Spill {
   void drop(DatasetId dataset, SampleId sample);
   void drop(ShareId share, ItemId item);
 
-  // The sample was not what was written, or could not be read (errno).
+  // The sample was read as it was written.
+  void was_read(Bytes bytes);
+  // It should have been there, and is not.
+  void missed() { ++counters_.missed; }
+  // It was not what was written, or could not be read (errno): it is missed, too.
   void failed(DatasetId dataset, SampleId sample, int error);
   // What to tell the engine and people after failures: the new capacity, and why.
   struct Change {
@@ -100,7 +103,7 @@ class Spill {
   std::optional<Change> take_change();
 
  private:
-  struct Record {
+  struct Entry {
     std::uint64_t key = 0;
     Digest sum = 0;
     std::uint32_t page = 0;
@@ -111,12 +114,12 @@ class Spill {
   static std::uint64_t key(DatasetId dataset, SampleId sample) {
     return std::uint64_t{dataset.value} << 32 | sample.value;
   }
-  void free(std::uint32_t record);
+  void free(std::uint32_t entry);
   void shrink(Bytes capacity, std::string why);
   void count_fault(int error);
 
   MemoryBudget& budget_;
-  std::vector<MemoryCharge> memory_;  // of the records
+  std::vector<MemoryCharge> memory_;  // of the entries
   protocol::Descriptor file_;
   std::string path_;
   std::string note_;
@@ -126,9 +129,9 @@ class Spill {
   SpillCounters counters_;
   storage::Extents::Page pages_used_ = 0;
   storage::Extents free_pages_{0};
-  FlatMap where_;  // a record
-  std::deque<Record> records_;
-  std::vector<std::uint32_t> free_records_;
+  FlatMap where_;  // an entry
+  std::deque<Entry> entries_;
+  std::vector<std::uint32_t> free_entries_;
   std::map<std::uint32_t, DatasetId> datasets_;  // by share
   std::map<std::uint32_t, Sum> sums_;
 };

@@ -27,22 +27,23 @@ StageTimes operator-(StageTimes from, const StageTimes& less) {
   return from;
 }
 
-StallBook::Way& StallBook::way(PipelineId pipeline) {
-  if (pipeline.value >= ways_.size()) ways_.resize(pipeline.value + 1, Way{.moved = clock_()});
-  return ways_[pipeline.value];
+StallBook::BlockProgress& StallBook::progress(PipelineId pipeline) {
+  if (pipeline.value >= progress_.size())
+    progress_.resize(pipeline.value + 1, BlockProgress{.moved = clock_()});
+  return progress_[pipeline.value];
 }
 
-Stage StallBook::stage_of(const Way& way) const {
-  if (way.shortages > 0) return Stage::room;
-  if (way.gathering > 0) return Stage::delivery;
-  if (way.preparing > 0) return Stage::preparation;
-  if (way.reading > 0) return Stage::storage;
+Stage StallBook::stage_of(const BlockProgress& progress) const {
+  if (progress.shortages > 0) return Stage::room;
+  if (progress.gathering > 0) return Stage::delivery;
+  if (progress.preparing > 0) return Stage::preparation;
+  if (progress.reading > 0) return Stage::storage;
   return workers_ > 0 && preparing_ >= workers_ ? Stage::preparation : Stage::room;
 }
 
-void StallBook::settle(Way& way, Instant now) const {
-  way.clocks[stage_of(way)] += now - way.moved;
-  way.moved = now;
+void StallBook::settle(BlockProgress& progress, Instant now) const {
+  progress.clocks[stage_of(progress)] += now - progress.moved;
+  progress.moved = now;
 }
 
 void StallBook::settle_reads(Instant now) {
@@ -51,14 +52,14 @@ void StallBook::settle_reads(Instant now) {
   reads_moved_ = now;
 }
 
-void StallBook::moved(PipelineId pipeline, int Way::*count, int change) {
+void StallBook::moved(PipelineId pipeline, int BlockProgress::*count, int change) {
   if (pipeline.is_none()) return;
   const Instant now = clock_();
-  Way& one = way(pipeline);
+  BlockProgress& one = progress(pipeline);
   settle(one, now);
   one.*count += change;
   BF_CHECK(one.*count >= 0);
-  if (count != &Way::reading) return;
+  if (count != &BlockProgress::reading) return;
   settle_reads(now);
   reads_ = static_cast<std::uint32_t>(static_cast<int>(reads_) + change);
 }
@@ -67,7 +68,7 @@ void StallBook::moved(PipelineId pipeline, int Way::*count, int change) {
 void StallBook::change_busy(std::uint32_t preparing, std::uint32_t workers) {
   if ((preparing_ >= workers_) != (preparing >= workers)) {
     const Instant now = clock_();
-    for (Way& one : ways_) settle(one, now);
+    for (BlockProgress& one : progress_) settle(one, now);
   }
   preparing_ = preparing;
   workers_ = workers;
@@ -75,7 +76,7 @@ void StallBook::change_busy(std::uint32_t preparing, std::uint32_t workers) {
 
 void StallBook::preparing(PipelineId pipeline, int change) {
   if (pipeline.is_none()) return;
-  moved(pipeline, &Way::preparing, change);
+  moved(pipeline, &BlockProgress::preparing, change);
   change_busy(static_cast<std::uint32_t>(static_cast<int>(preparing_) + change), workers_);
 }
 
@@ -85,14 +86,14 @@ void StallBook::set_workers(std::uint32_t workers) {
 
 StallBook::Wait StallBook::begin(PipelineId pipeline) {
   const Instant now = clock_();
-  Way& one = way(pipeline);
+  BlockProgress& one = progress(pipeline);
   settle(one, now);
   return {pipeline, now, one.clocks};
 }
 
 StageTimes StallBook::of(const Wait& wait) const {
   if (!wait.is_on()) return {};
-  Way one = ways_[wait.pipeline.value];
+  BlockProgress one = progress_[wait.pipeline.value];
   settle(one, clock_());
   return one.clocks - wait.began;
 }
@@ -102,7 +103,7 @@ Duration StallBook::lasted(const Wait& wait) const {
 }
 
 Stage StallBook::stage(PipelineId pipeline) const {
-  return pipeline.value < ways_.size() ? stage_of(ways_[pipeline.value]) : Stage::room;
+  return pipeline.value < progress_.size() ? stage_of(progress_[pipeline.value]) : Stage::room;
 }
 
 Duration StallBook::storage_busy() const {

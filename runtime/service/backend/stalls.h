@@ -46,15 +46,19 @@ class StallBook {
 
   // Facts from the backend: `change` more blocks, or pieces of them, are in the stage. They do not
   // count if the pipeline is none.
-  void reading(PipelineId pipeline, int change) { moved(pipeline, &Way::reading, change); }
+  void reading(PipelineId pipeline, int change) {
+    moved(pipeline, &BlockProgress::reading, change);
+  }
   void preparing(PipelineId pipeline, int change);
-  void gathering(PipelineId pipeline, int change) { moved(pipeline, &Way::gathering, change); }
+  void gathering(PipelineId pipeline, int change) {
+    moved(pipeline, &BlockProgress::gathering, change);
+  }
   void set_workers(std::uint32_t workers);
   // Something of the pipeline waits for memory, as long as this lives.
   class Shortage {
    public:
     Shortage(StallBook& book, PipelineId pipeline) : book_(&book), pipeline_(pipeline) {
-      book.moved(pipeline, &Way::shortages, 1);
+      book.moved(pipeline, &BlockProgress::shortages, 1);
     }
     Shortage(Shortage&& from) noexcept
         : book_(std::exchange(from.book_, nullptr)), pipeline_(from.pipeline_) {}
@@ -64,7 +68,7 @@ class StallBook {
       return *this;
     }
     ~Shortage() {
-      if (book_) book_->moved(pipeline_, &Way::shortages, -1);
+      if (book_) book_->moved(pipeline_, &BlockProgress::shortages, -1);
     }
 
    private:
@@ -96,7 +100,7 @@ class StallBook {
   std::uint32_t preparing_now() const { return preparing_; }
 
  private:
-  struct Way {  // of a pipeline's blocks
+  struct BlockProgress {  // of a pipeline's blocks
     int reading = 0;
     int preparing = 0;
     int gathering = 0;
@@ -104,15 +108,15 @@ class StallBook {
     StageTimes clocks{};
     Instant moved{};
   };
-  Way& way(PipelineId pipeline);
-  void moved(PipelineId pipeline, int Way::*count, int change);
-  void settle(Way& way, Instant now) const;
-  Stage stage_of(const Way& way) const;
+  BlockProgress& progress(PipelineId pipeline);
+  void moved(PipelineId pipeline, int BlockProgress::*count, int change);
+  void settle(BlockProgress& progress, Instant now) const;
+  Stage stage_of(const BlockProgress& progress) const;
   void settle_reads(Instant now);
   void change_busy(std::uint32_t preparing, std::uint32_t workers);
 
   Clock clock_;
-  std::vector<Way> ways_;  // by pipeline
+  std::vector<BlockProgress> progress_;  // by pipeline
   std::uint32_t workers_ = 0;
   std::uint32_t preparing_ = 0;
   std::uint32_t reads_ = 0;

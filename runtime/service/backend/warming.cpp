@@ -17,7 +17,7 @@ constexpr double kWeight = 1e-6;
 
 }  // namespace
 
-Warming::Told* Warming::of(JobId job) {
+Warming::Status* Warming::find_job(JobId job) {
   const auto found = warmed_.find(job.value);
   return found == warmed_.end() ? nullptr : &found->second;
 }
@@ -59,35 +59,36 @@ bool Warming::uses(PipelineId pipeline) const {
   });
 }
 
-std::vector<Warming::Told> Warming::told() const {
-  std::vector<Told> all;
+std::vector<Warming::Status> Warming::status() const {
+  std::vector<Status> all;
   for (const auto& [job, one] : warmed_) all.push_back(one);
   return all;
 }
 
-void Warming::admitted(const engine::Admit& order) {
-  if (!of(order.job)) return jobs_.admitted(order);
-  inbox_.add(engine::BatchWanted{order.job, 0, order.credits});
+void Warming::admitted(const engine::Admit& command) {
+  if (!find_job(command.job)) return jobs_.admitted(command);
+  inbox_.add(engine::BatchWanted{command.job, 0, command.credits});
 }
 
-void Warming::refused(const engine::Refuse& order) {
-  Told* const one = of(order.job);
-  if (!one) return jobs_.refused(order);
+void Warming::refused(const engine::Refuse& command) {
+  Status* const one = find_job(command.job);
+  if (!one) return jobs_.refused(command);
   one->over = true;
-  one->problem = refusal_text(order);
+  one->problem = refusal_text(command);
 }
 
-bool Warming::deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
-  Told* const one = of(order.job);
-  if (!one) return jobs_.deliver(order, slot, slot_samples);
-  for (const order::Slice& slice : order.slices) {
-    if (!slice.filler && order.epoch == 0) one->samples += slice.to - slice.from;
+bool Warming::deliver(const engine::Deliver& command, const Slot& slot,
+                      std::uint32_t slot_samples) {
+  Status* const one = find_job(command.job);
+  if (!one) return jobs_.deliver(command, slot, slot_samples);
+  for (const order::Slice& slice : command.slices) {
+    if (!slice.filler && command.epoch == 0) one->samples += slice.to - slice.from;
   }
   // Not before the engine has been told that the batch is delivered.
-  post_([this, job = order.job, step = order.step, in_place = order.in_place, share = order.share,
-         slot_id = order.slot] {
+  post_([this, job = command.job, step = command.step, in_place = command.in_place,
+         share = command.share, slot_id = command.slot] {
     if (!in_place) backend_->released(share, slot_id);
-    const Told* const still = of(job);
+    const Status* const still = find_job(job);
     if (!still || still->over) return;  // the engine knows it no more
     inbox_.add(engine::BatchConsumed{job, 0, step});
     inbox_.add(engine::SlotReleased{job, 0, step});
@@ -96,12 +97,12 @@ bool Warming::deliver(const engine::Deliver& order, const Slot& slot, std::uint3
   return true;
 }
 
-void Warming::epoch_ended(const engine::EpochEnded& order) {
-  Told* const one = of(order.job);
-  if (!one) return jobs_.epoch_ended(order);
+void Warming::epoch_ended(const engine::EpochEnded& command) {
+  Status* const one = find_job(command.job);
+  if (!one) return jobs_.epoch_ended(command);
   if (one->over) return;
   one->over = true;
-  inbox_.add_left(order.job, one->id, one->by);
+  inbox_.add_left(command.job, one->id, one->by);
 }
 
 }  // namespace batchflow::service

@@ -18,7 +18,7 @@ namespace batchflow::service {
 
 class Warming final : public Customer {
  public:
-  struct Told {
+  struct Status {
     DatasetId id;
     PipelineId by;
     std::string dataset;
@@ -29,7 +29,7 @@ class Warming final : public Customer {
     std::string problem;  // of one that is over before its end
   };
 
-  Warming(Customer& jobs, Inbox& inbox, Backend::Post post)
+  Warming(Customer& jobs, Inbox& inbox, Post post)
       : jobs_(jobs), inbox_(inbox), post_(std::move(post)) {}
   // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
@@ -39,23 +39,24 @@ class Warming final : public Customer {
   bool reads(DatasetId dataset) const;
   bool uses(PipelineId pipeline) const;
   // Those under way, and the last one of each dataset and pipeline.
-  std::vector<Told> told() const;
+  std::vector<Status> status() const;
 
-  void admitted(const engine::Admit& order) override;
-  void refused(const engine::Refuse& order) override;
-  bool deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) override;
-  void epoch_ended(const engine::EpochEnded& order) override;
+  void admitted(const engine::Admit& command) override;
+  void refused(const engine::Refuse& command) override;
+  bool deliver(const engine::Deliver& command, const Slot& slot,
+               std::uint32_t slot_samples) override;
+  void epoch_ended(const engine::EpochEnded& command) override;
   void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }
 
  private:
-  Told* of(JobId job);
+  Status* find_job(JobId job);
 
   Customer& jobs_;
   Inbox& inbox_;
-  Backend::Post post_;
+  Post post_;
   Backend* backend_ = nullptr;
   std::uint32_t next_ = kFirst;
-  std::map<std::uint32_t, Told> warmed_;  // by job
+  std::map<std::uint32_t, Status> warmed_;  // by job
 
   // Far from the ids of jobs with ranks, which count from 0.
   static constexpr std::uint32_t kFirst = 1u << 31;

@@ -27,17 +27,17 @@ constexpr std::size_t kKeptMost = 256 << 10;
 // The rows of a ragged field cannot be written anew in place, because what follows them moves. So
 // the sample is made apart, and then inserted.
 void insert_sample(const batch::BlockLayout& one, const std::byte* sample,
-                   const batch::BlockLayout& block, std::byte* slot, std::uint32_t place) {
+                   const batch::BlockLayout& block, std::byte* slot, std::uint32_t index) {
   const batch::BlockWriter writer(block, slot);
   for (std::size_t i = 0; i < block.fields.size(); ++i) {
     if (block.fields[i].ragged) {
       std::int64_t rows;
       std::memcpy(&rows, sample + one.fields[i].offsets + sizeof rows, sizeof rows);
-      std::memcpy(writer.resize_rows(i, place, static_cast<std::uint64_t>(rows)),
+      std::memcpy(writer.resize_rows(i, index, static_cast<std::uint64_t>(rows)),
                   sample + one.fields[i].values,
                   static_cast<Bytes>(rows) * one.fields[i].row_bytes);
     } else {
-      std::memcpy(writer.row(i, place), sample + one.fields[i].values, one.fields[i].row_bytes);
+      std::memcpy(writer.row(i, index), sample + one.fields[i].values, one.fields[i].row_bytes);
     }
   }
 }
@@ -56,7 +56,7 @@ WorkerPool::~WorkerPool() {
     const std::lock_guard lock(worker->mutex);
     worker->ending = true;
     worker->gives_up = true;
-    worker->orders.clear();
+    worker->tasks.clear();
     worker->changed.notify_one();
   }
   for (const auto& worker : workers_) worker->thread.join();
@@ -85,12 +85,12 @@ void WorkerPool::retire(WorkerId id) {
   }
 }
 
-void WorkerPool::prepare(PreparationOrder order) {
+void WorkerPool::prepare(PreparationTask task) {
   const auto found = std::find_if(workers_.begin(), workers_.end(),
-                                  [&](const auto& one) { return one->id == order.worker; });
+                                  [&](const auto& one) { return one->id == task.worker; });
   BF_CHECK(found != workers_.end());
   const std::lock_guard lock((*found)->mutex);
-  (*found)->orders.push_back(std::move(order));
+  (*found)->tasks.push_back(std::move(task));
   (*found)->changed.notify_one();
 }
 
@@ -98,8 +98,8 @@ void WorkerPool::cancel(engine::Request request) {
   for (const auto& worker : workers_) {
     const std::lock_guard lock(worker->mutex);
     if (worker->current == request) worker->gives_up = true;
-    for (PreparationOrder& order : worker->orders) {
-      if (order.request == request) order.is_given_up = true;
+    for (PreparationTask& task : worker->tasks) {
+      if (task.request == request) task.is_given_up = true;
     }
   }
 }
@@ -117,40 +117,40 @@ void WorkerPool::run(Worker& worker) {
   setpriority(PRIO_PROCESS, 0, kNiceness);  // of this thread alone, on Linux
   std::unique_ptr<prepare::Preparer> preparer = prepare::make_preparer(scratch_);
   for (;;) {
-    PreparationOrder order;
+    PreparationTask task;
     {
       std::unique_lock lock(worker.mutex);
       worker.changed.wait(
-          lock, [&] { return worker.ending || worker.ends_steps || !worker.orders.empty(); });
+          lock, [&] { return worker.ending || worker.ends_steps || !worker.tasks.empty(); });
       if (std::exchange(worker.ends_steps, false)) {
         lock.unlock();
         preparer->end_steps();
         continue;
       }
-      if (worker.orders.empty()) break;
-      order = std::move(worker.orders.front());
-      worker.orders.pop_front();
-      worker.current = order.request;
-      worker.gives_up = order.is_given_up;
+      if (worker.tasks.empty()) break;
+      task = std::move(worker.tasks.front());
+      worker.tasks.pop_front();
+      worker.current = task.request;
+      worker.gives_up = task.is_given_up;
     }
     const auto began = std::chrono::steady_clock::now();
-    PreparationReport report = attempt(order, preparer, worker.gives_up);
+    PreparationReport report = attempt(task, preparer, worker.gives_up);
     report.took = std::chrono::steady_clock::now() - began;
     busy_ns_.fetch_add(report.took.count(), std::memory_order_relaxed);
-    order = {};  // what it holds of the cache may go
+    task = {};  // what it holds of the cache may go
     report_(std::move(report));
   }
   quiet_(worker.id);
 }
 
-PreparationReport WorkerPool::attempt(PreparationOrder& order,
+PreparationReport WorkerPool::attempt(PreparationTask& task,
                                       std::unique_ptr<prepare::Preparer>& preparer,
                                       const std::atomic<bool>& gives_up) {
   PreparationReport report;
   const auto fails = [&] {
     report = {};
-    report.request = order.request;
-    report.worker = order.worker;
+    report.request = task.request;
+    report.worker = task.worker;
     report.outcome = engine::Outcome::failed;
     preparer.reset();  // first, as it may hold what others wait for
     preparer = prepare::make_preparer(scratch_);
@@ -158,10 +158,10 @@ PreparationReport WorkerPool::attempt(PreparationOrder& order,
   try {
     const memory::MayRunOutOfMemory scope;
     if (BF_FAILPOINT("service.prepare.new")) throw std::bad_alloc();
-    return carry_out(order, *preparer, gives_up);
+    return carry_out(task, *preparer, gives_up);
   } catch (const std::bad_alloc&) {
     fails();
-    report.unbegun = std::move(order);
+    report.unbegun = std::move(task);
   } catch (const std::exception& error) {
     fails();
     report.problems = {error.what()};
@@ -170,18 +170,18 @@ PreparationReport WorkerPool::attempt(PreparationOrder& order,
 }
 
 // Finds what is kept of samples [first, first + found.size()).
-void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
+void WorkerPool::find_kept(const PreparationTask& task, std::size_t first,
                            std::vector<ItemStore::Item>& found) const {
   std::fill(found.begin(), found.end(), nullptr);
-  const std::size_t last = std::min(order.samples.size(), first + found.size());
+  const std::size_t last = std::min(task.samples.size(), first + found.size());
   for (const bool decoded : {false, true}) {
-    for (const ShareId share : decoded ? order.decoded_in : order.stored_in) {
+    for (const ShareId share : decoded ? task.decoded_in : task.stored_in) {
       std::array<ItemId, kFoundAtOnce> wanted;
       std::array<ItemStore::Item, kFoundAtOnce> there;
       std::array<std::size_t, kFoundAtOnce> places;
       std::size_t count = 0;
       for (std::size_t i = first; i < last; ++i) {
-        const PreparationOrder::Sample& sample = order.samples[i];
+        const PreparationTask::Sample& sample = task.samples[i];
         if (!sample.is_kept || sample.input.decoded != decoded || found[i - first]) continue;
         wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value));
         places[count++] = i - first;
@@ -192,11 +192,11 @@ void WorkerPool::find_kept(const PreparationOrder& order, std::size_t first,
   }
 }
 
-PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Preparer& preparer,
+PreparationReport WorkerPool::carry_out(PreparationTask& task, prepare::Preparer& preparer,
                                         const std::atomic<bool>& gives_up) {
   PreparationReport report;
-  report.request = order.request;
-  report.worker = order.worker;
+  report.request = task.request;
+  report.worker = task.worker;
   const auto fails = [&report] {
     report.outcome = engine::Outcome::failed;
     report.corrupt.clear();
@@ -205,25 +205,25 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
     return std::move(report);
   };
   if (gives_up) return fails();
-  if (!order.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
+  if (!task.slot.fill() || BF_FAILPOINT("service.prepare.memory")) {
     report.outcome = engine::Outcome::failed;
-    report.unbegun = std::move(order);
+    report.unbegun = std::move(task);
     return report;
   }
-  const batch::BlockLayout& layout = *order.layout;
-  const batch::BlockWriter block(layout, order.slot.memory());
+  const batch::BlockLayout& layout = *task.layout;
+  const batch::BlockWriter block(layout, task.slot.memory());
   const bool ragged = std::any_of(layout.fields.begin(), layout.fields.end(),
                                   [](const auto& field) { return field.ragged; });
-  const bool apart = ragged && !order.anew;
+  const bool apart = ragged && !task.anew;
   batch::BlockLayout one;
-  if (apart) one = batch::BlockLayout(order.pipeline->spec(), 1);
+  if (apart) one = batch::BlockLayout(task.pipeline->spec(), 1);
   memory::ScratchMemory scratch;
   std::vector<std::byte> decoded;
   std::vector<ItemStore::Item> kept(kFoundAtOnce);
-  for (std::size_t at = 0; at < order.samples.size(); ++at) {
+  for (std::size_t at = 0; at < task.samples.size(); ++at) {
     // On this thread, because this memory was not touched for long.
-    if (at % kFoundAtOnce == 0) find_kept(order, at, kept);
-    const PreparationOrder::Sample& sample = order.samples[at];
+    if (at % kFoundAtOnce == 0) find_kept(task, at, kept);
+    const PreparationTask::Sample& sample = task.samples[at];
     const batch::BlockWriter writer =
         apart ? batch::BlockWriter(one, scratch.have(one.bytes)) : block;
     prepare::Preparer::Input input = sample.input;
@@ -234,15 +234,15 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
     const bool whole = input.decoded || input.bytes.size() == sample.bytes;
     const prepare::Prepared made =
         !whole ? prepare::Prepared::corrupt
-               : preparer.prepare(*order.pipeline, input, writer, apart ? 0 : sample.place,
+               : preparer.prepare(*task.pipeline, input, writer, apart ? 0 : sample.index,
                                   sample.keep_decoded ? &decoded : nullptr);
     if (gives_up) return fails();
     const bool replaced = sample.wanted != sample.input.sample;
-    block.set_key(sample.place, sample.input.sample, sample.wanted,
+    block.set_key(sample.index, sample.input.sample, sample.wanted,
                   replaced ? batch::kReplaced : 0);
     ++report.samples;
     if (made == prepare::Prepared::done) {
-      if (apart) insert_sample(one, scratch.data(), layout, order.slot.memory(), sample.place);
+      if (apart) insert_sample(one, scratch.data(), layout, task.slot.memory(), sample.index);
       if (sample.keep_decoded)
         report.decoded.push_back({sample.input.sample, decoded.size(), items_.copy(decoded)});
       scratch.drop();
@@ -251,11 +251,11 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
       continue;
     }
     // Another sample takes its place later; until then it has no rows.
-    if (ragged && order.anew) {
+    if (ragged && task.anew) {
       for (std::size_t i = 0; i < layout.fields.size(); ++i) {
         if (!layout.fields[i].ragged) continue;
-        block.begin_rows(i, sample.place);
-        block.end_rows(i, sample.place, 0);
+        block.begin_rows(i, sample.index);
+        block.end_rows(i, sample.index, 0);
       }
     }
     if (made == prepare::Prepared::failed) {
@@ -274,15 +274,15 @@ PreparationReport WorkerPool::carry_out(PreparationOrder& order, prepare::Prepar
                           "indexed, or is damaged",
                           input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
-  if (ragged && order.anew) {
+  if (ragged && task.anew) {
     // The last block of an epoch is short: the samples that it lacks have no rows. The same holds
     // for samples that later parts of a block bring.
-    const std::uint32_t end = order.samples.empty() ? 0 : order.samples.back().place + 1;
-    for (std::uint32_t place = end; place < layout.samples; ++place) {
+    const std::uint32_t end = task.samples.empty() ? 0 : task.samples.back().index + 1;
+    for (std::uint32_t index = end; index < layout.samples; ++index) {
       for (std::size_t i = 0; i < layout.fields.size(); ++i) {
         if (!layout.fields[i].ragged) continue;
-        block.begin_rows(i, place);
-        block.end_rows(i, place, 0);
+        block.begin_rows(i, index);
+        block.end_rows(i, index, 0);
       }
     }
   }

@@ -26,12 +26,12 @@
 namespace batchflow::service {
 
 // A block to make, or samples of it to make anew.
-struct PreparationOrder {
+struct PreparationTask {
   struct Sample {
     prepare::Preparer::Input input;
-    bool is_kept = false;  // `input.bytes` are in the cache
-    std::uint32_t place = 0;
-    SampleId wanted;  // the corrupt one that it stands for, or itself
+    bool is_kept = false;     // `input.bytes` are in the cache
+    std::uint32_t index = 0;  // in the block
+    SampleId wanted;          // the corrupt one that it stands for, or itself
     bool keep_decoded = false;
     Bytes bytes = 0;  // that stored ones must have; other than that it is corrupt
   };
@@ -65,7 +65,7 @@ struct PreparationReport {
   };
   std::vector<Decoded> decoded;
   // A preparation that could not begin or end because the machine has no memory for it.
-  std::optional<PreparationOrder> unbegun;
+  std::optional<PreparationTask> unbegun;
 };
 
 class WorkerPool {
@@ -81,7 +81,7 @@ class WorkerPool {
   [[nodiscard]] bool start(WorkerId worker);
   // The worker finishes what it is making, calls Quiet, and ends.
   void retire(WorkerId worker);
-  void prepare(PreparationOrder order);
+  void prepare(PreparationTask task);
   // It is reported as failed, without a problem, unless it was at its end: soon, after the step of
   // a sample that it is at.
   void cancel(engine::Request request);
@@ -95,7 +95,7 @@ class WorkerPool {
     WorkerId id;
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<PreparationOrder> orders;
+    std::deque<PreparationTask> tasks;
     engine::Request current;  // is being made
     std::atomic<bool> gives_up{false};
     bool ending = false;
@@ -104,11 +104,11 @@ class WorkerPool {
   };
   void run(Worker& worker);
   // The same of one for which memory runs out; then `preparer` is another.
-  PreparationReport attempt(PreparationOrder& order, std::unique_ptr<prepare::Preparer>& preparer,
+  PreparationReport attempt(PreparationTask& task, std::unique_ptr<prepare::Preparer>& preparer,
                             const std::atomic<bool>& gives_up);
-  PreparationReport carry_out(PreparationOrder& order, prepare::Preparer& preparer,
+  PreparationReport carry_out(PreparationTask& task, prepare::Preparer& preparer,
                               const std::atomic<bool>& gives_up);
-  void find_kept(const PreparationOrder& order, std::size_t first,
+  void find_kept(const PreparationTask& task, std::size_t first,
                  std::vector<ItemStore::Item>& found) const;
 
   ItemStore& items_;

@@ -207,7 +207,7 @@ std::string warm(const Question& asked) {
 
 std::string warm_list(const Question& asked) {
   Json all = Json::array();
-  for (const Warming::Told& one : asked.service.warming.told())
+  for (const Warming::Status& one : asked.service.warming.status())
     all.push_back({{"dataset", one.dataset},
                    {"pipeline", one.pipeline},
                    {"samples", one.samples},

@@ -99,7 +99,9 @@ class Datasets {
   ServedDataset* find(const std::filesystem::path& root);
   ServedPipeline* find(std::string_view name, DatasetId dataset);
   ServedDataset& dataset(DatasetId id) { return *datasets_.at(id.value); }
+  const ServedDataset& dataset(DatasetId id) const { return *datasets_.at(id.value); }
   ServedPipeline& pipeline(PipelineId id) { return *pipelines_.at(id.value); }
+  const ServedPipeline& pipeline(PipelineId id) const { return *pipelines_.at(id.value); }
   const std::vector<std::unique_ptr<ServedDataset>>& all() const { return datasets_; }
   const std::vector<std::unique_ptr<ServedPipeline>>& pipelines() const { return pipelines_; }
 

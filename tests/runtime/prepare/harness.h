@@ -10,7 +10,8 @@
 
 #include "core/base/check.h"
 #include "programs/input/yaml.h"
-#include "runtime/prepare/preparer.h"
+#include "runtime/prepare/kernels.h"
+#include "runtime/prepare/pipeline.h"
 #include "tests/runtime/prepare/dataset.h"
 
 namespace batchflow::test {

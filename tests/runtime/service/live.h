@@ -22,7 +22,7 @@
 #include "fmt/format.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/service/service.h"
-#include "runtime/sources/npy_head.h"
+#include "runtime/sources/npy.h"
 
 namespace batchflow::test {
 

@@ -28,7 +28,7 @@ TEST_CASE("what is written is found where it was put, what is dropped or being w
   REQUIRE(first);
   CHECK(spill.used() == 8192);
   CHECK_FALSE(spill.find(kSet, SampleId(5)));
-  spill.end(first->record, 99, 0);
+  spill.end(first->entry, 99, 0);
   const auto there = spill.find(kSet, SampleId(5));
   REQUIRE(there);
   CHECK(there->offset == first->offset);
@@ -43,8 +43,8 @@ TEST_CASE("what is written is found where it was put, what is dropped or being w
   REQUIRE(third);
   CHECK(third->offset != second->offset);
   CHECK(spill.used() == 4 * 4096);
-  spill.end(third->record, 1, 0);
-  spill.end(second->record, 2, 0);
+  spill.end(third->entry, 1, 0);
+  spill.end(second->entry, 2, 0);
   CHECK(spill.used() == 3 * 4096);
   CHECK(spill.find(kSet, SampleId(6))->sum == 1);
 
@@ -60,9 +60,9 @@ TEST_CASE("a full drive makes the tier as large as what is there, one that fails
   service::MemoryBudget budget(64 * kMib);
   service::Spill spill({folder.path(), 64 * kMib}, budget);
   for (std::uint64_t sample = 0; sample < 40; ++sample)
-    spill.end(spill.begin(kSet, SampleId(sample), kMib)->record, sample, 0);
+    spill.end(spill.begin(kSet, SampleId(sample), kMib)->entry, sample, 0);
   CHECK_FALSE(spill.take_change());
-  spill.end(spill.begin(kSet, SampleId(50), kMib)->record, 0, ENOSPC);
+  spill.end(spill.begin(kSet, SampleId(50), kMib)->entry, 0, ENOSPC);
   const auto change = spill.take_change();
   REQUIRE(change);
   CHECK(change->capacity == 40 * kMib);

@@ -14,7 +14,7 @@
 
 #include "fmt/format.h"
 #include "runtime/sources/dataset_file.h"
-#include "runtime/sources/npy_head.h"
+#include "runtime/sources/npy.h"
 #include "runtime/sources/sample_index.h"
 #include "runtime/sources/tfrecord.h"
 #include "tests/runtime/sources/tar_bytes.h"

@@ -86,15 +86,15 @@ class Folder {
 class Gathered {
  public:
   explicit Gathered(const storage::ReadEngineOptions& options)
-      : engine_(storage::make_read_engine(options,
-                                          [this](std::span<const storage::ReadResult> results) {
-                                            const std::lock_guard lock(mutex_);
-                                            for (const storage::ReadResult& result : results) {
-                                              ++times_[result.tag];
-                                              results_[result.tag] = result;
-                                            }
-                                            changed_.notify_all();
-                                          })) {}
+      : engine_(std::make_unique<storage::ReadEngine>(
+            options, [this](std::span<const storage::ReadResult> results) {
+              const std::lock_guard lock(mutex_);
+              for (const storage::ReadResult& result : results) {
+                ++times_[result.tag];
+                results_[result.tag] = result;
+              }
+              changed_.notify_all();
+            })) {}
 
   storage::ReadEngine& engine() { return *engine_; }
   void destroy() { engine_.reset(); }
@@ -165,7 +165,7 @@ inline storage::ReadEngineOptions small(const std::string& engine) {
 inline std::vector<std::string> engines() {
   std::vector<std::string> names{"pread"};
   try {
-    storage::make_read_engine(small("io_uring"), [](auto) {});
+    const storage::ReadEngine made(small("io_uring"), [](auto) {});
     names.push_back("io_uring");
   } catch (const std::runtime_error&) {
   }

@@ -57,7 +57,7 @@ class Run {
  public:
   Run(const storage::ReadEngineOptions& options, std::vector<storage::ReadPiece> pieces)
       : pieces_(std::move(pieces)),
-        engine_(storage::make_read_engine(options, [this](auto results) {
+        engine_(std::make_unique<storage::ReadEngine>(options, [this](auto results) {
           for (const storage::ReadResult& result : results) take(result);
         })) {}
 
@@ -200,7 +200,7 @@ TEST_CASE("more large files than stay open, again and again") {
 TEST_CASE("wrong options are refused") {
   auto problem = [](storage::ReadEngineOptions options) -> std::string {
     try {
-      storage::make_read_engine(options, [](auto) {});
+      const storage::ReadEngine made(options, [](auto) {});
     } catch (const std::runtime_error& error) {
       return error.what();
     }

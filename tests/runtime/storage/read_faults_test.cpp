@@ -233,7 +233,7 @@ TEST_CASE("staging that is exhausted, and memory that is not there") {
     CHECK(gathered.engine().stage(1) != nullptr);
   }
   const Failpoints configured("storage.staging.map=fail");
-  CHECK_THROWS_AS(storage::make_read_engine(test::small("auto"), [](auto) {}), std::runtime_error);
+  CHECK_THROWS_AS(storage::ReadEngine(test::small("auto"), [](auto) {}), std::runtime_error);
 }
 
 TEST_CASE("destroyed in the middle: each piece has one result") {
@@ -310,7 +310,7 @@ TEST_CASE("Done may submit, and take and give staging") {
       piece.to = area = reader->stage(8192);
       reader->submit({&piece, 1});
     };
-    reader = storage::make_read_engine(
+    reader = std::make_unique<storage::ReadEngine>(
         test::small(engine), [&](std::span<const storage::ReadResult> results) {
           const std::lock_guard lock(mutex);
           wrong +=

@@ -48,7 +48,7 @@ bool reads_right(Gathered& gathered, const Folder& folder) {
 
 std::string problem(const storage::ReadEngineOptions& options) {
   try {
-    storage::make_read_engine(options, [](auto) {});
+    const storage::ReadEngine made(options, [](auto) {});
   } catch (const std::runtime_error& error) {
     return error.what();
   }

@@ -30,7 +30,7 @@
 
 #include "runtime/client/batchflow.h"
 #include "runtime/protocol/channel.h"
-#include "runtime/sources/npy_head.h"
+#include "runtime/sources/npy.h"
 #include "tools/bench/spread.h"
 
 namespace {

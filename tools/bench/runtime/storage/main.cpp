@@ -97,7 +97,8 @@ class Ours {
     options.engine = choice.engine;
     options.depth = options.threads = kDepth;
     options.staging = Bytes{64} << 20;
-    engine_ = storage::make_read_engine(options, [this](auto results) { take(results); });
+    engine_ =
+        std::make_unique<storage::ReadEngine>(options, [this](auto results) { take(results); });
   }
 
   Rate run() {

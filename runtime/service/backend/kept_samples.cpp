@@ -1,0 +1,66 @@
+#include "runtime/service/backend/kept_samples.h"
+
+#include <algorithm>
+
+namespace batchflow::service {
+
+void KeptSamples::open(DatasetId dataset, Digest prefix, ShareId share) {
+  std::vector<ShareId>& shares = shares_[{dataset.value, prefix}];
+  if (std::find(shares.begin(), shares.end(), share) != shares.end()) return;
+  // The number may have belonged to another share before.
+  for (auto& [of, others] : shares_) std::erase(others, share);
+  decoded_.erase(share.value);
+  items_.drop_all(share);
+  shares.push_back(share);
+}
+
+void KeptSamples::open_decoded(DatasetId dataset, Digest prefix, ShareId share) {
+  open(dataset, prefix, share);
+  // A share that is empty may have been closed and opened since it was measured.
+  if (items_.sum(share).items == 0) decoded_[share.value] = {dataset};
+}
+
+std::vector<ShareId> KeptSamples::shares_of(DatasetId dataset, Digest prefix) const {
+  const auto shares = shares_.find({dataset.value, prefix});
+  return shares == shares_.end() ? std::vector<ShareId>() : shares->second;
+}
+
+void KeptSamples::put(ShareId share, SampleId sample, std::span<const std::byte> bytes) {
+  const ItemId item(static_cast<std::uint32_t>(sample.value));
+  if (!items_.put(share, item, bytes)) ++counters_.not_kept;
+}
+
+void KeptSamples::put(ShareId share, SampleId sample, ItemStore::Item copied, Bytes bytes) {
+  const ItemId item(static_cast<std::uint32_t>(sample.value));
+  if (!items_.put(share, item, std::move(copied), bytes)) ++counters_.not_kept;
+}
+
+bool KeptSamples::drop_decoded(Bytes bytes) {
+  Bytes dropped = 0;
+  for (const auto& [share, one] : decoded_) {
+    if (dropped < bytes) dropped += items_.drop_some(ShareId(share), bytes - dropped);
+  }
+  return dropped > 0;
+}
+
+// At first, pictures of unknown sizes are counted by a guess. If they are larger, they would take
+// the memory of batches. If they are much smaller, memory would lie idle.
+void KeptSamples::measure_decoded() {
+  constexpr std::uint64_t kSamplesLeast = 16;
+  for (auto& [share, one] : decoded_) {
+    const ItemStore::Sum sum = items_.sum(ShareId(share));
+    if (sum.offered_items < kSamplesLeast) continue;
+    const Bytes mean = sum.offered_bytes / sum.offered_items + 1;
+    if (mean <= one.counted && mean >= one.counted - one.counted / 8) continue;
+    one.counted = mean + mean / 64;
+    context_.inbox.add(engine::DecodedMeasured{one.dataset, ShareId(share), one.counted});
+  }
+}
+
+void KeptSamples::count_use(DatasetId dataset, SampleId sample, Form form) {
+  // A sample that was read for this same block is no hit.
+  const bool fresh = form == Form::encoded && fresh_.erase(key(dataset, sample)) > 0;
+  if (!fresh) ++(form == Form::decoded ? counters_.decoded_hits : counters_.encoded_hits);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,74 @@
+// The samples that the backend keeps in memory, as stored or decoded: in which shares they are, and
+// what they take.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "core/base/types.h"
+#include "runtime/service/backend/backend_context.h"
+#include "runtime/service/backend/item_store.h"
+
+namespace batchflow::service {
+
+class KeptSamples {
+ public:
+  // Counts since the start.
+  struct Counters {
+    std::uint64_t decoded_hits = 0;  // samples prepared from their decoded form
+    std::uint64_t encoded_hits = 0;  // from their stored form, out of the cache
+    std::uint64_t not_kept = 0;      // samples that were to be kept, and found no memory
+  };
+  // Shares in which samples of a dataset are kept: as stored (prefix 0), or as a prefix of
+  // pipelines leaves them.
+  using Shares = std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>>;
+
+  explicit KeptSamples(const BackendContext& context) : context_(context), items_(context.budget) {}
+
+  // `share` keeps samples of the dataset from here on.
+  void open(DatasetId dataset, Digest prefix, ShareId share);
+  void open_decoded(DatasetId dataset, Digest prefix, ShareId share);
+  std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
+  const Shares& shares() const { return shares_; }
+
+  void put(ShareId share, SampleId sample, std::span<const std::byte> bytes);
+  void put(ShareId share, SampleId sample, ItemStore::Item copied, Bytes bytes);
+  void drop(ShareId share, ItemId item) { items_.drop(share, item); }
+  // What the engine grants to batches comes before what is kept beyond what the engine counts:
+  // until it is told their sizes, the samples of a block may take far more. The engine notices when
+  // a dropped sample is missed. False: nothing was dropped.
+  bool drop_decoded(Bytes bytes);
+  // Reports to the engine what decoded samples take, where that has changed.
+  void measure_decoded();
+
+  // The sample was read to be kept; the first block that uses it hits nothing.
+  void note_fresh(DatasetId dataset, SampleId sample) { fresh_.insert(key(dataset, sample)); }
+  // A block is prepared from the kept sample.
+  void count_use(DatasetId dataset, SampleId sample, Form form);
+
+  ItemStore& store() { return items_; }  // for workers, which look for samples and make copies
+  const ItemStore& store() const { return items_; }
+  const Counters& counters() const { return counters_; }
+
+ private:
+  struct DecodedShare {
+    DatasetId dataset;
+    Bytes counted = 0;  // for a sample by the engine, as far as it was told; 0: never
+  };
+  static std::uint64_t key(DatasetId dataset, SampleId sample) {
+    return std::uint64_t{dataset.value} << 32 | sample.value;
+  }
+
+  const BackendContext& context_;
+  Counters counters_;
+  ItemStore items_;
+  Shares shares_;
+  std::map<std::uint32_t, DecodedShare> decoded_;  // by share
+  std::unordered_set<std::uint64_t> fresh_;        // samples read and not used yet
+};
+
+}  // namespace batchflow::service

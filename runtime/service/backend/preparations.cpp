@@ -1,0 +1,294 @@
+#include "runtime/service/backend/preparations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/order/keys.h"
+#include "fmt/format.h"
+
+namespace batchflow::service {
+namespace {
+
+bool is_last_part(const engine::Prepare& command) {
+  if (command.ingredients.empty()) return true;
+  return !command.mends && command.ingredients.back().place + 1 == command.lineage.samples;
+}
+
+BlockSlots::Use use_of(const order::Lineage& lineage) {
+  // Strict jobs and relaxed ones of one seed group share blocks.
+  const Order family = lineage.order == Order::strict ? Order::relaxed : lineage.order;
+  return {lineage.pipeline, lineage.block_samples,
+          hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed,
+               static_cast<std::uint64_t>(family))};
+}
+
+}  // namespace
+
+Preparations::Preparations(const BackendContext& context, std::uint32_t workers_most,
+                           const memory::ScratchLimits& scratch, order::Expander& expander,
+                           KeptSamples& kept, BlockSlots& slots, const Readings& readings,
+                           MemoryWait& wait)
+    : context_(context),
+      expander_(expander),
+      kept_(kept),
+      slots_(slots),
+      readings_(readings),
+      wait_(wait),
+      workers_most_(workers_most),
+      pool_(
+          kept.store(), scratch,
+          [this](PreparationReport report) {
+            {
+              const std::lock_guard lock(made_mutex_);
+              made_.push_back(std::move(report));
+            }
+            context_.post([this] { take_made(); });
+          },
+          [this](WorkerId worker) {
+            context_.post([this, worker] { context_.inbox.add(engine::WorkerQuiesced{worker}); });
+          }) {}
+
+void Preparations::prepare(const engine::Prepare& command) {
+  const BlockSlots::Use use = use_of(command.lineage);
+  const std::optional<Slot> slot = slots_.take(command.share, command.slot, use);
+  PreparationTask out = task_for(command);
+  const Preparing entry{
+      command.request,       command.lineage.dataset,  command.share,        command.slot, use,
+      command.decoded_share, MemoryWait::Clock::now(), is_last_part(command)};
+  if (slot) {
+    out.slot = *slot;
+    return hand_to_worker(std::move(out), entry);
+  }
+  wait_for_memory(std::move(out), entry);
+}
+
+// All but the slot.
+PreparationTask Preparations::task_for(const engine::Prepare& command) {
+  ServedPipeline& pipeline = context_.datasets.pipeline(command.lineage.pipeline);
+  PreparationTask out;
+  out.request = command.request;
+  out.worker = command.worker;
+  out.pipeline = pipeline.pipeline;
+  out.layout = pipeline.layout(command.lineage.block_samples);
+  for (const order::Replacement& replacement : command.replacements)
+    corrupt_seen_ +=
+        corrupt_[command.lineage.pipeline.value].insert(replacement.corrupt.value).second;
+  const Digest prefix = pipeline.pipeline->info().prefix_hash;
+  if (!command.decoded_share.is_none())
+    kept_.open_decoded(command.lineage.dataset, prefix, command.decoded_share);
+  out.stored_in = kept_.shares_of(command.lineage.dataset, 0);
+  out.decoded_in = kept_.shares_of(command.lineage.dataset, prefix);
+  add_samples(out, command);
+  return out;
+}
+
+void Preparations::add_samples(PreparationTask& out, const engine::Prepare& command) {
+  const ServedDataset& dataset = context_.datasets.dataset(command.lineage.dataset);
+  std::vector<SampleId> ids;
+  if (command.lineage.order != Order::weighted)
+    expander_.expand(command.lineage, dataset.index->samples(), ids);
+  out.samples.reserve(std::max(ids.size(), command.ingredients.size()));
+  if (command.ingredients.empty()) {
+    const Reading* reading = readings_.find(command.staging);
+    engine::Ingredient one;
+    for (std::uint32_t row = 0; row < ids.size(); ++row) {
+      one.place = row;
+      one.sample = ids[row];
+      add_sample(out, command, one, ids[row], reading);
+    }
+    return;
+  }
+  out.anew = !command.mends;
+  for (const engine::Ingredient& one : command.ingredients) {
+    const Reading* reading = one.staging.is_none() ? nullptr : readings_.find(one.staging);
+    SampleId wanted = one.sample;
+    for (const order::Replacement& replacement : command.replacements) {
+      if (replacement.place == one.place) wanted = replacement.corrupt;
+    }
+    add_sample(out, command, one, wanted, reading);
+  }
+}
+
+// A sample with no bytes where they should be is given none, and so turns out corrupt: the engine
+// then reads it anew.
+void Preparations::add_sample(PreparationTask& out, const engine::Prepare& command,
+                              const engine::Ingredient& ingredient, SampleId wanted,
+                              const Reading* reading) {
+  const DatasetId dataset = command.lineage.dataset;
+  const sources::SampleIndex& index = *context_.datasets.dataset(dataset).index;
+  const order::KeyRoot root{command.lineage.dataset_version, command.lineage.seed};
+  const SampleId used = ingredient.sample;
+  PreparationTask::Sample sample;
+  sample.index = ingredient.place;
+  sample.wanted = wanted;
+  sample.keep_decoded = ingredient.keep_decoded;
+  sample.input.sample = used;
+  sample.input.decoded = ingredient.form == Form::decoded;
+  sample.input.label = index.label(used).value_or(-1);
+  sample.input.draw_key = command.lineage.order == Order::weighted
+                              ? order::occurrence_draw_key(root, command.lineage.name.generation,
+                                                           wanted, ingredient.occurrence)
+                              : order::draw_key(root, command.lineage.name.generation,
+                                                command.lineage.name.pass, wanted);
+  if (reading) {
+    const StagedSample* one = reading->find(used);
+    if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
+  } else {
+    sample.is_kept = true;
+    kept_.count_use(dataset, used, ingredient.form);
+  }
+  if (ingredient.form != Form::decoded) sample.bytes = index.extent(used).bytes;
+  out.samples.push_back(std::move(sample));
+}
+
+void Preparations::hand_to_worker(PreparationTask&& task, const Preparing& entry) {
+  if (preparing_.insert_or_assign(entry.request.id.value, entry).second)
+    context_.stalls.preparing(entry.use.pipeline, 1);
+  pool_.prepare(std::move(task));
+}
+
+// Blocks take turns with the workers: if none has got memory for this long, no block begins to
+// wait.
+void Preparations::wait_for_memory(PreparationTask&& task, const Preparing& entry) {
+  wait_.note_short();
+  if (wait_.is_over_for_all()) {
+    give_up(entry);
+  } else {
+    waiting_.push_back({std::move(task), entry, {wait_, entry.use.pipeline}});
+  }
+}
+
+// The engine refuses a job with blocks that fail again and again, because a worker waits with each.
+// It does not refuse a job with batches that cannot be gathered, which holds up only itself.
+void Preparations::give_up(const Preparing& entry) {
+  context_.troubles.note(entry.use.pipeline, wait_.why_given_up("a block"));
+  context_.inbox.add(engine::PreparationDone{entry.request, engine::Outcome::failed, {}});
+}
+
+void Preparations::retry(MemoryWait::Clock::time_point now) {
+  for (Waiting& one : std::exchange(waiting_, {})) {
+    const Preparing& entry = one.entry;
+    if (wait_.is_over(std::min(entry.since, wait_.since()), now)) {
+      give_up(entry);
+    } else if (auto slot = slots_.take(entry.share, entry.slot, entry.use)) {
+      one.task.slot = *slot;
+      hand_to_worker(std::move(one.task), entry);
+    } else {
+      waiting_.push_back(std::move(one));
+    }
+  }
+}
+
+// A worker that leaves takes nothing more.
+void Preparations::fail_waiting(WorkerId worker) {
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    if (one.task.worker != worker) return false;
+    context_.inbox.add(engine::PreparationDone{one.entry.request, engine::Outcome::failed, {}});
+    return true;
+  });
+}
+
+void Preparations::cancel(const engine::Request& request) {
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    if (one.entry.request != request) return false;
+    context_.inbox.add(engine::PreparationDone{request, engine::Outcome::failed, {}});
+    return true;
+  });
+  const auto found = preparing_.find(request.id.value);
+  if (found == preparing_.end() || found->second.request != request) return;
+  found->second.is_given_up = true;
+  pool_.cancel(request);
+}
+
+void Preparations::take_made() {
+  std::unique_lock lock(made_mutex_);
+  PreparationReport report = std::move(made_.front());
+  made_.pop_front();
+  lock.unlock();
+  prepared(report);
+}
+
+void Preparations::prepared(PreparationReport& report) {
+  const auto found = preparing_.find(report.request.id.value);
+  if (found == preparing_.end() || found->second.request != report.request) return;
+  const Preparing entry = found->second;
+  context_.stalls.preparing(entry.use.pipeline, -1);
+  preparing_.erase(found);
+  if (!report.unbegun) {
+    wait_.note_progress();
+  } else if (!entry.is_given_up &&
+             std::find(working_.begin(), working_.end(), report.worker) != working_.end()) {
+    return wait_for_memory(std::move(*report.unbegun), entry);
+  }
+  note_troubles(entry.use.pipeline, entry.dataset, report);
+  for (PreparationReport::Decoded& one : report.decoded)
+    kept_.put(entry.decoded_share, one.sample, std::move(one.item), one.bytes);
+  counters_.samples += report.samples;
+  if (entry.ends) ++counters_.blocks;
+  kept_.measure_decoded();
+  context_.inbox.add(engine::PreparationDone{report.request, report.outcome,
+                                             context_.inbox.keep(std::vector(report.corrupt))});
+}
+
+void Preparations::note_troubles(PipelineId pipeline, DatasetId id,
+                                 const PreparationReport& report) {
+  const ServedDataset& dataset = context_.datasets.dataset(id);
+  for (std::size_t i = 0; i < report.corrupt.size(); ++i)
+    context_.troubles.note(
+        pipeline,
+        fmt::format("dataset {}: sample {} ({}): {}", dataset.name, report.corrupt[i].value,
+                    dataset.index->sample_name(report.corrupt[i]), report.problems[i]));
+  if (report.outcome == engine::Outcome::failed && !report.problems.empty())
+    context_.troubles.note(pipeline,
+                           fmt::format("dataset {}: {}", dataset.name, report.problems.front()));
+}
+
+void Preparations::set_workers(std::uint32_t wanted) {
+  workers_wanted_ = wanted;
+  settle_workers();
+}
+
+void Preparations::set_workers_most(std::uint32_t most) {
+  workers_most_ = most;
+  settle_workers();
+}
+
+void Preparations::settle_workers() {
+  const std::uint32_t wanted = std::min(workers_wanted_, workers_most_);
+  while (working_.size() < wanted) {
+    const WorkerId worker(next_worker_);
+    if (!pool_.start(worker)) break;  // tried again later
+    ++next_worker_;
+    working_.push_back(worker);
+    context_.inbox.add(engine::WorkerJoined{worker, context_.node});
+  }
+  while (working_.size() > wanted) {
+    fail_waiting(working_.back());
+    pool_.retire(working_.back());
+    working_.pop_back();
+  }
+  context_.stalls.set_workers(workers());
+}
+
+template <class Of>
+bool Preparations::any(Of&& of) const {
+  return std::any_of(preparing_.begin(), preparing_.end(),
+                     [&](const auto& one) { return of(one.second); }) ||
+         std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const Waiting& one) { return of(one.entry); });
+}
+
+bool Preparations::is_at(DatasetId dataset) const {
+  return any([dataset](const Preparing& one) { return one.dataset == dataset; });
+}
+
+bool Preparations::is_at(PipelineId pipeline) const {
+  return any([pipeline](const Preparing& one) { return one.use.pipeline == pipeline; });
+}
+
+std::uint64_t Preparations::corrupt_of(PipelineId pipeline) const {
+  const auto found = corrupt_.find(pipeline.value);
+  return found == corrupt_.end() ? 0 : found->second.size();
+}
+
+}  // namespace batchflow::service

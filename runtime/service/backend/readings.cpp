@@ -1,0 +1,389 @@
+#include "runtime/service/backend/readings.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include "core/base/check.h"
+#include "fmt/format.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::service {
+namespace {
+
+// The tag of a piece is the index of its read and, in the lowest bits, the row of its sample in it.
+// The highest bit says that the piece is written to the spill file.
+constexpr unsigned kSampleBits = 24;
+constexpr std::uint64_t kSpillWrite = std::uint64_t{1} << 63;
+
+std::uint64_t tag_of(std::uint32_t index, std::size_t row) {
+  return std::uint64_t{index} << kSampleBits | row;
+}
+
+std::uint32_t index_in(std::uint64_t tag) {
+  return static_cast<std::uint32_t>((tag & ~kSpillWrite) >> kSampleBits);
+}
+
+std::size_t row_in(std::uint64_t tag) {
+  return tag & ((std::uint64_t{1} << kSampleBits) - 1);
+}
+
+// An error that is about the sample, not the moment: its file is gone, is no file, or may not be
+// read. The sample is treated as one that cannot be decoded.
+bool is_lasting(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EACCES ||
+         error == EXDEV || error == EINVAL || error == EISDIR || error == EPERM;
+}
+
+// The room for a sample. A whole file gets one byte more, which shows if the file has grown.
+Bytes staged_room(const sources::SampleIndex& index, const sources::Extent& extent) {
+  return storage::room_for(extent.offset,
+                           extent.bytes + (index.kind() == sources::RecordKind::whole ? 1 : 0));
+}
+
+}  // namespace
+
+Readings::Readings(const BackendContext& context, const storage::ReadEngineOptions& options,
+                   order::Expander& expander, KeptSamples& kept, SpillTier& spill)
+    : context_(context),
+      expander_(expander),
+      kept_(kept),
+      spill_(spill),
+      reader_(options, [this](std::span<const storage::ReadResult> results) {
+        context_.post([this, copy = std::vector<storage::ReadResult>(
+                                 results.begin(), results.end())] { done(copy); });
+      }) {}
+
+void Readings::read(const engine::Read& command) {
+  if (const auto found = reading_of_.find(command.request.id.value); found != reading_of_.end())
+    return read_rest(found->second, command);
+  const ServedDataset& dataset = context_.datasets.dataset(command.dataset);
+  const std::uint32_t index = free_reading();
+  Reading& reading = readings_[index];
+  reading.request = command.request;
+  reading.dataset = command.dataset;
+  reading.pipeline = command.lineage.pipeline;
+  reading.keep = command.keep;
+  reading.staged = command.keep.is_none() || command.keep_at != command.to;
+  reading.from_spill = command.from.tier == Tier::nvme;
+  reading.to_spill = !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
+  if (reading.to_spill) {
+    spill_.open(command.keep, command.dataset);
+  } else if (!command.keep.is_none()) {
+    kept_.open(command.dataset, 0, command.keep);
+  }
+  std::vector<SampleId> ids;
+  if (command.samples.empty()) {
+    expander_.expand(command.lineage, dataset.index->samples(), ids);
+  } else {
+    ids.assign(command.samples.begin(), command.samples.end());
+  }
+  reading.samples.reserve(ids.size());
+  for (const SampleId sample : ids) {
+    const sources::Extent extent = dataset.index->extent(sample);
+    StagedSample one;
+    one.sample = sample;
+    one.bytes = extent.bytes;
+    one.room = staged_room(*dataset.index, extent);
+    reading.samples.push_back(std::move(one));
+  }
+  reading_of_[command.request.id.value] = index;
+  context_.stalls.reading(reading.pipeline, 1);
+  submit(index);
+}
+
+std::uint32_t Readings::free_reading() {
+  if (free_readings_.empty()) {
+    readings_.emplace_back();
+    return static_cast<std::uint32_t>(readings_.size() - 1);
+  }
+  const std::uint32_t index = free_readings_.back();
+  free_readings_.pop_back();
+  readings_[index] = Reading();
+  return index;
+}
+
+// Reads what an earlier attempt could not read, into the same memory.
+void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
+  Reading& reading = readings_[index];
+  reading.request = command.request;
+  std::unordered_set<std::uint64_t> missing;
+  for (const SampleId sample : command.samples) missing.insert(sample.value);
+  pieces_.clear();
+  for (std::size_t row = 0; row < reading.samples.size(); ++row) {
+    StagedSample& one = reading.samples[row];
+    if (!missing.empty() && !missing.contains(one.sample.value)) continue;
+    one.failed = false;
+    pieces_.push_back(one.heals ? source_piece(index, row) : piece(index, row));
+  }
+  reading.left = static_cast<std::uint32_t>(pieces_.size());
+  context_.stalls.reading(reading.pipeline, 1);
+  reader_.submit(pieces_);
+}
+
+void Readings::submit(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  const bool there = std::all_of(reading.samples.begin(), reading.samples.end(),
+                                 [this](StagedSample& one) { return stage(one); });
+  if (!there) {  // the machine has no pages: it is tried again
+    context_.stalls.reading(reading.pipeline, -1);
+    context_.inbox.add(engine::ReadDone{reading.request, engine::Outcome::failed, {}});
+    reading_of_.erase(reading.request.id.value);
+    return free_staging(index);
+  }
+  pieces_.clear();
+  reading.left = static_cast<std::uint32_t>(reading.samples.size());
+  BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
+  for (std::size_t row = 0; row < reading.samples.size(); ++row)
+    pieces_.push_back(piece(index, row));
+  reader_.submit(pieces_);
+}
+
+// Each sample has memory of its own, so that it can be released alone. The engine has counted it.
+// If the staging memory has no run of its length, it gets pages of its own: waiting for other
+// samples could be for ever, since these may wait for this one.
+bool Readings::stage(StagedSample& one) {
+  one.memory = one.room <= reader_.staging_bytes() ? reader_.stage(one.room) : nullptr;
+  if (!one.memory) {
+    ++counters_.unregistered;
+    one.own = OwnPages(context_.budget, std::max(one.room, storage::kSector));
+    one.memory = one.own.memory();
+  }
+  if (!one.memory) return false;
+  staged_bytes_ += one.room;
+  staged_bytes_most_ = std::max(staged_bytes_most_, staged_bytes_);
+  return true;
+}
+
+void Readings::unstage(StagedSample& one) {
+  if (!one.memory) return;
+  staged_bytes_ -= one.room;
+  if (!one.own.memory()) reader_.unstage(one.memory);
+  one.own = {};
+  one.memory = nullptr;
+}
+
+void Readings::free_staging(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  for (StagedSample& one : reading.samples) unstage(one);
+  reading = Reading();
+  free_readings_.push_back(index);
+}
+
+storage::ReadPiece Readings::piece(std::uint32_t index, std::size_t row) {
+  return readings_[index].from_spill ? spill_piece(index, row) : source_piece(index, row);
+}
+
+// The piece of the dataset that has the sample.
+storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) {
+  Reading& reading = readings_[index];
+  const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
+  StagedSample& one = reading.samples[row];
+  const sources::Extent extent = dataset.index->extent(one.sample);
+  one.spilled = false;
+  one.lead = storage::lead(extent.offset);
+  one.bytes = extent.bytes;
+  storage::ReadPiece piece;
+  piece.root = dataset.opened->folder.get();
+  piece.guard = dataset.read_guard();
+  piece.path = dataset.index->path(extent.file).data();
+  piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
+  piece.whole_file = dataset.index->kind() == sources::RecordKind::whole;
+  piece.offset = extent.offset;
+  piece.bytes = extent.bytes;
+  piece.is_last = piece.whole_file;
+  piece.to = one.memory;
+  piece.tag = tag_of(index, row);
+  return piece;
+}
+
+// Reads from the spill file or, if the sample is not there, from the source.
+storage::ReadPiece Readings::spill_piece(std::uint32_t index, std::size_t row) {
+  Reading& reading = readings_[index];
+  StagedSample& one = reading.samples[row];
+  const auto there = spill_.read(reading.dataset, one.sample);
+  if (!there) {
+    one.heals = true;
+    return source_piece(index, row);
+  }
+  one.spilled = true;
+  one.lead = 0;
+  one.bytes = there->piece.bytes;
+  one.sum = there->sum;
+  storage::ReadPiece piece = there->piece;
+  piece.to = one.memory;
+  piece.tag = tag_of(index, row);
+  return piece;
+}
+
+void Readings::done(std::span<const storage::ReadResult> results) {
+  for (const storage::ReadResult& result : results) {
+    if ((result.tag & kSpillWrite) != 0) {
+      spill_written(result);
+      continue;
+    }
+    const std::uint32_t index = index_in(result.tag);
+    const std::size_t row = row_in(result.tag);
+    Reading& reading = readings_[index];
+    StagedSample& one = reading.samples[row];
+    if (one.spilled) {
+      if (reads_again(index, row, result)) continue;
+    } else {
+      note_result(index, one, result);
+    }
+    if (--reading.left == 0) finish(index);
+  }
+}
+
+// What the source has given, or its error.
+void Readings::note_result(std::uint32_t index, StagedSample& one,
+                           const storage::ReadResult& result) {
+  if (result.error == 0) {
+    one.bytes = result.bytes;
+    // As if the file had become shorter since its index was made.
+    if (one.bytes > 1) one.bytes = BF_FAILPOINT_SHORT("service.read.cut", one.bytes);
+    ++counters_.samples;
+    counters_.bytes += one.bytes;
+    return;
+  }
+  ++counters_.errors;
+  one.failed = !is_lasting(result.error);
+  if (one.failed && result.error != ECANCELED) {
+    const Reading& reading = readings_[index];
+    const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
+    context_.troubles.note(
+        reading.pipeline, fmt::format("dataset {}: sample {} ({}) cannot be read: {}", dataset.name,
+                                      one.sample.value, dataset.index->sample_name(one.sample),
+                                      std::generic_category().message(result.error)));
+  }
+  one.bytes = 0;
+}
+
+// A sample that is not what was written counts as missing: it is read from the source.
+bool Readings::reads_again(std::uint32_t index, std::size_t row,
+                           const storage::ReadResult& result) {
+  Reading& reading = readings_[index];
+  StagedSample& one = reading.samples[row];
+  if (spill_.is_sound(reading.dataset, one, result)) return false;
+  if (result.error == ECANCELED) {  // the service ends
+    one.failed = true;
+    return false;
+  }
+  one.heals = true;
+  const storage::ReadPiece again = source_piece(index, row);
+  reader_.submit({&again, 1});
+  return true;
+}
+
+// Writes what was read for the spill file, or should have been there. True: finish must be called
+// again when that is done. So samples that come faster than the drive takes them wait.
+bool Readings::write_spill(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  reading.written = true;
+  if (!spill_.file() || (!reading.to_spill && !reading.from_spill)) return false;
+  pieces_.clear();
+  for (std::size_t row = 0; row < reading.samples.size(); ++row) {
+    StagedSample& one = reading.samples[row];
+    if (!reading.to_spill && !one.heals) continue;
+    const auto write = spill_.write(reading.dataset, one);
+    if (!write) continue;
+    one.entry = write->entry;
+    // Whole pages: the sample begins with a page, and takes as many as the engine counts.
+    if (const Bytes lead = std::exchange(one.lead, 0); lead != 0)
+      std::memmove(one.memory, one.memory + lead, one.bytes);
+    storage::ReadPiece piece = write->piece;
+    piece.to = one.memory;
+    piece.tag = kSpillWrite | tag_of(index, row);
+    pieces_.push_back(piece);
+  }
+  reading.left = static_cast<std::uint32_t>(pieces_.size());
+  if (pieces_.empty()) return false;
+  reader_.submit(pieces_);
+  return true;
+}
+
+void Readings::spill_written(const storage::ReadResult& result) {
+  const std::uint32_t index = index_in(result.tag);
+  Reading& reading = readings_[index];
+  spill_.written(reading.dataset, reading.samples[row_in(result.tag)], result,
+                 reading.cancelled && reading.to_spill);
+  if (--reading.left == 0) finish(index);
+}
+
+void Readings::finish(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  std::vector<SampleId> failed;
+  for (const StagedSample& one : reading.samples) {
+    if (one.failed) failed.push_back(one.sample);
+  }
+  const bool well = failed.empty();
+  const bool nothing = failed.size() == reading.samples.size();
+  if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
+  context_.stalls.reading(reading.pipeline, -1);
+  if (reading.cancelled) return free_staging(index);
+  // A read that failed keeps nothing before the rest is there: the engine may give it up.
+  for (const StagedSample& one : reading.samples) {
+    if (!well || reading.keep.is_none() || reading.to_spill) break;
+    if (!reading.staged) kept_.note_fresh(reading.dataset, one.sample);
+    kept_.put(reading.keep, one.sample, {one.memory + one.lead, one.bytes});
+  }
+  const engine::Request request = reading.request;
+  context_.inbox.add(engine::ReadDone{
+      request, well ? engine::Outcome::done : engine::Outcome::failed,
+      well ? std::span<const SampleId>() : context_.inbox.keep(std::move(failed))});
+  // What a failed read has brought stays for another attempt.
+  const bool stays = well ? reading.staged : !nothing;
+  if (!stays) {
+    reading_of_.erase(request.id.value);
+    free_staging(index);
+  }
+}
+
+bool Readings::cancel(const engine::Request& request) {
+  const auto found = reading_of_.find(request.id.value);
+  if (found == reading_of_.end()) return false;
+  // A read of another attempt goes on.
+  if (readings_[found->second].request == request) give_up(found);
+  return true;
+}
+
+void Readings::release(const engine::Release& command) {
+  const auto found = reading_of_.find(command.request.id.value);
+  if (found == reading_of_.end()) return;
+  if (command.samples.empty()) return give_up(found);
+  for (const SampleId sample : command.samples) {
+    if (StagedSample* one = readings_[found->second].find(sample)) unstage(*one);
+  }
+}
+
+void Readings::give_up(ByRequest::iterator found) {
+  const std::uint32_t index = found->second;
+  reading_of_.erase(found);
+  if (readings_[index].left > 0) {
+    readings_[index].cancelled = true;
+  } else {
+    free_staging(index);
+  }
+}
+
+const Reading* Readings::find(RequestId id) const {
+  const auto found = reading_of_.find(id.value);
+  return found == reading_of_.end() ? nullptr : &readings_[found->second];
+}
+
+bool Readings::is_at(DatasetId dataset) const {
+  return std::any_of(readings_.begin(), readings_.end(), [dataset](const Reading& one) {
+    return !one.samples.empty() && one.dataset == dataset;
+  });
+}
+
+bool Readings::is_at(PipelineId pipeline) const {
+  return std::any_of(readings_.begin(), readings_.end(), [pipeline](const Reading& one) {
+    return !one.samples.empty() && one.pipeline == pipeline;
+  });
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,86 @@
+// The backend's reads: from the storage engine into staging memory, and from there to what is kept.
+// What blocks are prepared from stays staged until the engine releases it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "core/order/order.h"
+#include "runtime/service/backend/backend_context.h"
+#include "runtime/service/backend/kept_samples.h"
+#include "runtime/service/backend/reading.h"
+#include "runtime/service/backend/spill_tier.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow::service {
+
+class Readings {
+ public:
+  // Counts since the start.
+  struct Counters {
+    std::uint64_t samples = 0;
+    Bytes bytes = 0;
+    std::uint64_t errors = 0;
+    std::uint64_t unregistered = 0;  // samples that found no room in the staging memory
+  };
+
+  Readings(const BackendContext& context, const storage::ReadEngineOptions& options,
+           order::Expander& expander, KeptSamples& kept, SpillTier& spill);
+
+  void read(const engine::Read& command);
+  // False: it is no read.
+  bool cancel(const engine::Request& request);
+  void release(const engine::Release& command);
+
+  // What has been read, or is being read; null: nothing.
+  const Reading* find(RequestId id) const;
+  // Whether something is read of the dataset, or for the pipeline, now.
+  bool is_at(DatasetId dataset) const;
+  bool is_at(PipelineId pipeline) const;
+  std::string_view storage() const { return reader_.description(); }
+  Bytes staged_bytes() const { return staged_bytes_; }            // in whole sectors
+  Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
+  const Counters& counters() const { return counters_; }
+
+ private:
+  void read_rest(std::uint32_t index, const engine::Read& command);
+  std::uint32_t free_reading();
+  void submit(std::uint32_t index);
+  bool stage(StagedSample& one);
+  void unstage(StagedSample& one);
+  void free_staging(std::uint32_t index);
+  storage::ReadPiece piece(std::uint32_t index, std::size_t row);
+  storage::ReadPiece source_piece(std::uint32_t index, std::size_t row);
+  storage::ReadPiece spill_piece(std::uint32_t index, std::size_t row);
+  void done(std::span<const storage::ReadResult> results);
+  void note_result(std::uint32_t index, StagedSample& one, const storage::ReadResult& result);
+  bool reads_again(std::uint32_t index, std::size_t row, const storage::ReadResult& result);
+  bool write_spill(std::uint32_t index);
+  void spill_written(const storage::ReadResult& result);
+  void finish(std::uint32_t index);
+  using ByRequest = std::unordered_map<std::uint64_t, std::uint32_t>;  // ids of requests
+  // Frees its memory when nothing is read into it any more.
+  void give_up(ByRequest::iterator found);
+
+  const BackendContext& context_;
+  order::Expander& expander_;
+  KeptSamples& kept_;
+  SpillTier& spill_;
+  Counters counters_;
+  Bytes staged_bytes_ = 0;
+  Bytes staged_bytes_most_ = 0;
+  std::deque<Reading> readings_;  // never moved; reused
+  std::vector<std::uint32_t> free_readings_;
+  ByRequest reading_of_;
+  std::vector<storage::ReadPiece> pieces_;  // scratch
+  // Comes last, so that its threads end before what they use.
+  storage::ReadEngine reader_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,57 @@
+// The backend's second tier: what is read from the spill file and written to it, and what becomes
+// of that. The readings own the memory that the bytes go to or come from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/base/types.h"
+#include "runtime/service/backend/backend_context.h"
+#include "runtime/service/backend/reading.h"
+#include "runtime/service/backend/spill.h"
+#include "runtime/storage/read_engine.h"
+
+namespace batchflow::service {
+
+class SpillTier {
+ public:
+  // Throws ConfigError when the spill file cannot be made.
+  SpillTier(const BackendContext& context, const SpillOptions& options);
+
+  // `share` keeps samples of the dataset from here on.
+  void open(ShareId share, DatasetId dataset) { file_->open(share, dataset); }
+  void drop(ShareId share, ItemId item) { file_->drop(share, item); }
+
+  // What reads the sample; a piece has neither memory nor a tag yet.
+  struct Read {
+    storage::ReadPiece piece;
+    Digest sum = 0;  // that the bytes must have
+  };
+  // Empty: the sample should have been there, and is not.
+  std::optional<Read> read(DatasetId dataset, SampleId sample);
+  // Whether the sample was read as it was written. If not, it counts as missing.
+  bool is_sound(DatasetId dataset, const StagedSample& sample, const storage::ReadResult& result);
+
+  struct Write {
+    storage::ReadPiece piece;
+    std::uint32_t entry = 0;
+  };
+  // Empty: there is no room for the sample, or it has no bytes.
+  std::optional<Write> write(DatasetId dataset, const StagedSample& sample);
+  // The write has ended. `dropped`: the read that it was for has been given up.
+  void written(DatasetId dataset, const StagedSample& sample, const storage::ReadResult& result,
+               bool dropped);
+
+  const Spill* file() const { return file_.get(); }     // null: there is none
+  std::uint64_t not_kept() const { return not_kept_; }  // samples that found no room
+
+ private:
+  void report_change();
+
+  const BackendContext& context_;
+  std::unique_ptr<Spill> file_;
+  std::uint64_t not_kept_ = 0;
+};
+
+}  // namespace batchflow::service
