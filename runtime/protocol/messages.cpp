@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/enum_names.h"
+#include "core/base/order_names.h"
 #include "runtime/protocol/ring_files.h"
 
 namespace batchflow::protocol {
@@ -22,7 +21,6 @@ constexpr std::size_t kTypeMost = 64;
 constexpr std::size_t kRefusalMost = kFrameMost / 8;
 // A relay adds a field to a `hello` before it passes it on. The result must fit a frame.
 constexpr std::size_t kHelloTextMost = 1024;
-constexpr std::string_view kOrders[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
 
 std::string text_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -145,8 +143,7 @@ batch::BatchSpec spec_of(const Json* json) {
 Order order_of(const Fields& fields) {
   std::string name = "relaxed";
   fields.text("order", name);
-  for (std::size_t i = 0; i < std::size(kOrders); ++i)
-    if (kOrders[i] == name) return static_cast<Order>(i);
+  if (const auto order = order_named(name)) return *order;
   throw Wrong(fmt::format("there is no order '{}'", name));
 }
 
@@ -190,7 +187,7 @@ std::string encode(const JoinRequest& request) {
                {"rank", request.rank},
                {"world_size", request.world_size},
                {"batch_samples", request.batch_samples},
-               {"order", name_in<Order::listed>(kOrders, request.order)},
+               {"order", name_of(request.order)},
                {"drop_last", request.drop_last},
                {"epochs", request.epochs},
                {"steps", request.steps},
