@@ -30,10 +30,10 @@ std::optional<Slot> Backend::slot_of(ShareId share, SlotId slot, PipelineId pipe
 void Backend::on(const engine::Prepare& order) {
   const ServedDataset& dataset = datasets_.dataset(order.lineage.dataset);
   ServedPipeline& pipeline = datasets_.pipeline(order.lineage.pipeline);
-  // Strict jobs and relaxed ones of one seed group share blocks.
-  const Order family = order.lineage.order == Order::strict ? Order::relaxed : order.lineage.order;
-  const std::uint64_t audience = hash(order.lineage.dataset.value, order.lineage.pipeline.value,
-                                      order.lineage.seed, static_cast<std::uint64_t>(family));
+  // The order does not count: a share holds blocks of an order beside those that its jobs rehearse,
+  // which are drawn. A job that may read the one could ask for the other.
+  const std::uint64_t audience =
+      hash(order.lineage.dataset.value, order.lineage.pipeline.value, order.lineage.seed);
   const std::optional<Slot> slot = slot_of(order.share, order.slot, order.lineage.pipeline,
                                            order.lineage.block_samples, audience);
   PreparationOrder out;
