@@ -338,8 +338,8 @@ std::string to_json(const Position& position) {
   fmt::format_to(
       out,
       R"({{"v":{},"order":"{}","dataset":"{:016x}","samples":{},"seed":{},"epoch":{},"consumed":{})",
-      kFormat, name_of(fields.order), fields.dataset_version,
-      fields.samples, fields.seed, fields.epoch, fields.consumed);
+      kFormat, name_of(fields.order), fields.dataset_version, fields.samples, fields.seed,
+      fields.epoch, fields.consumed);
   if (position.has_generation()) write_lanes(position, out);
   if (fields.order == Order::weighted && fields.draws != 0) {
     fmt::format_to(out, R"(,"weights":"{:016x}","draws":{})", fields.weights, fields.draws);
