@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "core/base/enum_names.h"
+#include "core/base/order_names.h"
 #include "core/engine/event_fields.h"
 #include "core/order/position.h"
 
@@ -15,10 +16,7 @@ namespace batchflow::log {
 
 namespace {
 
-constexpr std::string_view name_of(Order order) {
-  constexpr std::string_view names[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
-  return name_in<Order::listed>(names, order);
-}
+using batchflow::name_of;  // of an order
 constexpr std::string_view name_of(Form form) {
   constexpr std::string_view names[] = {"encoded", "decoded", "prepared"};
   return name_in<Form::prepared>(names, form);

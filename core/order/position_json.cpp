@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "core/base/enum_names.h"
+#include "core/base/order_names.h"
 #include "core/order/position.h"
 #include "core/order/position_forms.h"
 
@@ -13,8 +13,6 @@ namespace batchflow::order {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
-constexpr std::string_view kOrderNames[] = {"strict", "sequential", "relaxed", "weighted",
-                                            "listed"};
 
 enum Field : std::size_t {
   v,
@@ -184,11 +182,8 @@ void read_version(Scanner& scanner) {
 }
 
 Order read_order(Scanner& scanner) {
-  const std::string_view name = scanner.string();
-  for (std::size_t i = 0; i < std::size(kOrderNames); ++i) {
-    if (kOrderNames[i] == name) return static_cast<Order>(i);
-  }
-  scanner.fail("strict, sequential, relaxed, weighted or listed is expected");
+  if (const auto order = order_named(scanner.string())) return *order;
+  scanner.fail(fmt::format("one of {} is expected", fmt::join(kOrderNames, ", ")));
   return Order::strict;
 }
 
@@ -343,8 +338,8 @@ std::string to_json(const Position& position) {
   fmt::format_to(
       out,
       R"({{"v":{},"order":"{}","dataset":"{:016x}","samples":{},"seed":{},"epoch":{},"consumed":{})",
-      kFormat, name_in<Order::listed>(kOrderNames, fields.order), fields.dataset_version,
-      fields.samples, fields.seed, fields.epoch, fields.consumed);
+      kFormat, name_of(fields.order), fields.dataset_version, fields.samples, fields.seed,
+      fields.epoch, fields.consumed);
   if (position.has_generation()) write_lanes(position, out);
   if (fields.order == Order::weighted && fields.draws != 0) {
     fmt::format_to(out, R"(,"weights":"{:016x}","draws":{})", fields.weights, fields.draws);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "core/base/order_names.h"
 #include "core/base/random.h"
 #include "core/engine/event.h"
 #include "core/order/rehearsal.h"
@@ -47,7 +48,10 @@ void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel&
 }
 
 void read_order(config::ConfigSection& entry, JobModel& job) {
-  job.order = entry.choice("order", {"strict", "sequential", "relaxed", "weighted"}, job.order);
+  static_assert(static_cast<std::size_t>(Order::listed) + 1 == std::size(kOrderNames));
+  const std::vector<std::string_view> but_listed(std::begin(kOrderNames),
+                                                 std::end(kOrderNames) - 1);
+  job.order = entry.choice("order", but_listed, job.order);
   job.has_shuffle_seed = entry.has("shuffle_seed");
   job.shuffle_seed = entry.seed("shuffle_seed", 0);
   job.node_local = entry.flag("node_local", job.node_local);

@@ -14,8 +14,9 @@ import warnings
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
+from . import orders
 from .arrays import check_output
-from .checks import check_collate_fn, check_like_torch, check_timeout
+from .checks import check_collate_fn, check_like_torch, check_timeout, whole
 from .generator import Generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
@@ -78,6 +79,8 @@ class Arguments:
     reading: Optional[str]  # how a path is read, as in bf_loader_options
     batch_size: Optional[int]
     order: str
+    order_options: orders.OrderOptions
+    weights: Optional[orders.Scores]  # of a sampler: scores from the beginning
     shuffle_seed: Optional[int]
     drop_last: bool
     timeout: float  # as it was given
@@ -130,15 +133,6 @@ def _text(name: str, value: Any) -> Optional[str]:
     return text
 
 
-def _whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} should be an integer, not {type(value).__name__}")
-    number: int = value.__index__()
-    if not least <= number <= most:
-        raise ValueError(f"{name} should be from {least} to {most}, but got {name}={number}")
-    return number
-
-
 def _dataset(dataset: Any) -> str:
     if not isinstance(dataset, (str, os.PathLike)):
         kind = type(dataset).__name__
@@ -168,7 +162,7 @@ def _reading(dataset: str, split: Optional[Mapping[str, Any]],
     if not dataset.startswith("/"):
         raise ValueError(f"split and tokens are for a path, and '{dataset}' is a name at the "
                          f"service, which has its own: '{dataset}:train' is a split of it")
-    parts = [] if tokens is None else [f"tokens={_whole('tokens', tokens, 1, 999_999_999)}"]
+    parts = [] if tokens is None else [f"tokens={whole('tokens', tokens, 1, 999_999_999)}"]
     if split is not None:
         if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
             raise ValueError(f"split={split!r}: write a rule, as {{'fraction': 0.9}} and for what "
@@ -189,9 +183,12 @@ def _reading(dataset: str, split: Optional[Mapping[str, Any]],
 def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
     """The arguments that mean the same as a sampler of PyTorch, where it only decides the order."""
     kind = type(sampler).__name__
-    if kind == "SequentialSampler":
+    drawn = orders.with_replacement(sampler)
+    if drawn is not None:
+        meant, samples = drawn
+    elif kind == "SequentialSampler":
         meant, samples = {"shuffle": False}, len(sampler)
-    elif kind == "RandomSampler" and not sampler.replacement and sampler._num_samples is None:
+    elif kind == "RandomSampler" and len(sampler) == len(sampler.data_source):
         meant, samples = {"shuffle": True}, len(sampler)
     elif is_distributed(sampler):
         if sampler.drop_last and len(sampler.dataset) % sampler.num_replicas:
@@ -308,6 +305,12 @@ def changed(arguments: Arguments, **attributes: Any) -> Arguments:
     return dataclasses.replace(arguments, **attributes)
 
 
+def with_exemplars(arguments: Arguments, keys: Any) -> Arguments:
+    exemplars = orders.keys_of("report_exemplars", keys)
+    return dataclasses.replace(arguments, order_options=dataclasses.replace(
+        arguments.order_options, exemplars=exemplars))
+
+
 def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     """`given`: the arguments of DataLoader.__init__ by name."""
     for alias, value in aliases.items():
@@ -335,6 +338,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
             if given[name] in (None, False):
                 given[name] = value
     order, seed, generator = _seeded(given, own_seed)
+    order_options = orders.read(given, order)
     workers = given["target_workers"]
     if given["output"] == "dlpack" and given["collate_fn"] is not None:
         raise ValueError("collate_fn takes samples, and output='dlpack' gives only whole fields")
@@ -347,10 +351,12 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
     arguments = Arguments(
         dataset=dataset,
         reading=_reading(dataset, given["split"], given["tokens"]),
-        batch_size=None if given["batch_size"] is None else _whole("batch_size",
-                                                                   given["batch_size"], 1),
+        batch_size=None if given["batch_size"] is None else whole("batch_size",
+                                                                  given["batch_size"], 1),
         order=order,
-        shuffle_seed=None if seed is None else _whole("shuffle_seed", seed, 0, 2**64 - 1),
+        order_options=order_options,
+        weights=orders.scores_of(given["sampler"]),
+        shuffle_seed=None if seed is None else whole("shuffle_seed", seed, 0, 2**64 - 1),
         drop_last=bool(given["drop_last"]),
         timeout=given["timeout"],
         timeout_s=float(given["timeout"]) or DEFAULT_TIMEOUT_S,
@@ -358,16 +364,16 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         pin_memory=bool(given["pin_memory"]),
         device=None if given["device"] is None else str(given["device"]),
         pipeline=_pipeline(pipeline),
-        epochs=0 if given["epochs"] is None else _whole("epochs", given["epochs"], 1),
+        epochs=0 if given["epochs"] is None else whole("epochs", given["epochs"], 1),
         service=_text("service", given["service"]),
         rank=given["rank"],
         world_size=given["world_size"],
         ranks_are_launched=_launched(given["ranks"]),
         # The loop holds one batch while others are ahead of it.
-        credits=0 if ahead is None else _whole("prefetch_factor", ahead, 0, PREFETCH_MOST) + 1,
+        credits=0 if ahead is None else whole("prefetch_factor", ahead, 0, PREFETCH_MOST) + 1,
         cache_limit=None if given["cache_limit"] is None else parse_bytes(given["cache_limit"]),
-        target_workers=None if workers in (None, "auto") else _whole("target_workers", workers, 1,
-                                                                     4096),
+        target_workers=None if workers in (None, "auto") else whole("target_workers", workers, 1,
+                                                                    4096),
         copy=bool(given["copy"]),
         output=given["output"],
         job_name=_text("job_name", given["job_name"]),

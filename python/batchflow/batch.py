@@ -76,7 +76,8 @@ class Batch(tuple[Any, ...]):
 
     names: tuple[str, ...] = ()
     samples: int = 0  # fillers included
-    fillers: int = 0  # at the end; they repeat samples, so that all ranks get equal counts
+    fillers: int = 0  # behind the epoch's; they repeat some, so that all ranks get equal counts
+    rehearsed: int = 0  # behind those, at the end: from the buffer
     epoch: int = 0
     step: int = 0  # counts the batches of this loader
     last_of_epoch: bool = False
@@ -170,9 +171,10 @@ def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray,
         address, kind = addresses[name]
         return make(address, kind, (samples,), held, writable)
 
-    batch.__dict__.update(names=names, samples=samples, fillers=raw.fillers, epoch=raw.epoch,
-                          step=raw.step, last_of_epoch=bool(raw.last_of_epoch),
-                          copied=bool(raw.copied), repeats=raw.repeats, _about=about)
+    batch.__dict__.update(names=names, samples=samples, fillers=raw.fillers,
+                          rehearsed=raw.rehearsed, epoch=raw.epoch, step=raw.step,
+                          last_of_epoch=bool(raw.last_of_epoch), copied=bool(raw.copied),
+                          repeats=raw.repeats, _about=about)
     return batch
 
 

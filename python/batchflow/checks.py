@@ -1,10 +1,19 @@
-"""Checks of arguments that PyTorch makes too, in its words."""
+"""Checks of arguments: of whole numbers, and those that PyTorch makes too, in its words."""
 
 from __future__ import annotations
 
 from typing import Any
 
 TIMEOUT_MOST_S = 1e8
+
+
+def whole(name: str, value: Any, least: int, most: int = 2**32 - 1) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} should be an integer, not {type(value).__name__}")
+    number: int = value.__index__()
+    if not least <= number <= most:
+        raise ValueError(f"{name} should be from {least} to {most}, but got {name}={number}")
+    return number
 
 
 def check_timeout(timeout: float) -> None:

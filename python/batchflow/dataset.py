@@ -69,7 +69,8 @@ class Order:
         if self._of_batches:
             return len(self._loader)
         ranks: int = self._loader._arguments.ranks().world_size
-        return -(-int(self._loader.dataset_samples) // ranks)  # of this rank, with fillers
+        samples = self._loader._arguments.order_options.draws or int(self._loader.dataset_samples)
+        return -(-samples // ranks)  # of this rank, with fillers
 
     def __iter__(self) -> Iterator[Any]:
         if self._order != "sequential" or self._loader._arguments.ranks().world_size > 1:

@@ -5,6 +5,7 @@ Iterations of one loader that are under way at a time have a job each.
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -15,7 +16,7 @@ from . import state as states
 from .alone import alone
 from .batch import Batch, FieldReader, make_batch, plain_sample, split
 from .iteration import pin, show_where_it_crashes
-from .session import Scores
+from .orders import Scores
 
 if TYPE_CHECKING:
     from .iteration import Epoch
@@ -121,6 +122,13 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     options.batch_samples = given.batch_size or 1
     options.rank, options.world_size = given.ranks()
     options.order = c.ORDERS[given.order]
+    asked = given.order_options
+    options.drawing, options.draws = c.DRAWINGS[asked.drawing], asked.draws
+    options.node_local, options.rehearsed = asked.node_local, asked.rehearsed
+    if asked.exemplars:
+        count = len(asked.exemplars)
+        options.exemplars = (ctypes.c_uint64 * count).from_buffer(asked.exemplars)
+        options.exemplars_count = count
     if given.shuffle_seed is not None:
         options.has_shuffle_seed, options.shuffle_seed = 1, given.shuffle_seed
     options.drop_last = given.drop_last

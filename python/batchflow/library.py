@@ -17,6 +17,7 @@ ABI_VERSION = 1
 
 OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
 ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3}
+DRAWINGS = {"systematic": 0, "multinomial": 1}
 
 
 SAID_OF_DATA, SAID_OF_WAIT = range(2)
@@ -44,7 +45,9 @@ class Options(Structure):
                 ("weight", c_double), ("state", c_char_p), ("timeout_s", c_double),
                 ("reconnect_s", c_double), ("copy", c_int), ("reading", c_char_p),
                 ("has_corrupt_ratio_max", c_int), ("corrupt_ratio_max", c_double), ("say", SAY),
-                ("say_context", c_void_p)]
+                ("say_context", c_void_p), ("drawing", c_int), ("draws", c_uint64),
+                ("node_local", c_int), ("rehearsed", c_uint32), ("exemplars", POINTER(c_uint64)),
+                ("exemplars_count", c_size_t)]
 
 
 class Field(Structure):
@@ -99,6 +102,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_report_scores": (c_int, [c_void_p, POINTER(c_uint64), POINTER(c_float), c_size_t]),
     "bf_loader_scores": (c_int, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float)),
                                  POINTER(c_size_t)]),
+    "bf_loader_report_exemplars": (c_int, [c_void_p, POINTER(c_uint64), c_size_t]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
     "bf_loader_samples_sum": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(SamplesSum)]),

@@ -14,10 +14,12 @@ from . import state as states
 from .alone import alone
 from .attributes import FROZEN, Attributes
 from .batch import Batch
+from .checks import whole
 from .iteration import Epoch
 from .job import Job
+from .orders import Scores
 from .ranks import job_name
-from .session import CLOSED, Scores
+from .session import CLOSED
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -53,6 +55,8 @@ class DataLoader(Attributes, Generic[_Given]):
                  rank: Optional[int] = None, world_size: Optional[int] = None,
                  ranks: Optional[str] = None, corrupt_ratio_max: Optional[float] = None,
                  order: Optional[str] = None, shuffle_seed: Optional[int] = None,
+                 draws: Optional[int] = None, drawing: Optional[str] = None,
+                 node_local: bool = False, rehearsed: Optional[int] = None, exemplars: Any = None,
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
@@ -78,7 +82,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._closed = False
         self._jobs: list[weakref.ref[Job]] = []
         self._incarnation = 0  # counts the jobs
-        self._scores: Scores = ((), ())
+        self._scores: Scores = self._arguments.weights or ((), ())
         self._restart(state)
 
     def _restart(self, state: states.State) -> None:
@@ -159,7 +163,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iteration, as DistributedSampler.set_epoch does. Without it,
         each iteration is the next epoch."""
-        self._wanted_epoch = args._whole("epoch", epoch, 0)
+        self._wanted_epoch = whole("epoch", epoch, 0)
 
     def _begin_epoch(self) -> int:
         job = self._opened()
@@ -319,6 +323,18 @@ class DataLoader(Attributes, Generic[_Given]):
             raise RuntimeError("report_scores: scores are what order='weighted' draws by, and this "
                                f"DataLoader's order is {self._arguments.order}")
         self._opened().session.report_scores(_list(keys), _list(scores))
+
+    @alone
+    def report_exemplars(self, keys: Any) -> None:
+        """Replaces the buffer that `rehearsed` samples of each batch come from, by sample keys. It
+        counts from the next epoch of which the service has prepared nothing yet, or from the first
+        if no batch was given yet. All ranks report the same."""
+        if not self._arguments.order_options.rehearsed:
+            raise RuntimeError("report_exemplars: exemplars are what rehearsed= draws from, and this "
+                               "DataLoader rehearses nothing")
+        self._arguments = args.with_exemplars(self._arguments, keys)
+        if self._job is not None:
+            self._job.session.report_exemplars(self._arguments.order_options.exemplars)
 
     @alone
     def scores(self) -> Scores:

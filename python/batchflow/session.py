@@ -22,10 +22,9 @@ from typing import Any, Callable, Optional, Sequence
 from . import library as c
 from .alone import alone
 from .image_folder import Sums
+from .orders import Scores
 
 _log = logging.getLogger("batchflow")
-
-Scores = tuple[Sequence[int], Sequence[float]]  # keys, and one for each
 
 SLICE_S = 0.1
 _BETWEEN_SLICES_S = 0.001  # a lock that is taken again at once is seldom got by another thread
@@ -230,6 +229,13 @@ class Session:
         c.check(self._library.bf_loader_report_scores(
             self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None,
             (ctypes.c_float * count).from_buffer(all_scores) if count else None, count))
+
+    @alone
+    def report_exemplars(self, keys: "array[int]") -> None:
+        count = len(keys)
+        c.check(self._library.bf_loader_report_exemplars(
+            self._loader, (ctypes.c_uint64 * count).from_buffer(keys) if count else None, count))
+        self.refresh()  # an epoch has another number of steps
 
     @alone
     def scores(self) -> Scores:

@@ -182,6 +182,14 @@ bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float
   });
 }
 
+bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, size_t count) {
+  return with(loader, [&](Loader& open) {
+    if (count != 0 && keys == nullptr)
+      return fail(BF_BAD_ARGUMENT, "keys are NULL; give as many as `count`");
+    return open.report_exemplars(keys, count);
+  });
+}
+
 bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name) {
   return with(loader, [&](Loader& open) {
     return name != nullptr ? open.name(false, key, name) : is_null("name");

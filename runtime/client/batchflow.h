@@ -84,6 +84,11 @@ typedef enum bf_order {
   BF_WEIGHTED = 3
 } bf_order;
 
+/* How an epoch of BF_WEIGHTED is drawn.
+ *   BF_SYSTEMATIC   each sample comes as often as its weight says, rounded up or down
+ *   BF_MULTINOMIAL  independent draws, as of PyTorch's samplers with replacement */
+typedef enum bf_drawing { BF_SYSTEMATIC = 0, BF_MULTINOMIAL = 1 } bf_drawing;
+
 typedef enum bf_type {
   BF_U8 = 0,
   BF_I8,
@@ -149,8 +154,18 @@ typedef struct bf_loader_options {
    * ranks that a loader waits for, after it has waited for 5 s, then after 10 s, 20 s and so on. */
   void (*say)(void* context, bf_said about, const char* text);
   void* say_context;
+  bf_drawing drawing; /* BF_WEIGHTED */
+  uint64_t draws;     /* BF_WEIGHTED: of one epoch; 0: as many as the dataset has samples */
+  int node_local;     /* BF_RELAXED, 1: each prepared block is for the ranks of one machine */
+  /* Not BF_WEIGHTED: so many samples of each rank's batch come from the job's buffer, beside the
+   * samples of the epoch; 0: none. While the buffer is empty, all samples are the epoch's. */
+  uint32_t rehearsed;
+  const uint64_t*
+      exemplars;          /* the buffer at the beginning, the same for all ranks, or NULL: keys */
+  size_t exemplars_count; /* at most BF_EXEMPLARS_MOST */
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
+enum { BF_EXEMPLARS_MOST = 65536 };
 
 typedef struct bf_field {
   const char* name;
@@ -188,7 +203,7 @@ typedef struct bf_loader_info {
   size_t struct_size;
   uint64_t dataset_samples;
   uint64_t dataset_version;
-  uint64_t steps_per_epoch;
+  uint64_t steps_per_epoch; /* where there is rehearsal, with the buffer that was given last */
   uint32_t classes;
   uint32_t credits;
   uint32_t epoch;            /* the epoch that the loader is in */
@@ -242,6 +257,10 @@ BF_API bf_status bf_loader_report_scores(bf_loader* loader, const uint64_t* keys
  * until the next call of this function. */
 BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, const float** scores,
                                   size_t* count);
+/* Replaces the buffer that a loader with `rehearsed` draws from; a count of 0 empties it. It counts
+ * from the next epoch of which the service has prepared nothing yet. All ranks give the same one;
+ * that of rank 0 is used. A loader that joins another service gives it the buffer again. */
+BF_API bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, size_t count);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
 /* Gives the checksums of samples first to first + count - 1; count is at most 4,096. */

@@ -97,8 +97,18 @@ void Link::unmapped(std::uint64_t slab) {
 
 bool Link::report(std::span<const engine::Score> scores) {
   const std::lock_guard lock(mutex_);
-  if (is_lost()) return true;  // the loader keeps scores, and reports them to the next service
   protocol::write_scores(scores, scratch_);
+  return send_report();
+}
+
+bool Link::report(std::span<const SampleId> exemplars, std::uint32_t first, bool more) {
+  const std::lock_guard lock(mutex_);
+  protocol::write_exemplars(exemplars, first, more, scratch_);
+  return send_report();
+}
+
+bool Link::send_report() {
+  if (is_lost()) return true;  // the loader keeps what it reports, for the next service
   // Half of the ring is kept for records of batches, which must always find room.
   if (!writer_.has_room_for(rings_.from_job().records.size() / 2)) return writer_.broken();
   writer_.write(scratch_);

@@ -39,6 +39,8 @@ class Link {
   void unmapped(std::uint64_t slab);
   // False: there is no room yet, since the service has not read earlier records.
   bool report(std::span<const engine::Score> scores);
+  // The same for a part of a buffer; see write_exemplars.
+  bool report(std::span<const SampleId> exemplars, std::uint32_t first, bool more);
 
   std::uint32_t held_in_place() const { return in_place_.load(); }
   // The service is gone, or has written what cannot be right: nothing more is sent to it.
@@ -50,6 +52,7 @@ class Link {
   bool write(std::span<const protocol::JobRecord> records);
   void publish();
   void publish_release();
+  bool send_report();
 
   using Clock = std::chrono::steady_clock;
 

@@ -38,6 +38,7 @@ class Loader {
   bf_status state(const char** text);
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
   bf_status scores(const std::uint64_t** keys, const float** scores, std::size_t& count);
+  bf_status report_exemplars(const std::uint64_t* keys, std::size_t count);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
   bf_status samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum);
   void info(bf_loader_info& out) const;
@@ -76,6 +77,8 @@ class Loader {
   void adopt(std::unique_ptr<Session> session);
   bf_status request_first_batches(Clock::time_point deadline);
   bf_status send_scores(std::span<const engine::Score> scores, Clock::time_point deadline);
+  bf_status send_exemplars(Clock::time_point deadline);
+  std::uint64_t steps_per_epoch() const;
   void describe_fields();
   void say(bf_said about, const std::string& text) const;
   void ask_for_missing_ranks(Clock::time_point now);

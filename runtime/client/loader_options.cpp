@@ -12,8 +12,10 @@
 #include <thread>
 #include <utility>
 
+#include "core/order/rehearsal.h"
 #include "runtime/client/error.h"
 #include "runtime/client/loader.h"
+#include "runtime/client/order_option.h"
 #include "runtime/failpoint/failpoint.h"
 
 namespace batchflow::client {
@@ -51,6 +53,10 @@ bool is_path(const char* dataset) {
   return dataset[0] == '/' || dataset[0] == '.';
 }
 
+std::string too_many_exemplars(std::size_t count) {
+  return fmt::format("{} exemplars; a buffer holds {}: give fewer", count, order::kExemplarsMost);
+}
+
 // Empty, or what is wrong with the options and what to write instead.
 std::string options_problem(const bf_loader_options& options) {
   if (options.dataset == nullptr || *options.dataset == '\0')
@@ -68,11 +74,15 @@ std::string options_problem(const bf_loader_options& options) {
     return fmt::format("'rank' is {} of {}; write 0 to world_size - 1", options.rank,
                        options.world_size);
   }
-  int order = 0;  // a C program may have written any number
-  static_assert(sizeof order == sizeof options.order);
-  std::memcpy(&order, &options.order, sizeof order);
-  if (order < BF_RELAXED || order > BF_WEIGHTED)
+  if (!order_of_option(options.order))
     return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
+  if (const int drawing = number_of(options.drawing);
+      drawing != BF_SYSTEMATIC && drawing != BF_MULTINOMIAL)
+    return "'drawing' is neither BF_SYSTEMATIC nor BF_MULTINOMIAL; write one of them";
+  if (options.exemplars_count > 0 && options.exemplars == nullptr)
+    return "'exemplars' is NULL; give as many keys as 'exemplars_count'";
+  if (options.exemplars_count > order::kExemplarsMost)
+    return too_many_exemplars(options.exemplars_count);
   if (!are_seconds(options.timeout_s) || !are_seconds(options.reconnect_s)) {
     return fmt::format("'{}' must be 0 to 1e8 seconds; write 0 for the default",
                        are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
@@ -95,7 +105,6 @@ std::string text_of(const char* text) {
 }
 
 protocol::JoinRequest request_of(const bf_loader_options& options) {
-  constexpr Order kOrders[] = {Order::relaxed, Order::strict, Order::sequential, Order::weighted};
   protocol::JoinRequest request;
   request.dataset = options.dataset;
   request.reading = text_of(options.reading);
@@ -105,7 +114,13 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.rank = options.rank;
   request.world_size = std::max<std::uint32_t>(options.world_size, 1);
   request.batch_samples = options.batch_samples;
-  request.order = kOrders[options.order];
+  request.order = *order_of_option(options.order);
+  request.order_options.draws = options.draws;
+  request.order_options.multinomial = options.drawing == BF_MULTINOMIAL;
+  request.order_options.node_local = options.node_local != 0;
+  request.order_options.rehearsed = options.rehearsed;
+  for (std::size_t i = 0; i < options.exemplars_count; ++i)
+    request.exemplars.emplace_back(options.exemplars[i]);
   if (options.has_shuffle_seed != 0) request.shuffle_seed = options.shuffle_seed;
   request.drop_last = options.drop_last != 0;
   request.epochs = options.epochs;
@@ -141,6 +156,11 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   std::unique_ptr<Loader> loader(new Loader);
   loader->addresses_ = service_addresses(options.service);
   loader->request_ = request_of(options);
+  if (std::string problem =
+          protocol::order_problem(loader->request_.order, loader->request_.batch_samples,
+                                  loader->request_.order_options, loader->request_.exemplars);
+      !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
   loader->copies_ = options.copy != 0;
   loader->say_ = options.say;
   loader->say_context_ = options.say_context;
@@ -251,6 +271,49 @@ bf_status Loader::send_scores(std::span<const engine::Score> scores, Clock::time
   return BF_OK;
 }
 
+bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count) {
+  if (request_.order_options.rehearsed == 0)
+    return fail(BF_BAD_ARGUMENT,
+                "this loader rehearses nothing; open one with 'rehearsed', the samples of each "
+                "batch that come from the buffer");
+  if (count > order::kExemplarsMost) return fail(BF_BAD_ARGUMENT, too_many_exemplars(count));
+  for (std::size_t i = 0; i < count; ++i)
+    if (keys[i] >= admission_.dataset_samples)
+      return fail(BF_BAD_ARGUMENT, fmt::format("exemplar {} has key {}; write keys below {}", i,
+                                               keys[i], admission_.dataset_samples));
+  request_.exemplars.clear();
+  for (std::size_t i = 0; i < count; ++i) request_.exemplars.emplace_back(keys[i]);
+  return session_ && request_.rank == 0 ? send_exemplars(Clock::now() + timeout_) : BF_OK;
+}
+
+bf_status Loader::send_exemplars(Clock::time_point deadline) {
+  const std::span<const SampleId> all = request_.exemplars;
+  std::size_t first = 0;
+  do {
+    const auto part =
+        all.subspan(first, std::min(protocol::kExemplarsInRecord, all.size() - first));
+    const bool more = first + part.size() < all.size();
+    while (!session_->link()->report(part, static_cast<std::uint32_t>(first), more)) {
+      if (interrupted_.load() != 0) return interrupted_now();
+      if (Clock::now() >= deadline)
+        return fail(BF_TIMEOUT, "the service does not read exemplars; call again");
+      std::this_thread::sleep_for(1ms);
+    }
+    first += part.size();
+  } while (first < all.size());
+  return BF_OK;
+}
+
+// The service has said how many they are for the buffer that the job began with.
+std::uint64_t Loader::steps_per_epoch() const {
+  const std::uint32_t rehearsed = request_.order_options.rehearsed;
+  if (rehearsed == 0) return admission_.steps_per_epoch;
+  return order::RehearsalPlan::split({admission_.dataset_samples, 0, request_.world_size,
+                                      request_.batch_samples, request_.drop_last},
+                                     request_.exemplars.empty() ? 0 : rehearsed)
+      .steps();
+}
+
 bf_status Loader::scores(const std::uint64_t** keys, const float** scores, std::size_t& count) {
   shown_keys_.clear();
   shown_scores_.clear();
@@ -309,7 +372,7 @@ void Loader::say(bf_said about, const std::string& text) const {
 void Loader::info(bf_loader_info& out) const {
   out.dataset_samples = admission_.dataset_samples;
   out.dataset_version = admission_.dataset_version;
-  out.steps_per_epoch = admission_.steps_per_epoch;
+  out.steps_per_epoch = steps_per_epoch();
   out.classes = admission_.classes;
   out.credits = admission_.credits;
   out.epoch = track_.epoch();

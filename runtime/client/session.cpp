@@ -190,9 +190,17 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
            .empty()) {
     return nullptr;
   }
+  const std::string join = protocol::encode(request);
+  if (join.size() > protocol::kFrameMost) {
+    problem = {Failure::refused,
+               fmt::format("the request to join has {} bytes, and may have {}; give shorter names, "
+                           "a smaller state or fewer exemplars",
+                           join.size(), protocol::kFrameMost)};
+    return nullptr;
+  }
   const int number = shown.get();
   const auto shows = shown ? std::span<const int>(&number, 1) : std::span<const int>();
-  channel.send(protocol::encode(request), shows, std::min(deadline, Clock::now() + kAnswerTime));
+  channel.send(join, shows, std::min(deadline, Clock::now() + kAnswerTime));
   auto frame = admission_frame(channel, request, deadline, is_interrupted, say_wait);
   if (!frame) {
     problem = no_answer(channel, proxy.get(), is_interrupted, "the request to join");
@@ -220,6 +228,12 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
     if (rings) pace = protocol::Pace::map_file(frame->descriptors[3], why);
   } else if (admission) {
     why = "it admits the job without two rings, a doorbell and the job's pace";
+  }
+  if (rings && admission->order_options != request.order_options) {
+    why =
+        "it is older than this library, and does not know 'drawing', 'draws', 'node_local' and "
+        "'rehearsed'; install the same version of both";
+    rings = {};
   }
   // The records that credits allow before the service reads them take at most half of the ring.
   constexpr std::uint64_t kRecordBytesOfBatch = 3 * (sizeof(protocol::JobRecord) + 8);

@@ -35,7 +35,7 @@ std::optional<Track> Track::begin(const protocol::JoinRequest& request,
 
 std::string Track::begin_parts(const protocol::BatchRecord& batch,
                                std::span<const order::Slice> slices) {
-  if (batch.rehearsed != 0 && !position_.rehearse(batch.drawn_from))
+  if (!position_.rehearse(batch.rehearsed != 0 ? batch.drawn_from : 0))
     return "rehearsed samples in an order that has none";
   const auto own = std::find_if(slices.begin(), slices.end(), [](const order::Slice& slice) {
     return !slice.filler && !slice.rehearsed;

@@ -7,8 +7,11 @@
 #include <cmath>
 
 #include "core/base/config_error.h"
+#include "core/base/random.h"
+#include "core/order/permutation.h"
 #include "nlohmann/json.hpp"
 #include "programs/output/job_figures.h"
+#include "runtime/client/order_option.h"
 
 namespace batchflow::ctl {
 namespace {
@@ -18,18 +21,7 @@ using nlohmann::json;
 constexpr std::uint32_t kRanksMost = 256;  // a thread each
 
 bf_order order_of(const input::JobModel& job) {
-  switch (job.order) {
-    case Order::relaxed:
-      return BF_RELAXED;
-    case Order::strict:
-      return BF_STRICT;
-    case Order::sequential:
-      return BF_SEQUENTIAL;
-    case Order::weighted:
-      return BF_WEIGHTED;
-    case Order::listed:
-      break;
-  }
+  if (const auto option = client::option_of(job.order)) return *option;
   throw ConfigError(
       fmt::format("job '{}': a listed order cannot run live; write strict or relaxed", job.name));
 }
@@ -38,9 +30,10 @@ void check(const input::Scenario& scenario) {
   std::uint64_t ranks = 0;
   for (const input::JobModel& job : scenario.jobs) {
     ranks += job.ranks;
-    if (job.rehearsed > 0)
+    if (job.exemplars > BF_EXEMPLARS_MOST)
       throw ConfigError(
-          fmt::format("job '{}': rehearsal cannot run live; leave `rehearsed` out", job.name));
+          fmt::format("job '{}': {} exemplars, and a live buffer holds {}; write fewer", job.name,
+                      job.exemplars, int{BF_EXEMPLARS_MOST}));
   }
   if (ranks > kRanksMost)
     throw ConfigError(
@@ -54,6 +47,16 @@ void check(const input::Scenario& scenario) {
   if (scenario.grain.epochs_per_block > 1)
     throw ConfigError(
         "blocks of several epochs are only simulated; write --set grain.epochs_per_block=1");
+}
+
+// A buffer at random, of the dataset as the scenario has it; it differs from the simulated one.
+std::vector<std::uint64_t> exemplars_of(const input::Scenario& scenario, std::size_t job) {
+  const input::JobModel& model = scenario.jobs[job];
+  const order::Permutation chosen(
+      hash(scenario.seed, job), scenario.datasets[static_cast<std::size_t>(model.dataset)].samples);
+  std::vector<std::uint64_t> keys(model.exemplars);
+  chosen.fill(0, keys);
+  return keys;
 }
 
 std::string named(const std::map<std::string, std::string>& names, const std::string& name) {
@@ -114,6 +117,9 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toy.order = order_of(job);
     toy.has_shuffle_seed = job.has_shuffle_seed;
     toy.shuffle_seed = job.shuffle_seed;
+    toy.node_local = job.node_local;
+    toy.rehearsed = job.rehearsed;
+    if (job.exemplars > 0) toy.exemplars = exemplars_of(scenario, toys.size() - 1);
     toy.drop_last = job.drop_last;
     toy.batch = job.batch;
     toy.ranks = job.ranks;

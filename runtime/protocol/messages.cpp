@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/enum_names.h"
+#include "core/base/order_names.h"
+#include "core/order/rehearsal.h"
 #include "runtime/protocol/ring_files.h"
 
 namespace batchflow::protocol {
@@ -22,7 +22,6 @@ constexpr std::size_t kTypeMost = 64;
 constexpr std::size_t kRefusalMost = kFrameMost / 8;
 // A relay adds a field to a `hello` before it passes it on. The result must fit a frame.
 constexpr std::size_t kHelloTextMost = 1024;
-constexpr std::string_view kOrders[] = {"strict", "sequential", "relaxed", "weighted", "listed"};
 
 std::string text_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -142,11 +141,39 @@ batch::BatchSpec spec_of(const Json* json) {
   return spec;
 }
 
+void add(const OrderOptions& options, Json& message) {
+  message["draws"] = options.draws;
+  message["multinomial"] = options.multinomial;
+  message["node_local"] = options.node_local;
+  message["rehearsed"] = options.rehearsed;
+}
+
+OrderOptions order_options_of(const Fields& fields) {
+  OrderOptions options;
+  fields.number("draws", options.draws);
+  fields.flag("multinomial", options.multinomial);
+  fields.flag("node_local", options.node_local);
+  fields.number("rehearsed", options.rehearsed);
+  return options;
+}
+
+std::vector<SampleId> exemplars_of(const Json* json) {
+  std::vector<SampleId> exemplars;
+  if (json == nullptr) return exemplars;
+  if (!json->is_array() || json->size() > order::kExemplarsMost)
+    throw Wrong(fmt::format("'exemplars' must be a list of at most {}", order::kExemplarsMost));
+  exemplars.reserve(json->size());
+  for (const Json& sample : *json) {
+    if (!sample.is_number_unsigned()) throw Wrong("'exemplars' must be a list of integers");
+    exemplars.emplace_back(sample.get<std::uint64_t>());
+  }
+  return exemplars;
+}
+
 Order order_of(const Fields& fields) {
   std::string name = "relaxed";
   fields.text("order", name);
-  for (std::size_t i = 0; i < std::size(kOrders); ++i)
-    if (kOrders[i] == name) return static_cast<Order>(i);
+  if (const auto order = order_named(name)) return *order;
   throw Wrong(fmt::format("there is no order '{}'", name));
 }
 
@@ -190,7 +217,7 @@ std::string encode(const JoinRequest& request) {
                {"rank", request.rank},
                {"world_size", request.world_size},
                {"batch_samples", request.batch_samples},
-               {"order", name_in<Order::listed>(kOrders, request.order)},
+               {"order", name_of(request.order)},
                {"drop_last", request.drop_last},
                {"epochs", request.epochs},
                {"steps", request.steps},
@@ -201,27 +228,34 @@ std::string encode(const JoinRequest& request) {
                {"ticket", request.ticket},
                {"steps_given", request.steps_given},
                {"pipeline_hash", request.pipeline_hash}};
+  add(request.order_options, message);
+  if (!request.exemplars.empty()) {
+    Json& exemplars = message["exemplars"] = Json::array();
+    for (const SampleId sample : request.exemplars) exemplars.push_back(sample.value);
+  }
   if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
   if (request.corrupt_ratio_max) message["corrupt_ratio_max"] = *request.corrupt_ratio_max;
   return text_of(message);
 }
 
 std::string encode(const JoinAnswer& admission) {
-  return text_of({{"type", "admitted"},
-                  {"job", admission.job},
-                  {"dataset_version", admission.dataset_version},
-                  {"dataset_samples", admission.dataset_samples},
-                  {"seed", admission.seed},
-                  {"pipeline_hash", admission.pipeline_hash},
-                  {"credits", admission.credits},
-                  {"first_step", admission.first_step},
-                  {"steps_per_epoch", admission.steps_per_epoch},
-                  {"classes", admission.classes},
-                  {"fields", json_of(admission.spec)},
-                  {"ring_bytes", admission.ring_bytes},
-                  {"state", admission.state},
-                  {"ticket", admission.ticket},
-                  {"notes", admission.notes}});
+  Json message{{"type", "admitted"},
+               {"job", admission.job},
+               {"dataset_version", admission.dataset_version},
+               {"dataset_samples", admission.dataset_samples},
+               {"seed", admission.seed},
+               {"pipeline_hash", admission.pipeline_hash},
+               {"credits", admission.credits},
+               {"first_step", admission.first_step},
+               {"steps_per_epoch", admission.steps_per_epoch},
+               {"classes", admission.classes},
+               {"fields", json_of(admission.spec)},
+               {"ring_bytes", admission.ring_bytes},
+               {"state", admission.state},
+               {"ticket", admission.ticket},
+               {"notes", admission.notes}};
+  add(admission.order_options, message);
+  return text_of(message);
 }
 
 std::string encode(const Refused& refused) {
@@ -302,6 +336,8 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     if (request.rank >= request.world_size) throw Wrong("'rank' must be below 'world_size'");
     fields.number("batch_samples", request.batch_samples, 1);
     request.order = order_of(fields);
+    request.order_options = order_options_of(fields);
+    request.exemplars = exemplars_of(fields.find("exemplars"));
     if (fields.find("shuffle_seed") != nullptr)
       fields.number("shuffle_seed", request.shuffle_seed.emplace());
     fields.flag("drop_last", request.drop_last);
@@ -344,6 +380,7 @@ std::optional<JoinAnswer> decode_join_answer(std::string_view frame, std::string
     fields.number("ring_bytes", admission.ring_bytes, kRingLeast);
     fields.text("state", admission.state);
     fields.text("ticket", admission.ticket);
+    admission.order_options = order_options_of(fields);
     if (const Json* notes = fields.find("notes")) {
       if (!notes->is_array() || notes->size() > kNotesMost) throw Wrong("'notes' must be a list");
       for (const Json& note : *notes) {

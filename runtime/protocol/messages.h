@@ -37,6 +37,7 @@
 #include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/frame.h"
+#include "runtime/protocol/order_options.h"
 
 namespace batchflow::protocol {
 
@@ -66,6 +67,8 @@ struct JoinRequest {
   std::uint32_t world_size = 1;
   std::uint32_t batch_samples = 1;
   Order order = Order::relaxed;
+  OrderOptions order_options = {};
+  std::vector<SampleId> exemplars = {};  // that the job rehearses from the beginning on
   std::optional<std::uint64_t> shuffle_seed;
   bool drop_last = false;
   std::uint32_t epochs = 0;
@@ -95,6 +98,8 @@ struct JoinAnswer {
   std::string state;               // where the job begins
   std::vector<std::string> notes;  // what the user should know of the data
   std::string ticket = {};         // a secret of this rank: a process that shows it may replace it
+  // What the service has taken of the request's. A service that does not know them takes none.
+  OrderOptions order_options = {};
 };
 
 // `why` is one word, for programs; `message` is for people, and says what to do.

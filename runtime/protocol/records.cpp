@@ -81,6 +81,28 @@ bool read_batch(std::span<const std::byte> bytes, ServiceMessage& out, std::stri
   return true;
 }
 
+bool read_scores(std::span<const std::byte> record, JobMessage& out) {
+  ScoresRecord head;
+  if (!take(record, head) || head.count > engine::kScoresMost ||
+      record.size() != head.count * sizeof(ScoreRecord))
+    return false;
+  for (ScoreRecord score; take(record, score);) {
+    if (!std::isfinite(score.value)) continue;  // says nothing about its sample
+    out.scores.push_back({SampleId(score.sample), score.value});
+  }
+  out.record.kind = JobRecordKind::scores;
+  return true;
+}
+
+bool read_exemplars(std::span<const std::byte> record, JobMessage& out) {
+  if (!take(record, out.part) || out.part.count > kExemplarsInRecord || out.part.more > 1 ||
+      record.size() != out.part.count * sizeof(std::uint64_t))
+    return false;
+  for (std::uint64_t key = 0; take(record, key);) out.exemplars.emplace_back(key);
+  out.record.kind = JobRecordKind::exemplars;
+  return true;
+}
+
 }  // namespace
 
 bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
@@ -105,18 +127,13 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem) {
   out.record = {};
   out.scores.clear();
+  out.part = {};
+  out.exemplars.clear();
   const std::uint32_t kind = kind_of(record);
   if (kind == static_cast<std::uint32_t>(JobRecordKind::scores)) {
-    ScoresRecord head;
-    if (take(record, head) && head.count <= engine::kScoresMost &&
-        record.size() == head.count * sizeof(ScoreRecord)) {
-      for (ScoreRecord score; take(record, score);) {
-        if (!std::isfinite(score.value)) continue;  // says nothing about its sample
-        out.scores.push_back({SampleId(score.sample), score.value});
-      }
-      out.record.kind = JobRecordKind::scores;
-      return true;
-    }
+    if (read_scores(record, out)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::exemplars)) {
+    if (read_exemplars(record, out)) return true;
   } else if (kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
              kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped) &&
              take(record, out.record) && record.empty()) {
@@ -157,6 +174,18 @@ void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>&
     const auto* first = reinterpret_cast<const std::byte*>(&record);
     out.insert(out.end(), first, first + sizeof record);
   }
+}
+
+void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool more,
+                     std::vector<std::byte>& out) {
+  BF_CHECK(part.size() <= kExemplarsInRecord);
+  const ExemplarsRecord head{JobRecordKind::exemplars, static_cast<std::uint32_t>(part.size()),
+                             first, more ? 1u : 0u};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  static_assert(sizeof(SampleId) == sizeof(std::uint64_t));
+  const auto keys = std::as_bytes(part);
+  out.insert(out.end(), keys.begin(), keys.end());
 }
 
 }  // namespace batchflow::protocol

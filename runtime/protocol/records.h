@@ -85,7 +85,8 @@ enum class JobRecordKind : std::uint32_t {
   consumed = 2,
   released = 3,
   scores = 4,
-  unmapped = 5
+  unmapped = 5,
+  exemplars = 6
 };
 
 struct JobRecord {
@@ -104,6 +105,17 @@ struct ScoreRecord {
   std::uint64_t sample = 0;
   float value = 0;
   std::uint32_t reserved = 0;
+};
+
+// A part of the buffer of a job that rehearses, from its rank 0. It is followed by the keys of the
+// exemplars [first, first + count). The buffer counts when a part has come that no other follows.
+inline constexpr std::size_t kExemplarsInRecord = 512;
+static_assert(kExemplarsInRecord <= engine::kExemplarsAtOnce);
+struct ExemplarsRecord {
+  JobRecordKind kind = JobRecordKind::exemplars;
+  std::uint32_t count = 0;
+  std::uint32_t first = 0;  // 0: the parts before are forgotten
+  std::uint32_t more = 0;   // 1: another part follows
 };
 
 // ------------------------------------------------------------------------------- both ----
@@ -131,6 +143,8 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
 struct JobMessage {
   JobRecord record;
   std::vector<engine::Score> scores;
+  ExemplarsRecord part;  // of exemplars:
+  std::vector<SampleId> exemplars;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
@@ -143,5 +157,8 @@ constexpr std::size_t batch_bytes(std::size_t slices) {
   return sizeof(BatchRecord) + slices * sizeof(SliceRecord);
 }
 void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out);
+// `part`: a buffer's exemplars from index `first` on. REQUIRES: part.size() <= kExemplarsInRecord
+void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool more,
+                     std::vector<std::byte>& out);
 
 }  // namespace batchflow::protocol

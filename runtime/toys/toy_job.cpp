@@ -106,6 +106,10 @@ class Job {
     options.order = plan_.order;
     options.has_shuffle_seed = plan_.has_shuffle_seed ? 1 : 0;
     options.shuffle_seed = plan_.shuffle_seed;
+    options.node_local = plan_.node_local ? 1 : 0;
+    options.rehearsed = plan_.rehearsed;
+    options.exemplars = plan_.exemplars.data();
+    options.exemplars_count = plan_.exemplars.size();
     options.drop_last = plan_.drop_last ? 1 : 0;
     options.epochs = plan_.epochs;
     options.steps = plan_.steps;

@@ -23,6 +23,9 @@ struct ToyJob {
   bf_order order = BF_RELAXED;
   bool has_shuffle_seed = false;
   std::uint64_t shuffle_seed = 0;
+  bool node_local = false;
+  std::uint32_t rehearsed = 0;           // of each batch, from
+  std::vector<std::uint64_t> exemplars;  // keys
   bool drop_last = false;
   std::uint32_t batch = 1;  // of one rank
   std::uint32_t ranks = 1;

@@ -127,7 +127,7 @@ class Arguments(Folder):
     def test_samplers_that_say_nothing_but_an_order(self):
         import torch
         from torch.utils.data import (DistributedSampler, RandomSampler, SequentialSampler,
-                                      WeightedRandomSampler)
+                                      SubsetRandomSampler)
         data = range(10)
         self.assertEqual(read("rows", sampler=SequentialSampler(data)).order, "sequential")
         seeded = RandomSampler(data, generator=torch.Generator().manual_seed(9))
@@ -144,8 +144,8 @@ class Arguments(Folder):
         self.assertEqual(read("rows", generator=generator).order, "sequential")
         with self.assertRaisesRegex(ValueError, "device='gpu': .*device"):
             read("rows", device="gpu")
-        with self.assertRaisesRegex(ValueError, "the service cannot use a WeightedRandomSampler"):
-            read("rows", sampler=WeightedRandomSampler([1.0], 1))
+        with self.assertRaisesRegex(ValueError, "the service cannot use a SubsetRandomSampler"):
+            read("rows", sampler=SubsetRandomSampler([1]))
 
 
 class Identity(Folder):

@@ -14,12 +14,11 @@ bool is_last_part(const engine::Prepare& command) {
   return !command.mends && command.ingredients.back().place + 1 == command.lineage.samples;
 }
 
+// The order does not count: a share holds blocks of an order beside those that its jobs rehearse,
+// which are drawn. A job that may read the one could ask for the other.
 BlockSlots::Use use_of(const order::Lineage& lineage) {
-  // Strict jobs and relaxed ones of one seed group share blocks.
-  const Order family = lineage.order == Order::strict ? Order::relaxed : lineage.order;
   return {lineage.pipeline, lineage.block_samples,
-          hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed,
-               static_cast<std::uint64_t>(family))};
+          hash(lineage.dataset.value, lineage.pipeline.value, lineage.seed)};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/engine/engine_config.h"
+#include "core/order/rehearsal.h"
 #include "runtime/service/jobs/jobs.h"
 
 namespace batchflow::service {
@@ -48,8 +49,7 @@ bool Jobs::deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t
   record.block_samples = order.block_samples;
   record.lane_blocks = order.lane_blocks;
   record.drawn_from = order.drawn_from;
-  // Without another number in JobJoined, an epoch has as many draws as there are samples.
-  if (job->request.order == Order::weighted) record.draws = job->dataset->index->samples();
+  if (job->request.order == Order::weighted) record.draws = epoch_samples(*job);
   const std::size_t bytes = ring_bytes(order.slices.size());
   if (order.slices.size() > protocol::kSlicesMost ||
       !end->down->has_room_for(end->unwritten + bytes))
@@ -181,6 +181,39 @@ bool Jobs::sleep(Peer& peer) {
   return !end || !end->up || end->up->fall_asleep();
 }
 
+// The buffer that rank 0 came with. It counts from the first epoch on, since the engine gets it
+// with the job.
+void Jobs::add_exemplars(Job& job) {
+  const std::vector<SampleId> all = std::exchange(job.ranks[0]->request.exemplars, {});
+  job.buffer_samples = all.size();
+  for (std::size_t first = 0; first < all.size(); first += engine::kExemplarsAtOnce) {
+    const auto end = std::min(all.size(), first + engine::kExemplarsAtOnce);
+    std::vector<SampleId> part(all.begin() + static_cast<std::ptrdiff_t>(first),
+                               all.begin() + static_cast<std::ptrdiff_t>(end));
+    inbox_.add(engine::ExemplarsReported{job.id, first == 0, static_cast<std::uint32_t>(first),
+                                         inbox_.keep(std::move(part)), end < all.size()});
+  }
+}
+
+// A part of the buffer that is to replace the one before. False: no rank of this job sends it.
+bool Jobs::take_exemplars(const RankEnd& end) {
+  Job& job = *end.job;
+  const protocol::ExemplarsRecord& part = message_.part;
+  const std::uint64_t samples = job.dataset->index->samples();
+  const bool are_samples = std::all_of(message_.exemplars.begin(), message_.exemplars.end(),
+                                       [&](SampleId sample) { return sample.value < samples; });
+  const bool follows = part.first == 0 || part.first == job.buffer_samples;
+  if (end.rank != 0 || job.request.order_options.rehearsed == 0 || !are_samples || !follows ||
+      part.first + part.count > order::kExemplarsMost)
+    return false;
+  job.buffer_samples = part.first + part.count;
+  if (job.running)
+    inbox_.add(engine::ExemplarsReported{job.id, part.first == 0, part.first,
+                                         inbox_.keep(std::vector(message_.exemplars)),
+                                         part.more != 0});
+  return true;
+}
+
 bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
   std::string problem;
   if (!protocol::read_job_record(bytes, message_, problem)) return false;
@@ -197,6 +230,8 @@ bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
       if (job.running)
         inbox_.add(engine::ScoresReported{job.id, inbox_.keep(std::vector(message_.scores))});
       return true;
+    case protocol::JobRecordKind::exemplars:
+      return take_exemplars(end);
     case protocol::JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;

@@ -11,11 +11,12 @@
 #include "core/base/random.h"
 #include "core/engine/engine_config.h"
 #include "core/engine/seed_group.h"
-#include "core/order/weights.h"
+#include "core/order/rehearsal.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/service/datasets/data_notes.h"
+#include "runtime/service/jobs/join_checks.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -24,6 +25,12 @@ namespace {
 constexpr std::uint32_t kRanksMost = 4096;
 
 constexpr std::size_t kNameMost = 256;
+
+Digest digest_of(const std::vector<SampleId>& samples) {
+  Digest digest = samples.size();
+  for (const SampleId sample : samples) digest = hash(digest, sample.value);
+  return digest;
+}
 
 // A remote rank comes by a relay of this process, so its socket has the credentials of this
 // process.
@@ -119,17 +126,9 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
         fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
-  if (const std::uint64_t samples = dataset.index->samples();
-      request.order == Order::weighted && samples > order::kWeightedSamplesMost)
-    return refuse(peer, "bad_request",
-                  fmt::format("a weighted order of {} samples, and each has a weight; it may have "
-                              "{} samples: ask for another order, or for a split of the dataset",
-                              samples, order::kWeightedSamplesMost));
-  if (request.order == Order::listed)
-    return refuse(
-        peer, "bad_request",
-        "a listed order is not served by batchflowd, which has no word for a list; ask for "
-        "strict, sequential, relaxed or weighted");
+  if (const std::string problem = order_problem(request, dataset.index->samples());
+      !problem.empty())
+    return refuse(peer, "bad_request", problem);
   const std::optional<double> ratio = request.corrupt_ratio_max;
   const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
   if (ratio && *ratio > allowed)
@@ -172,16 +171,17 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
                               "again when they have ended",
                               name));
   }
-  if (job && (job->request.world_size != request.world_size ||
-              job->request.batch_samples != request.batch_samples ||
-              job->request.order != request.order || job->pipeline != &pipeline)) {
-    return refuse(
-        peer, "bad_request",
-        fmt::format("the ranks of job '{}' do not agree: world size {} and {}, batches of "
-                    "{} and {}; start all with the same arguments",
-                    name, job->request.world_size, request.world_size, job->request.batch_samples,
-                    request.batch_samples));
-  }
+  std::string difference = job ? difference_of(job->request, request) : "";
+  if (job && difference.empty() && job->pipeline != &pipeline) difference = "the pipeline";
+  // A rank that comes back may not have been given yet what others had been given.
+  const Digest exemplars = digest_of(request.exemplars);
+  if (job && difference.empty() && !request.rejoins && job->exemplars != exemplars)
+    difference = "the exemplars";
+  if (!difference.empty())
+    return refuse(peer, "bad_request",
+                  fmt::format("the ranks of job '{}' do not agree: {}; start all with the same "
+                              "arguments",
+                              name, difference));
   if (!job) {
     auto made = std::make_unique<Job>();
     made->batch_bytes = batch_bytes(request, pipeline);
@@ -192,6 +192,8 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
     made->dataset = &dataset;
     made->pipeline = &pipeline;
     made->request = request;
+    made->request.exemplars.clear();
+    made->exemplars = exemplars;
     made->ranks.resize(request.world_size);
     made->since = now;
     job = jobs_.emplace_back(std::move(made)).get();
@@ -201,6 +203,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   end->job = job;
   end->rank = request.rank;
   end->request = request;
+  if (end->rank != 0) end->request.exemplars.clear();
   job->ranks[request.rank] = end.get();
   ends_[&peer] = std::move(end);
   if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return;
@@ -262,6 +265,10 @@ bool Jobs::begin(Job& job) {
   event.steps = job.steps_left;
   event.credits = request.credits == 0 ? options_.credits : request.credits;
   event.weight = weight(job.user, request.weight);
+  event.draws = request.order_options.draws;
+  event.multinomial = request.order_options.multinomial;
+  event.node_local = request.order_options.node_local;
+  event.rehearsed = request.order_options.rehearsed;
   event.pipeline_hash = request.pipeline_hash;
   event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
 
@@ -297,6 +304,7 @@ bool Jobs::begin(Job& job) {
   by_id_[job.id.value] = &job;
   job.told = true;
   inbox_.add(event);
+  add_exemplars(job);
   if (!job.position) {
     const sources::SampleIndex& index = *job.dataset->index;
     job.position = order::Position(request.order, index.version(), index.samples(), seed);
@@ -304,10 +312,18 @@ bool Jobs::begin(Job& job) {
   return true;
 }
 
-std::uint64_t Jobs::steps_per_epoch(const Job& job) const {
-  const std::uint64_t samples = job.dataset->index->samples();
-  const std::uint64_t step = std::uint64_t{job.request.batch_samples} * job.ranks.size();
-  return job.request.drop_last ? samples / step : (samples + step - 1) / step;
+std::uint64_t Jobs::steps_per_epoch(const Job& job) {
+  const protocol::JoinRequest& request = job.request;
+  const std::uint32_t rehearsed = job.buffer_samples > 0 ? request.order_options.rehearsed : 0;
+  return order::RehearsalPlan::split(
+             {epoch_samples(job), 0, request.world_size, request.batch_samples, request.drop_last},
+             rehearsed)
+      .steps();
+}
+
+std::uint64_t Jobs::epoch_samples(const Job& job) {
+  const std::uint64_t draws = job.request.order_options.draws;
+  return draws > 0 ? draws : job.dataset->index->samples();
 }
 
 void Jobs::admitted(const engine::Admit& order) {
@@ -354,6 +370,7 @@ void Jobs::admitted(const engine::Admit& order) {
     admission.spec = job->pipeline->pipeline->spec();
     admission.ring_bytes = options_.ring_bytes;
     admission.state = order::to_json(*job->position);
+    admission.order_options = job->request.order_options;
     admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
                                  end->request.pipeline.empty(), job->corrupt_most);
     admission.ticket = end->ticket = protocol::make_secret();

@@ -207,6 +207,8 @@ class Jobs final : public Customer {
     protocol::JoinRequest request;  // of its first rank
     std::vector<RankEnd*> ranks;
     std::optional<order::Position> position;
+    Digest exemplars = 0;            // of those that its first rank came with
+    std::size_t buffer_samples = 0;  // that rank 0 has reported, as far as they have come
     protocol::Pace pace;
     std::map<std::uint64_t, Step> steps;  // not written yet
     std::uint64_t written = 0;            // steps below
@@ -229,7 +231,10 @@ class Jobs final : public Customer {
   void forget(Job& job);
   void let_go(Job& job);
   bool up(RankEnd& end, std::span<const std::byte> record);
-  std::uint64_t steps_per_epoch(const Job& job) const;
+  bool take_exemplars(const RankEnd& end);
+  void add_exemplars(Job& job);
+  static std::uint64_t steps_per_epoch(const Job& job);
+  static std::uint64_t epoch_samples(const Job& job);
   static bool has_had_all(const Job& job);
   std::string refusal_message(const Job& job, const engine::Refuse& order) const;
   std::uint64_t corrupt_most(const Job& job) const;

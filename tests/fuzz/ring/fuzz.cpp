@@ -45,8 +45,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       BF_CHECK(again.size() == record->size() &&
                std::memcmp(again.data(), record->data(), again.size()) == 0);
     }
-    if (protocol::read_job_record(*record, up, problem))
+    if (protocol::read_job_record(*record, up, problem)) {
       BF_CHECK(up.scores.size() <= engine::kScoresMost);
+      BF_CHECK(up.exemplars.size() <= protocol::kExemplarsInRecord);
+    }
   }
   reader.free_read();
 

@@ -42,6 +42,7 @@ struct Script {
   int lie = 0;                         // about step 103; see tell_lie
   std::uint32_t protocol = protocol::kProtocolVersion;
   bool refuses_protocol = false;
+  bool knows_order_options = true;  // an older service does not
 };
 
 struct Seen {
@@ -50,6 +51,8 @@ struct Seen {
   std::vector<protocol::JobRecord> consumed;
   std::vector<std::uint64_t> released;
   std::vector<engine::Score> scores;
+  std::vector<SampleId> exemplars;  // the buffer as it was reported last
+  bool has_whole_buffer = true;
   std::uint64_t wanted = 0;
   std::string problem;
   bool left = false;
@@ -151,6 +154,7 @@ class FakeService {
     admission.spec = spec_;
     admission.ring_bytes = protocol::kRingLeast;
     admission.state = request.state;
+    if (script_.knows_order_options) admission.order_options = request.order_options;
     const int descriptors[] = {files_.service_file.get(), files_.job_file.get(),
                                files_.doorbell.get(), pace_.file().get()};
     const int slab[] = {slab_file_.get()};
@@ -286,6 +290,13 @@ class FakeService {
       if (up.kind == protocol::JobRecordKind::consumed) seen_.consumed.push_back(up);
       if (up.kind == protocol::JobRecordKind::scores)
         seen_.scores.insert(seen_.scores.end(), message.scores.begin(), message.scores.end());
+      if (up.kind == protocol::JobRecordKind::exemplars) {
+        if (message.part.first == 0) seen_.exemplars.clear();
+        if (message.part.first != seen_.exemplars.size()) seen_.problem = "a gap in a buffer";
+        seen_.exemplars.insert(seen_.exemplars.end(), message.exemplars.begin(),
+                               message.exemplars.end());
+        seen_.has_whole_buffer = message.part.more == 0;
+      }
       if (up.kind != protocol::JobRecordKind::released) continue;
       seen_.released.push_back(up.step);
       const auto slot = std::find_if(slots_.begin(), slots_.end(),

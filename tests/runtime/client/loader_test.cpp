@@ -141,6 +141,72 @@ TEST_CASE("client: names, scores, and information about the data") {
   CHECK(seen.scores.size() == 9000);
 }
 
+TEST_CASE("client: a buffer goes to each service that the loader joins, whole") {
+  Address place;
+  Script first;
+  first.die_before = 10;
+  Services services(place, {first, Script()});
+  bf_loader_options options = options_for(place);
+  options.rehearsed = 1;
+  const std::vector<std::uint64_t> at_first{3, 1, 4};
+  options.exemplars = at_first.data();
+  options.exemplars_count = at_first.size();
+  bf_loader* loader = open(options);
+  bf_batch batch = BF_BATCH_INIT;
+  REQUIRE(bf_loader_next(loader, &batch) == BF_OK);
+  bf_batch_release(loader, batch.handle);
+  const std::vector<std::uint64_t> later(1300, 7);
+  CHECK(bf_loader_report_exemplars(loader, later.data(), later.size()) == BF_OK);
+  bf_loader_info info = BF_LOADER_INFO_INIT;
+  REQUIRE(bf_loader_info_get(loader, &info) == BF_OK);
+  CHECK(info.steps_per_epoch == 14);  // of 40 samples, 3 in a batch
+  read_to_end(loader);
+  // Wrong buffers change nothing.
+  const std::uint64_t beyond = 40;
+  CHECK(bf_loader_report_exemplars(loader, &beyond, 1) == BF_BAD_ARGUMENT);
+  CHECK(std::string(bf_last_error()).find("write keys below 40") != std::string::npos);
+  CHECK(bf_loader_report_exemplars(loader, nullptr, 1) == BF_BAD_ARGUMENT);
+  CHECK(bf_loader_report_exemplars(loader, later.data(), BF_EXEMPLARS_MOST + 1) == BF_BAD_ARGUMENT);
+  CHECK(bf_loader_report_exemplars(loader, nullptr, 0) == BF_OK);
+  REQUIRE(bf_loader_info_get(loader, &info) == BF_OK);
+  CHECK(info.steps_per_epoch == 10);
+  bf_loader_close(loader);
+  const std::vector<Seen>& seen = services.end();
+  for (const Seen& one : seen) CHECK(one.problem == "");
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0].request->exemplars == std::vector{SampleId(3), SampleId(1), SampleId(4)});
+  CHECK(seen[1].request->exemplars == std::vector<SampleId>(1300, SampleId(7)));
+  CHECK(seen[1].exemplars.empty());
+  CHECK(seen[1].has_whole_buffer);
+}
+
+TEST_CASE("client: a service that does not know an order is not taken for one that does") {
+  Address place;
+  Script older;
+  older.knows_order_options = false;
+  Services services(place, {older, older});
+  bf_loader_options options = options_for(place);
+  bf_loader* loader = open(options);  // what it knows is served as ever
+  bf_loader_close(loader);
+  options.node_local = 1;
+  CHECK(bf_loader_open(&options, &loader) == BF_PROTOCOL);
+  CHECK_MESSAGE(
+      std::string(bf_last_error()).find("it is older than this library") != std::string::npos,
+      bf_last_error());
+}
+
+TEST_CASE("client: a request that no message can carry is refused, with what to shorten") {
+  Address place;
+  Services services(place, {Script()});
+  bf_loader_options options = options_for(place);
+  const std::string long_text(500'000, 'x');
+  options.pipeline = options.job = options.state = long_text.c_str();
+  bf_loader* loader = nullptr;
+  CHECK(bf_loader_open(&options, &loader) == BF_REFUSED);
+  CHECK_MESSAGE(std::string(bf_last_error()).find("fewer exemplars") != std::string::npos,
+                bf_last_error());
+}
+
 TEST_CASE("client: a child of fork cannot use a loader, and harms it not") {
   Address place;
   Services services(place, {Script()});
@@ -206,6 +272,16 @@ TEST_CASE("client: wrong arguments are refused, and the error says what to write
   refused([](Options& o) { o.batch_samples = 0; }, "write how many");
   refused([](Options& o) { o.rank = 2, o.world_size = 2; }, "world_size - 1");
   refused([](Options& o) { std::memset(&o.order, 9, sizeof o.order); }, "BF_STRICT");
+  refused([](Options& o) { std::memset(&o.drawing, 9, sizeof o.drawing); }, "BF_MULTINOMIAL");
+  refused([](Options& o) { o.exemplars_count = 1; }, "'exemplars' is NULL");
+  const std::vector<std::uint64_t> many(BF_EXEMPLARS_MOST + 1);
+  refused(
+      [&](Options& o) {
+        o.rehearsed = 1, o.exemplars = many.data(), o.exemplars_count = many.size();
+      },
+      "a buffer holds 65536");
+  refused([](Options& o) { o.rehearsed = 4; }, "less than the batch");
+  refused([](Options& o) { o.order = BF_STRICT, o.node_local = 1; }, "ask for relaxed");
   refused([](Options& o) { o.timeout_s = -1; }, "seconds");
   refused([](Options& o) { o.weight = std::nan(""); }, "positive");
   CHECK(bf_loader_open(nullptr, &loader) == BF_BAD_ARGUMENT);

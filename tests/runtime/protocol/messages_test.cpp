@@ -39,6 +39,8 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.pipeline_hash = 0x8000000000000001;
   request.rejoins = true;
   request.corrupt_ratio_max = 0.05;
+  request.order_options = {std::uint64_t{1} << 31, true, true, 7};
+  request.exemplars = {SampleId(3), SampleId(std::numeric_limits<std::uint64_t>::max())};
   std::string problem;
   const auto read = protocol::decode_join(protocol::encode(request), problem);
   REQUIRE_MESSAGE(read, problem);
@@ -49,6 +51,8 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(read->state == request.state);
   CHECK(read->pipeline_hash == request.pipeline_hash);
   CHECK(read->corrupt_ratio_max == request.corrupt_ratio_max);
+  CHECK(read->order_options == request.order_options);
+  CHECK(read->exemplars == request.exemplars);
   CHECK(protocol::encode(*read) == protocol::encode(request));
 }
 
@@ -68,6 +72,16 @@ TEST_CASE("messages: wrong values are refused by name") {
   says(join_with("dataset", "7"), "must be a string");
   says(join_with("dataset", R"("a\u0000b")"), "zero");
   says(join_with("order", "\"any\""), "no order 'any'");
+  says(join_with("draws", "-1"), "'draws'");
+  says(join_with("multinomial", "1"), "'multinomial' must be true or false");
+  says(join_with("node_local", "\"yes\""), "'node_local' must be true or false");
+  says(join_with("rehearsed", "4294967296"), "'rehearsed'");
+  says(join_with("rehearsed", "1,\"exemplars\":7"), "'exemplars' must be a list of at most 65536");
+  says(join_with("rehearsed", "1,\"exemplars\":[-7]"), "'exemplars' must be a list of integers");
+  std::string many(2 * 65537, '1');
+  for (std::size_t i = 1; i < many.size(); i += 2) many[i] = ',';
+  many.back() = ']';
+  says(join_with("rehearsed", "1,\"exemplars\":[" + many), "'exemplars' must be a list of at most");
   says(join_with("weight", "-1"), "'weight'");
   says(join_with("weight", "1e999"), "number");
   says(join_with("drop_last", "1"), "true or false");
@@ -140,10 +154,12 @@ TEST_CASE("messages: an admission with impossible batches is refused") {
   admission.credits = 2;
   admission.ring_bytes = 1 << 17;
   admission.spec.fields = {{"image", batch::ElementType::f32, {3, 4}, false}};
+  admission.order_options = {5, true, false, 2};
   std::string problem;
   const auto read = protocol::decode_join_answer(protocol::encode(admission), problem);
   REQUIRE_MESSAGE(read, problem);
   CHECK(read->spec == admission.spec);
+  CHECK(read->order_options == admission.order_options);
   admission.spec.fields[0].shape[0] = 0;
   CHECK_FALSE(protocol::decode_join_answer(protocol::encode(admission), problem));
   CHECK(problem.find("dimension of zero") != std::string::npos);
@@ -184,6 +200,31 @@ TEST_CASE("records: counts that do not add up are refused") {
   protocol::write_batch(batch, slices, bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(protocol::read_service_record(std::span(bytes).first(size), out, problem));
+}
+
+TEST_CASE("records: a part of a buffer comes out as it went in, and no other is one") {
+  const std::vector<SampleId> part(protocol::kExemplarsInRecord, SampleId(1ull << 40));
+  std::vector<std::byte> bytes;
+  protocol::JobMessage out;
+  std::string problem;
+  protocol::write_exemplars(part, 65'024, true, bytes);
+  REQUIRE_MESSAGE(protocol::read_job_record(bytes, out, problem), problem);
+  CHECK(out.record.kind == protocol::JobRecordKind::exemplars);
+  CHECK(out.part.first == 65'024);
+  CHECK(out.part.more == 1);
+  CHECK(out.exemplars == part);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(protocol::read_job_record(std::span(bytes).first(size), out, problem));
+  bytes[12] = std::byte{2};  // `more`
+  CHECK_FALSE(protocol::read_job_record(bytes, out, problem));
+  bytes.resize(bytes.size() + 8);
+  bytes[12] = std::byte{1};
+  bytes[5] = std::byte{3};  // a count of 768
+  bytes.resize(16 + 768 * 8);
+  CHECK_FALSE(protocol::read_job_record(bytes, out, problem));
+  protocol::write_exemplars({}, 0, false, bytes);
+  REQUIRE(protocol::read_job_record(bytes, out, problem));
+  CHECK(out.exemplars.empty());
 }
 
 TEST_CASE("records: of the slices of a step the batch's own are counted alone") {

@@ -62,18 +62,17 @@ bool can_simulate() {
   return shell(fmt::format("{} run toy-jobs --set ends_after=1ms", BATCHFLOW_SIM)).code == 0;
 }
 
-}  // namespace
-
-TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
-  if (!can_simulate()) return skipped("SimGrid is not installed");
+// `changes`: of the scenario, for both.
+void check_agreement(const std::string& changes) {
+  CAPTURE(changes);
   const Place place;
-  const Outcome simulated =
-      shell(fmt::format("{} run toy-jobs --json={}", BATCHFLOW_SIM, place.name("sim.json")));
+  const Outcome simulated = shell(
+      fmt::format("{} run toy-jobs {} --json={}", BATCHFLOW_SIM, changes, place.name("sim.json")));
   REQUIRE_MESSAGE(simulated.code == 0, simulated.text);
   Daemon daemon(place.arguments(), place.socket);
   const Outcome run_live =
-      shell(live(place, fmt::format("toy-jobs --make-data {} --json={}", place.name("data"),
-                                    place.name("live.json"))));
+      shell(live(place, fmt::format("toy-jobs {} --make-data {} --json={}", changes,
+                                    place.name("data"), place.name("live.json"))));
   REQUIRE_MESSAGE(run_live.code == 0, run_live.text);
 
   const auto runs = [&](const char* file) {
@@ -97,6 +96,8 @@ TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
     CHECK(real.jobs[i].batches == sim.jobs[i].batches);
     CHECK(real.jobs[i].samples == sim.jobs[i].samples);
     CHECK(real.jobs[i].fillers == sim.jobs[i].fillers);
+    CHECK(real.jobs[i].rehearsed == sim.jobs[i].rehearsed);
+    CHECK((real.jobs[i].rehearsed > 0) == (i == 0 && !changes.empty()));
     CHECK(real.jobs[i].compute_s > 0);
   }
   CHECK(real.aggregate.samples == sim.aggregate.samples);
@@ -113,6 +114,19 @@ TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
                                              (place.folder / "state/journal").string()));
   CHECK_MESSAGE(replayed.code == 0, replayed.text);
   CHECK(replayed.text.find("digest ") != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
+  if (!can_simulate()) return skipped("SimGrid is not installed");
+  check_agreement("");
+}
+
+TEST_CASE("a simulated and a live run agree where one rehearses and one keeps blocks to its node") {
+  if (!can_simulate()) return skipped("SimGrid is not installed");
+  check_agreement(
+      "--set 'jobs.0.rehearsal={samples: 2, exemplars: 100}' --set jobs.1.node_local=true");
 }
 
 TEST_CASE("a scenario that cannot run live is refused with 2, before any data is made") {

@@ -1,0 +1,28 @@
+// The names of orders: in states, messages, scenarios, journals and texts for people.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "core/base/enum_names.h"
+#include "core/base/types.h"
+
+namespace batchflow {
+
+inline constexpr std::string_view kOrderNames[] = {"strict", "sequential", "relaxed", "weighted",
+                                                   "listed"};
+
+constexpr std::string_view name_of(Order order) {
+  return name_in<Order::listed>(kOrderNames, order);
+}
+
+// None: there is no such order.
+constexpr std::optional<Order> order_named(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kOrderNames); ++i)
+    if (kOrderNames[i] == name) return static_cast<Order>(i);
+  return std::nullopt;
+}
+
+}  // namespace batchflow

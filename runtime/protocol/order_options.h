@@ -1,0 +1,25 @@
+// What a job asks of its order beside its name and seed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/base/types.h"
+
+namespace batchflow::protocol {
+
+struct OrderOptions {
+  std::uint64_t draws = 0;      // weighted: of one epoch; 0: as many as there are samples
+  bool multinomial = false;     // weighted: independent draws in place of systematic ones
+  bool node_local = false;      // relaxed: each block is for the ranks of one node
+  std::uint32_t rehearsed = 0;  // of each rank's batch, from the job's buffer once it has one
+  friend constexpr bool operator==(const OrderOptions&, const OrderOptions&) = default;
+};
+
+// Empty, or why no job can have such an order and what to ask for instead. `exemplars` is the
+// buffer that the job begins with. The client asks before it joins, and the service asks again.
+std::string order_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,
+                          std::span<const SampleId> exemplars);
+
+}  // namespace batchflow::protocol
