@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/base/enum_names.h"
+#include "core/base/names.h"
 
 namespace batchflow::engine {
 
@@ -33,13 +33,7 @@ class Teller {
 };
 
 std::string name_of(Place place) {
-  constexpr std::string_view kTiers[] = {"gpu", "dram", "nvme", "store"};
-  return fmt::format("node {} {}", place.node.value, name_in<Tier::store>(kTiers, place.tier));
-}
-
-std::string_view name_of(Form form) {
-  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(kNames, form);
+  return fmt::format("node {} {}", place.node.value, tier_name(place.tier));
 }
 
 std::string more(std::size_t all) {
@@ -58,7 +52,7 @@ class ExplainedAllocation final : public AllocationPolicy {
       if (slots[i] == one.slots_now) continue;
       teller_.tell(
           fmt::format("{}: share {} ({} of dataset {}) {} -> {} slots of {} bytes",
-                      name_of(place.place), one.share.value, name_of(one.form), one.dataset.value,
+                      name_of(place.place), one.share.value, form_name(one.form), one.dataset.value,
                       one.slots_now, slots[i], one.slot_bytes),
           fmt::format(
               "of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {} ranks, {:.6g} "
@@ -272,7 +266,7 @@ std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyCh
   if (!explain) return policy;
   return std::make_unique<ExplainedEviction>(
       Teller(explain, choice), std::move(policy),
-      fmt::format("{}, {} of dataset {}", name_of(place), name_of(form), dataset.value));
+      fmt::format("{}, {} of dataset {}", name_of(place), form_name(form), dataset.value));
 }
 
 }  // namespace batchflow::engine

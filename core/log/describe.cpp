@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-#include "core/base/enum_names.h"
+#include "core/base/names.h"
 #include "core/engine/event_fields.h"
 #include "core/order/position.h"
 
@@ -20,12 +20,10 @@ constexpr std::string_view name_of(Order order) {
   return name_in<Order::listed>(names, order);
 }
 constexpr std::string_view name_of(Form form) {
-  constexpr std::string_view names[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(names, form);
+  return form_name(form);
 }
 constexpr std::string_view name_of(Tier tier) {
-  constexpr std::string_view names[] = {"gpu", "dram", "nvme", "store"};
-  return name_in<Tier::store>(names, tier);
+  return tier_name(tier);
 }
 constexpr std::string_view name_of(engine::Outcome outcome) {
   constexpr std::string_view names[] = {"done", "failed", "corrupt"};

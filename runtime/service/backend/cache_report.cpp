@@ -2,20 +2,9 @@
 
 #include <vector>
 
-#include "core/base/enum_names.h"
 #include "runtime/service/backend/backend.h"
 
 namespace batchflow::service {
-
-std::string_view form_name(Form form) {
-  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(kNames, form);
-}
-
-std::string_view tier_name(Tier tier) {
-  constexpr std::string_view kNames[] = {"gpu", "dram", "nvme", "store"};
-  return name_in<Tier::store>(kNames, tier);
-}
 
 std::vector<CacheShare> Backend::cache() const {
   std::vector<CacheShare> all;

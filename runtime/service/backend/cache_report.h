@@ -19,7 +19,4 @@ struct CacheShare {
   Bytes bytes = 0;
 };
 
-std::string_view form_name(Form form);
-std::string_view tier_name(Tier tier);
-
 }  // namespace batchflow::service

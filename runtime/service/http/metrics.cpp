@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/names.h"
 #include "fmt/format.h"
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/users.h"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "core/base/names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/service/control/node_config.h"
@@ -53,12 +54,10 @@ Json json_of(const failpoint::FailpointCount& one) {
 }
 
 Json json_of(const engine::PolicyTexts& policies) {
-  Json all = {{"allocation", policies.allocation},
-              {"selection", policies.selection},
-              {"dispatch", policies.dispatch},
-              {"scaling", policies.scaling}};
-  for (std::size_t form = 0; form < kForms; ++form)
-    all[fmt::format("eviction.{}", form_name(static_cast<Form>(form)))] = policies.eviction[form];
+  Json all;
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
+    all[std::string(name)] = text;
+  });
   return all;
 }
 
