@@ -28,7 +28,7 @@ struct PolicyTexts {
 
 // Calls visit(name, text) for each.
 template <class Texts, class Visit>
-void visit_policies(Texts& texts, const Visit& visit) {
+void visit_policies(Texts& texts, Visit visit) {
   visit("allocation", texts.allocation);
   visit("eviction.encoded", texts.eviction[0]);
   visit("eviction.decoded", texts.eviction[1]);
