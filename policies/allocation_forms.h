@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/config_error.h"
+#include "core/base/names.h"
 #include "core/engine/policy.h"
 
 namespace batchflow::policies {
@@ -20,13 +21,12 @@ inline constexpr Parameter kFormsParameter{"forms", Parameter::Type::text,
 class KeptForms {
  public:
   explicit KeptForms(std::string_view text) {
-    constexpr std::array<std::string_view, kForms> kNames{"encoded", "decoded", "prepared"};
     while (!text.empty()) {
       const std::string_view name = text.substr(0, text.find('+'));
       text.remove_prefix(name.size() == text.size() ? name.size() : name.size() + 1);
       bool known = false;
       for (std::size_t form = 0; form < kForms; ++form) {
-        if (kNames[form] != name) continue;
+        if (name_of(static_cast<Form>(form)) != name) continue;
         kept_[form] = known = true;
       }
       if (!known) {

@@ -113,16 +113,11 @@ std::string describe_policy(const engine::PolicyEntry& entry) {
 std::string describe_preset(const engine::Preset& preset) {
   engine::EngineConfig config;
   preset.apply(config);
-  const engine::PolicyTexts& policies = config.policies;
   std::string text =
       fmt::format("preset={}\n\n{}\nPolicies:\n", preset.name, indented(preset.help));
-  text += row("allocation", policies.allocation);
-  text +=
-      row("eviction", fmt::format("{} (encoded), {} (decoded), {} (prepared)", policies.eviction[0],
-                                  policies.eviction[1], policies.eviction[2]));
-  text += row("selection", policies.selection);
-  text += row("dispatch", policies.dispatch);
-  text += row("scaling", policies.scaling);
+  engine::visit_policies(config.policies, [&](std::string_view name, const std::string& chosen) {
+    text += row(name, chosen);
+  });
   text += "\nSettings:\n";
   text += row("share_streams", config.share_streams ? "true" : "false");
   text += row("workers_per_rank", fmt::format("{}", config.workers_per_rank));

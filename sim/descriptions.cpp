@@ -38,18 +38,18 @@ Json json_of(const engine::PolicyEntry& entry) {
 Json json_of(const engine::Preset& preset) {
   engine::EngineConfig config;
   preset.apply(config);
-  const engine::PolicyTexts& policies = config.policies;
+  Json policies;
+  engine::visit_policies(config.policies, [&](std::string_view name, const std::string& text) {
+    // As a scenario has them: eviction with a key for each form.
+    const std::size_t dot = name.find('.');
+    const std::string kind(name.substr(0, dot));
+    Json& at = dot == std::string_view::npos ? policies[kind]
+                                             : policies[kind][std::string(name.substr(dot + 1))];
+    at = text;
+  });
   return {{"name", preset.name},
           {"help", preset.help},
-          {"policies",
-           {{"allocation", policies.allocation},
-            {"eviction",
-             {{"encoded", policies.eviction[0]},
-              {"decoded", policies.eviction[1]},
-              {"prepared", policies.eviction[2]}}},
-            {"selection", policies.selection},
-            {"dispatch", policies.dispatch},
-            {"scaling", policies.scaling}}},
+          {"policies", policies},
           {"settings",
            {{"share_streams", config.share_streams},
             {"workers_per_rank", config.workers_per_rank},

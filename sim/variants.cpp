@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/base/config_error.h"
+#include "core/base/names.h"
 
 namespace batchflow::sim {
 
@@ -22,9 +23,7 @@ void check_choice(const engine::PolicyList& list, const std::string& kind,
     engine::EngineConfig config;
     return engine::apply_preset(config, text);
   }
-  const bool of_form =
-      kind == "eviction.encoded" || kind == "eviction.decoded" || kind == "eviction.prepared";
-  list.choose(of_form ? engine::PolicyKind::eviction : engine::policy_kind(kind), text);
+  list.choose(engine::policy_name(kind).kind, text);
 }
 
 void add(const engine::PolicyList& list, std::vector<Kind>& kinds, const std::string& kind,
@@ -116,23 +115,15 @@ std::vector<Variant> parse_variants(const engine::PolicyList& list,
 
 void check_policies(const engine::PolicyList& list, const engine::PolicyTexts& policies,
                     const config::ConfigNode& tree) {
-  const std::pair<std::string, const std::string&> chosen[] = {
-      {"allocation", policies.allocation},
-      {"eviction.encoded", policies.eviction[0]},
-      {"eviction.decoded", policies.eviction[1]},
-      {"eviction.prepared", policies.eviction[2]},
-      {"selection", policies.selection},
-      {"dispatch", policies.dispatch},
-      {"scaling", policies.scaling}};
-  for (const auto& [kind, text] : chosen) {
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
+    const std::string key = fmt::format("engine.policies.{}", name);
     try {
-      check_choice(list, kind, text);
+      list.choose(engine::policy_name(name).kind, text);
     } catch (const ConfigError& error) {
-      const std::string source_line = source_line_of(tree, "engine.policies." + kind);
       throw ConfigError(
-          fmt::format("{}key 'engine.policies.{}': {}", source_line, kind, error.what()));
+          fmt::format("{}key '{}': {}", source_line_of(tree, key), key, error.what()));
     }
-  }
+  });
 }
 
 void apply_variant(const Variant& variant, config::ConfigNode& tree) {
@@ -144,12 +135,12 @@ void apply_variant(const Variant& variant, config::ConfigNode& tree) {
                       [](const config::ConfigEntry& entry) { return entry.key == "policies"; });
       }
       tree.set("engine.preset", scalar(kind, text));
-    } else if (kind == "eviction") {
-      tree.set("engine.policies.eviction.encoded", scalar(kind, text));
-      tree.set("engine.policies.eviction.decoded", scalar(kind, text));
-    } else {
-      tree.set("engine.policies." + kind, scalar(kind, text));
+      continue;
     }
+    const engine::PolicyName name = engine::policy_name(kind);
+    for (const Form form : name.forms)
+      tree.set(fmt::format("engine.policies.eviction.{}", name_of(form)), scalar(kind, text));
+    if (name.forms.empty()) tree.set("engine.policies." + kind, scalar(kind, text));
   }
 }
 

@@ -154,6 +154,7 @@ struct Engine::Parts final : Reads::Listener {
   // ---- a step
   void handle_alarms();
   void handle_failures();
+  void change_policy(const PolicyName& name, const PolicyChoice& choice);
   void decide();
   void look_at_dirty();
   void refresh_needs();
@@ -218,39 +219,36 @@ void Engine::Parts::on(const ExemplarsReported& event) {
   }
 }
 
+void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& choice) {
+  switch (name.kind) {
+    case PolicyKind::allocation:
+      return s.memory.change_allocation(choice);
+    case PolicyKind::eviction:
+      for (const Form form : name.forms) s.memory.change_eviction(choice, form);
+      return;
+    case PolicyKind::selection:
+      selection_choice = choice;
+      return grants.change_selection(
+          make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
+    case PolicyKind::dispatch:
+      dispatch_choice = choice;
+      return dispatching.change_dispatch(
+          make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++policies_made)));
+    case PolicyKind::scaling:
+      scaling_choice = choice;
+      return dispatching.change_scaling(
+          make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
+  }
+}
+
 void Engine::Parts::on(const PolicyChanged& event) {
   const std::size_t equals = event.text.find('=');
   const std::string_view kind = event.text.substr(0, equals);
   const std::string_view text =
       equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
   try {
-    if (kind == "selection") {
-      selection_choice = s.list.choose(PolicyKind::selection, text);
-      grants.change_selection(
-          make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
-    } else if (kind == "dispatch") {
-      dispatch_choice = s.list.choose(PolicyKind::dispatch, text);
-      dispatching.change_dispatch(
-          make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++policies_made)));
-    } else if (kind == "scaling") {
-      scaling_choice = s.list.choose(PolicyKind::scaling, text);
-      dispatching.change_scaling(
-          make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
-    } else if (kind == "allocation") {
-      s.memory.change_allocation(s.list.choose(PolicyKind::allocation, text));
-    } else if (kind == "eviction") {
-      const PolicyChoice choice = s.list.choose(PolicyKind::eviction, text);
-      s.memory.change_eviction(choice, Form::encoded);
-      s.memory.change_eviction(choice, Form::decoded);
-    } else if (kind == "eviction.encoded" || kind == "eviction.decoded" ||
-               kind == "eviction.prepared") {
-      const Form form = kind == "eviction.encoded"   ? Form::encoded
-                        : kind == "eviction.decoded" ? Form::decoded
-                                                     : Form::prepared;
-      s.memory.change_eviction(s.list.choose(PolicyKind::eviction, text), form);
-    } else {
-      return s.protocol_error();
-    }
+    const PolicyName name = policy_name(kind);
+    change_policy(name, s.list.choose(name.kind, text));
   } catch (const ConfigError&) {
     return s.protocol_error();  // the backend checks texts before it sends them
   }

@@ -6,7 +6,6 @@
 // engine looks up in its list of policies.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "core/base/config_value.h"
 #include "core/base/types.h"
+#include "core/engine/policy_texts.h"
 
 namespace batchflow::engine {
 
@@ -23,15 +23,6 @@ inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
 inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);
 inline constexpr Duration kRankTimeoutLeast = std::chrono::milliseconds(1);
 inline constexpr Duration kRetryWaitLeast = std::chrono::microseconds(1);
-
-struct PolicyTexts {
-  std::string allocation;
-  std::array<std::string, kForms> eviction;  // by form
-  std::string selection;                     // of relaxed jobs; a strict order leaves no choice
-  std::string dispatch;
-  std::string scaling;
-  friend bool operator==(const PolicyTexts&, const PolicyTexts&) = default;
-};
 
 struct EngineConfig {
   EngineConfig();  // preset `default`

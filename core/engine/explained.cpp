@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/base/enum_names.h"
+#include "core/base/names.h"
 
 namespace batchflow::engine {
 
@@ -33,13 +33,7 @@ class Teller {
 };
 
 std::string name_of(Place place) {
-  constexpr std::string_view kTiers[] = {"gpu", "dram", "nvme", "store"};
-  return fmt::format("node {} {}", place.node.value, name_in<Tier::store>(kTiers, place.tier));
-}
-
-std::string_view name_of(Form form) {
-  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(kNames, form);
+  return fmt::format("node {} {}", place.node.value, name_of(place.tier));
 }
 
 std::string more(std::size_t all) {

@@ -8,9 +8,6 @@
 namespace batchflow::engine {
 namespace {
 
-constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
-                                                       "dispatch", "scaling"};
-
 // Cuts `text` at the first `mark`: returns what stands before it, and leaves what follows.
 std::string_view take_until(std::string_view& text, char mark) {
   const std::size_t end = text.find(mark);
@@ -41,21 +38,6 @@ void set_parameter(PolicyChoice& choice, std::string_view assignment,
 }
 
 }  // namespace
-
-std::string_view policy_kind_name(PolicyKind kind) {
-  return kKindNames[static_cast<std::size_t>(kind)];
-}
-
-PolicyKind policy_kind(std::string_view name) {
-  for (std::size_t i = 0; i < kPolicyKinds; ++i) {
-    if (kKindNames[i] == name) return static_cast<PolicyKind>(i);
-  }
-  const std::vector<std::string_view> names(std::begin(kKindNames), std::end(kKindNames));
-  const std::string nearest = nearest_name(name, names);
-  throw ConfigError(fmt::format("unknown kind of policy '{}'; {}the kinds are {}", name,
-                                nearest.empty() ? "" : fmt::format("write '{}'; ", nearest),
-                                fmt::join(names, ", ")));
-}
 
 std::string PolicyChoice::text() const {
   std::string result(entry->name);

@@ -12,13 +12,9 @@
 #include <vector>
 
 #include "core/engine/policy.h"
+#include "core/engine/policy_texts.h"
 
 namespace batchflow::engine {
-
-enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
-inline constexpr std::size_t kPolicyKinds = 5;
-std::string_view policy_kind_name(PolicyKind kind);
-PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
 
 using MakeEviction = std::unique_ptr<EvictionPolicy> (*)(const EvictionContext&);
 using MakeAllocation = std::unique_ptr<AllocationPolicy> (*)(const PolicyContext&);

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <variant>
 
-#include "core/base/enum_names.h"
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/engine/event_fields.h"
 #include "core/order/position.h"
 
@@ -16,15 +15,7 @@ namespace batchflow::log {
 
 namespace {
 
-using batchflow::name_of;  // of an order
-constexpr std::string_view name_of(Form form) {
-  constexpr std::string_view names[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(names, form);
-}
-constexpr std::string_view name_of(Tier tier) {
-  constexpr std::string_view names[] = {"gpu", "dram", "nvme", "store"};
-  return name_in<Tier::store>(names, tier);
-}
+using batchflow::name_of;  // of orders, forms and tiers
 constexpr std::string_view name_of(engine::Outcome outcome) {
   constexpr std::string_view names[] = {"done", "failed", "corrupt"};
   return name_in<engine::Outcome::corrupt>(names, outcome);

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/order/position.h"
 #include "core/order/position_forms.h"
 

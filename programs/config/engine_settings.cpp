@@ -1,15 +1,13 @@
 #include "programs/config/engine_settings.h"
 
-#include <array>
 #include <string>
 #include <string_view>
 
 #include "core/base/config_error.h"
+#include "core/base/names.h"
 
 namespace batchflow::config {
 namespace {
-
-constexpr std::array<std::string_view, kForms> kFormNames = {"encoded", "decoded", "prepared"};
 
 std::uint32_t count(ConfigSection& section, std::string_view key, std::uint32_t fallback,
                     std::int64_t least, std::int64_t greatest) {
@@ -31,7 +29,8 @@ void read_policies(ConfigSection& section, engine::PolicyTexts& policies) {
   policies.allocation = section.text("allocation", policies.allocation);
   section.section("eviction", [&](ConfigSection& eviction) {
     for (std::size_t form = 0; form < kForms; ++form) {
-      policies.eviction[form] = eviction.text(kFormNames[form], policies.eviction[form]);
+      policies.eviction[form] =
+          eviction.text(name_of(static_cast<Form>(form)), policies.eviction[form]);
     }
   });
   policies.selection = section.text("selection", policies.selection);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/base/random.h"
 #include "core/engine/event.h"
 #include "core/order/rehearsal.h"

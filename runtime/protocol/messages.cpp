@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/order/rehearsal.h"
 #include "runtime/protocol/ring_files.h"
 

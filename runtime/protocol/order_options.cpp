@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/order/rehearsal.h"
 #include "core/order/weights.h"
 

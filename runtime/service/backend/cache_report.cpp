@@ -2,19 +2,7 @@
 
 #include <utility>
 
-#include "core/base/enum_names.h"
-
 namespace batchflow::service {
-
-std::string_view form_name(Form form) {
-  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
-  return name_in<Form::prepared>(kNames, form);
-}
-
-std::string_view tier_name(Tier tier) {
-  constexpr std::string_view kNames[] = {"gpu", "dram", "nvme", "store"};
-  return name_in<Tier::store>(kNames, tier);
-}
 
 std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples& kept,
                                      const Spill* spill, const BlockSlots& slots) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/types.h"
@@ -27,7 +26,5 @@ struct CacheShare {
 
 std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples& kept,
                                      const Spill* spill, const BlockSlots& slots);
-std::string_view form_name(Form form);
-std::string_view tier_name(Tier tier);
 
 }  // namespace batchflow::service

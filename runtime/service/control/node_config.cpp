@@ -277,13 +277,8 @@ SpillOptions spill_from_argument(std::string_view text) {
 }
 
 void check_policy(std::string_view kind, std::string_view text) {
-  const std::string_view of = kind.substr(0, kind.find('.'));
-  if (of == "eviction" && of != kind &&
-      std::find(kEvictionKinds.begin(), kEvictionKinds.end(), kind) == kEvictionKinds.end())
-    throw ConfigError(
-        fmt::format("'{}' is no kind of policy; write {}", kind, fmt::join(kEvictionKinds, ", ")));
   const engine::PolicyChoice choice =
-      policies::policy_list().choose(engine::policy_kind(of == "eviction" ? of : kind), text);
+      policies::policy_list().choose(engine::policy_name(kind).kind, text);
   if (choice.entry->clairvoyant)
     throw ConfigError(fmt::format(
         "{} '{}' needs to be told the future, which a live service is not: it is for comparing "
@@ -318,16 +313,7 @@ void choose_policy(engine::EngineConfig& config, std::string_view text) {
   const std::string name(text.substr(equals + 1));
   if (kind == "preset") return engine::apply_preset(config, name);
   check_policy(kind, name);
-  engine::PolicyTexts& texts = config.policies;
-  if (kind == "allocation") texts.allocation = name;
-  if (kind == "selection") texts.selection = name;
-  if (kind == "dispatch") texts.dispatch = name;
-  if (kind == "scaling") texts.scaling = name;
-  for (std::size_t form = 0; form < kForms; ++form) {
-    // Without a form it is about samples alone, as when a policy is changed in a running engine.
-    const bool of_samples = kind == "eviction" && form != static_cast<std::size_t>(Form::prepared);
-    if (of_samples || kind == kEvictionKinds[form]) texts.eviction[form] = name;
-  }
+  engine::set_policy(config.policies, kind, name);
 }
 
 engine::EngineConfig NodeConfig::engine_told() const {

@@ -118,9 +118,6 @@ SpillOptions spill_from_argument(std::string_view text);
 void listen_remotely(remote::RemoteOptions& tcp, std::string_view text);
 // Reads `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(engine::EngineConfig& config, std::string_view text);
-// Kinds of eviction policies, by form.
-inline constexpr std::array<std::string_view, kForms> kEvictionKinds = {
-    "eviction.encoded", "eviction.decoded", "eviction.prepared"};
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view kind, std::string_view text);
 // Replaces settings of 0 by what is left, and checks that it is enough. Throws ConfigError with

@@ -64,16 +64,14 @@ engine::EngineConfig reachable(const engine::EngineConfig& running,
 
 void compare_engines(const engine::EngineConfig& running, const engine::EngineConfig& wanted,
                      ReloadPlan& plan) {
-  const auto policy = [&](std::string_view kind, const std::string& before,
-                          const std::string& now) {
-    if (before != now) plan.policies.push_back(fmt::format("{}={}", kind, now));
-  };
-  policy("allocation", running.policies.allocation, wanted.policies.allocation);
-  policy("selection", running.policies.selection, wanted.policies.selection);
-  policy("dispatch", running.policies.dispatch, wanted.policies.dispatch);
-  policy("scaling", running.policies.scaling, wanted.policies.scaling);
-  for (std::size_t form = 0; form < kForms; ++form)
-    policy(kEvictionKinds[form], running.policies.eviction[form], wanted.policies.eviction[form]);
+  std::vector<std::string> before;
+  engine::visit_policies(
+      running.policies, [&](std::string_view, const std::string& text) { before.push_back(text); });
+  engine::visit_policies(
+      wanted.policies,
+      [&, at = before.begin()](std::string_view name, const std::string& text) mutable {
+        if (*at++ != text) plan.policies.push_back(fmt::format("{}={}", name, text));
+      });
 
   const auto setting = [&](auto engine::EngineConfig::*member, const std::string& text) {
     if (running.*member != wanted.*member) plan.settings.push_back(text);

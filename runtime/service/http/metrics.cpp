@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/names.h"
 #include "fmt/format.h"
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/users.h"
@@ -86,7 +87,7 @@ std::vector<Kept> kept_by_form(const std::vector<CacheShare>& cache) {
   std::vector<Kept> all;
   for (const auto& [form, tier] : kPlaces) {
     Kept kept;
-    kept.labels = label("form", form_name(form)) + "," + label("tier", tier_name(tier));
+    kept.labels = label("form", name_of(form)) + "," + label("tier", name_of(tier));
     for (const CacheShare& one : cache) {
       if (one.form != form || one.tier != tier) continue;
       kept.items += one.items;

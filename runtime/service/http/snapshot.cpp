@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "core/base/names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/service/control/node_config.h"
@@ -27,8 +28,8 @@ Json json_of(const StageTimes& times) {
 }
 
 Json json_of(const CacheShare& one) {
-  return {{"share", one.share.value}, {"form", form_name(one.form)}, {"tier", tier_name(one.tier)},
-          {"dataset", one.dataset},   {"pipeline", one.pipeline},    {"items", one.items},
+  return {{"share", one.share.value}, {"form", name_of(one.form)}, {"tier", name_of(one.tier)},
+          {"dataset", one.dataset},   {"pipeline", one.pipeline},  {"items", one.items},
           {"room", one.room},         {"bytes", one.bytes}};
 }
 
@@ -53,12 +54,10 @@ Json json_of(const failpoint::FailpointCount& one) {
 }
 
 Json json_of(const engine::PolicyTexts& policies) {
-  Json all = {{"allocation", policies.allocation},
-              {"selection", policies.selection},
-              {"dispatch", policies.dispatch},
-              {"scaling", policies.scaling}};
-  for (std::size_t form = 0; form < kForms; ++form)
-    all[fmt::format("eviction.{}", form_name(static_cast<Form>(form)))] = policies.eviction[form];
+  Json all;
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
+    all[std::string(name)] = text;
+  });
   return all;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/order_names.h"
+#include "core/base/names.h"
 #include "core/order/weights.h"
 #include "fmt/format.h"
 

@@ -1,4 +1,5 @@
-// The names of orders: in states, messages, scenarios, journals and texts for people.
+// The names of orders, forms and tiers: in states, messages, scenarios, journals and texts for
+// people.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,16 @@ constexpr std::optional<Order> order_named(std::string_view name) {
   for (std::size_t i = 0; i < std::size(kOrderNames); ++i)
     if (kOrderNames[i] == name) return static_cast<Order>(i);
   return std::nullopt;
+}
+
+constexpr std::string_view name_of(Form form) {
+  constexpr std::string_view kNames[] = {"encoded", "decoded", "prepared"};
+  return name_in<Form::prepared>(kNames, form);
+}
+
+constexpr std::string_view name_of(Tier tier) {
+  constexpr std::string_view kNames[] = {"gpu", "dram", "nvme", "store"};
+  return name_in<Tier::store>(kNames, tier);
 }
 
 }  // namespace batchflow

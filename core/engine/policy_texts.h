@@ -1,0 +1,50 @@
+// Which policies an engine uses, each as text (`minio`, `bounded-lag:blocks=4`), and their names:
+// a kind of policy, of eviction one for each form (`eviction.prepared`).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace batchflow::engine {
+
+enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
+inline constexpr std::size_t kPolicyKinds = 5;
+std::string_view policy_kind_name(PolicyKind kind);
+PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
+
+struct PolicyTexts {
+  std::string allocation;
+  std::array<std::string, kForms> eviction;  // by form
+  std::string selection;                     // of relaxed jobs; a strict order leaves no choice
+  std::string dispatch;
+  std::string scaling;
+  friend bool operator==(const PolicyTexts&, const PolicyTexts&) = default;
+};
+
+// Calls visit(name, text) for each.
+template <class Texts, class Visit>
+void visit_policies(Texts& texts, Visit visit) {
+  visit("allocation", texts.allocation);
+  visit("eviction.encoded", texts.eviction[0]);
+  visit("eviction.decoded", texts.eviction[1]);
+  visit("eviction.prepared", texts.eviction[2]);
+  visit("selection", texts.selection);
+  visit("dispatch", texts.dispatch);
+  visit("scaling", texts.scaling);
+}
+
+// What a name stands for. `eviction` alone is that of samples, encoded and decoded.
+struct PolicyName {
+  PolicyKind kind;
+  std::vector<Form> forms;  // of eviction
+};
+PolicyName policy_name(std::string_view name);  // throws ConfigError
+// Throws ConfigError where there is no such name.
+void set_policy(PolicyTexts& texts, std::string_view name, const std::string& text);
+
+}  // namespace batchflow::engine
