@@ -6,7 +6,7 @@
 #include <fstream>
 #include <functional>
 
-namespace batchflow::test {
+namespace batchflow::test::share_test {
 
 namespace {
 
@@ -375,4 +375,4 @@ TEST_CASE("many pins: the table finds each after others have gone") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::share_test
