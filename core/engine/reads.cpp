@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/base/saturating.h"
 #include "core/engine/books.h"
+#include "core/engine/items.h"
 #include "core/engine/staging.h"
 
 namespace batchflow::engine {
@@ -19,10 +20,6 @@ constexpr std::uint32_t kMaking = 1u << 31;
 
 std::uint64_t coming_key(std::uint32_t share, ItemId item) {
   return std::uint64_t{share} << 32 | item.value;
-}
-
-ItemId item_of(SampleId sample) {
-  return ItemId(static_cast<std::uint32_t>(sample.value));
 }
 
 }  // namespace

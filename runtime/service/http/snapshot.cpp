@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
-
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/service/control/node_config.h"
@@ -12,10 +10,6 @@ namespace batchflow::service {
 namespace {
 
 using Json = nlohmann::json;
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 Json json_of(const StageTimes& times) {
   Json all;
