@@ -10,7 +10,7 @@
 
 #include "core/base/pool.h"
 #include "core/base/random.h"
-#include "core/base/zero_array.h"
+#include "core/base/zeroed_memory.h"
 
 namespace batchflow {
 
@@ -58,9 +58,16 @@ class FlatMap {
   };
 
   struct Table {
-    ZeroArray<Slot> slots;
+    ZeroedMemory memory;
+    Slot* slots = nullptr;
     std::size_t size = 0;  // a power of two, or 0
     std::size_t count = 0;
+
+    Table() = default;
+    explicit Table(std::size_t of) : size(of) {
+      memory.grow(size * sizeof(Slot));
+      slots = static_cast<Slot*>(memory.data());
+    }
 
     std::size_t home(std::uint64_t key) const { return mix(key) & (size - 1); }
     std::size_t next(std::size_t at) const { return (at + 1) & (size - 1); }
@@ -119,9 +126,7 @@ class FlatMap {
   void enlarge() {
     while (old_.count != 0) move_some();
     old_ = std::move(table_);
-    table_ = Table();
-    table_.size = old_.size == 0 ? 64 : old_.size * 2;
-    table_.slots.grow(table_.size);
+    table_ = Table(old_.size == 0 ? 64 : old_.size * 2);
     moving_ = 0;
   }
 

@@ -11,8 +11,8 @@ namespace batchflow::engine {
 
 namespace {
 
-// This many needs are weighed in the time in which one sample is looked up.
-constexpr std::size_t kNeedsASample = 32;
+// So many needs are weighed in the time in which one sample is looked up.
+constexpr std::size_t kNeedsASample = 8;
 
 }  // namespace
 

@@ -26,7 +26,7 @@ std::string_view refused_name(Refused reason) {
 Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy)
     : items_(items),
       capacity_(capacity),
-      words_(words_for(items)),
+      words_(words_for(items), kDenseWords),
       lowest_word_(words_.size()),
       policy_(std::move(policy)) {
   BF_CHECK(policy_ != nullptr && items < UINT32_MAX);
@@ -207,10 +207,10 @@ void Share::refuse(Refused reason) {
 }
 
 ItemId Share::lowest_unpinned() {
-  while (lowest_word_ < words_.size() && words_[lowest_word_].resident == 0) ++lowest_word_;
-  for (std::size_t word = lowest_word_; word < words_.size(); ++word) {
-    const std::uint64_t free = words_[word].resident & ~words_[word].pinned;
-    if (free != 0) return ItemId(static_cast<std::uint32_t>(64 * word + std::countr_zero(free)));
+  while (lowest_word_ < words_.size() && word(lowest_word_).resident == 0) ++lowest_word_;
+  for (std::size_t index = lowest_word_; index < words_.size(); ++index) {
+    const std::uint64_t free = word(index).resident & ~word(index).pinned;
+    if (free != 0) return ItemId(static_cast<std::uint32_t>(64 * index + std::countr_zero(free)));
   }
   return ItemId::none();
 }
@@ -288,7 +288,7 @@ bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
   // A slice is bounded in words, too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
-    if (adopted_ % 64 == 0 && words_[adopted_ / 64].resident == 0) {
+    if (adopted_ % 64 == 0 && word(adopted_ / 64).resident == 0) {
       if (budget < 64) return false;
       budget -= 64;
       adopted_ += 63;
@@ -304,7 +304,7 @@ bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
     if (adopted != nullptr) adopted->push_back(item);
   }
   policy_ = std::move(incoming_);
-  aside_ = {};
+  aside_ = ZeroArray<std::uint64_t>(0, kDenseWords);
   aside_count_ = 0;
   return true;
 }

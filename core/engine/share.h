@@ -185,11 +185,14 @@ class Share {
   // They stand beside the members above because dividing memory looks at both, of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;
+  // Few items of a very large dataset lie in one word.
+  static constexpr std::size_t kDenseWords = ZeroArray<Word>::kDenseMost / 64;
+  const Word& word(std::size_t index) const { return words_[index]; }
   ZeroArray<Word> words_;
   ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one
   std::size_t lowest_word_ = 0;          // no resident stands in an earlier word
   PinTable pins_;
-  ZeroArray<std::uint64_t> aside_;  // a bit an item: the policy knows that it is pinned
+  ZeroArray<std::uint64_t> aside_{0, kDenseWords};  // a bit an item: the policy knows it is pinned
   std::size_t aside_count_ = 0;
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<EvictionPolicy> incoming_;

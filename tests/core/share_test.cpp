@@ -6,6 +6,8 @@
 #include <fstream>
 #include <functional>
 
+#include "core/base/random.h"
+
 namespace batchflow::test::share_test {
 
 namespace {
@@ -373,6 +375,32 @@ TEST_CASE("many pins: the table finds each after others have gone") {
     }
     REQUIRE(f.share->evictable() == 3000 - pinned);
   }
+}
+
+// Of few items each far from the next, a large share keeps only what was touched.
+TEST_CASE("a share of 2 10^9 items does what one of 100 does") {
+  constexpr std::uint32_t kApart = 20'000'000;
+  Fixture small(8, 100), large(8, std::size_t{100} * kApart);
+  Random random(5);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto item = static_cast<std::uint32_t>(random.below(100));
+    const ItemId near(item), far(item * kApart);
+    CHECK(small.share->resident(near) == large.share->resident(far));
+    CHECK(small.share->pinned(near) == large.share->pinned(far));
+    if (small.share->pinned(near)) {
+      small.share->unpin(near);
+      large.share->unpin(far);
+    } else if (small.share->resident(near) && small.share->evictable() > 2) {
+      small.share->pin(near);
+      large.share->pin(far);
+    } else {
+      CHECK(small.access(item) == large.access(item * kApart));
+      REQUIRE(small.evicted.size() == large.evicted.size());
+      for (std::size_t k = 0; k < small.evicted.size(); ++k)
+        CHECK(small.evicted[k].value * kApart == large.evicted[k].value);
+    }
+  }
+  CHECK(small.share->counters().evictions == large.share->counters().evictions);
 }
 
 }  // namespace batchflow::test::share_test

@@ -10,8 +10,8 @@ namespace batchflow::test::zero_array_test {
 namespace {
 
 // At random entries of an array of `size`, beside a map.
-void compare(std::size_t size) {
-  ZeroArray<std::uint32_t> array(size);
+void compare(std::size_t size, std::size_t dense_most = ZeroArray<std::uint32_t>::kDenseMost) {
+  ZeroArray<std::uint32_t> array(size, dense_most);
   const ZeroArray<std::uint32_t>& read = array;
   std::unordered_map<std::size_t, std::uint32_t> map;
   Random random(size);
@@ -35,6 +35,7 @@ void compare(std::size_t size) {
 
 TEST_CASE("an array of zeros holds what was written, dense and sparse") {
   compare(5000);
+  compare(5000, 4999);
   compare(ZeroArray<std::uint32_t>::kDenseMost);
   compare(ZeroArray<std::uint32_t>::kDenseMost + 1);
   compare(std::size_t{1} << 32);

@@ -1,4 +1,4 @@
-#include "core/base/zero_array.h"
+#include "core/base/zeroed_memory.h"
 
 #include <cstdlib>
 #include <cstring>
