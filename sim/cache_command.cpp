@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kUsualPolicies = "fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass";
 constexpr std::uint64_t kMostThreads = 1024;
 
-struct Options {
+struct CacheOptions {
   std::string trace;
   std::vector<std::string> policies;
   std::vector<std::string> sizes;
@@ -36,7 +36,7 @@ traces::TraceFormat format_named(const std::string& name) {
                                  : traces::TraceFormat::by_content;
 }
 
-traces::AccessTrace open_trace(const Options& options) {
+traces::AccessTrace open_trace(const CacheOptions& options) {
   output::ProgressBar bar("reading " + options.trace);
   return traces::open_access_trace(options.trace, format_named(options.format), [&](double done) {
     output::check_interrupted();
@@ -52,7 +52,7 @@ int help_with_generators(const output::OutputFlags& outputs) {
   return 0;
 }
 
-int run_cache(const Options& options) {
+int run_cache(const CacheOptions& options) {
   const output::OutputFlags& outputs = options.outputs;
   outputs.check(options.trace);
   if (options.trace == "gen:help" || options.trace == "gen:") return help_with_generators(outputs);
@@ -78,7 +78,7 @@ int run_cache(const Options& options) {
 void add_cache_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "cache", "Replay an access trace through eviction policies, without a cluster around it");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CacheOptions>();
   command
       ->add_option(
           "TRACE", options->trace,

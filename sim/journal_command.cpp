@@ -19,7 +19,7 @@
 namespace batchflow::sim {
 namespace {
 
-struct Options {
+struct JournalOptions {
   std::string file;
   output::OutputFlags outputs;
 };
@@ -81,7 +81,7 @@ std::string json_text(const std::string& file, const log::JournalReader& journal
   return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-int replay_journal(const Options& options) {
+int replay_journal(const JournalOptions& options) {
   options.outputs.check(options.file);
   const std::vector<char> bytes = read_journal(options.file);
   log::JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
@@ -114,7 +114,7 @@ void add_journal_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   CLI::App* replaying = command->add_subcommand(
       "replay", "Decide a recorded run once more, and say where the commands first differ");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<JournalOptions>();
   replaying
       ->add_option("FILE", options->file,
                    "What `batchflowd --journal` or `batchflow-sim run --journal FILE` has written")

@@ -9,7 +9,7 @@
 namespace batchflow::sim {
 namespace {
 
-struct Options {
+struct PolicyOptions {
   std::string name;
   output::OutputFlags outputs;
 };
@@ -25,14 +25,14 @@ int answer(const output::OutputFlags& outputs, const std::string& text,
   return 0;
 }
 
-int list_policies(const Options& options) {
+int list_policies(const PolicyOptions& options) {
   const auto entries = policies::policy_list().entries();
   policies::Named all{{entries.begin(), entries.end()}, {}};
   for (const engine::Preset& preset : engine::presets()) all.presets.push_back(&preset);
   return answer(options.outputs, policies::describe_policies(policies::policy_list()), all);
 }
 
-int show_policy(const Options& options) {
+int show_policy(const PolicyOptions& options) {
   const policies::Named named = policies::find_named(policies::policy_list(), options.name);
   std::string text;
   const auto add = [&](const std::string& description) {
@@ -44,8 +44,8 @@ int show_policy(const Options& options) {
 }
 
 CLI::App* add_question(CLI::App& command, Action& action, const char* name, const char* help,
-                       int (*answer_it)(const Options&)) {
-  const auto options = std::make_shared<Options>();
+                       int (*answer_it)(const PolicyOptions&)) {
+  const auto options = std::make_shared<PolicyOptions>();
   CLI::App* question = command.add_subcommand(name, help);
   if (answer_it == show_policy) {
     question->add_option("NAME", options->name, "A name as in the list, kind=name or preset=name")

@@ -15,7 +15,7 @@ constexpr PipelineId kPipeline{1};
 constexpr NodeId kNode{1};
 constexpr JobId kJob{1};
 constexpr Digest kVersion = 1;
-constexpr std::size_t kRequestsPerReport = std::size_t{1} << 12;
+constexpr std::size_t kRequestsPerEngineReport = std::size_t{1} << 12;
 
 // The backend of a trace: one job that lists its samples one at a time, reads that take no time,
 // and a count of the engine's commands. It looks at commands alone, never at the engine's counters.
@@ -116,7 +116,7 @@ ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
                                    const AccessReplayOptions& options) {
   TraceBackend backend(trace, policy, capacity, options.seed);
   for (std::size_t begin = 0; begin < trace.requests();) {
-    const std::size_t end = std::min(begin + kRequestsPerReport, trace.requests());
+    const std::size_t end = std::min(begin + kRequestsPerEngineReport, trace.requests());
     for (std::size_t i = begin; i < end; ++i) backend.request(i);
     if (options.progress) options.progress(end - begin);
     begin = end;

@@ -23,7 +23,7 @@
 namespace batchflow::sim {
 namespace {
 
-struct Options {
+struct RunOptions {
   std::string scenario;
   std::string cluster;
   std::string workload;
@@ -40,7 +40,7 @@ struct Options {
   bool gen_config = false;
 };
 
-input::Scenario scenario_of(const Options& options, const Variant& variant) {
+input::Scenario scenario_of(const RunOptions& options, const Variant& variant) {
   config::ConfigNode tree;
   if (!options.scenario.empty()) tree = input::load_scenario(options.scenario);
   const auto set = [&](const std::string& assignment) {
@@ -61,7 +61,7 @@ input::Scenario scenario_of(const Options& options, const Variant& variant) {
 }
 
 // All scenarios are read before the first run begins.
-std::vector<PlannedRun> plan(const Options& options) {
+std::vector<PlannedRun> plan(const RunOptions& options) {
   std::vector<PlannedRun> planned;
   for (Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
     output::check_interrupted();
@@ -81,7 +81,7 @@ std::vector<PlannedRun> plan(const Options& options) {
   return planned;
 }
 
-RunSettings settings_of(const Options& options) {
+RunSettings settings_of(const RunOptions& options) {
   RunSettings settings;
   settings.series = !options.html.empty();
   settings.how.journal = options.journal;
@@ -118,7 +118,7 @@ void find_bottlenecks(const std::vector<PlannedRun>& planned,
 }
 
 // Checks that every result can be written, and each to a file of its own.
-void check_outputs(const Options& options) {
+void check_outputs(const RunOptions& options) {
   using Named = std::pair<const char*, std::string>;
   options.outputs.check(options.scenario);
   if (options.timeline_events > 0 && options.timeline.empty()) {
@@ -142,7 +142,7 @@ void check_outputs(const Options& options) {
   }
 }
 
-int run_run(const Options& options) {
+int run_run(const RunOptions& options) {
   if (options.gen_config) {
     output::write_file_atomically("-", input::scenario_template(), output::check_interrupted);
     return 0;
@@ -170,7 +170,7 @@ int run_run(const Options& options) {
   return exit_code(runs, planned.size());
 }
 
-int run_check(const Options& options) {
+int run_check(const RunOptions& options) {
   if (options.scenario.empty() && options.workload.empty()) {
     throw ConfigError("check: no scenario; write its name or path, or --cluster and --workload");
   }
@@ -186,7 +186,7 @@ int run_check(const Options& options) {
   return 0;
 }
 
-void add_scenario_options(CLI::App& command, Options& options) {
+void add_scenario_options(CLI::App& command, RunOptions& options) {
   command.add_option("SCENARIO", options.scenario,
                      "A file, or the name of one of configs/scenarios");
   command.add_option("--cluster", options.cluster,
@@ -207,7 +207,7 @@ void add_scenario_options(CLI::App& command, Options& options) {
 void add_run_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("run", "Simulate a scenario: a cluster, its jobs, and the service");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   add_scenario_options(*command, *options);
   command
       ->add_option("-p,--policy", options->policies,
@@ -241,7 +241,7 @@ void add_run_command(CLI::App& app, Action& action) {
 
 void add_check_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("check", "Check a scenario without running it");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunOptions>();
   add_scenario_options(*command, *options);
   command->callback([options, &action] { action = [options] { return run_check(*options); }; });
 }

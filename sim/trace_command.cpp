@@ -23,7 +23,7 @@
 namespace batchflow::sim {
 namespace {
 
-struct Options {
+struct TraceOptions {
   std::string trace;
   std::string format = "auto";
   std::string corrupt_limit = "1%";
@@ -39,7 +39,7 @@ traces::Progress progress_of(output::ProgressBar& bar) {
   };
 }
 
-traces::JobTrace read_trace(const Options& options) {
+traces::JobTrace read_trace(const TraceOptions& options) {
   const double limit = corrupt_limit_of(options.corrupt_limit);
   output::ProgressBar bar("reading " + options.trace);
   traces::JobReadOptions reading;
@@ -49,7 +49,7 @@ traces::JobTrace read_trace(const Options& options) {
   return traces::open_job_trace(options.trace, reading);
 }
 
-int show_info(const Options& options) {
+int show_info(const TraceOptions& options) {
   options.outputs.check(options.trace);
   const traces::JobTrace trace = read_trace(options);
   const traces::JobStatistics statistics = traces::job_statistics(trace);
@@ -66,7 +66,7 @@ void write_trace(const traces::JobTrace& trace, const std::string& path) {
 }
 
 // Called before the work is done.
-void check_output(const Options& options) {
+void check_output(const TraceOptions& options) {
   output::require_writable(options.output);
   if (options.trace.empty()) return;
   if (output::same_file(options.output, options.trace == "-" ? "/dev/stdin" : options.trace)) {
@@ -75,7 +75,7 @@ void check_output(const Options& options) {
   }
 }
 
-int convert(const Options& options) {
+int convert(const TraceOptions& options) {
   check_output(options);
   const traces::JobTrace trace = read_trace(options);
   write_trace(trace, options.output);
@@ -91,7 +91,7 @@ int convert(const Options& options) {
 }
 
 struct SynthCommand {
-  Options like;  // the trace to be matched, if any, and where the result goes
+  TraceOptions like;  // the trace to be matched, if any, and where the result goes
   std::uint64_t jobs = 0, days = 0, gpus = 0;  // 0: as the trace to be matched has
   std::uint64_t seed = 1;
 };
@@ -136,7 +136,7 @@ std::string formats_help() {
   return text;
 }
 
-void add_format(CLI::App& command, Options& options) {
+void add_format(CLI::App& command, TraceOptions& options) {
   command
       .add_option("--format", options.format,
                   "The format of the file, in place of a guess by its content")
@@ -144,7 +144,7 @@ void add_format(CLI::App& command, Options& options) {
   add_corrupt_limit(command, options.corrupt_limit);
 }
 
-void add_reading(CLI::App& command, Options& options) {
+void add_reading(CLI::App& command, TraceOptions& options) {
   command
       .add_option("FILE", options.trace,
                   "A log of jobs, plain, gzip or zstd; - for standard input; or a made one as\n"
@@ -153,7 +153,7 @@ void add_reading(CLI::App& command, Options& options) {
   add_format(command, options);
 }
 
-void add_output(CLI::App& command, Options& options) {
+void add_output(CLI::App& command, TraceOptions& options) {
   command
       .add_option("-o,--output", options.output,
                   "BatchFlow's own CSV; compressed if it ends in .zst or .gz; - is standard output")
@@ -204,14 +204,14 @@ void add_trace_command(CLI::App& app, Action& action) {
       "  batchflow-sim trace info cluster_job_log.gz\n"
       "  batchflow-sim trace convert trace_seren.csv -o seren.csv.zst\n"
       "  batchflow-sim trace synth --jobs 10000 --days 7 -o week.csv");
-  const auto info = std::make_shared<Options>();
+  const auto info = std::make_shared<TraceOptions>();
   CLI::App* show = add_subcommand(*command, action, "info",
                                   "Counts, GPUs, durations, arrivals, and what is wrong with it",
                                   info, show_info);
   add_reading(*show, *info);
   info->outputs.add(*show, "json", "JSON");
   show->footer(formats_help());
-  const auto conversion = std::make_shared<Options>();
+  const auto conversion = std::make_shared<TraceOptions>();
   CLI::App* to_csv = add_subcommand(*command, action, "convert",
                                     "Write a log as BatchFlow's own CSV", conversion, convert);
   add_reading(*to_csv, *conversion);

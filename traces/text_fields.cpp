@@ -6,10 +6,10 @@
 #include <cctype>
 #include <chrono>
 
+#include "traces/job_trace.h"
+
 namespace batchflow::traces {
 namespace {
-
-constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
 // The number that `count` digits at `at` make, or -1.
 int digits_at(std::string_view text, std::size_t at, std::size_t count) {

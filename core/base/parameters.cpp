@@ -22,7 +22,7 @@ std::optional<Number> parse(std::string_view text) {
   return value;
 }
 
-std::optional<bool> parse_flag(std::string_view text) {
+std::optional<bool> flag_value(std::string_view text) {
   for (std::string_view yes : {"true", "yes", "on", "1"}) {
     if (text == yes) return true;
   }
@@ -53,7 +53,7 @@ std::string objection(const Parameter& parameter, std::string_view value) {
       return number && in_bounds(*number) ? "" : range("a number");
     }
     case Parameter::Type::flag:
-      return parse_flag(value) ? "" : "true or false";
+      return flag_value(value) ? "" : "true or false";
     case Parameter::Type::text:
       return value.empty() ? "a text" : "";
   }
@@ -117,7 +117,7 @@ double Parameters::number(std::string_view name) const {
 }
 
 bool Parameters::flag(std::string_view name) const {
-  const auto value_set = parse_flag(value(name));
+  const auto value_set = flag_value(value(name));
   BF_CHECK_MSG(value_set, "the parameter is not a flag");
   return *value_set;
 }

@@ -11,7 +11,7 @@ namespace batchflow::engine {
 
 namespace {
 
-constexpr std::size_t kListed = 8;  // of the candidates a policy chose from
+constexpr std::size_t kCandidatesListed = 8;  // of the candidates a policy chose from
 
 double seconds_of(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -37,7 +37,7 @@ std::string name_of(Place place) {
 }
 
 std::string more(std::size_t all) {
-  return all > kListed ? fmt::format(" and {} more", all - kListed) : "";
+  return all > kCandidatesListed ? fmt::format(" and {} more", all - kCandidatesListed) : "";
 }
 
 class ExplainedAllocation final : public AllocationPolicy {
@@ -75,7 +75,7 @@ class ExplainedSelection final : public SelectionPolicy {
   std::size_t choose(const SelectionView& view) override {
     const std::size_t choice = policy_->choose(view);
     std::string numbers = fmt::format("of {}:", view.candidates.size());
-    for (std::size_t i = 0; i < std::min(view.candidates.size(), kListed); ++i) {
+    for (std::size_t i = 0; i < std::min(view.candidates.size(), kCandidatesListed); ++i) {
       const SelectionCandidate& one = view.candidates[i];
       numbers += fmt::format(
           " [distance {}, {}, needed by {}]", one.distance,
@@ -106,7 +106,7 @@ class ExplainedDispatch final : public DispatchPolicy {
   std::size_t next(const DispatchView& view) override {
     const std::size_t choice = policy_->next(view);
     std::string numbers = fmt::format("of {}:", view.candidates.size());
-    for (std::size_t i = 0; i < std::min(view.candidates.size(), kListed); ++i) {
+    for (std::size_t i = 0; i < std::min(view.candidates.size(), kCandidatesListed); ++i) {
       const WorkCandidate& one = view.candidates[i];
       const bool never = one.deadline == kNever;
       numbers += fmt::format(

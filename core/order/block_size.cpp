@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
+#include "core/order/lane_sizes.h"
+
 namespace batchflow::order {
-namespace {
-
-std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
-}  // namespace
 
 std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes) {
   // Twice the size is nearer from 1.5 sizes on: block / mean >= 1.5 * size, without a division.

@@ -11,6 +11,10 @@
 
 namespace batchflow::order {
 
+constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
 struct LaneSizes {
   std::uint64_t samples = 0;        // N
   std::uint32_t block_samples = 1;  // B
@@ -36,11 +40,6 @@ struct LaneSizes {
   }
   constexpr std::uint64_t first_block_of(std::uint32_t lane) const {
     return std::uint64_t{lane} * lane_blocks;
-  }
-
- private:
-  static constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
-    return (a + b - 1) / b;
   }
 };
 

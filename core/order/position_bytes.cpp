@@ -6,7 +6,7 @@
 namespace batchflow::order {
 namespace {
 
-constexpr std::uint8_t kFormat = 2;
+constexpr std::uint8_t kBytesFormat = 2;
 
 void write_lanes(const Position::Fields& fields, ByteWriter& writer) {
   const LanePosition& lanes = fields.lanes;
@@ -69,7 +69,7 @@ void read_lanes(ByteReader& reader, Position::Fields& fields) {
 void encode(const Position& position, std::vector<std::byte>& out) {
   const Position::Fields& fields = position.fields();
   ByteWriter writer(out);
-  writer.u8(kFormat);
+  writer.u8(kBytesFormat);
   writer.u8(static_cast<std::uint8_t>(fields.order));
   writer.u64(fields.dataset_version);
   writer.u64(fields.seed);
@@ -87,9 +87,9 @@ void encode(const Position& position, std::vector<std::byte>& out) {
 
 std::optional<Position> decode_position(std::span<const std::byte> bytes, std::string& problem) {
   ByteReader reader(bytes);
-  if (const auto format = reader.u8(); reader.ok() && format != kFormat) {
+  if (const auto format = reader.u8(); reader.ok() && format != kBytesFormat) {
     problem = "a position of format " + std::to_string(format) + "; this program reads format " +
-              std::to_string(kFormat);
+              std::to_string(kBytesFormat);
     return std::nullopt;
   }
   Position::Fields fields;

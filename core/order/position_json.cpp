@@ -12,7 +12,7 @@
 namespace batchflow::order {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kJsonFormat = 1;
 
 enum Field : std::size_t {
   v,
@@ -176,8 +176,8 @@ void read_part_blocks(Scanner& scanner, Raw& raw) {
 
 void read_version(Scanner& scanner) {
   const std::uint64_t version = scanner.number();
-  if (version != kFormat) {
-    scanner.fail(fmt::format("format {}; this program reads format {}", version, kFormat));
+  if (version != kJsonFormat) {
+    scanner.fail(fmt::format("format {}; this program reads format {}", version, kJsonFormat));
   }
 }
 
@@ -338,7 +338,7 @@ std::string to_json(const Position& position) {
   fmt::format_to(
       out,
       R"({{"v":{},"order":"{}","dataset":"{:016x}","samples":{},"seed":{},"epoch":{},"consumed":{})",
-      kFormat, name_of(fields.order), fields.dataset_version, fields.samples, fields.seed,
+      kJsonFormat, name_of(fields.order), fields.dataset_version, fields.samples, fields.seed,
       fields.epoch, fields.consumed);
   if (position.has_generation()) write_lanes(position, out);
   if (fields.order == Order::weighted && fields.draws != 0) {

@@ -5,15 +5,13 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/order/lane_sizes.h"
 
 namespace batchflow::order {
 namespace {
 
 constexpr std::uint64_t kWordBits = 64;
 
-std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) {
-  return (a + b - 1) / b;
-}
 std::uint64_t bit_of(SampleId sample) {
   return std::uint64_t{1} << sample.value % kWordBits;
 }

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct PackCommandOptions {
   std::string source;
   std::string destination;
   std::string shard_bytes = "1gib";
@@ -84,7 +84,7 @@ fs::path folder_named(const std::string& text) {
 
 // The corrupt samples, as `verify` finds them. If a sample cannot be read now, it may be sound, so
 // nothing is packed.
-std::vector<Finding> look_for_damage(const OpenedDataset& data, const Options& options) {
+std::vector<Finding> look_for_damage(const OpenedDataset& data, const PackCommandOptions& options) {
   VerifyOptions how;
   how.threads = options.threads;
   how.findings_most = SIZE_MAX;
@@ -98,7 +98,7 @@ std::vector<Finding> look_for_damage(const OpenedDataset& data, const Options& o
   return std::move(report.findings);
 }
 
-void pack_into(const fs::path& folder, const OpenedDataset& data, const Options& options,
+void pack_into(const fs::path& folder, const OpenedDataset& data, const PackCommandOptions& options,
                const std::string& name, Bytes shard_bytes, const std::vector<Finding>& corrupt) {
   std::vector<std::uint64_t> left_out;
   for (const Finding& one : corrupt) left_out.push_back(one.key);
@@ -116,7 +116,7 @@ void pack_into(const fs::path& folder, const OpenedDataset& data, const Options&
   }
 }
 
-int pack(Options& options) {
+int pack(PackCommandOptions& options) {
   options.outputs.check();
   const std::optional<Bytes> shard_bytes = parse_bytes(options.shard_bytes);
   if (!shard_bytes || *shard_bytes == 0)
@@ -168,7 +168,7 @@ void add_pack_command(CLI::App& app, Action& action) {
       "`batchflowctl verify` calls corrupt are left out and named.\n"
       "Example:\n"
       "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PackCommandOptions>();
   command->add_option("SOURCE", options->source, "A dataset: a folder, or one file")->required();
   command->add_option("DEST", options->destination, "A new or empty folder")->required();
   command->add_option("--shards-of", options->shard_bytes, "The size of a file; default: 1gib");

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ReasonOptions {
   std::string job;
   double seconds = 5;
   bool flush = false;
@@ -47,7 +47,7 @@ void require_job(const json& status, const std::string& job) {
     throw Failure(fmt::format("no job is called '{}'; batchflowctl jobs lists them", job));
 }
 
-int explain(const Options& options, const std::string& service) {
+int explain(const ReasonOptions& options, const std::string& service) {
   options.outputs.check();
   ServiceClient client(service);
   const json status = client.ask("status");
@@ -75,7 +75,7 @@ std::string doctor_text(const std::vector<Diagnosis>& found,
   return out;
 }
 
-int doctor(const Options& options, const std::string& service) {
+int doctor(const ReasonOptions& options, const std::string& service) {
   options.outputs.check();
   ServiceClient client(service);
   const json before = client.ask("status");
@@ -106,7 +106,7 @@ int doctor(const Options& options, const std::string& service) {
   return held_up || !remarks.empty() ? 1 : 0;
 }
 
-int journal(const Options& options, const std::string& service) {
+int journal(const ReasonOptions& options, const std::string& service) {
   options.outputs.check();
   ServiceClient client(service);
   if (options.flush) client.ask("journal_flush");
@@ -123,9 +123,9 @@ int journal(const Options& options, const std::string& service) {
   return 0;
 }
 
-using Run = int (*)(const Options&, const std::string&);
+using Run = int (*)(const ReasonOptions&, const std::string&);
 CLI::App* add(CLI::App& app, const std::string& service, Action& action, const char* name,
-              const char* help, const std::shared_ptr<Options>& options, Run run) {
+              const char* help, const std::shared_ptr<ReasonOptions>& options, Run run) {
   CLI::App* command = app.add_subcommand(name, help)->fallthrough();
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options, run] {
@@ -137,18 +137,18 @@ CLI::App* add(CLI::App& app, const std::string& service, Action& action, const c
 }  // namespace
 
 void add_reason_commands(CLI::App& app, const std::string& service, Action& action) {
-  const auto to_explain = std::make_shared<Options>();
+  const auto to_explain = std::make_shared<ReasonOptions>();
   add(app, service, action, "explain", "What each job waits for, and what the policies decided",
       to_explain, explain)
       ->add_option("JOB", to_explain->job, "As `jobs` names it; default: all");
-  const auto to_doctor = std::make_shared<Options>();
+  const auto to_doctor = std::make_shared<ReasonOptions>();
   CLI::App* command = add(app, service, action, "doctor",
                           "Measure for some seconds, and name the slow link", to_doctor, doctor);
   command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
   command->add_option("--seconds", to_doctor->seconds, "How long to measure; default: 5")
       ->check(input::number_between(0.1, 3600));
   command->footer("Exit code 1: a job waits, or something is wrong with the node.");
-  const auto of_journal = std::make_shared<Options>();
+  const auto of_journal = std::make_shared<ReasonOptions>();
   add(app, service, action, "journal", "Where the service's journal is, and how long it is",
       of_journal, journal)
       ->add_flag("--flush", of_journal->flush, "Bring the journal to the disk first");

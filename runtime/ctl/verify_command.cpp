@@ -17,7 +17,7 @@
 namespace batchflow::ctl {
 namespace {
 
-struct Options {
+struct VerifyCommandOptions {
   std::string dataset;
   DatasetPath given;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
@@ -64,7 +64,7 @@ std::string json_of(const VerifyReport& report, const sources::SampleIndex& inde
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int verify(const Options& options, const std::string& service) {
+int verify(const VerifyCommandOptions& options, const std::string& service) {
   options.outputs.check();
   const DatasetPath dataset = find_dataset(options.dataset, options.given, service);
   const OpenedDataset data = open_dataset(dataset);
@@ -93,7 +93,7 @@ void add_verify_command(CLI::App& app, const std::string& service, Action& actio
       "Examples:\n"
       "  batchflowctl verify /data/imagenet/train\n"
       "  batchflowctl verify imagenet --json=findings.json");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<VerifyCommandOptions>();
   command
       ->add_option("DATASET", options->dataset, "A path, or the name of a dataset of the service")
       ->required();

@@ -8,7 +8,7 @@
 namespace batchflow::prepare {
 namespace {
 
-constexpr int kSideMost = 1 << 16;
+constexpr int kResizeSideMost = 1 << 16;
 constexpr int kPixelsLog2Most = 40;  // of decode's limit: sizes stay far from overflow
 
 struct Read {
@@ -61,7 +61,7 @@ std::vector<std::uint64_t> whole_numbers(config::ConfigSection& section, std::st
 
 Extent2 size(config::ConfigSection& section) {
   constexpr std::string_view remedy = "write size: 224, or size: [height, width]";
-  const auto values = whole_numbers(section, "size", kSideMost, remedy);
+  const auto values = whole_numbers(section, "size", kResizeSideMost, remedy);
   if (values.size() != 1 && values.size() != 2)
     section.refuse("size", fmt::format("{} values", values.size()), remedy);
   return {static_cast<int>(values.back()), static_cast<int>(values.front())};

@@ -14,7 +14,7 @@ namespace {
 
 using ByteSpan = std::span<const std::byte>;
 
-constexpr std::string_view kMagic{"BFINDEX\n", 8};
+constexpr std::string_view kIndexMagic{"BFINDEX\n", 8};
 constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kPreamble = 16;
 
@@ -87,7 +87,7 @@ void write_index(const IndexParts& parts, const std::function<void(ByteSpan)>& w
     }
   };
   std::vector<std::byte> preamble;
-  append(preamble, as_bytes(kMagic));
+  append(preamble, as_bytes(kIndexMagic));
   append_value(preamble, kVersion);
   append_value(preamble, static_cast<std::uint32_t>(head.size()));
   put(preamble);
@@ -98,7 +98,7 @@ void write_index(const IndexParts& parts, const std::function<void(ByteSpan)>& w
 
 std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
   *this = {};
-  if (bytes.size() < kPreamble + 4 || !as_text(bytes).starts_with(kMagic)) return "no index";
+  if (bytes.size() < kPreamble + 4 || !as_text(bytes).starts_with(kIndexMagic)) return "no index";
   if (load<std::uint32_t>(bytes, 8) != kVersion) return "of another version of BatchFlow";
   const ByteSpan summed = bytes.first(bytes.size() - 4);
   const auto length = load<std::uint32_t>(bytes, 12);

@@ -7,7 +7,7 @@
 namespace batchflow::sources {
 namespace {
 
-constexpr std::string_view kMagic{"\x93NUMPY", 6};
+constexpr std::string_view kNpyMagic{"\x93NUMPY", 6};
 constexpr std::size_t kHeaderMost = 64 << 10;
 constexpr std::string_view kDamaged = "its header is damaged; save it again with numpy.save";
 
@@ -141,7 +141,7 @@ std::string read_literal(std::string_view text, NpyHeader& header) {
 
 std::string read_npy_header(ByteView& file, NpyHeader& header) {
   const auto seen = file.view(0, 12);
-  if (!as_text(seen).starts_with(kMagic))
+  if (!as_text(seen).starts_with(kNpyMagic))
     return "it is not a NumPy file; write the format that it has";
   if (seen.size() < 12) return std::string(kDamaged);
   const auto version = std::to_integer<unsigned>(seen[6]);

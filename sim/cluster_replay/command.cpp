@@ -21,7 +21,7 @@
 namespace batchflow::sim {
 namespace {
 
-struct Options : ReplayOptions {
+struct ReplayCommandOptions : ReplayOptions {
   bool sensitivity = false;
   std::string corrupt_limit = "1%";
   std::string html;
@@ -29,7 +29,7 @@ struct Options : ReplayOptions {
   output::OutputFlags outputs;
 };
 
-traces::JobTrace read_trace(const Options& options) {
+traces::JobTrace read_trace(const ReplayCommandOptions& options) {
   const double limit = corrupt_limit_of(options.corrupt_limit);
   output::ProgressBar bar("reading " + options.trace);
   traces::JobReadOptions reading;
@@ -42,7 +42,7 @@ traces::JobTrace read_trace(const Options& options) {
   return traces::open_job_trace(options.trace, reading);
 }
 
-void check_outputs(const Options& options) {
+void check_outputs(const ReplayCommandOptions& options) {
   options.outputs.check(options.trace);
   if (options.html.empty()) return;
   output::require_writable(options.html);
@@ -73,7 +73,7 @@ Sensitivity study_of(const ReplayPlan& plan, const input::OverlayModel& overlay,
   return study;
 }
 
-int run_replay(const Options& options) {
+int run_replay(const ReplayCommandOptions& options) {
   check_outputs(options);
   check(options);
   const input::OverlayModel overlay = overlay_of(options);
@@ -120,7 +120,7 @@ int run_replay(const Options& options) {
 void add_replay_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "replay", "Replay a scheduler's log: had these jobs shared one data service...");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReplayCommandOptions>();
   command->add_option("TRACE", options->trace,
                       "A log of jobs, plain, gzip or zstd; - is standard input; or a made one,\n"
                       "gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S] (default: gen:cluster)");

@@ -11,7 +11,7 @@ namespace batchflow::sim {
 
 namespace {
 
-constexpr std::size_t kJobsListed = 200;
+constexpr std::size_t kJobsOfBottleneck = 200;
 
 Cell speedup_cell(const std::string& resource, double speedup, double best) {
   Cell cell = figure_cell(fmt::format("{:.2f}x", speedup), "speedup " + resource, speedup);
@@ -29,7 +29,7 @@ std::string table_of(const output::RunResult& run) {
     all.push_back(speedup_cell(gain.resource, gain.speedup, best));
   }
   std::vector<std::vector<Cell>> rows{std::move(all)};
-  for (std::size_t j = 0; j < std::min(run.jobs.size(), kJobsListed); ++j) {
+  for (std::size_t j = 0; j < std::min(run.jobs.size(), kJobsOfBottleneck); ++j) {
     std::vector<Cell> row{text_cell(run.jobs[j].name), text_cell(time_text(run.jobs[j].time_s))};
     best = 0;
     for (const output::Gain& gain : run.bottlenecks) best = std::max(best, gain.jobs.at(j).speedup);

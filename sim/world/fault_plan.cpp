@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/world/gpu_queue.h"
 #include "sim/world/platform.h"
 
 namespace batchflow::world {
@@ -13,10 +14,6 @@ using Target = input::FaultModel::Target;
 
 // Workers begin within the first instant; a fault at the beginning strikes them right after it.
 constexpr Instant kWorkersThere{Duration(1)};
-
-NodeId node_id(std::size_t index) {
-  return NodeId(static_cast<std::uint32_t>(index));
-}
 
 Place drive_of(const input::FaultModel& model) {
   if (model.target == Target::store) return {NodeId::none(), Tier::store, 0};

@@ -6,14 +6,6 @@
 
 namespace batchflow::world {
 
-namespace {
-
-NodeId node_id(std::size_t index) {
-  return NodeId(static_cast<std::uint32_t>(index));
-}
-
-}  // namespace
-
 GpuQueue::GpuQueue(const input::ClusterModel& cluster) {
   for (const input::NodeModel& node : cluster.nodes) {
     free_.push_back(node.gpus);

@@ -14,6 +14,11 @@
 
 namespace batchflow::world {
 
+// Of the node with this index in the scenario.
+inline NodeId node_id(std::size_t index) {
+  return NodeId(static_cast<std::uint32_t>(index));
+}
+
 class GpuQueue {
  public:
   explicit GpuQueue(const input::ClusterModel& cluster);

@@ -4,7 +4,7 @@
 
 #include "core/order/lane_sizes.h"
 
-namespace batchflow::test {
+namespace batchflow::test::block_size_test {
 
 TEST_CASE("blocks are near 32 MiB") {
   CHECK(order::block_samples_for(224 * 224 * 3) == 256);
@@ -59,4 +59,4 @@ TEST_CASE("there are never more than 4,096 lanes: those of larger data sets are 
   CHECK(sizes.lanes() == 4096);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::block_size_test

@@ -4,7 +4,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::catalogue_test {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST_CASE("catalogues and pipelines are found by id and digest, and never move")
   CHECK(!pipeline.decodes());
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::catalogue_test

@@ -10,7 +10,7 @@
 #include "core/log/describe.h"
 #include "tests/core/random_events.h"
 
-namespace batchflow::test {
+namespace batchflow::test::event_codec_test {
 using namespace std::chrono_literals;
 using test::RandomEvents;
 
@@ -154,4 +154,4 @@ TEST_CASE("descriptions name every field, and cut long lists") {
         "SamplesWanted job=1 rank=0 samples=[4 4 4 4 4 4 4 4 ... 20 in all] next_uses=[] sizes=[]");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::event_codec_test

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace batchflow::test {
+namespace batchflow::test::flat_map_test {
 
 TEST_CASE("agrees with a plain map under random sets and erases, through several growths") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -39,4 +39,4 @@ TEST_CASE("agrees with a plain map under random sets and erases, through several
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::flat_map_test

@@ -9,7 +9,7 @@
 #include "core/base/config_error.h"
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::frame_log_test {
 
 namespace {
 
@@ -235,4 +235,4 @@ TEST_CASE("a hole of zeros with later frames behind it ends the log where it beg
   CHECK(read(wrong).refused);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::frame_log_test

@@ -8,7 +8,7 @@
 #include "core/base/config_error.h"
 #include "tests/core/random_events.h"
 
-namespace batchflow::test {
+namespace batchflow::test::journal_test {
 using namespace std::chrono_literals;
 using test::RandomEvents;
 
@@ -214,4 +214,4 @@ TEST_CASE("what events refer to comes back, once, sizes and all") {
   CHECK(reader.end() == log::LogEnd::closed);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::journal_test

@@ -10,7 +10,7 @@
 #include "core/base/random.h"
 #include "tests/core/order_simulation.h"
 
-namespace batchflow::test {
+namespace batchflow::test::lanes_cost_test {
 
 namespace {
 
@@ -90,4 +90,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::lanes_cost_test

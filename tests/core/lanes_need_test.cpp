@@ -5,7 +5,7 @@
 
 #include "core/order/lanes.h"
 
-namespace batchflow::test {
+namespace batchflow::test::lanes_need_test {
 using Kind = order::Lanes::Need::Kind;
 
 namespace {
@@ -228,4 +228,4 @@ TEST_CASE("many strict jobs in epochs of their own: who comes to which is found 
   CHECK(users(lanes, blocks[kJobs - 3]) == Users{1});
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::lanes_need_test

@@ -11,7 +11,7 @@
 #include "core/order/order.h"
 #include "tests/core/order_simulation.h"
 
-namespace batchflow::test {
+namespace batchflow::test::lanes_randomness_test {
 
 namespace {
 
@@ -267,29 +267,31 @@ constexpr double kPlacesMost = 340.8;
 
 }  // namespace
 
-TEST_CASE("a late joiner meets each sample anywhere") {
-  for (const double speed : {1.0, 0.37, 2.3}) {
-    const double found = late_joiner_chi_square({speed}, 150);
-    MESSAGE("speed " << speed << ": chi-square " << found << ", df 225");
-    CHECK(found < kPlacesMost);
+TEST_SUITE("figures") {
+  TEST_CASE("a late joiner meets each sample anywhere") {
+    for (const double speed : {1.0, 0.37, 2.3}) {
+      const double found = late_joiner_chi_square({speed}, 150);
+      MESSAGE("speed " << speed << ": chi-square " << found << ", df 225");
+      CHECK(found < kPlacesMost);
+    }
+    CHECK(late_joiner_chi_square({1.0, true}, 150) > kPlacesMost);  // canary
   }
-  CHECK(late_joiner_chi_square({1.0, true}, 150) > kPlacesMost);  // canary
-}
 
-TEST_CASE("what is cached does not move samples about") {
-  const double bias = bias_of_most_cached_first(16, 1);
-  MESSAGE("correlation of being cached with the place: " << bias);
-  CHECK(std::abs(bias) < .003);
-}
+  TEST_CASE("what is cached does not move samples about") {
+    const double bias = bias_of_most_cached_first(16, 1);
+    MESSAGE("correlation of being cached with the place: " << bias);
+    CHECK(std::abs(bias) < .003);
+  }
 
-TEST_CASE("in step, batches are as random as a shuffle's") {
-  std::vector<Ids> epochs = five_epochs(0, 8);
-  epochs.resize(2);
-  const double pairs = repeat_pair(epochs);
-  const double mixed = mix_of(epochs);
-  MESSAGE("repeat-pair " << pairs << ", mix " << mixed);
-  CHECK(std::abs(pairs - 1) < .05);
-  CHECK(std::abs(mixed - 1) < .01);
+  TEST_CASE("in step, batches are as random as a shuffle's") {
+    std::vector<Ids> epochs = five_epochs(0, 8);
+    epochs.resize(2);
+    const double pairs = repeat_pair(epochs);
+    const double mixed = mix_of(epochs);
+    MESSAGE("repeat-pair " << pairs << ", mix " << mixed);
+    CHECK(std::abs(pairs - 1) < .05);
+    CHECK(std::abs(mixed - 1) < .01);
+  }
 }
 
 TEST_SUITE("long") {
@@ -331,4 +333,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::lanes_randomness_test

@@ -10,7 +10,7 @@
 
 #include "tests/core/order_simulation.h"
 
-namespace batchflow::test {
+namespace batchflow::test::lanes_sharing_test {
 
 namespace {
 
@@ -85,26 +85,28 @@ double preparations_per_block(const std::vector<Job>& jobs, const Column& column
 
 }  // namespace
 
-TEST_CASE("sharing costs at most what the table of the order rules says") {
-  std::ostringstream table;
-  table << std::fixed << std::setprecision(3) << "measured (stated), columns as in kColumns\n";
-  for (const Row& row : kRows) {
-    for (std::size_t c = 0; c < kColumns.size(); ++c) {
-      const double measured = preparations_per_block(row.jobs, kColumns[c]);
-      table << measured << " (" << row.stated[c] << ")  ";
-      CHECK_MESSAGE(measured <= row.stated[c] + 0.02, row.name << ", " << kColumns[c].name);
-      CHECK(measured >= 0.999);
-      CHECK(measured <= speeds(row.jobs) + 0.001);
+TEST_SUITE("figures") {
+  TEST_CASE("sharing costs at most what the table of the order rules says") {
+    std::ostringstream table;
+    table << std::fixed << std::setprecision(3) << "measured (stated), columns as in kColumns\n";
+    for (const Row& row : kRows) {
+      for (std::size_t c = 0; c < kColumns.size(); ++c) {
+        const double measured = preparations_per_block(row.jobs, kColumns[c]);
+        table << measured << " (" << row.stated[c] << ")  ";
+        CHECK_MESSAGE(measured <= row.stated[c] + 0.02, row.name << ", " << kColumns[c].name);
+        CHECK(measured >= 0.999);
+        CHECK(measured <= speeds(row.jobs) + 0.001);
+      }
+      table << row.name << '\n';
     }
-    table << row.name << '\n';
+    MESSAGE(table.str());
   }
-  MESSAGE(table.str());
+
+  TEST_CASE("canary: with plain `most wanted` slow jobs starve") {
+    // All count as hungry always. The rules without the hungry term cost a job of speed .6 11.5 %.
+    const Column& column = kColumns[2];
+    CHECK(preparations_per_block({{0, 1}, {0, .6}}, column, UINT32_MAX) > 1.08);
+  }
 }
 
-TEST_CASE("canary: with plain `most wanted` slow jobs starve") {
-  // All count as hungry always. The rules without the hungry term cost a job of speed .6 11.5 %.
-  const Column& column = kColumns[2];
-  CHECK(preparations_per_block({{0, 1}, {0, .6}}, column, UINT32_MAX) > 1.08);
-}
-
-}  // namespace batchflow::test
+}  // namespace batchflow::test::lanes_sharing_test

@@ -10,7 +10,7 @@
 
 #include "core/order/position.h"
 
-namespace batchflow::test {
+namespace batchflow::test::lanes_test {
 using Kind = order::Lanes::Need::Kind;
 
 namespace {
@@ -449,4 +449,4 @@ TEST_CASE("nothing is kept for jobs that have left, but blocks that are here") {
   CHECK(lanes.generations() == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::lanes_test

@@ -12,7 +12,7 @@
 #include "core/order/order.h"
 #include "core/order/permutation.h"
 
-namespace batchflow::test {
+namespace batchflow::test::order_statistics_test {
 
 namespace {
 
@@ -282,23 +282,25 @@ Ids blocks_kept_whole(std::uint64_t epoch, std::uint64_t n, std::uint64_t block)
 
 }  // namespace
 
-TEST_CASE("place table: no part of the samples prefers a part of the epoch") {
-  CHECK(place_table_chi_square(product, 2000, 1000) < kGreatestChiSquare49);
-  CHECK(place_table_chi_square(product, 40, 70'001) < kGreatestChiSquare49);
-}
+TEST_SUITE("figures") {
+  TEST_CASE("place table: no part of the samples prefers a part of the epoch") {
+    CHECK(place_table_chi_square(product, 2000, 1000) < kGreatestChiSquare49);
+    CHECK(place_table_chi_square(product, 40, 70'001) < kGreatestChiSquare49);
+  }
 
-TEST_CASE("place table: canaries are caught") {
-  CHECK(place_table_chi_square(naive_swap, 2000, 1000) > kGreatestChiSquare49);
-  CHECK(place_table_chi_square(without_epoch, 2000, 1000) > kGreatestChiSquare49);
-  CHECK(place_table_chi_square(modulo_of_low_bits, 2000, 1000) > kGreatestChiSquare49);
-  CHECK(place_table_chi_square(first_element_fixed, 2000, 1000) > kGreatestChiSquare49);
-}
+  TEST_CASE("place table: canaries are caught") {
+    CHECK(place_table_chi_square(naive_swap, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(place_table_chi_square(without_epoch, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(place_table_chi_square(modulo_of_low_bits, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(place_table_chi_square(first_element_fixed, 2000, 1000) > kGreatestChiSquare49);
+  }
 
-TEST_CASE("fixed points, and the canaries Sattolo and first element fixed") {
-  CHECK(std::abs(fixed_points_z(product, 2000, 1000)) < kGreatestZ);
-  CHECK(std::abs(fixed_points_z(product, 40, 70'001)) < kGreatestZ);
-  CHECK(fixed_points_z(sattolo, 2000, 1000) < -kGreatestZ);
-  CHECK(fixed_points_z(first_element_fixed, 2000, 1000) > kGreatestZ);
+  TEST_CASE("fixed points, and the canaries Sattolo and first element fixed") {
+    CHECK(std::abs(fixed_points_z(product, 2000, 1000)) < kGreatestZ);
+    CHECK(std::abs(fixed_points_z(product, 40, 70'001)) < kGreatestZ);
+    CHECK(fixed_points_z(sattolo, 2000, 1000) < -kGreatestZ);
+    CHECK(fixed_points_z(first_element_fixed, 2000, 1000) > kGreatestZ);
+  }
 }
 
 TEST_CASE("the network written again is the product's") {
@@ -312,47 +314,49 @@ TEST_CASE("the network written again is the product's") {
   }
 }
 
-TEST_CASE("adjacent pairs; four rounds are caught") {
-  const auto of_product = [](std::uint64_t key, std::uint64_t n) {
-    return order::Permutation(key, n);
-  };
-  const auto four_rounds = [](std::uint64_t key, std::uint64_t n) { return Network(key, n, 4); };
-  CHECK(std::abs(adjacent_pairs_z(of_product, 300, 70'001)) < kGreatestZ);
-  CHECK(adjacent_pairs_z(four_rounds, 150, 70'001) > kGreatestZ);
-}
-
-TEST_CASE("half tables at n = 10,000: eight rounds pass; six and four are caught") {
-  CHECK(std::abs(half_table_z(8, 600)) < kGreatestZ);
-  CHECK(half_table_z(6, 300) > kGreatestZ);
-  CHECK(half_table_z(4, 20) > kGreatestZ);
-}
-
-TEST_CASE("places in successive epochs have nothing to do with each other; canaries are caught") {
-  CHECK(std::abs(epoch_correlation_z(product, 2000, 1000)) < kGreatestZ);
-  CHECK(epoch_correlation_z(without_epoch, 2000, 1000) > kGreatestZ);
-  CHECK(epoch_correlation_z(naive_swap, 2000, 1000) > kGreatestZ);
-}
-
-TEST_CASE("pairs, mixing and neighbours of strict epochs are as in random ones") {
-  constexpr std::uint64_t kSamples = 200'000;
-  std::vector<Ids> epochs;
-  for (std::uint64_t epoch = 0; epoch < 5; ++epoch) epochs.push_back(product(epoch, kSamples));
-  CHECK(repeat_pair(epochs, 256) == doctest::Approx(1).epsilon(0.05));
-  CHECK(mix_of(epochs, 256) == doctest::Approx(1).epsilon(0.01));
-  CHECK(neighbour_distance(epochs[0]) == doctest::Approx(1.0 / 3).epsilon(0.01));
-}
-
-TEST_CASE("pairs: a generation not renewed shows as the number of its lanes; kept blocks more") {
-  constexpr order::LaneSizes kSizes{204'800, 100, 64};  // 32 lanes of 64 blocks
-  std::vector<Ids> passes;
-  for (std::uint32_t pass = 0; pass < 3; ++pass) passes.push_back(relaxed_epoch(pass, kSizes));
-  // Two of one lane, of its 6400 samples, meet again with chance 255/6399: 32 times as often.
-  CHECK(repeat_pair(passes, 256) == doctest::Approx(32).epsilon(0.05));
-  std::vector<Ids> kept;
-  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
-    kept.push_back(blocks_kept_whole(epoch, kSizes.samples, 256));
+TEST_SUITE("figures") {
+  TEST_CASE("adjacent pairs; four rounds are caught") {
+    const auto of_product = [](std::uint64_t key, std::uint64_t n) {
+      return order::Permutation(key, n);
+    };
+    const auto four_rounds = [](std::uint64_t key, std::uint64_t n) { return Network(key, n, 4); };
+    CHECK(std::abs(adjacent_pairs_z(of_product, 300, 70'001)) < kGreatestZ);
+    CHECK(adjacent_pairs_z(four_rounds, 150, 70'001) > kGreatestZ);
   }
-  CHECK(repeat_pair(kept, 256) > 700);
+
+  TEST_CASE("half tables at n = 10,000: eight rounds pass; six and four are caught") {
+    CHECK(std::abs(half_table_z(8, 600)) < kGreatestZ);
+    CHECK(half_table_z(6, 300) > kGreatestZ);
+    CHECK(half_table_z(4, 20) > kGreatestZ);
+  }
+
+  TEST_CASE("places in successive epochs have nothing to do with each other; canaries are caught") {
+    CHECK(std::abs(epoch_correlation_z(product, 2000, 1000)) < kGreatestZ);
+    CHECK(epoch_correlation_z(without_epoch, 2000, 1000) > kGreatestZ);
+    CHECK(epoch_correlation_z(naive_swap, 2000, 1000) > kGreatestZ);
+  }
+
+  TEST_CASE("pairs, mixing and neighbours of strict epochs are as in random ones") {
+    constexpr std::uint64_t kSamples = 200'000;
+    std::vector<Ids> epochs;
+    for (std::uint64_t epoch = 0; epoch < 5; ++epoch) epochs.push_back(product(epoch, kSamples));
+    CHECK(repeat_pair(epochs, 256) == doctest::Approx(1).epsilon(0.05));
+    CHECK(mix_of(epochs, 256) == doctest::Approx(1).epsilon(0.01));
+    CHECK(neighbour_distance(epochs[0]) == doctest::Approx(1.0 / 3).epsilon(0.01));
+  }
+
+  TEST_CASE("pairs: a generation not renewed shows as the number of its lanes; kept blocks more") {
+    constexpr order::LaneSizes kSizes{204'800, 100, 64};  // 32 lanes of 64 blocks
+    std::vector<Ids> passes;
+    for (std::uint32_t pass = 0; pass < 3; ++pass) passes.push_back(relaxed_epoch(pass, kSizes));
+    // Two of one lane, of its 6400 samples, meet again with chance 255/6399: 32 times as often.
+    CHECK(repeat_pair(passes, 256) == doctest::Approx(32).epsilon(0.05));
+    std::vector<Ids> kept;
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      kept.push_back(blocks_kept_whole(epoch, kSizes.samples, 256));
+    }
+    CHECK(repeat_pair(kept, 256) > 700);
+  }
 }
 
 TEST_SUITE("long") {
@@ -383,4 +387,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::order_statistics_test

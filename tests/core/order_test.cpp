@@ -7,7 +7,7 @@
 
 #include "core/order/replacement.h"
 
-namespace batchflow::test {
+namespace batchflow::test::order_test {
 
 namespace {
 
@@ -273,4 +273,4 @@ TEST_CASE("the cache of permutations is bounded in bytes, whatever is asked of i
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::order_test

@@ -6,7 +6,7 @@
 
 #include "core/order/keys.h"
 
-namespace batchflow::test {
+namespace batchflow::test::permutation_test {
 
 namespace {
 
@@ -123,4 +123,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::permutation_test

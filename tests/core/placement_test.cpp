@@ -9,7 +9,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::placement_test {
 
 namespace {
 
@@ -241,4 +241,4 @@ TEST_CASE("golden: owners of unequal nodes are the same on every machine") {
   CHECK(folded == 10976884664606074088u);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::placement_test

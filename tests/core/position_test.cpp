@@ -9,7 +9,7 @@
 #include "core/base/random.h"
 #include "core/order/position_forms.h"
 
-namespace batchflow::test {
+namespace batchflow::test::position_test {
 
 namespace {
 
@@ -532,4 +532,4 @@ TEST_CASE("repeats of a strict order: places that were had, whatever cuts them i
   CHECK(position.repeats({{2, 0, 0, 0}, 0, 10}, sizes) == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::position_test

@@ -9,7 +9,7 @@
 #include "core/base/random.h"
 #include "tests/core/promised_join.h"
 
-namespace batchflow::test {
+namespace batchflow::test::promise_log_test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -259,4 +259,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::promise_log_test

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace batchflow::test {
+namespace batchflow::test::random_test {
 
 TEST_CASE("golden values of mix and hash") {
   CHECK(mix(1) == 0x5692161d100b05e5);
@@ -20,4 +20,4 @@ TEST_CASE("below stays below, and reaches both ends") {
   for (bool one : seen) CHECK(one);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::random_test

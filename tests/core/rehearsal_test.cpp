@@ -9,7 +9,7 @@
 
 #include "core/engine/event.h"
 
-namespace batchflow::test {
+namespace batchflow::test::rehearsal_test {
 
 namespace {
 
@@ -160,4 +160,4 @@ TEST_CASE("a buffer is bounded") {
   CHECK_FALSE(buffer.report(false, UINT32_MAX, slice, false));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::rehearsal_test

@@ -8,7 +8,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::share_test {
 
 namespace {
 
@@ -403,4 +403,4 @@ TEST_CASE("a share of 2 10^9 items does what one of 100 does") {
   CHECK(small.share->counters().evictions == large.share->counters().evictions);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::share_test

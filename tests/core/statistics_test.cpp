@@ -8,7 +8,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::statistics_test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -139,4 +139,4 @@ TEST_CASE("a batch consumed before its delivery is reported ends the stall once"
   CHECK(meter.stall(at(9s)) == 5s);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::statistics_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace batchflow::test {
+namespace batchflow::test::weighted_test {
 
 namespace {
 
@@ -220,4 +220,4 @@ TEST_CASE("scores become weights: positive ones can be drawn, others never") {
   CHECK(order::weight_of_score(std::numeric_limits<float>::infinity()) == UINT32_MAX);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::weighted_test

@@ -6,7 +6,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::zero_array_test {
 namespace {
 
 // At random entries of an array of `size`, beside a map.
@@ -54,4 +54,4 @@ TEST_CASE("entries of a sparse array stay where they are while others come") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::zero_array_test

@@ -10,7 +10,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::bounds_test {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_CASE("a barrier waits for the slowest of its ranks and for nobody else") {
   CHECK(time_of(scenario) == kWorkers + t.read + t.prepare + t.deliver + 16 * ms(5));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::bounds_test

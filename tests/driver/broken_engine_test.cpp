@@ -7,7 +7,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::broken_engine_test {
 
 namespace {
 
@@ -218,4 +218,4 @@ TEST_CASE("each promise broken beside deliveries is noticed") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::broken_engine_test

@@ -7,7 +7,7 @@
 #include "tests/driver/canaries.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::canary_test {
 
 namespace {
 
@@ -385,4 +385,4 @@ TEST_CASE("each rule broken once is refused once") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::canary_test

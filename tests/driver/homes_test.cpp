@@ -4,7 +4,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::homes_test {
 
 namespace {
 
@@ -92,4 +92,4 @@ TEST_CASE("a drive that is announced after the first join is used") {
   CHECK(read_again(scenario) == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::homes_test

@@ -5,7 +5,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::node_local_test {
 
 namespace {
 
@@ -222,4 +222,4 @@ TEST_CASE("the check of blocks and nodes, rule by rule") {
   CHECK(spoilt.cut() == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::node_local_test

@@ -10,7 +10,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::order_test {
 
 namespace {
 
@@ -176,4 +176,4 @@ TEST_CASE("where nothing is shared each job has an order of its own, and keeps i
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::order_test

@@ -10,7 +10,7 @@
 #include "tests/driver/driver.h"
 #include "tests/driver/shrinking.h"
 
-namespace batchflow::test {
+namespace batchflow::test::policies_test {
 
 namespace {
 
@@ -345,4 +345,4 @@ TEST_CASE("workers that go finish what they have, and nothing they made is lost"
   CHECK(out.engine.remakes == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::policies_test

@@ -7,7 +7,7 @@
 #include "tests/driver/driver.h"
 #include "tests/driver/obedient.h"
 
-namespace batchflow::test {
+namespace batchflow::test::recovery_test {
 
 namespace {
 
@@ -238,4 +238,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::recovery_test

@@ -7,7 +7,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::rehearsal_test {
 
 namespace {
 
@@ -148,4 +148,4 @@ TEST_CASE("the checker notices what is rehearsed otherwise") {
   }));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::rehearsal_test

@@ -17,7 +17,7 @@
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_test {
 
 namespace {
 
@@ -116,4 +116,4 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
   CHECK(replayed > 30);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_test

@@ -4,7 +4,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::room_test {
 
 namespace {
 
@@ -134,4 +134,4 @@ TEST_CASE("blocks are as large as the order rules say") {
   CHECK(block_samples_of(config, 1, 100) == 16);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::room_test

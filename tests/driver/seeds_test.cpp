@@ -14,7 +14,7 @@
 #include "tests/driver/trace.h"
 #include "tests/policies/random_seeds.h"
 
-namespace batchflow::test {
+namespace batchflow::test::seeds_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::seeds_test

@@ -6,7 +6,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::single_test {
 
 namespace {
 
@@ -182,4 +182,4 @@ TEST_CASE("listed orders: every sample is read once while it stays cached") {
   CHECK(out.samples_read_from_store <= 64);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::single_test

@@ -6,7 +6,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::staging_test {
 
 namespace {
 
@@ -102,4 +102,4 @@ TEST_CASE("batches of listed orders have staging memory of their own") {
   CHECK(out.refusals == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::staging_test

@@ -7,7 +7,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::strict_sharing_test {
 
 // 4096 samples are 512 blocks of 8: lanes of at most 16 blocks, of half of the window, of 4 at
 // least. The second job comes after the node has lost half of its memory, or got more.
@@ -49,4 +49,4 @@ TEST_CASE("a strict job that comes under other memory shares every block, in the
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::strict_sharing_test

@@ -4,7 +4,7 @@
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
-namespace batchflow::test {
+namespace batchflow::test::weighted_test {
 
 namespace {
 
@@ -103,4 +103,4 @@ TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again afte
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::weighted_test

@@ -9,7 +9,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::canary_test {
 
 namespace {
 
@@ -256,4 +256,4 @@ TEST_CASE("a canary of every kind that is replaced in mid-run leaves no trace") 
   });
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::canary_test

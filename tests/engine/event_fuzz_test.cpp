@@ -6,7 +6,7 @@
 #include "tests/engine/hostile_events.h"
 #include "tests/policies/random_seeds.h"
 
-namespace batchflow::test {
+namespace batchflow::test::event_fuzz_test {
 
 namespace {
 
@@ -52,4 +52,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::event_fuzz_test

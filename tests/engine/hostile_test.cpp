@@ -6,7 +6,7 @@
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
-namespace batchflow::test {
+namespace batchflow::test::hostile_test {
 
 namespace {
 
@@ -347,4 +347,4 @@ TEST_CASE("a rank that is lost near the end of time is waited for until then") {
     CHECK(!Bare::first<engine::Refuse>(bare.step(engine::TimerFired{TimerId(1)})));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::hostile_test

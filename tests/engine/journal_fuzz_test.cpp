@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/corpus.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::journal_fuzz_test {
 
 extern "C" Fuzzer fuzz_journal;
 
@@ -16,3 +16,5 @@ TEST_SUITE("long") {
     fuzz(fuzz_journal, "journal", 50'000, "test_engine", "many damaged journals*");
   }
 }
+
+}  // namespace batchflow::test::journal_fuzz_test

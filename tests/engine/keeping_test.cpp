@@ -2,7 +2,7 @@
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
-namespace batchflow::test {
+namespace batchflow::test::keeping_test {
 
 namespace {
 
@@ -115,4 +115,4 @@ TEST_CASE("jobs have each sample once while the size of decoded ones changes aga
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::keeping_test

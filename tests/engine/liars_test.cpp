@@ -10,7 +10,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::liars_test {
 
 namespace {
 
@@ -198,4 +198,4 @@ TEST_CASE("a selection policy that waits for time alone is asked when it is over
   });
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::liars_test

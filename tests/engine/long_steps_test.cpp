@@ -9,7 +9,7 @@
 #include "policies/registry.h"
 #include "tools/bench/instant_backend.h"
 
-namespace batchflow::test {
+namespace batchflow::test::long_steps_test {
 
 namespace {
 
@@ -139,4 +139,4 @@ TEST_CASE("nodes that come and go leave nothing behind") {
   CHECK(world.backend.deliveries() > before);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::long_steps_test

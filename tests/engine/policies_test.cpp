@@ -11,7 +11,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::policies_test {
 
 namespace {
 
@@ -72,4 +72,4 @@ TEST_SUITE("digests") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::policies_test

@@ -8,7 +8,7 @@
 #include "tests/policies/tested_policies.h"
 #include "tools/bench/instant_backend.h"
 
-namespace batchflow::test {
+namespace batchflow::test::policy_change_test {
 
 namespace {
 
@@ -182,4 +182,4 @@ TEST_CASE("a new eviction policy is shown a million residents in slices") {
   engine.check_consistency();
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::policy_change_test

@@ -7,7 +7,7 @@
 #include "tests/engine/small_world.h"
 #include "tests/policies/random_seeds.h"
 
-namespace batchflow::test {
+namespace batchflow::test::second_worker_test {
 
 namespace {
 
@@ -57,7 +57,7 @@ TEST_CASE("a late block is given to a second worker") {
 }
 
 TEST_CASE("late and failed and lost preparations") {
-  for_seeds("test_engine", "late and failed*", 10, deliver_in_spite);
+  for_seeds("test_engine", "late and failed*", sanitized_share(10), deliver_in_spite);
 }
 TEST_SUITE("long") {
   TEST_CASE("late and failed and lost preparations: many seeds") {
@@ -65,4 +65,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::second_worker_test

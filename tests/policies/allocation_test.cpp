@@ -6,7 +6,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::allocation_test {
 
 namespace {
 
@@ -165,4 +165,4 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(answer("encoded-first:forms=encoded", 60, {blocks, encoded}) == List{3, 0});
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::allocation_test

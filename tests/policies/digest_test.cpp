@@ -11,7 +11,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::digest_test {
 
 namespace {
 
@@ -111,4 +111,4 @@ TEST_SUITE("digests") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::digest_test

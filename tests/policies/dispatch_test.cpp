@@ -9,7 +9,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::dispatch_test {
 
 namespace {
 
@@ -180,4 +180,4 @@ TEST_CASE("coordinated jobs take turns and wait at the end of the staging area")
   CHECK(dispatch("coordinated:staging=4")->next({Instant{}, jobs}) == engine::kNoChoice);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::dispatch_test

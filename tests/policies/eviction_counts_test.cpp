@@ -15,7 +15,7 @@
 #include "tests/source_dir.h"
 #include "traces/generator.h"
 
-namespace batchflow::test {
+namespace batchflow::test::eviction_counts_test {
 
 namespace {
 
@@ -90,12 +90,15 @@ void check_rows(const std::string& trace_name) {
 
 }  // namespace
 
-TEST_CASE("counts equal the independent measurements: small items of many sizes") {
-  check_rows("e_tiny");
+TEST_SUITE("figures") {
+  TEST_CASE("counts equal the independent measurements: small items of many sizes") {
+    check_rows("e_tiny");
+  }
+  TEST_CASE("counts equal the independent measurements: one job, permuted epochs") {
+    check_rows("a_perm");
+  }
 }
-TEST_CASE("counts equal the independent measurements: one job, permuted epochs") {
-  check_rows("a_perm");
-}
+
 TEST_SUITE("long") {
   TEST_CASE("counts equal the independent measurements: skewed popularity") {
     check_rows("d_zipf1");
@@ -118,10 +121,12 @@ TEST_CASE("on permuted epochs of one job no policy beats minio, which equals bel
   }
 }
 
-TEST_CASE("minio on four jobs of known length: a kept item is asked for twenty times") {
-  const traces::AccessTrace trace = measured_trace("b_jobs4");
-  for (Slots capacity : {500, 25000}) {
-    CHECK(replay(trace, "minio", capacity).misses == 1000000 - 19 * capacity);
+TEST_SUITE("figures") {
+  TEST_CASE("minio on four jobs of known length: a kept item is asked for twenty times") {
+    const traces::AccessTrace trace = measured_trace("b_jobs4");
+    for (Slots capacity : {500, 25000}) {
+      CHECK(replay(trace, "minio", capacity).misses == 1000000 - 19 * capacity);
+    }
   }
 }
 
@@ -217,4 +222,4 @@ TEST_CASE("golden counts at 30 % of the working set") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::eviction_counts_test

@@ -11,7 +11,7 @@
 #include "tests/policies/eviction_replay.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::eviction_fuzz_test {
 
 namespace {
 
@@ -254,4 +254,4 @@ TEST_CASE("all policies have a name, help and parameters with valid defaults") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::eviction_fuzz_test

@@ -9,7 +9,7 @@
 #include "core/engine/policy_list.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::guide_test {
 
 namespace {
 
@@ -46,4 +46,4 @@ TEST_CASE("the guide speaks of every kind") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::guide_test

@@ -10,7 +10,7 @@
 #include "tests/policies/tested_policies.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::registry_test {
 
 namespace {
 
@@ -122,4 +122,4 @@ TEST_CASE("all kinds have policies, and each is found by kind and name") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::registry_test

@@ -6,7 +6,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::scaling_test {
 
 namespace {
 
@@ -81,4 +81,4 @@ TEST_CASE("look-ahead covers what is used up while a block is prepared") {
   CHECK(scaling("look-ahead")->depth(job) == 100);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::scaling_test

@@ -10,7 +10,7 @@
 #include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
-namespace batchflow::test {
+namespace batchflow::test::selection_test {
 
 namespace {
 
@@ -78,4 +78,4 @@ TEST_CASE("ready-first takes the oldest that is ready, strict the oldest or none
   CHECK(choice_of("strict", "") == engine::kNoChoice);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::selection_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace batchflow::test {
+namespace batchflow::test::config_test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -157,4 +157,4 @@ TEST_CASE("an override changes, adds, reaches into lists, and refuses what it ca
   CHECK_THROWS_AS(root.set("", scalar("8", 0)), ConfigError);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::config_test

@@ -12,7 +12,7 @@
 #include "programs/input/yaml.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::engine_config_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -153,4 +153,4 @@ TEST_CASE("random changes of the default configuration are read or refused, neve
   if (!only) CHECK(accepted > 30);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::engine_config_test

@@ -13,7 +13,7 @@
 
 #include "core/base/config_error.h"
 
-namespace batchflow::test {
+namespace batchflow::test::output_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -91,4 +91,4 @@ TEST_CASE("what cannot be written is refused with its place and a remedy, and be
   CHECK(folder.entries() == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::output_test

@@ -11,7 +11,7 @@
 #include "programs/input/yaml.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::overlay_test {
 
 namespace {
 
@@ -153,4 +153,4 @@ TEST_CASE("what cannot be right in an overlay is refused with its place and what
                        ConfigError);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::overlay_test

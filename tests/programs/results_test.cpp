@@ -10,7 +10,7 @@
 #include "core/base/config_error.h"
 #include "programs/output/packed_runs.h"
 
-namespace batchflow::test {
+namespace batchflow::test::results_test {
 
 namespace {
 
@@ -121,4 +121,4 @@ TEST_CASE("results of many jobs are never in memory as a whole") {
   CHECK(output::pack_run(run).size() < 60 * run.jobs.size());
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::results_test

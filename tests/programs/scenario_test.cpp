@@ -11,7 +11,7 @@
 #include "programs/input/yaml.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::scenario_test {
 
 namespace {
 
@@ -361,4 +361,4 @@ TEST_CASE("what varies keeps its mean and its spread, at any grain") {
   CHECK(input::Spread{}.draw(random) == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::scenario_test

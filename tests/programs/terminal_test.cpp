@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace batchflow::test {
+namespace batchflow::test::terminal_test {
 
 TEST_CASE("what would move a cursor or turn text around is written in letters") {
   CHECK(output::printable("a\nb\x1b[2J\x7f") == "a\\x0ab\\x1b[2J\\x7f");
@@ -18,4 +18,4 @@ TEST_CASE("what would move a cursor or turn text around is written in letters") 
                           "2J\xc0\x9b") == "\\x9b2J\\x1b");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::terminal_test

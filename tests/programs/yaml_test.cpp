@@ -8,7 +8,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::yaml_test {
 
 namespace {
 
@@ -222,4 +222,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::yaml_test

@@ -5,7 +5,7 @@
 
 #include "policies/registry.h"
 
-namespace batchflow::test {
+namespace batchflow::test::cache_study_test {
 using namespace batchflow::sim;
 
 TEST_CASE("refused proposals are a failure that the table and the exit code tell") {
@@ -27,4 +27,4 @@ TEST_CASE("the usual sizes are those that are a byte") {
   CHECK(sim::usual_sizes(1).front().bytes == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::cache_study_test

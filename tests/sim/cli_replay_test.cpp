@@ -10,7 +10,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::cli_replay_test {
 
 namespace {
 
@@ -206,4 +206,4 @@ TEST_CASE("replay: a full disk is a failure that is reported, and nothing stays 
   CHECK(folder.files() == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::cli_replay_test

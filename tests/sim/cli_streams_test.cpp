@@ -9,7 +9,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::cli_streams_test {
 using nlohmann::json;
 
 namespace {
@@ -227,3 +227,5 @@ TEST_CASE("the progress bar takes one line of any terminal") {
     }
   }
 }
+
+}  // namespace batchflow::test::cli_streams_test

@@ -6,7 +6,7 @@
 
 #include "tests/sim/program.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::cli_test {
 using nlohmann::json;
 
 TEST_CASE("a table for people on standard output, nothing else anywhere") {
@@ -281,3 +281,5 @@ TEST_CASE("the best is marked among several, not of one") {
   CHECK(run({"cache", kSmall, "-p", "lru,belady", "-s", "10%"}).out.find('*') == std::string::npos);
   CHECK(run({"cache", kSmall, "-p", "lru,mru", "-s", "10%"}).out.find('*') != std::string::npos);
 }
+
+}  // namespace batchflow::test::cli_test

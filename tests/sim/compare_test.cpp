@@ -7,7 +7,7 @@
 
 #include "tests/sim/program.h"
 
-namespace batchflow::test {
+namespace batchflow::test::compare_test {
 
 namespace {
 
@@ -118,4 +118,4 @@ TEST_CASE("files that are no results are refused, and what they lack is said") {
   check_refused({"compare", good, good, "--json=" + good}, "overwrite");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::compare_test

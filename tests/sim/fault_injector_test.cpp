@@ -8,7 +8,7 @@
 
 #include "core/log/describe.h"
 
-namespace batchflow::test {
+namespace batchflow::test::fault_injector_test {
 
 namespace {
 
@@ -237,4 +237,4 @@ TEST_CASE("what several faults slow down is slowed by all of them while they las
   CHECK(rig.speeds() == "2:9=0.50 2:9=0.12 2:9=0.25 2:9=1.00 ");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::fault_injector_test

@@ -10,7 +10,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::html_test {
 
 namespace {
 
@@ -124,4 +124,4 @@ TEST_CASE("sums over time become rates within spans, and end where the run ends"
   CHECK(std::isnan(rates[3]));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::html_test

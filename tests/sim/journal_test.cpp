@@ -12,7 +12,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::journal_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("a difference is 1 and named, what is no journal is 2") {
   CHECK(torn.out.find("has no end") != std::string::npos);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::journal_test

@@ -10,7 +10,7 @@
 
 #include "tests/sim/replay_traces.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_assignment_test {
 
 namespace {
 
@@ -201,4 +201,4 @@ TEST_CASE("a dataset is as large in any part of a trace") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_assignment_test

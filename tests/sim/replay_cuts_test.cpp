@@ -10,7 +10,7 @@
 #include "tests/skip.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_cuts_test {
 
 using nlohmann::json;
 using sim::can_simulate;
@@ -46,4 +46,4 @@ TEST_CASE("cuts of real logs are replayed") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_cuts_test

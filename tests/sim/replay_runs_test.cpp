@@ -10,7 +10,7 @@
 #include "tests/sim/replay_traces.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_runs_test {
 
 namespace {
 
@@ -168,4 +168,4 @@ TEST_CASE("quantiles are the least values that so large a share is not above") {
   CHECK(sim::distribution({7}).p50 == 7);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_runs_test

@@ -13,7 +13,7 @@
 #include "sim/cluster_replay/replay_report.h"
 #include "tests/sim/replay_traces.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_scenario_test {
 
 namespace {
 
@@ -255,4 +255,4 @@ TEST_CASE("times of windows are days, instants, or times after the first job") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_scenario_test

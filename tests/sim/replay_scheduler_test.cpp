@@ -9,7 +9,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::replay_scheduler_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_CASE("replay: a log with starts is replayed as recorded, and what is asked 
   CHECK(json::parse(other.out)["scheduler"] == json{{"name", "sjf"}, {"assumed", false}});
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::replay_scheduler_test

@@ -15,7 +15,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::run_test {
 
 namespace {
 
@@ -343,4 +343,4 @@ TEST_CASE("a fault that met nothing is said not to have struck") {
   check_stands_alone(content(html));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::run_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace batchflow::test {
+namespace batchflow::test::statistics_test {
 
 using Values = std::vector<double>;
 
@@ -51,4 +51,4 @@ TEST_CASE("differences: paired by seed, or of independent runs") {
   CHECK_FALSE(sim::is_significant(sim::difference(Values{1, 1}, Values{1, 1})));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::statistics_test

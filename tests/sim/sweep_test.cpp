@@ -16,7 +16,7 @@
 #include "tests/skip.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::sweep_test {
 
 namespace {
 
@@ -340,4 +340,4 @@ TEST_CASE("what-ifs with a long beginning are quicker than whole runs") {
   CHECK(took("warm_start: {at: 28s}\n") < whole);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::sweep_test

@@ -6,7 +6,7 @@
 #include "sim/replay.h"
 #include "traces/access_trace.h"
 
-namespace batchflow::test {
+namespace batchflow::test::through_engine_test {
 using namespace batchflow::sim;
 
 namespace {
@@ -50,4 +50,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::through_engine_test

@@ -10,7 +10,7 @@
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::timeline_test {
 
 namespace {
 
@@ -202,4 +202,4 @@ TEST_CASE("a timeline is of one run, in a place that can be written") {
             .code == 2);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::timeline_test

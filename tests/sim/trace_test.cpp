@@ -5,7 +5,7 @@
 
 #include "tests/sim/program.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::trace_test {
 using nlohmann::json;
 
 namespace {
@@ -160,3 +160,5 @@ TEST_CASE("an interrupted trace command leaves no file behind") {
   CHECK(outcome.err == "batchflow-sim: interrupted\n");
   CHECK(results.files() == 0);
 }
+
+}  // namespace batchflow::test::trace_test

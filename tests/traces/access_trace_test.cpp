@@ -9,7 +9,7 @@
 #include "core/base/random.h"
 #include "tests/traces/trace_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::access_trace_test {
 
 namespace {
 
@@ -215,4 +215,4 @@ TEST_CASE("bad input is one line with place and remedy") {
   CHECK(error_of(bad).find("not valid zstd") != std::string::npos);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::access_trace_test

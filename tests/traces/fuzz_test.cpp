@@ -13,7 +13,7 @@
 #include "traces/access_trace.h"
 #include "traces/generator.h"
 
-namespace batchflow::test {
+namespace batchflow::test::fuzz_test {
 
 namespace {
 
@@ -115,4 +115,4 @@ TEST_CASE("a little compressed data that stands for much is read in little memor
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::fuzz_test

@@ -7,7 +7,7 @@
 #include "core/base/config_error.h"
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::generator_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE("golden digests: a generated trace never changes") {
             "gen:zipf,n=1000,requests=9000,size=4,size_most=400")) == 762005454688957729ULL);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::generator_test

@@ -15,7 +15,7 @@
 #include "traces/job_csv.h"
 #include "traces/job_statistics.h"
 
-namespace batchflow::test {
+namespace batchflow::test::job_fuzz_test {
 
 namespace {
 
@@ -92,4 +92,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::job_fuzz_test

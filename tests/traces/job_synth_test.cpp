@@ -10,7 +10,7 @@
 #include "traces/job_csv.h"
 #include "traces/job_statistics.h"
 
-namespace batchflow::test {
+namespace batchflow::test::job_synth_test {
 
 namespace {
 
@@ -147,4 +147,4 @@ TEST_CASE("a model that is fitted to a made trace is the model that made it") {
   CHECK_THROWS_AS(traces::fit_job_model(open), ConfigError);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::job_synth_test

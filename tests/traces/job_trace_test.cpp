@@ -10,7 +10,7 @@
 #include "traces/formats/format.h"
 #include "traces/job_csv.h"
 
-namespace batchflow::test {
+namespace batchflow::test::job_trace_test {
 
 namespace {
 
@@ -487,4 +487,4 @@ TEST_CASE("a file that is not a job log is refused with what it is") {
             .jobs.empty());
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::job_trace_test

@@ -10,7 +10,7 @@
 #include "tests/source_dir.h"
 #include "traces/job_statistics.h"
 
-namespace batchflow::test {
+namespace batchflow::test::shared_traces_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("real files without jobs are distinguished from job logs") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::shared_traces_test

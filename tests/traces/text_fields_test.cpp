@@ -5,7 +5,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::text_fields_test {
 
 namespace {
 
@@ -122,4 +122,4 @@ TEST_CASE("each second of the calendar is written as it is read") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::text_fields_test

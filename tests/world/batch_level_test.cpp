@@ -11,7 +11,7 @@
 
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::batch_level_test {
 
 namespace {
 
@@ -110,4 +110,4 @@ TEST_CASE("case 8, the engine with the same jobs prepares each batch once, and n
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::batch_level_test

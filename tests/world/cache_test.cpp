@@ -3,7 +3,7 @@
 
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::cache_test {
 
 namespace {
 
@@ -88,29 +88,31 @@ TEST_CASE("check 18, LRU on a repeated scan never hits") {
   CHECK(cached.run().aggregate.samples_read == 1000);
 }
 
-TEST_CASE("check 18, LRU over permutations misses 1 - c - (1 - c) ln(1 - c)") {
-  for (const double c : {0.35, 0.5, 0.65}) {
-    CAPTURE(c);
-    Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "lru", "strict", 12};
-    CHECK(cached.steady_miss_ratio(2) == doctest::Approx(lru_miss(c)).epsilon(0.01));
+TEST_SUITE("figures") {
+  TEST_CASE("check 18, LRU over permutations misses 1 - c - (1 - c) ln(1 - c)") {
+    for (const double c : {0.35, 0.5, 0.65}) {
+      CAPTURE(c);
+      Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "lru", "strict", 12};
+      CHECK(cached.steady_miss_ratio(2) == doctest::Approx(lru_miss(c)).epsilon(0.01));
+    }
   }
-}
 
-TEST_CASE("case 2a, random replacement over permutations misses as its closed form says") {
-  CHECK(random_miss(0.35) == doctest::Approx(0.862).epsilon(0.001));
-  CHECK(random_miss(0.65) == doctest::Approx(0.537).epsilon(0.001));
-  for (const double c : {0.35, 0.5, 0.65}) {
-    CAPTURE(c);
-    Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "random", "strict", 14};
-    CHECK(cached.steady_miss_ratio(4) == doctest::Approx(random_miss(c)).epsilon(0.015));
+  TEST_CASE("case 2a, random replacement over permutations misses as its closed form says") {
+    CHECK(random_miss(0.35) == doctest::Approx(0.862).epsilon(0.001));
+    CHECK(random_miss(0.65) == doctest::Approx(0.537).epsilon(0.001));
+    for (const double c : {0.35, 0.5, 0.65}) {
+      CAPTURE(c);
+      Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "random", "strict", 14};
+      CHECK(cached.steady_miss_ratio(4) == doctest::Approx(random_miss(c)).epsilon(0.015));
+    }
   }
-}
 
-TEST_CASE("case 2a, random replacement on a repeated scan misses 1 - exp(-m/c)") {
-  for (const auto& [c, miss] : {std::pair{0.35, 0.930}, {0.5, 0.797}, {0.65, 0.607}}) {
-    CAPTURE(c);
-    Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "random", "sequential", 14};
-    CHECK(cached.steady_miss_ratio(4) == doctest::Approx(miss).epsilon(0.015));
+  TEST_CASE("case 2a, random replacement on a repeated scan misses 1 - exp(-m/c)") {
+    for (const auto& [c, miss] : {std::pair{0.35, 0.930}, {0.5, 0.797}, {0.65, 0.607}}) {
+      CAPTURE(c);
+      Cached cached{4000, static_cast<std::uint64_t>(4000 * c), "random", "sequential", 14};
+      CHECK(cached.steady_miss_ratio(4) == doctest::Approx(miss).epsilon(0.015));
+    }
   }
 }
 
@@ -131,16 +133,18 @@ TEST_CASE(
   CHECK(times == doctest::Approx(5.55).epsilon(0.03));
 }
 
-TEST_CASE("case 2c, eight loaders in step over one page cache: 5.2 to 5.5 datasets an epoch") {
-  for (const auto& [eviction, times] :
-       {std::pair{"minio", 5.20}, {"random", 5.42}, {"lru", 5.48}}) {
-    CAPTURE(eviction);
-    Cached cached{2000, 700, eviction, "relaxed", 8, 8, false};
-    CHECK(8 * cached.steady_miss_ratio(2) == doctest::Approx(times).epsilon(0.02));
+TEST_SUITE("figures") {
+  TEST_CASE("case 2c, eight loaders in step over one page cache: 5.2 to 5.5 datasets an epoch") {
+    for (const auto& [eviction, times] :
+         {std::pair{"minio", 5.20}, {"random", 5.42}, {"lru", 5.48}}) {
+      CAPTURE(eviction);
+      Cached cached{2000, 700, eviction, "relaxed", 8, 8, false};
+      CHECK(8 * cached.steady_miss_ratio(2) == doctest::Approx(times).epsilon(0.02));
+    }
+    // Coordinated, after the first epoch: exactly the samples that are not cached.
+    Cached together{2000, 700, "minio", "relaxed", 8, 8, true};
+    CHECK(together.run().aggregate.samples_read == 2000 + 7 * 1300);
   }
-  // Coordinated, after the first epoch: exactly the samples that are not cached.
-  Cached together{2000, 700, "minio", "relaxed", 8, 8, true};
-  CHECK(together.run().aggregate.samples_read == 2000 + 7 * 1300);
 }
 
 TEST_CASE("check 23, more cache never reads more under MinIO") {
@@ -157,18 +161,21 @@ TEST_CASE("check 23, more cache never reads more under MinIO") {
   }
 }
 
-TEST_CASE("few large items hit as many small ones do: within a point from 64 items a dataset on") {
-  for (const std::uint64_t items : {64, 256}) {
-    for (const double c : {0.25, 0.5, 0.75}) {
-      CAPTURE(items);
-      CAPTURE(c);
-      const auto cached = static_cast<std::uint64_t>(static_cast<double>(items) * c);
-      const auto miss = [&](const char* eviction) {
-        return Cached{items, cached, eviction, "strict", 200, 1, true, 1}.steady_miss_ratio(20);
-      };
-      CHECK(miss("minio") == 1 - c);
-      CHECK(std::abs(miss("lru") - lru_miss(c)) < 0.01);
-      CHECK(std::abs(miss("random") - random_miss(c)) < 0.01);
+TEST_SUITE("figures") {
+  TEST_CASE(
+      "few large items hit as many small ones do: within a point from 64 items a dataset on") {
+    for (const std::uint64_t items : {64, 256}) {
+      for (const double c : {0.25, 0.5, 0.75}) {
+        CAPTURE(items);
+        CAPTURE(c);
+        const auto cached = static_cast<std::uint64_t>(static_cast<double>(items) * c);
+        const auto miss = [&](const char* eviction) {
+          return Cached{items, cached, eviction, "strict", 200, 1, true, 1}.steady_miss_ratio(20);
+        };
+        CHECK(miss("minio") == 1 - c);
+        CHECK(std::abs(miss("lru") - lru_miss(c)) < 0.01);
+        CHECK(std::abs(miss("random") - random_miss(c)) < 0.01);
+      }
     }
   }
 }
@@ -189,4 +196,4 @@ TEST_CASE("case 2d, a cached share x of the bytes leaves (1 - x) D / S of storag
   CHECK(run.makespan_s == doctest::Approx(10 + 10 * 3.5).epsilon(0.002));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::cache_test

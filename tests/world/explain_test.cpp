@@ -6,7 +6,7 @@
 #include "sim/world/world.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::explain_test {
 
 namespace {
 
@@ -71,4 +71,4 @@ TEST_CASE("a block is started only after a dispatch decision, an item dropped af
   CHECK(counts["evicted"] >= counts["dropped"]);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::explain_test

@@ -4,7 +4,7 @@
 
 #include "tests/world/witness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::faults_test {
 
 namespace {
 
@@ -300,4 +300,4 @@ TEST_CASE("the witness notices what is handed twice, and what is left out") {
   CHECK(spoilt([](order::Slice& slice) { slice.filler = true; }) != "");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::faults_test

@@ -7,7 +7,7 @@
 #include "sim/world/world.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::grain_test {
 
 namespace {
 
@@ -171,4 +171,4 @@ TEST_CASE("what is resident where it is used starts no flow after its first epoc
   CHECK(flows(6) == 125);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::grain_test

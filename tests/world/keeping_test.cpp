@@ -1,7 +1,7 @@
 // What caches keep of data that no job reads any more, and for which data it makes room.
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::keeping_test {
 namespace {
 
 // Jobs one after the other on datasets `a` of 400 samples and `b` of 500. Each sample takes a slot
@@ -51,4 +51,4 @@ TEST_CASE("what no job reads gives way to what one does, as far as it is wanted"
   CHECK(OneAfterTheOther{"aba", 700, "proportional"}.reads() == 900 + 400);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::keeping_test

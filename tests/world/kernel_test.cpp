@@ -8,7 +8,7 @@
 #include "sim/world/tasks.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::kernel_test {
 
 namespace {
 
@@ -294,4 +294,4 @@ TEST_CASE("timers keep their nanosecond, one instant is one round, a cancelled f
   CHECK(result == "|0 flow timer|3000000000 cancel|3000000001 late|6480000000000007");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::kernel_test

@@ -7,7 +7,7 @@
 // way.
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::need_test {
 
 namespace {
 
@@ -103,4 +103,4 @@ TEST_CASE("a relaxed job that comes late has made for it what was done with when
   CHECK(made(three, 44) == kSamples + 12 * 16);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::need_test

@@ -1,7 +1,7 @@
 // Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
 #include "tests/world/witness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::orders_test {
 
 namespace {
 
@@ -98,4 +98,4 @@ TEST_CASE("the witness notices a draw that comes twice, and one that is of no bu
   CHECK(spoilt([](order::Slice& slice, SampleId&) { slice.rehearsed = false; }) != "");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::orders_test

@@ -2,7 +2,7 @@
 // n batches. All times are exact.
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::pipeline_test {
 
 namespace {
 
@@ -241,4 +241,4 @@ TEST_CASE("check 24, scaling: sizes and bandwidths by k change nothing, times by
   CHECK(run(1, 2).makespan_s == doctest::Approx(2 * plain.makespan_s).epsilon(1e-6));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::pipeline_test

@@ -9,7 +9,7 @@
 #include "tests/policies/random_seeds.h"
 #include "tests/world/witness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::random_faults_test {
 
 namespace {
 
@@ -190,4 +190,4 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::random_faults_test

@@ -1,7 +1,7 @@
 // Sanity checks of data-parallel jobs and of several nodes.
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::ranks_test {
 
 namespace {
 
@@ -169,4 +169,4 @@ TEST_CASE("case 10, AU of storage-bound jobs is bandwidth over need") {
   CHECK(run.aggregate.au == doctest::Approx(500 / (8 * 105.4)).epsilon(0.03));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::ranks_test

@@ -2,7 +2,7 @@
 // steps of a minute.
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::scheduler_test {
 
 namespace {
 
@@ -137,4 +137,4 @@ TEST_CASE("las: what is computed twice is lost, and no more than a step") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::scheduler_test

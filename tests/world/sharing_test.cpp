@@ -2,7 +2,7 @@
 #include "tests/world/harness.h"
 #include "tests/world/witness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::sharing_test {
 
 namespace {
 
@@ -239,4 +239,4 @@ TEST_CASE("a job for which there is no room is refused with the figures") {
   CHECK(run.jobs[0].refusal == "it needs 16000 bytes of the cache and 10000 are free");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::sharing_test

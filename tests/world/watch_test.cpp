@@ -4,7 +4,7 @@
 #include "sim/world/residency.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::watch_test {
 
 namespace {
 
@@ -149,4 +149,4 @@ TEST_CASE("what is lost with a node is not kept, and what comes back counts anew
   CHECK(residency.most() == 580);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::watch_test

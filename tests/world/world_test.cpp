@@ -15,7 +15,7 @@
 #include "tests/driver/shrinking.h"
 #include "tests/world/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::world_test {
 
 namespace {
 
@@ -221,4 +221,4 @@ TEST_CASE("the recorder keeps a bounded number of points, and the last is near t
   CHECK(result == "true true true");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::world_test

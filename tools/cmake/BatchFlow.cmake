@@ -67,10 +67,52 @@ macro(batchflow_require package version debian_package)
   endif()
 endmacro()
 
-# batchflow_library(order SOURCES ... LINKS ...): target batchflow_order, alias batchflow::order.
+# Most of the time of a build goes into headers, and into templates that many files use alike. So
+# several files of a target are compiled as one. Not in the preset tsan, where a file that forgets
+# an include is noticed.
+option(BATCHFLOW_UNITY "Compile several files of a target as one" OFF)
+
+# batchflow_joined(RESULT TARGET FILES_AT_ONCE SOURCE...): the files to compile in place of these
+# sources. CMake's own UNITY_BUILD writes the place of the repository into them, so that no clone
+# would find what another has compiled.
+function(batchflow_joined result target files_at_once)
+  set(${result} ${ARGN} PARENT_SCOPE)
+  list(LENGTH ARGN count)
+  if(NOT BATCHFLOW_UNITY OR count LESS 2)
+    return()
+  endif()
+  math(EXPR batches "(${count} + ${files_at_once} - 1) / ${files_at_once}")
+  math(EXPR last "${count} - 1")
+  foreach(index RANGE ${last})
+    list(GET ARGN ${index} source)
+    get_filename_component(source ${source} ABSOLUTE)
+    file(RELATIVE_PATH source ${CMAKE_SOURCE_DIR} ${source})
+    math(EXPR batch "${index} * ${batches} / ${count}")
+    string(APPEND text_${batch} "#include \"${source}\"\n")
+  endforeach()
+  math(EXPR last "${batches} - 1")
+  set(joined)
+  foreach(batch RANGE ${last})
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}.unity/${batch}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${batch}}" @ONLY)
+    list(APPEND joined ${file})
+  endforeach()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # To GCC all that is joined is a header, in which it warns of classes with unnamed parts.
+    set_source_files_properties(${joined} PROPERTIES COMPILE_OPTIONS -Wno-subobject-linkage)
+  endif()
+  set(${result} ${joined} PARENT_SCOPE)
+endfunction()
+
+# batchflow_library(order SOURCES ... [ALONE ...] LINKS ...): target batchflow_order, alias
+# batchflow::order. Sources that are ALONE share their unnamed names with no other file.
 function(batchflow_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  add_library(batchflow_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;LINKS" ${ARGN})
+  if(ARG_ALONE)
+    list(REMOVE_ITEM ARG_SOURCES ${ARG_ALONE})
+  endif()
+  batchflow_joined(sources batchflow_${name} 8 ${ARG_SOURCES})
+  add_library(batchflow_${name} STATIC ${sources} ${ARG_ALONE})
   add_library(batchflow::${name} ALIAS batchflow_${name})
   target_link_libraries(batchflow_${name} PUBLIC batchflow_options ${ARG_LINKS})
 endfunction()

@@ -12,10 +12,6 @@
 namespace batchflow::service {
 namespace {
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 class Text {
  public:
   void head(std::string_view name, std::string_view type, std::string_view help) {

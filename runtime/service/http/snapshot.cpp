@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 Json json_of(const StageTimes& times) {
   Json all;
   for (std::size_t i = 0; i < kStages; ++i) {

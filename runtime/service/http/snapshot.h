@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@
 #include "runtime/service/log/recorder.h"
 
 namespace batchflow::service {
+
+inline double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 struct Snapshot {
   struct Dataset {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -65,10 +64,6 @@ std::string tile(std::string_view value, std::string_view of) {
 std::string bar(double share, bool stall) {
   return fmt::format("<span class=\"bar\"><i{} style=\"width:{:.1f}%\"></i></span>",
                      stall ? " class=\"stall\"" : "", 100 * std::clamp(share, 0.0, 1.0));
-}
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
 }
 
 double share(double part, double whole) {

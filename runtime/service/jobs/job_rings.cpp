@@ -11,7 +11,7 @@ namespace {
 
 // Records of one rank that are read before others have their turn: it may write as fast as its ring
 // is read.
-constexpr std::size_t kRecordsAtOnce = 64;
+constexpr std::size_t kRecordsPerRead = 64;
 
 // The most that a batch's record takes of a ring, with what is skipped if it does not fit at the
 // end.
@@ -170,7 +170,7 @@ bool Jobs::read_ring(Peer& peer) {
   if (!end || !end->up) return true;
   end->up->awake();
   const bool well = end->up->read(
-      kRecordsAtOnce, [&](std::span<const std::byte> record) { return up(*end, record); });
+      kRecordsPerRead, [&](std::span<const std::byte> record) { return up(*end, record); });
   end->up->free_read();
   if (end->left) finish_if_left(*end->job);
   return well;

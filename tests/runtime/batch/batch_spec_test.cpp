@@ -6,7 +6,7 @@
 
 #include "doctest/doctest.h"
 
-namespace batchflow::test {
+namespace batchflow::test::batch_spec_test {
 namespace {
 
 batch::BatchSpec pictures_and_words() {
@@ -125,4 +125,4 @@ TEST_CASE("element types have names") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::batch_spec_test

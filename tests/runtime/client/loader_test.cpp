@@ -8,7 +8,7 @@
 
 #include "tests/runtime/client/loading.h"
 
-namespace batchflow::test {
+namespace batchflow::test::loader_test {
 
 TEST_CASE("client: two epochs in each order; the records for the service add up") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
@@ -294,4 +294,4 @@ TEST_CASE("client: wrong arguments are refused, and the error says what to write
   CHECK(bf_abi_version() == BF_ABI_VERSION);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::loader_test

@@ -10,7 +10,7 @@
 #include "core/base/random.h"
 #include "tests/runtime/client/loading.h"
 
-namespace batchflow::test {
+namespace batchflow::test::service_faults_test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -214,4 +214,4 @@ TEST_CASE("client: a refusal of the service is the error, in its words") {
   bf_loader_close(loader);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::service_faults_test

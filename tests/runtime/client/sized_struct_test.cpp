@@ -24,7 +24,7 @@ inline constexpr std::size_t kFirstSize<Grown> = offsetof(Grown, first) + sizeof
 
 }  // namespace batchflow::client
 
-namespace batchflow::test {
+namespace batchflow::test::sized_struct_test {
 namespace {
 
 constexpr std::uint8_t kUntouched = 0xa5;
@@ -118,4 +118,4 @@ TEST_CASE("client: a program may be built with an older or a newer header") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::sized_struct_test

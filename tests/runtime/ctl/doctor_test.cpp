@@ -4,7 +4,7 @@
 #include "doctest/doctest.h"
 #include "runtime/ctl/explain.h"
 
-namespace batchflow::test {
+namespace batchflow::test::doctor_test {
 using ctl::Diagnosis;
 using nlohmann::json;
 
@@ -113,4 +113,4 @@ TEST_CASE("problems of the node are listed, too") {
   CHECK(has(remarks, "20 % of the blocks"));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::doctor_test

@@ -9,7 +9,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::pack_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -131,4 +131,4 @@ TEST_CASE("Ctrl-C ends it with 130 and leaves nothing") {
   CHECK(entries(place.path()) == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::pack_test

@@ -4,7 +4,7 @@
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::step_test {
 namespace fs = std::filesystem;
 
 TEST_CASE("a new step is built by the command that is printed") {
@@ -39,4 +39,4 @@ TEST_CASE("names that a step cannot have are refused") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::step_test

@@ -10,7 +10,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::verify_test {
 using ctl::Finding;
 using ctl::verify_dataset;
 using ctl::VerifyOptions;
@@ -159,4 +159,4 @@ TEST_CASE("exit codes: 0 sound, 1 corrupt, 2 no dataset, 1 no service that knows
   CHECK(run_ctl({"--service", other / "none", "verify", "imagenet"}, other.path()).code == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::verify_test

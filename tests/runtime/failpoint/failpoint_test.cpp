@@ -16,7 +16,7 @@
 
 #include "core/base/config_error.h"
 
-namespace batchflow::test {
+namespace batchflow::test::failpoint_test {
 namespace {
 
 bool first() {
@@ -184,4 +184,4 @@ TEST_CASE("a wrong configuration is refused, and nothing changes") {
   CHECK(first());
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::failpoint_test

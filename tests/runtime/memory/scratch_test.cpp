@@ -10,7 +10,7 @@
 #include "doctest/doctest.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow::test {
+namespace batchflow::test::scratch_test {
 namespace {
 
 TEST_CASE("sizes that are too large to be counted stay so") {
@@ -79,4 +79,4 @@ TEST_CASE("memory grows, is dropped, and is none where the machine has none") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::scratch_test

@@ -5,7 +5,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow::test {
+namespace batchflow::test::fuzz_test {
 
 extern "C" Fuzzer fuzz_jpeg, fuzz_png, fuzz_pipeline;
 
@@ -48,4 +48,4 @@ TEST_CASE("damaged pipelines") {
   fuzz(fuzz_pipeline, "pipeline", 2000, "test_prepare", "damaged pipelines");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::fuzz_test

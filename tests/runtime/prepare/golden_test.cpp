@@ -9,7 +9,7 @@
 #include "tests/runtime/prepare/harness.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::golden_test {
 namespace {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
@@ -66,4 +66,4 @@ TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::golden_test

@@ -10,7 +10,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::huffman_scan_test {
 namespace {
 
 using Result = prepare::HuffmanScan::Result;
@@ -219,4 +219,4 @@ TEST_CASE_FIXTURE(Fixture, "random scans are what they are bit by bit") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::huffman_scan_test

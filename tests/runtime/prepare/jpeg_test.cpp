@@ -7,7 +7,7 @@
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow::test {
+namespace batchflow::test::jpeg_test {
 namespace {
 
 using test::encode_jpeg;
@@ -141,4 +141,4 @@ TEST_CASE("a JPEG without its tables is corrupt, whatever was decoded before it"
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::jpeg_test

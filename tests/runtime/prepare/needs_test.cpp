@@ -6,7 +6,7 @@
 #include "runtime/prepare/decode.h"
 #include "tests/runtime/prepare/pictures.h"
 
-namespace batchflow::test {
+namespace batchflow::test::needs_test {
 namespace {
 
 using test::encode_jpeg;
@@ -89,4 +89,4 @@ TEST_CASE("a PNG of any kind takes no more than was said") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::needs_test

@@ -9,7 +9,7 @@
 #include "tests/runtime/sources/tar_bytes.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::pipeline_test {
 namespace {
 
 using test::compile;
@@ -313,4 +313,4 @@ TEST_CASE("every pipeline of configs/ compiles") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::pipeline_test

@@ -30,7 +30,7 @@ std::atomic<std::uint64_t> allocations{0};
 }
 #endif
 
-namespace batchflow::test {
+namespace batchflow::test::prepare_test {
 namespace {
 
 using test::compile;
@@ -267,4 +267,4 @@ TEST_CASE("an interlaced PNG is the one that is not") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::prepare_test

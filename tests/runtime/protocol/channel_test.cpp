@@ -13,7 +13,7 @@
 #include "core/base/random.h"
 #include "runtime/protocol/mapping.h"
 
-namespace batchflow::test {
+namespace batchflow::test::channel_test {
 
 namespace {
 
@@ -151,4 +151,4 @@ TEST_CASE("channel: an address that cannot be one is refused with its name") {
   CHECK(problem == "/no/such/socket: No such file or directory");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::channel_test

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/corpus.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::fuzz_test {
 
 extern "C" Fuzzer fuzz_frame, fuzz_message, fuzz_ring;
 
@@ -15,3 +15,5 @@ TEST_CASE("protocol: damaged frames, messages and rings do no harm") {
   run(fuzz_message, "message");
   run(fuzz_ring, "ring");
 }
+
+}  // namespace batchflow::test::fuzz_test

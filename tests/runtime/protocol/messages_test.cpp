@@ -10,7 +10,7 @@
 
 #include "runtime/protocol/records.h"
 
-namespace batchflow::test {
+namespace batchflow::test::messages_test {
 
 namespace {
 
@@ -247,4 +247,4 @@ TEST_CASE("records: of the slices of a step the batch's own are counted alone") 
   CHECK(out.own()[0].to == 14);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::messages_test

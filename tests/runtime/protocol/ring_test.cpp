@@ -16,7 +16,7 @@
 #include "core/base/random.h"
 #include "runtime/protocol/ring_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::ring_test {
 
 namespace {
 
@@ -335,4 +335,4 @@ TEST_CASE(
   CHECK(poll(&poll_doorbell, 1, 0) == 0);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::ring_test

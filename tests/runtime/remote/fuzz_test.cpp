@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/corpus.h"
 
-using namespace batchflow::test;
+namespace batchflow::test::fuzz_test {
 
 extern "C" Fuzzer fuzz_remote;
 
@@ -16,3 +16,5 @@ TEST_SUITE("long") {
     fuzz(fuzz_remote, "remote", 5000, "test_remote", "remote: of much*");
   }
 }
+
+}  // namespace batchflow::test::fuzz_test

@@ -8,7 +8,7 @@
 #include "tests/runtime/service/memory_watch.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::bounded_pipelines_test {
 namespace {
 
 struct Came {
@@ -271,4 +271,4 @@ TEST_CASE("workers and decoders that find no memory begin the block anew") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::bounded_pipelines_test

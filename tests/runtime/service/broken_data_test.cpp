@@ -7,7 +7,7 @@
 #include "tests/runtime/service/seen.h"
 #include "tests/runtime/sources/tar_bytes.h"
 
-namespace batchflow::test {
+namespace batchflow::test::broken_data_test {
 
 using nlohmann::json;
 
@@ -161,4 +161,4 @@ TEST_CASE("a data set whose files shrink while it is served ends its jobs alone"
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::broken_data_test

@@ -2,7 +2,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::brought_pipeline_test {
 namespace {
 
 constexpr std::uint64_t kRows = 300;
@@ -96,4 +96,4 @@ TEST_CASE("many texts of one pipeline are one pipeline, while a job uses it") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::brought_pipeline_test

@@ -6,7 +6,7 @@
 #include "tests/runtime/service/seen.h"
 #include "tests/runtime/service/served_rows.h"
 
-namespace batchflow::test {
+namespace batchflow::test::changed_data_test {
 namespace {
 
 // A job does not go on in other data as if it were the same; who begins anew has the new data.
@@ -251,4 +251,4 @@ TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and th
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::changed_data_test

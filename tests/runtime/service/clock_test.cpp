@@ -9,7 +9,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -96,4 +96,4 @@ TEST_CASE("the clock is set while a job trains, its service is killed, and both 
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::clock_test

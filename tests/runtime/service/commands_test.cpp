@@ -13,7 +13,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::commands_test {
 namespace {
 
 using nlohmann::json;
@@ -239,4 +239,4 @@ TEST_CASE("a job that waits for its ranks is explained") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::commands_test

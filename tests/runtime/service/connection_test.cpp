@@ -9,7 +9,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/channel.h"
 
-namespace batchflow::test {
+namespace batchflow::test::connection_test {
 namespace {
 
 // Answers each frame with itself.
@@ -67,4 +67,4 @@ TEST_CASE("nothing is said after what could not be, and nothing twice") {
   CHECK(host.ends == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::connection_test

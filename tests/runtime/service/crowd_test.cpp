@@ -15,7 +15,7 @@
 #include "tests/runtime/service/early_child.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::crowd_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -240,4 +240,4 @@ TEST_CASE("clients that are killed in mid-batch free what they held; shared memo
   }));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::crowd_test

@@ -8,7 +8,7 @@
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::dashboard_test {
 namespace {
 
 using nlohmann::json;
@@ -113,4 +113,4 @@ TEST_CASE("every metric of the dashboard is exported, and stalls can be summed b
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::dashboard_test

@@ -5,7 +5,7 @@
 #include "tests/runtime/service/seen.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::decoded_size_test {
 namespace {
 
 constexpr std::uint64_t kPictures = 300;
@@ -40,4 +40,4 @@ TEST_CASE("pictures that are a hundred times their files never take the memory o
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::decoded_size_test

@@ -6,7 +6,7 @@
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::doctor_test {
 namespace {
 
 using nlohmann::json;
@@ -131,4 +131,4 @@ TEST_CASE("a slow job is told that nothing here would make it faster") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::doctor_test

@@ -4,7 +4,7 @@
 
 #include "tests/runtime/service/served_rows.h"
 
-namespace batchflow::test {
+namespace batchflow::test::drain_test {
 namespace {
 
 constexpr std::uint64_t kRows = 20000;
@@ -122,4 +122,4 @@ TEST_CASE("a job that comes while the service drains waits, and begins with the 
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::drain_test

@@ -9,7 +9,7 @@
 #include "tests/runtime/service/faulty_node.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::failpoints_test {
 namespace {
 
 // What a job is told, or the service says when it does not begin, where nothing else is possible.
@@ -282,5 +282,5 @@ TEST_SUITE("long") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::failpoints_test
 #endif

@@ -10,7 +10,7 @@
 #include "tests/runtime/service/http_get.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::http_test {
 namespace {
 
 bool has(const std::string& text, const std::string& part) {
@@ -145,4 +145,4 @@ TEST_CASE("a health check is answered at once, whoever else begins to ask and st
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::http_test

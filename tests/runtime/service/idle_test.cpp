@@ -4,7 +4,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::idle_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -52,4 +52,4 @@ TEST_CASE("without the option it stays") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::idle_test

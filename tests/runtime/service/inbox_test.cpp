@@ -2,7 +2,7 @@
 #include "runtime/service/inbox.h"
 #include "doctest/doctest.h"
 
-namespace batchflow::test {
+namespace batchflow::test::inbox_test {
 namespace {
 
 TEST_CASE("the data set and pipeline of a job that has left are in use until the engine is told") {
@@ -21,4 +21,4 @@ TEST_CASE("the data set and pipeline of a job that has left are in use until the
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::inbox_test

@@ -9,7 +9,7 @@
 #include "doctest/doctest.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow::test {
+namespace batchflow::test::item_store_test {
 namespace {
 
 constexpr Bytes kMib = Bytes{1} << 20;
@@ -158,4 +158,4 @@ TEST_CASE("threads that put, find and drop the same items see whole ones or none
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::item_store_test

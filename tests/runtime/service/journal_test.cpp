@@ -18,7 +18,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::journal_test {
 namespace {
 
 constexpr std::uint64_t kRows = 1500;
@@ -386,4 +386,4 @@ TEST_CASE("with a policy that never dispatches, nothing is read, prepared or del
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::journal_test

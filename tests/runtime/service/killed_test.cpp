@@ -6,7 +6,7 @@
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/served_rows.h"
 
-namespace batchflow::test {
+namespace batchflow::test::killed_test {
 namespace {
 
 constexpr std::uint64_t kRows = 20000;
@@ -257,4 +257,4 @@ TEST_CASE("SIGTERM ends it with 0, and its socket is gone") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::killed_test

@@ -8,7 +8,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/seen.h"
 
-namespace batchflow::test {
+namespace batchflow::test::live_test {
 namespace {
 
 constexpr std::uint64_t kRows = 5000;
@@ -374,4 +374,4 @@ TEST_CASE("of reads that fail now and then those samples alone are read again") 
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::live_test

@@ -13,7 +13,7 @@
 #include "runtime/service/log/service_log.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::log_test {
 namespace {
 
 // 2026-11-24 01:47:28.123 UTC.
@@ -153,4 +153,4 @@ TEST_CASE("a log file that cannot be written is named at the start") {
                        doctest::Contains("choose another file"), ConfigError);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::log_test

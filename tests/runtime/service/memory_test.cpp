@@ -6,7 +6,7 @@
 #include "tests/runtime/service/memory_watch.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::memory_test {
 namespace {
 
 struct Data {
@@ -117,4 +117,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::memory_test

@@ -3,7 +3,7 @@
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/users.h"
 
-namespace batchflow::test {
+namespace batchflow::test::metrics_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -69,4 +69,4 @@ TEST_CASE("a job's user is a label where the operator allows it, and nowhere els
   CHECK(has(text, "batchflow_job_wait_seconds_sum{" + labels + "} 0.003\n"));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::metrics_test

@@ -5,7 +5,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::no_memory_test {
 namespace {
 
 constexpr std::uint64_t kRows = 1000;
@@ -106,4 +106,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::no_memory_test

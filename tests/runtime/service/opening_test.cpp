@@ -23,7 +23,7 @@
 #include "tests/runtime/sources/tar_bytes.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::opening_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -293,11 +293,12 @@ TEST_CASE("a link that is swapped while a job joins shows nothing of a closed fo
 }
 
 }  // namespace
-}  // namespace batchflow::test
 
 TEST_SUITE("long") {
   TEST_CASE(
       "a link that is swapped while thousands of jobs join shows nothing of a closed folder") {
-    batchflow::test::attack_as_stranger(4000);
+    attack_as_stranger(4000);
   }
 }
+
+}  // namespace batchflow::test::opening_test

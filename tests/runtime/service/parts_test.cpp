@@ -5,7 +5,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/sources/tar_bytes.h"
 
-namespace batchflow::test {
+namespace batchflow::test::parts_test {
 namespace {
 
 // Of one epoch without a pipeline: the names of all fields in order, and by name each sample's
@@ -81,4 +81,4 @@ TEST_CASE("a WebDataset comes as its members and its label, though some samples 
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::parts_test

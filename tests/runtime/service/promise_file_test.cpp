@@ -10,7 +10,7 @@
 #include "tests/core/promised_join.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::promise_file_test {
 namespace {
 
 engine::Promise joined(std::uint32_t job) {
@@ -249,4 +249,4 @@ TEST_CASE("a hole in a file of promises costs what stands behind it, and is said
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::promise_file_test

@@ -6,12 +6,13 @@
 #include <mutex>
 
 #include "core/base/random.h"
+#include "tests/policies/random_seeds.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/hostile_pictures.h"
 #include "tests/runtime/service/memory_watch.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::random_pipelines_test {
 namespace {
 
 constexpr Bytes kMemory = 500 * kMib;
@@ -236,7 +237,8 @@ std::uint64_t number_from(const char* variable, std::uint64_t usual) {
 }
 
 TEST_CASE("pipelines and pictures at random take no more than the service was given") {
-  check_random_pipelines(number_from("BATCHFLOW_SEED", 1), number_from("BATCHFLOW_FIRST", 0), 200);
+  check_random_pipelines(number_from("BATCHFLOW_SEED", 1), number_from("BATCHFLOW_FIRST", 0),
+                         sanitized_share(200));
 }
 
 TEST_SUITE("long") {
@@ -247,4 +249,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::random_pipelines_test

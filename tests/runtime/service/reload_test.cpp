@@ -9,7 +9,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::reload_test {
 namespace {
 
 service::NodeConfig node() {
@@ -400,4 +400,4 @@ TEST_CASE("less memory and more is at once the bound of all that is kept") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::reload_test

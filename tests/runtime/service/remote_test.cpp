@@ -22,7 +22,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::remote_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -480,5 +480,5 @@ TEST_CASE("a remote job outlives its service: each sample once") {
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::remote_test
 #endif

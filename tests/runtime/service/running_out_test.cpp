@@ -8,7 +8,7 @@
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::running_out_test {
 namespace {
 
 constexpr std::uint64_t kRows = 2000;
@@ -146,4 +146,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::running_out_test

@@ -2,7 +2,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::said_test {
 namespace {
 
 // A job of two epochs: what it was told of its data, and how it ended; empty: well.
@@ -138,4 +138,4 @@ TEST_CASE("files that are no pictures are served as bytes with a word, and to no
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::said_test

@@ -9,7 +9,7 @@
 #include "tests/runtime/service/memory_watch.h"
 #include "tests/runtime/service/status.h"
 
-namespace batchflow::test {
+namespace batchflow::test::seeds_test {
 namespace {
 
 constexpr std::size_t kWidth = 12'500;  // numbers of a row: 100 KB
@@ -133,4 +133,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::seeds_test

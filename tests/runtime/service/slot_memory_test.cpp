@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 
-namespace batchflow::test {
+namespace batchflow::test::slot_memory_test {
 namespace {
 
 constexpr Bytes kMib = Bytes{1} << 20;
@@ -142,4 +142,4 @@ TEST_CASE("without pages a slot is not filled, and its memory is of use again la
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::slot_memory_test

@@ -10,7 +10,7 @@
 #include "tests/runtime/service/status.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::spill_test {
 namespace {
 
 constexpr Bytes kMib = Bytes{1} << 20;
@@ -378,4 +378,4 @@ TEST_CASE("a drive that is really full costs copies and no sample") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::spill_test

@@ -8,7 +8,7 @@
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::splits_test {
 namespace {
 
 constexpr std::uint64_t kRows = 5000;
@@ -204,4 +204,4 @@ TEST_CASE("a split that makes no sense is refused in words") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::splits_test

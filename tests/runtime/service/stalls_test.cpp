@@ -3,7 +3,7 @@
 
 #include "doctest/doctest.h"
 
-namespace batchflow::test {
+namespace batchflow::test::stalls_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -99,4 +99,4 @@ TEST_CASE("storage is busy while anything is read; each block's reading counts o
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::stalls_test

@@ -7,7 +7,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::start_test {
 namespace {
 
 std::string problem_of(service::NodeConfig config) {
@@ -283,4 +283,4 @@ TEST_CASE("nothing of the runtime or the engine asks what time of day it is") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::start_test

@@ -5,7 +5,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/seen.h"
 
-namespace batchflow::test {
+namespace batchflow::test::steps_test {
 namespace {
 
 using nlohmann::json;
@@ -260,4 +260,4 @@ TEST_CASE("a service that ends waits for no plugin") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::steps_test

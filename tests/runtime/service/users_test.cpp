@@ -17,7 +17,7 @@
 #include "tests/runtime/service/early_child.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::users_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -341,4 +341,4 @@ TEST_CASE("what cannot be served is refused before anything is made of it") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::users_test

@@ -5,7 +5,7 @@
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/live.h"
 
-namespace batchflow::test {
+namespace batchflow::test::warm_test {
 namespace {
 
 using nlohmann::json;
@@ -190,4 +190,4 @@ TEST_CASE("what cannot be read ahead is said") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::warm_test

@@ -7,7 +7,7 @@
 #include "runtime/sources/pack.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::faults_test {
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("no room while packing: an error, and no shard") {
   CHECK(std::filesystem::is_empty(packed.path()));
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::faults_test

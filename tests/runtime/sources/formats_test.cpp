@@ -5,7 +5,7 @@
 #include "runtime/sources/record.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::formats_test {
 
 namespace {
 
@@ -342,4 +342,4 @@ TEST_CASE("the format is found out, or given") {
         std::string::npos);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::formats_test

@@ -6,7 +6,7 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::fuzz_test {
 
 extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index;
 
@@ -78,4 +78,4 @@ TEST_CASE("damaged datasets are refused or read, within their bytes") {
   run(fuzz_index, "index");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::fuzz_test

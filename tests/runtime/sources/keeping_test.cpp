@@ -10,7 +10,7 @@
 #include "runtime/sources/index_file.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::keeping_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -202,4 +202,4 @@ TEST_CASE("a file below a folder that may not be read is an error that says so")
   fs::permissions(data / "a", fs::perms::owner_all);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::keeping_test

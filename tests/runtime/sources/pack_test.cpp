@@ -5,7 +5,7 @@
 #include "runtime/sources/record.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::pack_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -163,4 +163,4 @@ TEST_CASE("a writer that is not closed leaves no file that is taken for a shard"
   CHECK(sources::open_index(source(folder / "x-00000.bfpack"))->samples() == 1);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::pack_test

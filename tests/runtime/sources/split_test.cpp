@@ -9,7 +9,7 @@
 #include "programs/input/yaml.h"
 #include "tests/runtime/sources/dataset_files.h"
 
-namespace batchflow::test {
+namespace batchflow::test::split_test {
 
 namespace {
 
@@ -160,4 +160,4 @@ TEST_CASE("wrong rules are errors with file and line") {
   CHECK(whole.error("{fractoin: 0.5}").find("fraction") != std::string::npos);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::split_test

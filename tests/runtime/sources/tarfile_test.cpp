@@ -5,7 +5,7 @@
 #include "tests/runtime/sources/dataset_files.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::tarfile_test {
 
 TEST_CASE("tars of Python's tarfile have the samples that were put in") {
   if (std::system("python3 -c 'import tarfile' 2>/dev/null") != 0)
@@ -35,4 +35,4 @@ with tarfile.open("{}", "w", format=tarfile.{}) as tar:
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::tarfile_test

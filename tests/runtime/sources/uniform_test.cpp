@@ -10,7 +10,7 @@
 #include "tests/runtime/sources/dataset_files.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::uniform_test {
 
 namespace {
 
@@ -207,4 +207,4 @@ TEST_CASE("a root stays the folder that was opened, wherever its path leads now"
   CHECK(sources::open_index(options)->extent(SampleId(0)).bytes == tfrecord("z").size());
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::uniform_test

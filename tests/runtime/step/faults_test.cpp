@@ -14,7 +14,7 @@
 #include "tests/runtime/step/steps.h"
 #include "tests/source_dir.h"
 
-namespace batchflow::test {
+namespace batchflow::test::faults_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -264,4 +264,4 @@ TEST_SUITE("long") {
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::faults_test

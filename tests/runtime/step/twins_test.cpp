@@ -4,7 +4,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/step/steps.h"
 
-namespace batchflow::test {
+namespace batchflow::test::twins_test {
 namespace {
 
 std::vector<Encoded> pictures() {
@@ -197,4 +197,4 @@ TEST_CASE("what a plugin is made of names its pipeline: its bytes and parameters
 }
 
 }  // namespace
-}  // namespace batchflow::test
+}  // namespace batchflow::test::twins_test

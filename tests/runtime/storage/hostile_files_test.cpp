@@ -12,7 +12,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::hostile_files_test {
 namespace {
 
 using test::Folder;
@@ -265,4 +265,4 @@ TEST_CASE("close_root closes the files that stayed open") {
   }
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::hostile_files_test

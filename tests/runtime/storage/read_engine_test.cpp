@@ -6,7 +6,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::read_engine_test {
 namespace {
 
 using test::Folder;
@@ -216,4 +216,4 @@ TEST_CASE("wrong options are refused") {
   CHECK(problem(options) == "5000 reading threads; write 1 to 1024");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::read_engine_test

@@ -6,7 +6,7 @@
 
 #include "tests/runtime/storage/harness.h"
 
-namespace batchflow::test {
+namespace batchflow::test::read_faults_test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -346,4 +346,4 @@ TEST_CASE("every failpoint of storage has been reached") {
   for (const std::string_view name : missed) MESSAGE(name);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::read_faults_test

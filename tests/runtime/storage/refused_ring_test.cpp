@@ -13,7 +13,7 @@
 #include "tests/runtime/storage/harness.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::refused_ring_test {
 namespace {
 
 using test::Folder;
@@ -128,4 +128,4 @@ TEST_CASE("more staging than an ordinary user may lock") {
   });
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::refused_ring_test

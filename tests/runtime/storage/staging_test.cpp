@@ -11,7 +11,7 @@
 
 #include "core/base/random.h"
 
-namespace batchflow::test {
+namespace batchflow::test::staging_test {
 namespace {
 constexpr Bytes kPage = 4096;
 }
@@ -122,4 +122,4 @@ TEST_CASE("no memory is an error that says so") {
   CHECK_THROWS_AS(storage::Staging(~Bytes{0}), std::runtime_error);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::staging_test

@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-namespace batchflow::test {
+namespace batchflow::test::epoch_check_test {
 namespace {
 
 struct Batch {
@@ -52,4 +52,4 @@ TEST_CASE("fillers count for nothing, and an epoch that drops its last may be sh
   CHECK(drops.add(Batch(0, {0, 1, 2, 3}, true).batch) == "");
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::epoch_check_test

@@ -14,7 +14,7 @@
 #include "tests/runtime/service/daemon.h"
 #include "tests/skip.h"
 
-namespace batchflow::test {
+namespace batchflow::test::live_run_test {
 namespace {
 
 struct Place {
@@ -190,4 +190,4 @@ TEST_CASE("an interrupted run ends at once, with the results so far and 130") {
   CHECK(cut.makespan_s < 60);
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::test::live_run_test
