@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "programs/input/config_names.h"
 #include "programs/input/scenario.h"
@@ -59,6 +61,20 @@ std::map<std::string, std::string> list_configs(const std::string& folder,
   return all;
 }
 
+std::optional<std::string> config_named(const std::string& name, const std::string& folder,
+                                        const std::string& near) {
+  constexpr std::string_view kInNoName("/\0", 2);
+  if (name.find_first_of(kInNoName) != std::string::npos) return std::nullopt;
+  std::error_code error;
+  for (const fs::path& root : roots(near)) {
+    for (const fs::path& where : {root / folder, root}) {
+      const fs::path file = where / (name + ".yaml");
+      if (fs::is_regular_file(file, error)) return file.string();
+    }
+  }
+  return std::nullopt;
+}
+
 std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near) {
   std::error_code error;
@@ -67,12 +83,8 @@ std::string find_config(const std::string& name_or_path, const std::string& fold
     const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
     return is_beside ? beside.string() : name_or_path;
   }
-  for (const fs::path& root : roots(near)) {
-    for (const fs::path& where : {root / folder, root}) {
-      const fs::path file = where / (name_or_path + ".yaml");
-      if (fs::is_regular_file(file, error)) return file.string();
-    }
-  }
+  if (const std::optional<std::string> file = config_named(name_or_path, folder, near))
+    return *file;
   std::vector<std::string> names;
   for (const auto& [name, file] : list_configs(folder, near)) names.push_back(name);
   throw ConfigError(fmt::format("no '{}' among the {}; {}, or the path of a file",

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ struct Scenario {
 // `near` and its neighbours, and the configurations installed with the program.
 std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near = "");
+// The file that such a name stands for; none: no file is called so.
+std::optional<std::string> config_named(const std::string& name, const std::string& folder,
+                                        const std::string& near = "");
 // Files in FOLDER, by the names under which they are found so.
 std::map<std::string, std::string> list_configs(const std::string& folder,
                                                 const std::string& near = "");

@@ -155,6 +155,13 @@ void Machine::hold(Staging& staging, Bytes bytes) {
   add(staging.at, bytes);
 }
 
+// Decoded samples of a share have one size, which may have been measured since they came.
+Bytes Machine::decoded_bytes(const engine::Read& order) const {
+  const Digest prefix = pipeline(order.lineage.pipeline).prefix_hash;
+  return items_.at(find_item(order.from, order.form, order.dataset, prefix, order.samples.front()))
+      .bytes;
+}
+
 void Machine::read(const engine::Read& order) {
   Staging& staging = stagings_[order.request.id.value];
   if (staging.running) violated("a read is ordered again while it runs");
@@ -177,8 +184,11 @@ void Machine::read(const engine::Read& order) {
   }
   const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
   staging.at = order.to;
-  staging.each = order.form == Form::decoded ? pipeline(order.lineage.pipeline).decoded_bytes
-                                             : dataset(order.dataset).bytes;
+  if (order.form == Form::decoded) {
+    if (!again) staging.each = decoded_bytes(order);
+  } else {
+    staging.each = dataset(order.dataset).bytes;
+  }
   hold(staging, staging.each * staging.samples.size());
   staging.staged = order.keep.is_none() || order.keep_at != order.to;
   staging.running = true;

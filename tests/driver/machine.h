@@ -146,6 +146,7 @@ class Machine {
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
   void hold(Staging& staging, Bytes bytes);
+  Bytes decoded_bytes(const engine::Read& order) const;
   void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
   void end_preparation(Preparation& preparation);

@@ -128,6 +128,13 @@ NodeDataset read_dataset(config::ConfigSection& section,
 
 }  // namespace
 
+std::optional<std::string> pipeline_file(const std::vector<std::filesystem::path>& files,
+                                         const std::string& name) {
+  for (const std::filesystem::path& file : files)
+    if (file.stem() == name) return file.string();
+  return input::config_named(name, "pipelines");
+}
+
 std::map<std::string, std::string> known_pipelines(
     const std::vector<std::filesystem::path>& files) {
   std::map<std::string, std::string> all;

@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,7 +101,11 @@ void check_node_config(const NodeConfig& config);
 void check_memory(NodeConfig config);
 // Throws ConfigError where two data sets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
-// The files of pipelines by their names: `files`, and those that are shipped.
+// The file of a pipeline by its name: of `files`, or one that is shipped. Lists no folder, since
+// each new pipeline of a job comes here.
+std::optional<std::string> pipeline_file(const std::vector<std::filesystem::path>& files,
+                                         const std::string& name);
+// All files of pipelines by their names.
 std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);
 // The defaults of this machine and user.
 NodeConfig default_node_config();

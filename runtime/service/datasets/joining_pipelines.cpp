@@ -74,14 +74,15 @@ void Joining::join(Connection& session, const protocol::JoinRequest& request,
 ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
   if (opener_.is_opening(name, dataset.id)) return nullptr;
-  const auto known = known_pipelines(config_.pipelines);
-  const auto file = known.find(name);
-  if (file == known.end())
+  const std::optional<std::string> file = pipeline_file(config_.pipelines, name);
+  if (!file) {
+    const auto known = known_pipelines(config_.pipelines);
     throw ConfigError(fmt::format(
         "no pipeline is called '{}'; {}", name,
         input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                              "pipelines")));
-  config::ConfigNode root = input::read_regular_yaml_file(file->second);
+  }
+  config::ConfigNode root = input::read_regular_yaml_file(*file);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
            [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {

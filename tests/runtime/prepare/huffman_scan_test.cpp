@@ -53,8 +53,8 @@ struct Fixture {
   }
   void begin(std::vector<std::uint8_t> with, std::size_t restart_every = 0, std::size_t mcus = 20) {
     data = std::move(with);
-    const prepare::HuffmanScan::Place place{0, 0, 0};
-    scan.begin(data, {&place, 1}, mcus, restart_every);
+    const prepare::HuffmanScan::BlockCodes codes{0, 0, 0};
+    scan.begin(data, {&codes, 1}, mcus, restart_every);
   }
   Result next() {
     std::fill(std::begin(block), std::end(block), std::int16_t{0});
