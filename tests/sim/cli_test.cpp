@@ -270,7 +270,7 @@ TEST_CASE("presets are listed and explained") {
   CHECK(run({"policy", "list"}).out.find("\n  independent ") != std::string::npos);
   const std::string shown = run({"policy", "show", "default"}).out;
   CHECK(shown.starts_with("preset=default\n"));
-  CHECK(shown.find("minio (encoded)") != std::string::npos);
+  CHECK(shown.find("\n  eviction.encoded   minio\n") != std::string::npos);
   CHECK(run({"policy", "show", "preset=default"}).out == shown);
   check_refused({"policy", "show", "preset=defualt"}, "write 'default'");
   check_refused({"policy", "show", "preset=lru"}, "unknown preset");

@@ -1,6 +1,7 @@
 // Pipelines and pictures made at random, as any job may bring them, against a service whose memory
 // is watched from outside: whatever they ask for, it takes what it was given, and goes on.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -44,8 +45,7 @@ struct Served {
   }
 };
 
-// ------------------------------------------------------------------------------- what is asked
-// ----
+// --- what is asked
 
 template <class T>
 const T& one_of(Random& random, const std::vector<T>& all) {
@@ -124,8 +124,7 @@ Asked ask(std::uint64_t seed, std::uint64_t number) {
   return asked;
 }
 
-// ------------------------------------------------------------------------------ what comes of it
-// ----
+// --- what comes of it
 
 bf_loader_options options_of(const Served& served, const Asked& asked) {
   bf_loader_options options = BF_LOADER_OPTIONS_INIT;
@@ -192,13 +191,17 @@ void check_random_pipelines(std::uint64_t seed, std::uint64_t first, std::uint64
   std::atomic<std::uint64_t> next{first};
   std::mutex mutex;
   std::map<std::string, std::uint64_t> kinds;
+  std::pair<double, std::uint64_t> longest{0, first};  // seconds of a job, and its number
   std::vector<std::thread> jobs;
   for (int i = 0; i < 3; ++i) {
     jobs.emplace_back([&] {
       for (std::uint64_t number; (number = next++) < first + count;) {
         const Asked asked = ask(seed, number);
+        const auto began = std::chrono::steady_clock::now();
         const Came came = take(served, asked, 3);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
         const std::lock_guard lock(mutex);
+        longest = std::max(longest, {took.count(), number});
         const std::string kind = kind_of(came);
         ++kinds[kind];
         const Bytes highest = highest_memory_of(daemon.process());
@@ -218,8 +221,11 @@ void check_random_pipelines(std::uint64_t seed, std::uint64_t first, std::uint64
   std::string came;
   for (const auto& [kind, times] : kinds) came += fmt::format("\n  {:6} {}", times, kind);
   const Bytes highest = highest_memory_of(daemon.process());
-  MESSAGE(fmt::format("seed {}: {} pipelines; {} MiB with all slabs, {} MiB by VmHWM, of {}{}",
-                      seed, count, most / kMib, highest / kMib, kMemory / kMib, came));
+  MESSAGE(fmt::format(
+      "seed {}: {} pipelines, the longest (number {}) {:.1f} s; {} MiB with all slabs, {} MiB by "
+      "VmHWM, of {}{}",
+      seed, count, longest.second, longest.first, most / kMib, highest / kMib, kMemory / kMib,
+      came));
   CHECK(kinds["served"] > count / 20);
   if (kMemoryIsMeasured) {
     CHECK(most <= kMemory + kMemoryBeside);
