@@ -9,9 +9,9 @@
 #include <system_error>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/terminal.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 namespace {

@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
-#include "sim/fixed_policies.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 

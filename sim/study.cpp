@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "policies/registry.h"
+#include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
 #include "sim/figures.h"
 #include "sim/variants.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
-#include "sim/fixed_policies.h"
 #include "sim/run_report.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 

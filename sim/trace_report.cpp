@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {

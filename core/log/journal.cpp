@@ -7,7 +7,7 @@
 #include "core/base/byte_codec.h"
 #include "core/base/check.h"
 #include "core/engine/engine.h"
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 
 namespace batchflow::log {
 

@@ -23,7 +23,6 @@
 
 #include "core/engine/catalogue.h"
 #include "core/engine/policy_list.h"
-#include "core/log/command_digest.h"
 #include "core/log/event_codec.h"
 #include "core/log/frame_log.h"
 
@@ -32,7 +31,7 @@ namespace batchflow::log {
 // What a replay needs to know before the first event.
 struct JournalHeader {
   std::uint64_t seed = 0;     // of the run, for people
-  std::string configuration;  // of the engine (programs/config/engine_config_text.h)
+  std::string configuration;  // of the engine (programs/config/engine_settings.h)
   std::string version;        // of the program, for people
   friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
 };

@@ -61,7 +61,7 @@
 #include <span>
 #include <vector>
 
-#include "core/base/slot_table.h"
+#include "core/base/pool.h"
 #include "core/base/types.h"
 #include "core/order/block_name.h"
 #include "core/order/generation.h"

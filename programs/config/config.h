@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "core/base/types.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "programs/input/scenario.h"
+#include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
 
 namespace batchflow::input {

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 #include "programs/config/engine_settings.h"
-#include "programs/input/job_models.h"
+#include "programs/input/find_config.h"
+#include "programs/input/workload_model.h"
 #include "programs/input/yaml.h"
 
 namespace batchflow::input {

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 
 namespace batchflow::output {
@@ -75,6 +75,29 @@ std::string meant(const CLI::App& command, const std::string& word,
 }
 
 }  // namespace
+
+void add_whole_number(CLI::App& command, const std::string& name, std::uint64_t& value,
+                      std::uint64_t least, std::uint64_t most, const std::string& help) {
+  const auto read = [=, &value](const std::string& text) {
+    const auto number = parse_unsigned(text);
+    if (!number || *number < least || *number > most) {
+      throw CLI::ValidationError(
+          name,
+          fmt::format("'{}' is wrong; write a whole number from {} to {}", text, least, most));
+    }
+    value = *number;
+  };
+  command.add_option_function<std::string>(name, read, help)->type_name("N");
+}
+
+std::function<std::string(const std::string&)> number_between(double least, double most) {
+  return [=](const std::string& text) {
+    double value = 0;
+    return CLI::detail::lexical_cast(text, value) && value >= least && value <= most
+               ? std::string()
+               : fmt::format("{} is not between {} and {}", text, least, most);
+  };
+}
 
 void parse_command_line(CLI::App& app, std::vector<std::string> words) {
   for (const std::string& word : words) {

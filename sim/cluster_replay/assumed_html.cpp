@@ -1,10 +1,9 @@
-#include "sim/cluster_replay/assumed_html.h"
+#include "sim/cluster_replay/replay_html.h"
 
 #include <fmt/format.h>
 
+#include "sim/numbers.h"
 #include "sim/report/html.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/cluster_replay/assumed_html.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/report/over_time.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 
 namespace batchflow::sim {

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "sim/run_report.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 

@@ -8,6 +8,7 @@
 
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/report/html.h"
 #include "sim/run_report.h"
 

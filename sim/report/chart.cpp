@@ -7,8 +7,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "sim/numbers.h"
 #include "sim/report/html.h"
-#include "sim/run_report.h"
 
 namespace batchflow::sim {
 

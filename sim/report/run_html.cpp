@@ -8,12 +8,10 @@
 
 #include "sim/figures.h"
 #include "sim/report/chart.h"
-#include "sim/report/faults_html.h"
 #include "sim/report/html.h"
-#include "sim/report/jobs_html.h"
 #include "sim/report/over_time.h"
+#include "sim/report/sections.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 
 namespace batchflow::world {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
-#include "programs/output/job_figures.h"
+#include "programs/config/engine_settings.h"
 #include "programs/output/output.h"
+#include "programs/output/results.h"
 #include "sim/world/fault_plan.h"
 #include "sim/world/sim_time.h"
 

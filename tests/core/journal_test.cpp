@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "tests/core/random_events.h"
 
 namespace batchflow::test::journal_test {

@@ -12,8 +12,7 @@
 
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
 

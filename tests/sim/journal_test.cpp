@@ -7,7 +7,7 @@
 #include "core/engine/engine.h"
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
+#include "programs/config/engine_settings.h"
 #include "sim/simulate.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "programs/config/engine_config_text.h"
+#include "programs/config/engine_settings.h"
 
 namespace batchflow::service {
 

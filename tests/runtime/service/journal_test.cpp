@@ -1,7 +1,7 @@
 // A live service's journal decides the same once more, whatever happened in the run; and a journal
 // in which anything was changed does not.
 #include "core/log/journal.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,6 @@
 
 #include "core/engine/engine.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
 #include "runtime/protocol/channel.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/daemon.h"
