@@ -93,7 +93,7 @@ std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes
 
 std::vector<CacheSize> usual_sizes(Bytes working_set) {
   std::vector<AskedSize> asked = parse_sizes({kUsualSizes});
-  std::erase_if(asked, [&](const AskedSize& one) { return one.size.of(working_set) == 0; });
+  std::erase_if(asked, [&](const AskedSize& one) { return one.size.bytes_of(working_set) == 0; });
   if (asked.empty()) asked = parse_sizes({"100%"});
   return sizes_in_bytes(asked, working_set);
 }

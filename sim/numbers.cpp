@@ -50,7 +50,7 @@ AskedSize ask_for_size(std::string_view text) {
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole) {
   const Bytes times = asked.size.ratio.parts / Ratio::kWhole + 1;
   if (asked.size.relative && times > 1 && whole > kMostBytes / times) refuse_too_large(asked.text);
-  const Bytes bytes = asked.size.of(whole);
+  const Bytes bytes = asked.size.bytes_of(whole);
   if (bytes == 0) {
     refuse(asked.text, fmt::format("of {} bytes is less than one byte", whole),
            "write a larger share");

@@ -59,7 +59,7 @@ std::string text_of(const config::ConfigNode& node) {
 }
 
 [[noreturn]] void refuse(const config::ConfigNode& node, const std::string& what) {
-  throw ConfigError(node.place.text() + ": " + what);
+  throw ConfigError(node.source.text() + ": " + what);
 }
 
 // Paths and their values: a map with keys that only the scenario knows.
@@ -137,8 +137,8 @@ Study read_study(const std::string& path) {
     try {
       study.variants = parse_variants(policies::policy_list(), section.texts("policies"));
     } catch (const ConfigError& error) {
-      throw ConfigError(
-          fmt::format("{}: key 'policies': {}", tree.find("policies")->place.text(), error.what()));
+      throw ConfigError(fmt::format("{}: key 'policies': {}", tree.find("policies")->source.text(),
+                                    error.what()));
     }
     study.seeds = static_cast<std::size_t>(section.integer("seeds", 1, 1, 10'000));
     study.seed = section.seed("seed", 0);

@@ -76,7 +76,7 @@ std::vector<Kind> parse_kinds(const engine::PolicyList& list,
 
 config::ConfigNode scalar(const std::string& kind, const std::string& text) {
   config::ConfigNode node;
-  node.place = {std::make_shared<const std::string>(fmt::format("--policy {}={}", kind, text)), 0};
+  node.source = {std::make_shared<const std::string>(fmt::format("--policy {}={}", kind, text)), 0};
   node.kind = config::ConfigNode::Kind::scalar;
   node.scalar = text;
   return node;
@@ -90,7 +90,7 @@ std::string source_line_of(const config::ConfigNode& tree, std::string_view path
     node = node->find(path.substr(0, dot));
     path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
   }
-  return node == nullptr || !node->place.file ? "" : node->place.text() + ": ";
+  return node == nullptr || !node->source.file ? "" : node->source.text() + ": ";
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ std::optional<bool> parse_flag(std::string_view text) {
   return std::nullopt;
 }
 
-std::uint64_t Ratio::of(std::uint64_t whole) const {
+std::uint64_t Ratio::share_of(std::uint64_t whole) const {
   const Wide part = static_cast<Wide>(parts) * whole / kWhole;
   BF_CHECK(part <= std::numeric_limits<std::uint64_t>::max());
   return static_cast<std::uint64_t>(part);

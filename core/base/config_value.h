@@ -39,7 +39,7 @@ struct Ratio {
   static constexpr std::uint64_t kWhole = 1'000'000'000'000;
   std::uint64_t parts = 0;  // of kWhole
   // REQUIRES: the result fits 64 bits. Rounded down.
-  std::uint64_t of(std::uint64_t whole) const;
+  std::uint64_t share_of(std::uint64_t whole) const;
   friend constexpr auto operator<=>(const Ratio&, const Ratio&) = default;
 };
 std::optional<Ratio> parse_ratio(std::string_view text);
@@ -52,7 +52,7 @@ struct Size {
   bool relative = false;
   Bytes bytes = 0;
   Ratio ratio;
-  Bytes of(Bytes whole) const { return relative ? ratio.of(whole) : bytes; }
+  Bytes bytes_of(Bytes whole) const { return relative ? ratio.share_of(whole) : bytes; }
 };
 std::optional<Size> parse_size(std::string_view text);
 

@@ -163,13 +163,13 @@ std::string text_of(const engine::EngineConfig& config) {
 engine::EngineConfig engine_config_of(std::string_view text, std::string_view name) {
   const auto file = std::make_shared<const std::string>(name);
   ConfigNode root;
-  root.place = {file, 1};
+  root.source = {file, 1};
   for (int line = 1; !text.empty(); ++line) {
     const std::string_view one = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), one.size() + 1));
     const std::size_t equals = std::min(one.find('='), one.size());
     ConfigNode value;
-    value.place = {file, line};
+    value.source = {file, line};
     value.kind = ConfigNode::Kind::scalar;
     value.scalar = one.substr(std::min(one.size(), equals + 1));
     root.set(one.substr(0, equals), std::move(value));

@@ -69,7 +69,7 @@ std::vector<AppliedStep> PipelineModel::applied(Bytes stored_bytes) const {
   for (const StepModel& step : steps) {
     before_random = before_random && !step.random;
     const auto by_size = Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
-    bytes = std::max<Bytes>(1, step.output.of(bytes));
+    bytes = std::max<Bytes>(1, step.output.bytes_of(bytes));
     all.push_back({&step, step.cost + by_size, bytes, before_random});
   }
   return all;

@@ -93,13 +93,13 @@ class Assigner {
     for (const input::OverlayClass& one : overlay_.classes) {
       weights_.push_back(all += takes(one, trace_, record) ? one.share : 0);
     }
-    const auto of = [](const std::vector<double>& sums, double at) {
+    const auto index_at = [](const std::vector<double>& sums, double at) {
       const auto found = std::upper_bound(sums.begin(), sums.end(), at * sums.back());
       return static_cast<std::uint32_t>(
           std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
     };
-    const std::uint32_t class_index = of(weights_, input::uniform(random));
-    const std::uint32_t number = of(popularity_[class_index], input::uniform(random));
+    const std::uint32_t class_index = index_at(weights_, input::uniform(random));
+    const std::uint32_t number = index_at(popularity_[class_index], input::uniform(random));
     std::vector<std::uint32_t>& known = known_[class_index];
     known.resize(std::max<std::size_t>(known.size(), number + 1), UINT32_MAX);
     if (known[number] == UINT32_MAX) {

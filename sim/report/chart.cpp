@@ -244,11 +244,12 @@ std::string axis_text(double value, Axis axis) {
   if (axis == Axis::seconds) return time_text(value);
   constexpr std::pair<double, const char*> units[] = {
       {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
-  const std::string of = axis == Axis::bytes ? "B" : axis == Axis::rate ? "B/s" : "";
+  const std::string unit = axis == Axis::bytes ? "B" : axis == Axis::rate ? "B/s" : "";
   for (const auto& [size, name] : units) {
-    if (std::abs(value) >= size * 0.9995) return fmt::format("{:.3g} {}{}", value / size, name, of);
+    if (std::abs(value) >= size * 0.9995)
+      return fmt::format("{:.3g} {}{}", value / size, name, unit);
   }
-  return fmt::format("{:.3g}{}{}", value, of.empty() ? "" : " ", of);
+  return fmt::format("{:.3g}{}{}", value, unit.empty() ? "" : " ", unit);
 }
 
 std::string line_chart(const Chart& chart) {

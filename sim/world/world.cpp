@@ -132,12 +132,12 @@ void World::instant() {
 }
 
 std::span<const engine::Command> World::decide(Instant now, std::span<const engine::Event> events) {
-  journal_.record(now, events);
+  journal_.record_events(now, events);
   if (options_.explain) {
     for (const engine::Event& event : events) explain('<', log::describe(event));
   }
   const std::span<const engine::Command> commands = step_(now, events);
-  journal_.ordered(commands);
+  journal_.record_commands(commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) {

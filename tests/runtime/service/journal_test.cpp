@@ -317,8 +317,8 @@ TEST_CASE("canary: an event that was left out is a difference, named by its step
         left_out = true;
         events.erase(found);
       }
-      changed.record(step->now, events);
-      changed.ordered(engine.step(step->now, step->events));
+      changed.record_events(step->now, events);
+      changed.record_commands(engine.step(step->now, step->events));
     }
     CHECK(left_out);
     changed.close();
