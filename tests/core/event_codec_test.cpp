@@ -60,7 +60,7 @@ TEST_CASE("a usual step takes few bytes") {
   CHECK(bytes.size() == 3 + 4 + 10 + 5);
 }
 
-TEST_CASE("bytes nobody vouches for are a step or they are not, never more") {
+TEST_CASE("bytes from outside are a step or they are not, never more") {
   for (std::uint64_t seed = 0; seed < 5'000; ++seed) {
     INFO("replay: seed " << seed << " of this test");
     RandomEvents random(seed);
