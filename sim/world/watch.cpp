@@ -31,7 +31,7 @@ Watch::Watch(const input::Scenario& scenario, const Workload& workload, Timeline
       workload_(workload),
       timeline_(timeline),
       residency_(scenario.cluster.nodes.size()),
-      node_groups_(scenario.cluster.nodes.size()),
+      workers_(scenario.cluster.nodes.size(), scenario.engine.workers_per_rank),
       jobs_(scenario.jobs.size()) {}
 
 void Watch::step(Instant now, std::span<const engine::Event> events,
@@ -50,70 +50,12 @@ const Waited& Watch::waited(JobId job) const {
   return jobs_[job.value].waited;
 }
 
-TotalTime Watch::busy(Instant now) const {
-  return all_nodes_.used + TotalTime(now - all_nodes_.since) * all_nodes_.busy;
-}
-
-// --------------------------------------------------------------------------------- workers ----
-
-void Watch::change(WorkerGroup& group, int busy, int limit) {
-  group.full = group.full_until(now_);
-  group.used += TotalTime(now_ - group.since) * group.busy;
-  group.busy += static_cast<std::uint32_t>(busy);
-  group.limit += static_cast<std::uint32_t>(limit);
-  group.since = now_;
-}
-
-void Watch::change_node(NodeId node, int busy, int limit) {
-  change(node_groups_[node.value], busy, limit);
-  change(all_nodes_, busy, limit);
-}
-
-// Where each job has workers of its own, workers of other jobs do not help it.
-Watch::WorkerGroup& Watch::group(NodeId node, std::uint64_t stream) {
-  if (scenario_.engine.workers_per_rank == 0) return node_groups_[node.value];
-  WorkerGroup& group = stream_groups_[stream];
-  // The workers of one rank, until it is known which job has the stream.
-  if (group.limit == 0) group.limit = scenario_.engine.workers_per_rank;
-  return group;
-}
-
-void Watch::on(const engine::WorkerJoined& event) {
-  workers_.resize(std::max<std::size_t>(workers_.size(), event.worker.value + 1));
-  workers_[event.worker.value] = {event.node};
-  change_node(event.node, 0, 1);
-}
-
-void Watch::worker_gone(WorkerId id) {
-  Worker& worker = workers_[id.value];
-  if (!worker.there) return;  // lost before it was quiet
-  worker.there = false;
-  change_node(worker.node, 0, -1);
-}
-
 void Watch::on(const engine::NodeLost& event) {
   residency_.lose(event.node);
-  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].node == event.node) worker_gone(WorkerId(i));
-  }
+  workers_.node_lost(event.node, now_);
 }
 
-void Watch::hold(WorkerId id, std::uint64_t stream) {
-  Worker& worker = workers_[id.value];
-  if (worker.uses++ > 0) return;
-  worker.stream = stream;
-  change_node(worker.node, 1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, stream), 1, 0);
-}
-
-void Watch::release(WorkerId id) {
-  Worker& worker = workers_[id.value];
-  if (--worker.uses > 0) return;
-  change_node(worker.node, -1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, worker.stream), -1, 0);
-}
-
-// ---------------------------------------------------------------------------------- orders ----
+// -------------------------------------------------------------------------------- commands ----
 
 void Watch::on(const engine::Read& command) {
   Running read{Running::Kind::read, {now_, now_, 0}};
@@ -145,12 +87,13 @@ void Watch::on(const engine::Read& command) {
   }
   if (!command.held.is_none()) {
     read.worker = command.held;
-    hold(command.held, stream_key(command.lineage));
+    workers_.hold(command.held, stream_key(command.lineage), now_);
   }
   const auto [progress, is_first] = coming_.try_emplace(read.block_key);
   if (is_first) {
     progress->second.stream = stream_key(command.lineage);
-    progress->second.full_before = group(command.to.node, progress->second.stream).full_until(now_);
+    progress->second.full_before =
+        workers_.full_until(command.to.node, progress->second.stream, now_);
   }
   ++reading_;
   running_[command.request.id.value] = std::move(read);
@@ -175,7 +118,7 @@ void Watch::on(const engine::Prepare& command) {
     coming_.erase(coming);
   } else {
     one.progress.stream = stream;
-    one.progress.full_before = group(command.node, stream).full_until(now_);
+    one.progress.full_before = workers_.full_until(command.node, stream, now_);
   }
   // Bytes that the read of another block has brought count as read for this block, too.
   RequestId last = RequestId::none();
@@ -202,7 +145,7 @@ void Watch::on(const engine::Prepare& command) {
     one.span.track =
         timeline_->track(name_of(command.node), fmt::format("worker {}", command.worker.value));
   }
-  hold(command.worker, stream);
+  workers_.hold(command.worker, stream, now_);
   ++preparing_;
   running_[command.request.id.value] = std::move(one);
 }
@@ -237,8 +180,7 @@ void Watch::on(const engine::Deliver& command) {
   if (from != slots_.end()) {
     batch.progress = from->second;
     job.stream = batch.progress.stream;
-    stream_groups_[*job.stream].limit =
-        scenario_.engine.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
+    workers_.set_ranks(*job.stream, job.ranks.size());
   }
   job.ranks[command.rank].batches.push_back(std::move(batch));
   running_[command.request.id.value] = std::move(one);
@@ -268,7 +210,7 @@ void Watch::over(RequestId id, engine::Outcome outcome) {
   running_.erase(found);
   one.span.to = now_;
   if (one.lane) timeline_->free_lane(one.span.track);
-  if (!one.worker.is_none()) release(one.worker);
+  if (!one.worker.is_none()) workers_.release(one.worker, now_);
   const bool done = outcome != engine::Outcome::failed;
   switch (one.kind) {
     case Running::Kind::read:
@@ -328,9 +270,9 @@ void Watch::seat(JobId id, std::span<const NodeId> ranks) {
   JobSeen& job = jobs_[id.value];
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});
-  if (scenario_.engine.workers_per_rank > 0) return;  // its group is not known yet
+  if (!workers_.are_shared()) return;  // its group is not known yet
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
-    job.ranks[i].full_before = node_groups_[job.nodes[i].value].full_until(now_);
+    job.ranks[i].full_before = workers_.full_until(job.nodes[i], 0, now_);
   }
 }
 
@@ -357,8 +299,8 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
     if (trained) draw_flow(*batch, span.track, from);
   }
   if (trained) batches.erase(batch);
-  if (doing == Doing::idle && (scenario_.engine.workers_per_rank == 0 || job.stream)) {
-    job.ranks[rank].full_before = group(job.nodes[rank], job.stream.value_or(0)).full_until(now);
+  if (doing == Doing::idle && (workers_.are_shared() || job.stream)) {
+    job.ranks[rank].full_before = workers_.full_until(job.nodes[rank], job.stream.value_or(0), now);
   }
 }
 
