@@ -60,9 +60,9 @@ std::string simulated_text(double simulated_s) {
 std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                                       const RunSettings& settings) {
   std::vector<ForkedRuns::Work> works;
-  for (const PlannedRun& one : planned) {
+  for (const PlannedRun& run : planned) {
     works.push_back([&](const ForkedRuns::ReportProgress& report) {
-      return simulate_one(one, settings, report);
+      return simulate_one(run, settings, report);
     });
   }
   output::ProgressBar bar(!settings.label.empty() ? settings.label

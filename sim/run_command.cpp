@@ -130,15 +130,15 @@ void check_outputs(const RunOptions& options) {
   std::vector<Named> taken = {{"SCENARIO", options.scenario},
                               {"--json", options.outputs.path("json")},
                               {"--jobs-csv", options.outputs.path("jobs-csv")}};
-  for (const Named& one : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
-                           Named{"--journal", options.journal}}) {
-    if (one.second.empty()) continue;
+  for (const Named& named : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
+                             Named{"--journal", options.journal}}) {
+    if (named.second.empty()) continue;
     for (const auto& [flag, path] : taken) {
-      if (path.empty() || !output::same_file(one.second, path)) continue;
+      if (path.empty() || !output::same_file(named.second, path)) continue;
       throw ConfigError(
-          fmt::format("{} and {} cannot both be {}; name another file", flag, one.first, path));
+          fmt::format("{} and {} cannot both be {}; name another file", flag, named.first, path));
     }
-    taken.push_back(one);
+    taken.push_back(named);
   }
 }
 

@@ -45,8 +45,8 @@ std::string text_of(const config::ConfigNode& node) {
     case config::ConfigNode::Kind::scalar:
       return node.scalar;
     case config::ConfigNode::Kind::list:
-      for (const config::ConfigNode& one : node.list) {
-        text += (text.empty() ? "" : ", ") + text_of(one);
+      for (const config::ConfigNode& entry : node.list) {
+        text += (text.empty() ? "" : ", ") + text_of(entry);
       }
       return "[" + text + "]";
     case config::ConfigNode::Kind::map:
@@ -103,14 +103,14 @@ void read_list(const config::ConfigNode& tree, Study& study) {
   if (node->kind != config::ConfigNode::Kind::list) {
     refuse(*node, "key 'list': not a list; write `- {path.to.key: value}` lines");
   }
-  for (const config::ConfigNode& one : node->list) {
-    study.list.push_back(assignments(one, "list"));
+  for (const config::ConfigNode& entry : node->list) {
+    study.list.push_back(assignments(entry, "list"));
     const Assignments& first = study.list.front();
     const Assignments& last = study.list.back();
     const bool same = std::equal(first.begin(), first.end(), last.begin(), last.end(),
                                  [](const auto& a, const auto& b) { return a.first == b.first; });
     if (!same) {
-      refuse(one, "key 'list': the first entry has other paths; name the same paths in each");
+      refuse(entry, "key 'list': the first entry has other paths; name the same paths in each");
     }
     const bool twice =
         std::any_of(study.list.begin(), study.list.end() - 1, [&](const Assignments& other) {
@@ -118,7 +118,7 @@ void read_list(const config::ConfigNode& tree, Study& study) {
               other.begin(), other.end(), last.begin(), last.end(),
               [](const auto& a, const auto& b) { return text_of(a.second) == text_of(b.second); });
         });
-    if (twice) refuse(one, "key 'list': an entry stands there twice; leave one out");
+    if (twice) refuse(entry, "key 'list': an entry stands there twice; leave one out");
   }
 }
 

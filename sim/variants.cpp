@@ -152,7 +152,7 @@ using Policies = std::vector<std::pair<std::string, std::string>>;
 
 std::string named(const Policies& policies, const std::string& kind) {
   const auto found = std::find_if(policies.begin(), policies.end(),
-                                  [&](const auto& one) { return one.first == kind; });
+                                  [&](const auto& choice) { return choice.first == kind; });
   return found == policies.end() ? "" : found->second;
 }
 

@@ -140,11 +140,12 @@ void Journal::record_catalogues(std::span<const engine::Event> events) {
     append();
   };
   for (const engine::Event& event : events) {
-    if (const auto* one = std::get_if<engine::CatalogueKnown>(&event))
-      record_once(RecordKind::catalogue, one->dataset,
-                  catalogues_.find(one->dataset, one->version));
-    if (const auto* one = std::get_if<engine::PipelineKnown>(&event))
-      record_once(RecordKind::pipeline, one->pipeline, catalogues_.find(one->pipeline, one->hash));
+    if (const auto* known = std::get_if<engine::CatalogueKnown>(&event))
+      record_once(RecordKind::catalogue, known->dataset,
+                  catalogues_.find(known->dataset, known->version));
+    if (const auto* known = std::get_if<engine::PipelineKnown>(&event))
+      record_once(RecordKind::pipeline, known->pipeline,
+                  catalogues_.find(known->pipeline, known->hash));
   }
 }
 

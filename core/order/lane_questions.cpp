@@ -249,9 +249,9 @@ void Lanes::check_generation(std::uint32_t slot) const {
       if (!run.active) continue;
       if (run.lanes_left != 0) ++(member.strict ? strict_lanes_left : lanes_left);
       run.needs.for_each([&](std::size_t lane) {
-        Demand& one = (member.strict ? strict_demand : demand)[lane];
-        ++one.members;
-        one.hungry += member.hungry ? 1 : 0;
+        Demand& lane_demand = (member.strict ? strict_demand : demand)[lane];
+        ++lane_demand.members;
+        lane_demand.hungry += member.hungry ? 1 : 0;
       });
       if (!member.strict) continue;
       for (auto lane = run.next_lane; lane < strict_ahead.size(); ++lane) ++strict_ahead[lane];

@@ -80,14 +80,14 @@ engine::PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t sampl
   info.hash = hash(digest_of(name), stored_bytes, samples);
   info.prepared_bytes = stored_bytes * samples;
   Digest prefix = 0;
-  for (const AppliedStep& one : applied(stored_bytes)) {
-    info.hash = digest_of(*one.step, info.hash);
-    info.has_random = info.has_random || one.step->random;
-    info.prepared_bytes = one.output * samples;
-    (one.before_random ? info.decode_cost : info.augment_cost) += one.cost * samples;
-    if (!one.before_random) continue;
-    prefix = digest_of(*one.step, prefix);
-    info.decoded_bytes = one.output * samples;
+  for (const AppliedStep& step : applied(stored_bytes)) {
+    info.hash = digest_of(*step.step, info.hash);
+    info.has_random = info.has_random || step.step->random;
+    info.prepared_bytes = step.output * samples;
+    (step.before_random ? info.decode_cost : info.augment_cost) += step.cost * samples;
+    if (!step.before_random) continue;
+    prefix = digest_of(*step.step, prefix);
+    info.decoded_bytes = step.output * samples;
   }
   info.prefix_hash = hash(prefix, stored_bytes, samples);
   return info;

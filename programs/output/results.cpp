@@ -86,7 +86,7 @@ class ResultWriter {
       json_.end_object();
     } else if (value.is_array()) {
       json_.begin_array();
-      for (const Json& one : value) put_json(one);
+      for (const Json& entry : value) put_json(entry);
       json_.end_array();
     } else {
       json_.leaf(value.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -124,7 +124,7 @@ void read(const Json& json, T& value) {
 }
 template <class T>
 void read(const Json& json, std::vector<T>& values) {
-  for (const Json& one : json) read(one, values.emplace_back());
+  for (const Json& entry : json) read(entry, values.emplace_back());
 }
 template <class T>
 void read(const Json& json, std::optional<T>& value) {

@@ -128,8 +128,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error,
   std::string remedy;
   if (error.get_name() == "RequiredError" && !commands_of(command).empty()) {
     what = "a subcommand is missing";
-    for (const CLI::App* one : commands_of(command)) {
-      remedy += fmt::format("{}'{}'", remedy.empty() ? "write " : " or ", one->get_name());
+    for (const CLI::App* nested : commands_of(command)) {
+      remedy += fmt::format("{}'{}'", remedy.empty() ? "write " : " or ", nested->get_name());
     }
     remedy += ", or ";
   }

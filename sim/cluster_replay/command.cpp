@@ -62,9 +62,9 @@ void check_outputs(const ReplayCommandOptions& options) {
 Sensitivity study_of(const ReplayPlan& plan, const input::OverlayModel& overlay,
                      RunSettings settings, std::span<const output::RunResult> runs) {
   Sensitivity study{assumptions(overlay), by_label(runs), {}};
-  for (const Assumption& one : study.assumptions) {
-    settings.label = "assuming other " + one.name;
-    for (const Assumption::Changed& change : one.changed) {
+  for (const Assumption& assumption : study.assumptions) {
+    settings.label = "assuming other " + assumption.name;
+    for (const Assumption::Changed& change : assumption.changed) {
       if (output::was_interrupted()) return study;
       study.changed.push_back(by_label(begun(run_all(plan.runs(change.overlay), settings))));
     }

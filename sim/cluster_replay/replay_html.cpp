@@ -42,10 +42,10 @@ std::string comparison(const Groups& groups, const Replayed& replayed) {
     }
     double above = 0;
     std::uint64_t users = 0;
-    for (const ReplaySummary& one : group) {
-      const double least_s = replayed.bounds.at(one.seed).least_s();
-      above += (one.makespan_s / least_s - 1) / static_cast<double>(group.size());
-      users = std::max(users, one.users);
+    for (const ReplaySummary& summary : group) {
+      const double least_s = replayed.bounds.at(summary.seed).least_s();
+      above += (summary.makespan_s / least_s - 1) / static_cast<double>(group.size());
+      users = std::max(users, summary.users);
     }
     row.push_back(text_cell(count_text(users)));
     row.push_back(text_cell(percent(above)));

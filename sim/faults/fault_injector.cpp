@@ -202,8 +202,8 @@ std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& command) 
     return fault.kind == Fault::Kind::samples_corrupt && fault.dataset == command.lineage.dataset;
   });
   if (!any) return samples;
-  for (const engine::Ingredient& one : command.ingredients) {
-    if (one.form == Form::encoded) samples.push_back(one.sample);
+  for (const engine::Ingredient& ingredient : command.ingredients) {
+    if (ingredient.form == Form::encoded) samples.push_back(ingredient.sample);
   }
   if (command.ingredients.empty()) {
     const order::Lineage& lineage = command.lineage;

@@ -113,12 +113,12 @@ Plot plot_of(const Chart& chart) {
   double top = chart.top;
   if (top <= 0) {
     std::vector<double> sums(chart.x.size(), 0);
-    for (const Series& one : chart.series) {
-      for (std::size_t i = 0; i < one.values.size(); ++i) {
-        if (std::isnan(one.values[i])) continue;
-        const double margin = i < one.margins.size() ? one.margins[i] : 0;
+    for (const Series& line : chart.series) {
+      for (std::size_t i = 0; i < line.values.size(); ++i) {
+        if (std::isnan(line.values[i])) continue;
+        const double margin = i < line.margins.size() ? line.margins[i] : 0;
         sums[i] =
-            chart.stacked ? sums[i] + one.values[i] : std::max(sums[i], one.values[i] + margin);
+            chart.stacked ? sums[i] + line.values[i] : std::max(sums[i], line.values[i] + margin);
       }
     }
     for (const double sum : sums) top = std::max(top, sum);
@@ -281,7 +281,7 @@ std::string bar_chart(const Bars& bars) {
     for (const Part& part : parts) {
       sum += part.value;
       const bool known = std::any_of(names.begin(), names.end(),
-                                     [&](const Series& one) { return one.name == part.name; });
+                                     [&](const Series& line) { return line.name == part.name; });
       if (!known && part.value > 0) names.push_back({part.name, part.color, {}});
     }
     most = std::max(most, sum);

@@ -100,25 +100,25 @@ void Watch::on(const engine::Read& command) {
 }
 
 void Watch::on(const engine::Prepare& command) {
-  Running one{Running::Kind::prepare, {now_, now_, 0}};
-  one.cause = Cause::preparation;
-  one.block = command.lineage.name;
-  one.number = one.block.block;
-  one.worker = command.worker;
-  one.share = command.share;
-  one.slot = command.slot;
-  one.place = {command.node, Tier::dram, 0};
+  Running running{Running::Kind::prepare, {now_, now_, 0}};
+  running.cause = Cause::preparation;
+  running.block = command.lineage.name;
+  running.number = running.block.block;
+  running.worker = command.worker;
+  running.share = command.share;
+  running.slot = command.slot;
+  running.place = {command.node, Tier::dram, 0};
   const engine::PipelineInfo& info = workload_.preparation(command.lineage.pipeline).info;
-  one.bytes = info.prepared_bytes * command.lineage.samples;
+  running.bytes = info.prepared_bytes * command.lineage.samples;
   item_bytes_[command.share.value] = info.prepared_bytes;
   const std::uint64_t stream = stream_key(command.lineage);
   const auto coming = coming_.find(block_key(command.lineage));
   if (coming != coming_.end()) {
-    one.progress = coming->second;
+    running.progress = coming->second;
     coming_.erase(coming);
   } else {
-    one.progress.stream = stream;
-    one.progress.full_before = workers_.full_until(command.node, stream, now_);
+    running.progress.stream = stream;
+    running.progress.full_before = workers_.full_until(command.node, stream, now_);
   }
   // Bytes that the read of another block has brought count as read for this block, too.
   RequestId last = RequestId::none();
@@ -127,8 +127,8 @@ void Watch::on(const engine::Prepare& command) {
     last = staging;
     const auto found = staged_.find(staging.value);
     if (found == staged_.end()) return;
-    if (!one.progress.read || one.progress.read->to < found->second.to)
-      one.progress.read = found->second;
+    if (!running.progress.read || running.progress.read->to < found->second.to)
+      running.progress.read = found->second;
   };
   use(command.staging);
   std::uint64_t decoded = 0;
@@ -137,17 +137,17 @@ void Watch::on(const engine::Prepare& command) {
     decoded += ingredient.keep_decoded;
   }
   if (decoded > 0) {
-    one.items_share = command.decoded_share;
-    one.items_bytes = decoded * info.decoded_bytes;
+    running.items_share = command.decoded_share;
+    running.items_bytes = decoded * info.decoded_bytes;
     item_bytes_[command.decoded_share.value] = info.decoded_bytes;
   }
   if (timeline_ != nullptr) {
-    one.span.track =
+    running.span.track =
         timeline_->track(name_of(command.node), fmt::format("worker {}", command.worker.value));
   }
   workers_.hold(command.worker, stream, now_);
   ++preparing_;
-  running_[command.request.id.value] = std::move(one);
+  running_[command.request.id.value] = std::move(running);
 }
 
 void Watch::on(const engine::Transfer& command) {
@@ -168,14 +168,14 @@ void Watch::on(const engine::Transfer& command) {
 }
 
 void Watch::on(const engine::Deliver& command) {
-  Running one{Running::Kind::deliver, {now_, now_, 0}};
-  one.number = command.step;
+  Running running{Running::Kind::deliver, {now_, now_, 0}};
+  running.number = command.step;
   JobSeen& job = jobs_[command.job.value];
   if (timeline_ != nullptr) {
-    one.lane = true;
-    one.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
+    running.lane = true;
+    running.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
   }
-  Batch batch{command.step, {}, one.span};
+  Batch batch{command.step, {}, running.span};
   const auto from = slots_.find(slot_key(command.share, command.slot));
   if (from != slots_.end()) {
     batch.progress = from->second;
@@ -183,7 +183,7 @@ void Watch::on(const engine::Deliver& command) {
     workers_.set_ranks(*job.stream, job.ranks.size());
   }
   job.ranks[command.rank].batches.push_back(std::move(batch));
-  running_[command.request.id.value] = std::move(one);
+  running_[command.request.id.value] = std::move(running);
 }
 
 void Watch::on(const engine::Drop& command) {
@@ -206,29 +206,29 @@ void Watch::on(const engine::Drop& command) {
 void Watch::over(RequestId id, engine::Outcome outcome) {
   const auto found = running_.find(id.value);
   if (found == running_.end()) return;
-  Running one = std::move(found->second);
+  Running running = std::move(found->second);
   running_.erase(found);
-  one.span.to = now_;
-  if (one.lane) timeline_->free_lane(one.span.track);
-  if (!one.worker.is_none()) workers_.release(one.worker, now_);
+  running.span.to = now_;
+  if (running.lane) timeline_->free_lane(running.span.track);
+  if (!running.worker.is_none()) workers_.release(running.worker, now_);
   const bool done = outcome != engine::Outcome::failed;
-  switch (one.kind) {
+  switch (running.kind) {
     case Running::Kind::read:
       --reading_;
-      draw(Timeline::What::read, one.span, one.number, one.block);
-      if (done) read_done(id, one);
+      draw(Timeline::What::read, running.span, running.number, running.block);
+      if (done) read_done(id, running);
       break;
     case Running::Kind::prepare:
       --preparing_;
-      draw(Timeline::What::prepare, one.span, one.number, one.block);
-      if (done) prepared(one);
+      draw(Timeline::What::prepare, running.span, running.number, running.block);
+      if (done) prepared(running);
       break;
     case Running::Kind::gather:
-      draw(Timeline::What::gather, one.span, 0);
-      if (done) gathered(one);
+      draw(Timeline::What::gather, running.span, 0);
+      if (done) gathered(running);
       break;
     case Running::Kind::deliver:
-      draw(Timeline::What::deliver, one.span, one.number);
+      draw(Timeline::What::deliver, running.span, running.number);
       break;
   }
 }
@@ -247,14 +247,14 @@ void Watch::read_done(RequestId id, Running& read) {
   if (coming != coming_.end()) coming->second.read = span;  // the last one counts
 }
 
-void Watch::prepared(Running& one) {
-  residency_.put(one.share, one.slot, one.place, one.bytes);
-  if (!one.items_share.is_none()) {
-    residency_.add(one.place, Form::decoded, one.items_bytes);
+void Watch::prepared(Running& running) {
+  residency_.put(running.share, running.slot, running.place, running.bytes);
+  if (!running.items_share.is_none()) {
+    residency_.add(running.place, Form::decoded, running.items_bytes);
   }
-  one.progress.prepared = Sourced{one.span, one.cause};
-  one.progress.gathered.reset();
-  slots_[slot_key(one.share, one.slot)] = std::move(one.progress);
+  running.progress.prepared = Sourced{running.span, running.cause};
+  running.progress.gathered.reset();
+  slots_[slot_key(running.share, running.slot)] = std::move(running.progress);
 }
 
 // The rank waited for the part that came last.
@@ -281,7 +281,7 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
   if (rank >= job.ranks.size()) return;  // it left before the engine knew of it
   std::vector<Batch>& batches = job.ranks[rank].batches;
   const auto batch = std::find_if(batches.begin(), batches.end(),
-                                  [&](const Batch& one) { return one.step == step; });
+                                  [&](const Batch& sent) { return sent.step == step; });
   const bool known = batch != batches.end();
   if (doing == Doing::stall) {
     const Waited split = why(job, rank, known ? &*batch : nullptr, from, now);
