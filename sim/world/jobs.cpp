@@ -114,7 +114,7 @@ void Jobs::start_queued() {
     auto nodes = gpus_.take(*jobs_[index].model);
     if (!nodes && make_room_for(index)) nodes = gpus_.take(*jobs_[index].model);
     if (nodes) {
-      seat(jobs_[index], std::move(*nodes));
+      assign_gpus(jobs_[index], std::move(*nodes));
       start(index);
       return JobQueue::Answer::took;
     }
@@ -125,7 +125,7 @@ void Jobs::start_queued() {
 
 // Where blocks stand for streams of them, GPUs that move on together anyway are one rank. There are
 // as many ranks as a step has blocks, on nodes of their own as far as there are so many.
-void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
+void Jobs::assign_gpus(Job& job, std::vector<NodeId> gpus) const {
   job.gpus = std::move(gpus);
   job.nodes = job.gpus;
   if (!job.preparation->is_streamed) return;

@@ -266,7 +266,7 @@ void Watch::gathered(Running& copy) {
 
 // ----------------------------------------------------------------------------------- ranks ----
 
-void Watch::seat(JobId id, std::span<const NodeId> ranks) {
+void Watch::set_ranks(JobId id, std::span<const NodeId> ranks) {
   JobSeen& job = jobs_[id.value];
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});

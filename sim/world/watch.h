@@ -115,8 +115,8 @@ class Watch {
   };
 
   // All other events are ignored.
-  void on(const engine::JobJoined& event) { seat(event.job, event.ranks); }
-  void on(const engine::JobResized& event) { seat(event.job, event.ranks); }
+  void on(const engine::JobJoined& event) { set_ranks(event.job, event.ranks); }
+  void on(const engine::JobResized& event) { set_ranks(event.job, event.ranks); }
   void on(const engine::JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
   void on(const engine::WorkerJoined& event) { workers_.joined(event.worker, event.node, now_); }
   void on(const engine::WorkerQuiesced& event) { workers_.gone(event.worker, now_); }
@@ -136,7 +136,7 @@ class Watch {
   template <class Other>
   void on(const Other&) {}
 
-  void seat(JobId job, std::span<const NodeId> ranks);
+  void set_ranks(JobId job, std::span<const NodeId> ranks);
   void over(RequestId request, engine::Outcome outcome);
   void read_done(RequestId id, Running& read);
   void prepared(Running& preparation);
