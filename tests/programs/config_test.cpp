@@ -57,7 +57,7 @@ TEST_CASE("sizes are exact, in powers of ten or of two") {
   }
   const auto tenth = parse_size("10%");
   REQUIRE(tenth);
-  CHECK(tenth->share_of(99) == 9);
+  CHECK(tenth->bytes_of(99) == 9);
   CHECK(parse_size("0.1%")->bytes_of(1'000'000) == 1000);
   CHECK(parse_size("100%")->bytes_of(UINT64_MAX) == UINT64_MAX);
   CHECK(parse_size("10")->bytes_of(99) == 10);
