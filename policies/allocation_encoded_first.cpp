@@ -88,11 +88,11 @@ class EncodedFirst final : public engine::AllocationPolicy {
     std::sort(wanting_.begin(), wanting_.end(), [](const Wanting& a, const Wanting& b) {
       return a.for_a_job != b.for_a_job ? a.for_a_job < b.for_a_job : a.share < b.share;
     });
-    for (const Wanting& one : wanting_) {
-      const engine::ShareView& share = place.shares[one.share];
-      const Wide part = std::min(one.bytes, Wide{room_} * share.jobs / jobs);
+    for (const Wanting& wanting : wanting_) {
+      const engine::ShareView& share = place.shares[wanting.share];
+      const Wide part = std::min(wanting.bytes, Wide{room_} * share.jobs / jobs);
       const auto more = static_cast<Slots>(part / share.slot_bytes);
-      slots[one.share] += more;
+      slots[wanting.share] += more;
       room_ -= static_cast<Bytes>(bytes_of(share, more));
       jobs -= share.jobs;
     }

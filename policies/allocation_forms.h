@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/names.h"
 #include "core/engine/policy.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::policies {
 namespace {

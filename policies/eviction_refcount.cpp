@@ -1,5 +1,5 @@
-// Reference count: an item leaves when all jobs that need it have had it. For prepared blocks,
-// whose future users are known exactly: the engine says how many there are.
+// Reference count: an item leaves when all jobs that need it have had it. For prepared blocks:
+// the engine knows exactly how many users are to come.
 #include "core/engine/policy_list.h"
 #include "policies/eviction_list.h"
 

@@ -27,10 +27,10 @@ class RecentUses {
   void grow(std::size_t items) { entries_.grow(items); }
 
   void count(ItemId item) {
-    const unsigned now = std::min(of(item) + 1, kMost);
+    const unsigned now = std::min(uses(item) + 1, kMost);
     entries_[item.value] = static_cast<std::uint16_t>(period_ << kBits | now);
   }
-  unsigned of(ItemId item) const {
+  unsigned uses(ItemId item) const {
     const std::uint16_t entry = entries_[item.value];
     const unsigned halvings = (period_ - (entry >> kBits)) & kPeriodMask;
     return halvings < kBits ? (entry & kMost) >> halvings : 0;
@@ -90,7 +90,7 @@ class WTinyLfu final : public engine::EvictionPolicy {
       const ItemId candidate = oldest_to_leave(lists_, kWindow);
       if (candidate.is_none()) break;
       if (lists_.used(kProbation) + lists_.used(kProtected) + lists_.slots(candidate) > main_) {
-        const bool wins = !in_main.is_none() && uses_.of(candidate) > uses_.of(in_main);
+        const bool wins = !in_main.is_none() && uses_.uses(candidate) > uses_.uses(in_main);
         count(candidate);
         return wins ? in_main : candidate;
       }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "programs/output/terminal.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
 
 namespace batchflow::sim {

@@ -2,14 +2,14 @@
 #include <memory>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "sim/cache_study.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
-#include "sim/usage.h"
 #include "traces/generator.h"
 
 namespace batchflow::sim {
@@ -106,10 +106,10 @@ void add_cache_command(CLI::App& app, Action& action) {
       ->type_name("FORMAT");
   options->outputs.add(*command, "json", "JSON");
   options->outputs.add(*command, "csv", "CSV");
-  add_whole_number(*command, "--seed", options->seed, 0, UINT64_MAX,
-                   "For policies that draw (default: 1)");
-  add_whole_number(*command, "--threads", options->threads, 1, kMostThreads,
-                   "Runs at the same time (default: all cores)");
+  output::add_whole_number(*command, "--seed", options->seed, 0, UINT64_MAX,
+                           "For policies that draw (default: 1)");
+  output::add_whole_number(*command, "--threads", options->threads, 1, kMostThreads,
+                           "Runs at the same time (default: all cores)");
   command->add_flag("--through-engine", options->through_engine,
                     "Send each request through the engine's step, as a live service would: the\n"
                     "same counts, some ten times slower");

@@ -5,7 +5,7 @@
 
 #include "programs/output/terminal.h"
 #include "sim/cache_study.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 namespace {

@@ -9,9 +9,9 @@
 #include <system_error>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/terminal.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 namespace {
@@ -82,18 +82,18 @@ std::vector<AskedSize> parse_sizes(const std::vector<std::string>& texts) {
 
 std::vector<CacheSize> sizes_in_bytes(const std::vector<AskedSize>& asked, Bytes working_set) {
   std::vector<CacheSize> sizes;
-  for (const AskedSize& one : asked) {
-    const Bytes bytes = size_in_bytes(one, working_set);
+  for (const AskedSize& size : asked) {
+    const Bytes bytes = size_in_bytes(size, working_set);
     const bool named_before = std::any_of(
         sizes.begin(), sizes.end(), [&](const CacheSize& other) { return other.bytes == bytes; });
-    if (!named_before) sizes.push_back({one.text, bytes});
+    if (!named_before) sizes.push_back({size.text, bytes});
   }
   return sizes;
 }
 
 std::vector<CacheSize> usual_sizes(Bytes working_set) {
   std::vector<AskedSize> asked = parse_sizes({kUsualSizes});
-  std::erase_if(asked, [&](const AskedSize& one) { return one.size.of(working_set) == 0; });
+  std::erase_if(asked, [&](const AskedSize& size) { return size.size.bytes_of(working_set) == 0; });
   if (asked.empty()) asked = parse_sizes({"100%"});
   return sizes_in_bytes(asked, working_set);
 }

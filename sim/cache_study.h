@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/numbers.h"
 #include "sim/replay.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 

@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
-#include "sim/fixed_policies.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 
@@ -206,7 +207,7 @@ std::string comparison_json(const Comparison& comparison) {
   }
   json["matches"] = Json::array();
   for (const Match& match : comparison.matches) {
-    Json one{{"a", names(match.a)}, {"b", names(match.b)}, {"paired", match.paired}};
+    Json row{{"a", names(match.a)}, {"b", names(match.b)}, {"paired", match.paired}};
     for (const FigurePair& pair : match.figures) {
       const Estimate& difference = pair.difference;
       Json figure{{"a", pair.a}, {"b", pair.b}, {"difference", difference.mean}};
@@ -215,17 +216,17 @@ std::string comparison_json(const Comparison& comparison) {
         figure["margin"] = difference.margin;
         figure["significant"] = is_significant(difference);
       }
-      one["figures"][pair.figure->field] = std::move(figure);
+      row["figures"][pair.figure->field] = std::move(figure);
     }
-    one["jobs"] = Json::array();
+    row["jobs"] = Json::array();
     for (const JobPair& job : match.jobs) {
-      one["jobs"].push_back({{"name", job.name},
+      row["jobs"].push_back({{"name", job.name},
                              {"time_a_s", job.time_a_s},
                              {"time_b_s", job.time_b_s},
                              {"stall_a_s", job.stall_a_s},
                              {"stall_b_s", job.stall_b_s}});
     }
-    json["matches"].push_back(std::move(one));
+    json["matches"].push_back(std::move(row));
   }
   json["only_a"] = Json::array();
   json["only_b"] = Json::array();

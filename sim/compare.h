@@ -7,7 +7,6 @@
 
 #include "programs/output/results.h"
 #include "sim/figures.h"
-#include "sim/statistics.h"
 
 namespace batchflow::sim {
 

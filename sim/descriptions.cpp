@@ -14,15 +14,15 @@ using Json = nlohmann::ordered_json;
 Json json_of(std::span<const Parameter> parameters) {
   Json list = Json::array();
   for (const Parameter& parameter : parameters) {
-    Json one = {{"name", parameter.name},
-                {"type", policies::type_name(parameter.type)},
-                {"default", parameter.default_value},
-                {"help", parameter.help}};
+    Json described = {{"name", parameter.name},
+                      {"type", policies::type_name(parameter.type)},
+                      {"default", parameter.default_value},
+                      {"help", parameter.help}};
     if (policies::has_bounds(parameter)) {
-      one["least"] = parameter.least;
-      one["greatest"] = parameter.greatest;
+      described["least"] = parameter.least;
+      described["greatest"] = parameter.greatest;
     }
-    list.push_back(std::move(one));
+    list.push_back(std::move(described));
   }
   return list;
 }

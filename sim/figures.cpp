@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
-#include "core/base/config_error.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
+#include "core/base/check.h"
+#include "core/base/config_value.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 
@@ -69,6 +71,85 @@ const Figure& figure_named(const std::string& field) {
   throw ConfigError(fmt::format("no figure '{}'; write one of {}", field,
                                 nearest.empty() ? fmt::format("{}", fmt::join(names, ", "))
                                                 : "the JSON's fields, as " + nearest));
+}
+
+namespace {
+
+// Up to ten degrees of freedom from the tables; above, the expansion below is within 0.0002.
+constexpr double kStudent[] = {12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818,
+                               2.4469119,  2.3646243, 2.3060041, 2.2621572, 2.2281389};
+
+struct Spread {
+  double mean = 0;
+  double variance = 0;  // the variance of the mean: that of the values, over their number
+};
+
+Spread spread(std::span<const double> values) {
+  Spread result;
+  for (const double value : values) result.mean += value / static_cast<double>(values.size());
+  if (values.size() < 2) return result;
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  const auto count = static_cast<double>(values.size());
+  result.variance = squares / (count - 1) / count;
+  return result;
+}
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+double student_t(double freedom) {
+  BF_CHECK(freedom >= 1);
+  if (freedom <= std::size(kStudent)) {
+    const auto below = static_cast<std::size_t>(freedom);
+    const double low = kStudent[below - 1];
+    if (below == std::size(kStudent)) return low;
+    return low + (freedom - static_cast<double>(below)) * (kStudent[below] - low);
+  }
+  // The expansion of Cornish and Fisher, from the quantile of the normal distribution.
+  const double z = 1.959963985;
+  const double z3 = z * z * z;
+  const double z5 = z3 * z * z;
+  const double z7 = z5 * z * z;
+  return z + (z3 + z) / (4 * freedom) + (5 * z5 + 16 * z3 + 3 * z) / (96 * freedom * freedom) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * freedom * freedom * freedom);
+}
+
+Estimate estimate(std::span<const double> values) {
+  const Spread all = spread(values);
+  const double margin = values.size() < 2 ? kInfinite
+                                          : student_t(static_cast<double>(values.size()) - 1) *
+                                                std::sqrt(all.variance);
+  return {all.mean, margin, values.size()};
+}
+
+Estimate paired_difference(std::span<const double> a, std::span<const double> b) {
+  BF_CHECK(a.size() == b.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(b[i] - a[i]);
+  return estimate(differences);
+}
+
+Estimate difference(std::span<const double> a, std::span<const double> b) {
+  const Spread of_a = spread(a);
+  const Spread of_b = spread(b);
+  Estimate result{of_b.mean - of_a.mean, kInfinite, a.size() + b.size()};
+  if (a.size() < 2 || b.size() < 2) return result;
+  const double sum = of_a.variance + of_b.variance;
+  if (sum == 0) {
+    result.margin = 0;
+    return result;
+  }
+  const double freedom = sum * sum /
+                         (of_a.variance * of_a.variance / static_cast<double>(a.size() - 1) +
+                          of_b.variance * of_b.variance / static_cast<double>(b.size() - 1));
+  result.margin = student_t(freedom) * std::sqrt(sum);
+  return result;
+}
+
+bool is_significant(const Estimate& difference) {
+  return std::abs(difference.mean) > difference.margin;
 }
 
 }  // namespace batchflow::sim

@@ -1,6 +1,8 @@
-// The figures that runs are compared by, listed once for tables, reports and sweeps.
+// The figures that runs are compared by, listed once for tables, reports and sweeps; and what
+// several runs that differ by their seed show of a figure: a mean, and how sure it is.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -22,5 +24,26 @@ struct Figure {
 std::span<const Figure> figures();
 // Throws ConfigError, which names the nearest field.
 const Figure& figure_named(const std::string& field);
+
+struct Estimate {
+  double mean = 0;
+  double margin =
+      0;  // the mean is within this of the truth, 95 times in 100; infinite for one value
+  std::size_t count = 0;
+};
+
+// The 97.5 % quantile of Student's t, by degrees of freedom (not whole for Welch's): the factor
+// that makes a 95 % interval of a standard error. REQUIRES: freedom >= 1
+double student_t(double freedom);
+
+// Assumes that values vary normally.
+Estimate estimate(std::span<const double> values);
+// The estimate of b - a where a[i] and b[i] belong together: the same seed, so the same chance.
+Estimate paired_difference(std::span<const double> a, std::span<const double> b);
+// The estimate of b - a where they do not (Welch: their variances may differ).
+Estimate difference(std::span<const double> a, std::span<const double> b);
+
+// Whether zero is outside the interval.
+bool is_significant(const Estimate& difference);
 
 }  // namespace batchflow::sim

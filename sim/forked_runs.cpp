@@ -13,7 +13,7 @@
 #include <cstring>
 #include <new>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/run_progress.h"
+#include "sim/simulate.h"
 
 namespace batchflow::sim {
 

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "sim/commands.h"

@@ -7,7 +7,7 @@
 #include <new>
 #include <sstream>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"

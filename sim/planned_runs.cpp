@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/packed_runs.h"
 #include "programs/output/terminal.h"
-#include "sim/run_report.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 
@@ -60,9 +60,9 @@ std::string simulated_text(double simulated_s) {
 std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                                       const RunSettings& settings) {
   std::vector<ForkedRuns::Work> works;
-  for (const PlannedRun& one : planned) {
+  for (const PlannedRun& run : planned) {
     works.push_back([&](const ForkedRuns::ReportProgress& report) {
-      return simulate_one(one, settings, report);
+      return simulate_one(run, settings, report);
     });
   }
   output::ProgressBar bar(!settings.label.empty() ? settings.label
@@ -117,6 +117,78 @@ int exit_code(const std::vector<output::RunResult>& runs, std::size_t asked) {
     return kInterrupted;
   }
   return std::any_of(runs.begin(), runs.end(), has_failed) ? kFailed : 0;
+}
+
+namespace {
+
+// Runs in the process of a group: simulates the beginning, and then starts a process for each
+// branch.
+std::string run_group(const Branching& group, std::size_t at_once,
+                      const ForkedRuns::ReportProgress& report) {
+  const ForkedRuns::ReportProgress* current =
+      &report;  // in the process of a branch: that of the branch
+  SimulateOptions how;
+  how.goes_on = [&current](const RunProgress& progress) { return (*current)(progress); };
+  const auto simulation = start_simulation(group.beginning, how);
+  if (!simulation->run_until(group.at)) {
+    if (!report({})) return output::pack_runs({});  // interrupted
+    throw ConfigError("key 'warm_start.at': all jobs are done before; write an earlier time");
+  }
+  std::vector<ForkedRuns::Work> works;
+  for (const PlannedRun& branch : group.branches) {
+    works.push_back([&](const ForkedRuns::ReportProgress& own) {
+      current = &own;
+      simulation->change_to(branch.scenario);
+      output::RunResult run = simulation->run();
+      run.label = branch.label;
+      run.series.clear();
+      return output::pack_run(run);
+    });
+  }
+  bool goes_on = true;
+  auto outcomes = ForkedRuns::run(
+      works, static_cast<unsigned>(at_once),
+      [&](const RunProgress& progress) { goes_on = report(progress); }, {},
+      [&] { return goes_on; });
+  output::OptionalRuns results;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    results.push_back(result_of(group.branches[i], outcomes[i]));
+  }
+  return output::pack_runs(results);
+}
+
+}  // namespace
+
+std::vector<std::optional<output::RunResult>> run_branches(const std::vector<Branching>& groups,
+                                                           std::size_t count,
+                                                           const RunSettings& settings) {
+  const std::size_t at_once = settings.processes();
+  const std::size_t groups_at_once = std::min(at_once, groups.size());
+  std::vector<ForkedRuns::Work> works;
+  for (const Branching& group : groups) {
+    works.push_back([&](const ForkedRuns::ReportProgress& report) {
+      return run_group(group, std::max<std::size_t>(1, at_once / groups_at_once), report);
+    });
+  }
+  std::vector<std::optional<output::RunResult>> results(count);
+  output::ProgressBar bar(fmt::format("simulating {} branches", count));
+  ForkedRuns::run(
+      works, static_cast<unsigned>(groups_at_once),
+      [&](const RunProgress& progress) {
+        bar.show(progress.done, simulated_text(progress.simulated_s));
+      },
+      [&](std::size_t g, ForkedRuns::Outcome& outcome) {
+        if (!outcome.problem.empty()) throw ConfigError(outcome.problem);
+        if (!outcome.done) return;
+        output::OptionalRuns branches = output::unpack_runs(outcome.text);
+        for (std::size_t i = 0; i < branches.size(); ++i) {
+          if (!branches[i]) continue;
+          std::optional<output::RunResult>& result = results[groups[g].indices[i]];
+          result = std::move(branches[i]);
+          if (settings.finished) settings.finished(groups[g].indices[i], *result);
+        }
+      });
+  return results;
 }
 
 }  // namespace batchflow::sim

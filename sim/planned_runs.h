@@ -1,5 +1,6 @@
-// Simulates scenarios, each in a process of its own, several at a time, with a progress bar.
-// Commands plan the runs and decide what becomes of the results.
+// Simulates scenarios, each in a process of its own, several at a time, with a progress bar. Runs
+// with a common beginning can share its simulation. Commands plan the runs and decide what becomes
+// of the results.
 #pragma once
 
 #include <functional>
@@ -52,5 +53,19 @@ bool has_failed(const output::RunResult& run);
 
 // 0 done, 1 a run failed, 130 interrupted, which it prints.
 int exit_code(const std::vector<output::RunResult>& runs, std::size_t asked);
+
+// Runs with a common beginning. The beginning is simulated once; from its end each run goes on in a
+// process of its own, with its own differences.
+struct Branching {
+  input::Scenario beginning;
+  Instant at{};
+  std::vector<PlannedRun> branches;
+  std::vector<std::size_t> indices;  // of their results
+};
+
+// The results by index, of `count`, as run_all gives them. The results of a group come together.
+std::vector<std::optional<output::RunResult>> run_branches(const std::vector<Branching>& groups,
+                                                           std::size_t count,
+                                                           const RunSettings& settings);
 
 }  // namespace batchflow::sim

@@ -1,8 +1,13 @@
 #include "sim/replay.h"
 
 #include <algorithm>
+#include <variant>
 
+#include "core/base/check.h"
+#include "core/engine/engine.h"
+#include "core/engine/memory.h"
 #include "core/engine/share.h"
+#include "policies/registry.h"
 
 namespace batchflow::sim {
 namespace {
@@ -55,6 +60,131 @@ ReplayCounts replay_through_share(const traces::AccessTrace& trace,
   const engine::ShareCounters& counted = share.counters();
   return {counted.hits + counted.misses, counted.misses,    counted.slots_requested,
           counted.slots_missed,          counted.evictions, counted.refused};
+}
+
+namespace {
+
+constexpr DatasetId kDataset{1};
+constexpr PipelineId kPipeline{1};
+constexpr NodeId kNode{1};
+constexpr JobId kJob{1};
+constexpr Digest kVersion = 1;
+constexpr std::size_t kRequestsPerEngineReport = std::size_t{1} << 12;
+
+// The backend of a trace: one job that lists its samples one at a time, reads that take no time,
+// and a count of the engine's commands. It looks at commands alone, never at the engine's counters.
+class TraceBackend {
+ public:
+  TraceBackend(const traces::AccessTrace& trace, const engine::PolicyChoice& policy, Bytes capacity,
+               std::uint64_t seed)
+      : trace_(trace), engine_(config(policy, seed), policies::policy_list(), fill(trace)) {
+    const NodeId ranks[] = {kNode};
+    engine::JobJoined join;
+    join.job = kJob;
+    join.dataset = kDataset;
+    join.pipeline = kPipeline;
+    join.order = Order::listed;
+    join.credits = 1;
+    join.ranks = ranks;
+    events_ = {engine::CatalogueKnown{kDataset, kVersion},
+               engine::PipelineKnown{kPipeline, kVersion}, engine::NodeJoined{kNode, 1},
+               engine::CapacityChanged{{kNode, Tier::dram, 0}, capacity}, join};
+    step();
+  }
+
+  void request(std::size_t index) {
+    const SampleId sample[] = {SampleId(trace_.items[index])};
+    const std::uint64_t next_use[] = {trace_.next_use(index)};
+    const Bytes size[] = {trace_.size_of(index)};
+    ++counts_.requests;
+    counts_.bytes_requested += size[0];
+    size_ = size[0];
+    delivered_ = false;
+    events_.push_back(engine::SamplesWanted{kJob, 0, sample, next_use, size});
+    step();
+    if (!delivered_) step();  // the read is done
+    BF_CHECK_MSG(delivered_, "the engine did not deliver a sample that was read");
+  }
+
+  ReplayCounts counts() const {
+    ReplayCounts counts = counts_;
+    counts.refused = engine_.counters().refused_proposals;
+    return counts;
+  }
+
+ private:
+  static engine::EngineConfig config(const engine::PolicyChoice& policy, std::uint64_t seed) {
+    engine::EngineConfig config;
+    config.seed = seed;
+    config.item_slot_bytes = 1;
+    config.count_staging = false;  // the capacity is the cache's
+    config.policies.allocation = "equal";
+    config.policies.eviction[static_cast<std::size_t>(Form::encoded)] = policy.text();
+    return config;
+  }
+
+  const engine::Catalogues& fill(const traces::AccessTrace& trace) {
+    catalogues_.add(kDataset,
+                    engine::Catalogue::uniform("trace", kVersion, trace.distinct_items(), 1));
+    engine::PipelineInfo as_stored;
+    as_stored.hash = kVersion;
+    catalogues_.add(kPipeline, as_stored);
+    return catalogues_;
+  }
+
+  void step() {
+    now_ += Duration(1);
+    orders_ = engine_.step(Instant(now_), events_);
+    events_.clear();
+    for (const engine::Command& command : orders_) {
+      if (const auto* read = std::get_if<engine::Read>(&command)) {
+        ++counts_.misses;
+        counts_.bytes_missed += size_;
+        events_.push_back(engine::ReadDone{read->request, engine::Outcome::done, {}});
+      } else if (const auto* deliver = std::get_if<engine::Deliver>(&command)) {
+        delivered_ = true;
+        events_.push_back(engine::DeliveryDone{deliver->request, engine::Outcome::done});
+        events_.push_back(engine::BatchConsumed{kJob, 0, deliver->step, Duration(0)});
+        events_.push_back(engine::SlotReleased{kJob, 0, deliver->step});
+      } else if (std::get_if<engine::Drop>(&command)) {
+        ++counts_.evictions;
+      }
+    }
+  }
+
+  const traces::AccessTrace& trace_;
+  engine::Catalogues catalogues_;
+  engine::Engine engine_;
+  Duration now_{0};
+  std::vector<engine::Event> events_;
+  std::span<const engine::Command> orders_;
+  ReplayCounts counts_;
+  Bytes size_ = 0;
+  bool delivered_ = false;
+};
+
+}  // namespace
+
+ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
+                                   const engine::PolicyChoice& policy, Bytes capacity,
+                                   const AccessReplayOptions& options) {
+  TraceBackend backend(trace, policy, capacity, options.seed);
+  for (std::size_t begin = 0; begin < trace.requests();) {
+    const std::size_t end = std::min(begin + kRequestsPerEngineReport, trace.requests());
+    for (std::size_t i = begin; i < end; ++i) backend.request(i);
+    if (options.progress) options.progress(end - begin);
+    begin = end;
+  }
+  return backend.counts();
+}
+
+// That of the share which TraceBackend's engine makes for the trace, so that both draw alike.
+Random trace_policy_random(std::uint64_t seed) {
+  engine::ShareSpec spec;
+  spec.place = {kNode, Tier::dram, 0};
+  spec.use = engine::ShareUse::encoded;
+  spec.dataset = kDataset;
+  return engine::policy_random(seed, spec, 0);
 }
 
 }  // namespace batchflow::sim

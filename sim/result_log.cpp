@@ -10,7 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 
 namespace batchflow::sim {

@@ -5,19 +5,19 @@
 #include <memory>
 #include <optional>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/input/yaml.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "sim/bottlenecks.h"
 #include "sim/commands.h"
 #include "sim/planned_runs.h"
-#include "sim/report/bottleneck_html.h"
 #include "sim/report/run_html.h"
+#include "sim/report/sections.h"
 #include "sim/run_report.h"
-#include "sim/usage.h"
 #include "sim/variants.h"
 
 namespace batchflow::sim {
@@ -130,15 +130,15 @@ void check_outputs(const RunOptions& options) {
   std::vector<Named> taken = {{"SCENARIO", options.scenario},
                               {"--json", options.outputs.path("json")},
                               {"--jobs-csv", options.outputs.path("jobs-csv")}};
-  for (const Named& one : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
-                           Named{"--journal", options.journal}}) {
-    if (one.second.empty()) continue;
+  for (const Named& named : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
+                             Named{"--journal", options.journal}}) {
+    if (named.second.empty()) continue;
     for (const auto& [flag, path] : taken) {
-      if (path.empty() || !output::same_file(one.second, path)) continue;
+      if (path.empty() || !output::same_file(named.second, path)) continue;
       throw ConfigError(
-          fmt::format("{} and {} cannot both be {}; name another file", flag, one.first, path));
+          fmt::format("{} and {} cannot both be {}; name another file", flag, named.first, path));
     }
-    taken.push_back(one);
+    taken.push_back(named);
   }
 }
 
@@ -222,8 +222,9 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_option("--timeline", options->timeline,
                       "Write what every machine did, and when, to this file: a Chrome trace, for\n"
                       "ui.perfetto.dev");
-  add_whole_number(*command, "--timeline-events", options->timeline_events, 1, UINT32_MAX,
-                   "Events at which the timeline ends, and the run goes on (default: 1000000)");
+  output::add_whole_number(
+      *command, "--timeline-events", options->timeline_events, 1, UINT32_MAX,
+      "Events at which the timeline ends, and the run goes on (default: 1000000)");
   command->add_flag(
       "--explain", options->explain,
       "Print each event (<), decision of a policy (?) and command (>), with its time");

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "programs/output/terminal.h"
-#include "sim/fixed_policies.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 
@@ -119,26 +119,8 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string percent(double ratio) {
-  return fmt::format("{:.1f} %", 100 * ratio);
-}
-
-std::string rate_text(double per_s) {
-  return per_s >= 1000 ? count_text(static_cast<std::uint64_t>(std::llround(per_s)))
-                       : fmt::format("{:.1f}", per_s);
-}
-
 std::string run_name(const output::RunResult& run) {
   return output::printable(run.label.empty() ? run.scenario : run.label);
-}
-
-std::string time_text(double seconds) {
-  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
-  if (seconds < 3600) {
-    return fmt::format("{} min {:.0f} s", static_cast<int>(seconds / 60), std::fmod(seconds, 60));
-  }
-  if (seconds < 48 * 3600.0) return fmt::format("{:.2f} h", seconds / 3600);
-  return fmt::format("{:.2f} d", seconds / 86400);
 }
 
 std::string run_table(std::span<const output::RunResult> runs) {

@@ -17,10 +17,4 @@ std::string run_name(const output::RunResult& run);
 // The first column is aligned to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
 
-std::string percent(double ratio);  // 0.123 as `12.3 %`
-std::string rate_text(double per_s);
-
-// 1234.5 as `20 min 34.5 s`.
-std::string time_text(double seconds);
-
 }  // namespace batchflow::sim

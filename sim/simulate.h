@@ -13,9 +13,15 @@
 
 #include "programs/input/scenario.h"
 #include "programs/output/results.h"
-#include "sim/run_progress.h"
 
 namespace batchflow::sim {
+
+// The progress of a simulation, as it is shown to people.
+struct RunProgress {
+  double done = 0;         // share of the work that is done
+  double simulated_s = 0;  // simulated time so far
+  std::uint64_t jobs = 0;  // jobs that are over
+};
 
 struct SimulateOptions {
   std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere

@@ -1,5 +1,5 @@
 // Stands in for sim/world where SimGrid is not installed.
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "sim/simulate.h"
 
 namespace batchflow::sim {

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "policies/registry.h"
+#include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
 #include "sim/figures.h"
 #include "sim/variants.h"
@@ -44,8 +45,8 @@ std::string text_of(const config::ConfigNode& node) {
     case config::ConfigNode::Kind::scalar:
       return node.scalar;
     case config::ConfigNode::Kind::list:
-      for (const config::ConfigNode& one : node.list) {
-        text += (text.empty() ? "" : ", ") + text_of(one);
+      for (const config::ConfigNode& entry : node.list) {
+        text += (text.empty() ? "" : ", ") + text_of(entry);
       }
       return "[" + text + "]";
     case config::ConfigNode::Kind::map:
@@ -58,7 +59,7 @@ std::string text_of(const config::ConfigNode& node) {
 }
 
 [[noreturn]] void refuse(const config::ConfigNode& node, const std::string& what) {
-  throw ConfigError(node.place.text() + ": " + what);
+  throw ConfigError(node.source.text() + ": " + what);
 }
 
 // Paths and their values: a map with keys that only the scenario knows.
@@ -102,14 +103,14 @@ void read_list(const config::ConfigNode& tree, Study& study) {
   if (node->kind != config::ConfigNode::Kind::list) {
     refuse(*node, "key 'list': not a list; write `- {path.to.key: value}` lines");
   }
-  for (const config::ConfigNode& one : node->list) {
-    study.list.push_back(assignments(one, "list"));
+  for (const config::ConfigNode& entry : node->list) {
+    study.list.push_back(assignments(entry, "list"));
     const Assignments& first = study.list.front();
     const Assignments& last = study.list.back();
     const bool same = std::equal(first.begin(), first.end(), last.begin(), last.end(),
                                  [](const auto& a, const auto& b) { return a.first == b.first; });
     if (!same) {
-      refuse(one, "key 'list': the first entry has other paths; name the same paths in each");
+      refuse(entry, "key 'list': the first entry has other paths; name the same paths in each");
     }
     const bool twice =
         std::any_of(study.list.begin(), study.list.end() - 1, [&](const Assignments& other) {
@@ -117,7 +118,7 @@ void read_list(const config::ConfigNode& tree, Study& study) {
               other.begin(), other.end(), last.begin(), last.end(),
               [](const auto& a, const auto& b) { return text_of(a.second) == text_of(b.second); });
         });
-    if (twice) refuse(one, "key 'list': an entry stands there twice; leave one out");
+    if (twice) refuse(entry, "key 'list': an entry stands there twice; leave one out");
   }
 }
 
@@ -136,8 +137,8 @@ Study read_study(const std::string& path) {
     try {
       study.variants = parse_variants(policies::policy_list(), section.texts("policies"));
     } catch (const ConfigError& error) {
-      throw ConfigError(
-          fmt::format("{}: key 'policies': {}", tree.find("policies")->place.text(), error.what()));
+      throw ConfigError(fmt::format("{}: key 'policies': {}", tree.find("policies")->source.text(),
+                                    error.what()));
     }
     study.seeds = static_cast<std::size_t>(section.integer("seeds", 1, 1, 10'000));
     study.seed = section.seed("seed", 0);

@@ -5,18 +5,17 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
-#include "sim/branched_runs.h"
+#include "programs/output/usage.h"
 #include "sim/commands.h"
 #include "sim/compare.h"
-#include "sim/report/sweep_html.h"
+#include "sim/planned_runs.h"
 #include "sim/result_log.h"
 #include "sim/study.h"
 #include "sim/sweep_report.h"
-#include "sim/usage.h"
 
 namespace batchflow::sim {
 namespace {
@@ -142,8 +141,8 @@ void add_sweep_command(CLI::App& app, Action& action) {
       app.add_subcommand("sweep", "Run a study: a scenario at every combination of what is varied");
   const auto options = std::make_shared<SweepOptions>();
   command->add_option("STUDY", options->study, "A file, or the name of one of configs/studies");
-  add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
-                   "Runs at the same time (default: all cores)");
+  output::add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
+                           "Runs at the same time (default: all cores)");
   command->add_option("-o,--out", options->out,
                       "Where results go as they come, a line of JSON each\n"
                       "(default: STUDY.results.jsonl)");

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
-#include "sim/fixed_policies.h"
 #include "sim/run_report.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 
@@ -90,18 +90,18 @@ std::string sweep_json(const SweepResults& results) {
   for (const auto& [kind, policy] : fixed_policies(runs)) study["policies"][kind] = policy;
   json["points"] = Json::array();
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
-    Json one{{"values", Json::object()}, {"figures", Json::object()}};
+    Json point_json{{"values", Json::object()}, {"figures", Json::object()}};
     for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
-      one["values"][plan.axes[axis].name] = plan.value(point, axis);
+      point_json["values"][plan.axes[axis].name] = plan.value(point, axis);
     }
     for (const Figure& figure : figures()) {
       const Estimate estimate = results.estimate(point, figure);
       if (estimate.count == 0) continue;
-      Json& entry = one["figures"][figure.field];
+      Json& entry = point_json["figures"][figure.field];
       entry = {{"mean", estimate.mean}, {"count", estimate.count}};
       if (std::isfinite(estimate.margin)) entry["margin"] = estimate.margin;
     }
-    json["points"].push_back(std::move(one));
+    json["points"].push_back(std::move(point_json));
   }
   return output::text_of(output::results_json(
       runs, "sweep", BATCHFLOW_VERSION, json.dump(-1, ' ', false, Json::error_handler_t::replace)));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/figures.h"
-#include "sim/statistics.h"
 #include "sim/study.h"
 
 namespace batchflow::sim {
@@ -25,6 +24,9 @@ struct SweepResults {
 std::string sweep_table(const SweepResults& results);
 // The JSON of `run`, with `study` and `points` beside the runs.
 std::string sweep_json(const SweepResults& results);
+// A report with plots.
+std::string sweep_html(const SweepResults& results);
+
 // A row a run: the value on each axis, the seed, the figures.
 std::string sweep_csv(const SweepResults& results);
 

@@ -6,19 +6,18 @@
 #include <cmath>
 #include <memory>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "sim/commands.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 #include "sim/trace_report.h"
-#include "sim/usage.h"
-#include "traces/compress.h"
+#include "traces/byte_source.h"
 #include "traces/formats/format.h"
-#include "traces/job_csv.h"
 #include "traces/job_synth.h"
+#include "traces/job_trace.h"
 
 namespace batchflow::sim {
 namespace {
@@ -182,15 +181,16 @@ void add_synth_command(CLI::App& command, Action& action) {
                    "counts, durations by GPUs (two lognormals), how unequal users are, statuses")
       ->type_name("FILE");
   add_format(*synth, options->like);
-  add_whole_number(*synth, "--jobs", options->jobs, 1, kMostJobs,
-                   "How many (default: 100000, or as --like has)");
-  add_whole_number(*synth, "--days", options->days, 1, kMostDays,
-                   "In which they are submitted (default: 75, or as --like has)");
-  add_whole_number(*synth, "--gpus", options->gpus, 1, kMostGpus,
-                   "Of the cluster; jobs start first come, first served (default: 2490, or the\n"
-                   "most that jobs of --like had at once)");
-  add_whole_number(*synth, "--seed", options->seed, 0, UINT64_MAX,
-                   "The same seed gives the same file (default: 1)");
+  output::add_whole_number(*synth, "--jobs", options->jobs, 1, kMostJobs,
+                           "How many (default: 100000, or as --like has)");
+  output::add_whole_number(*synth, "--days", options->days, 1, kMostDays,
+                           "In which they are submitted (default: 75, or as --like has)");
+  output::add_whole_number(
+      *synth, "--gpus", options->gpus, 1, kMostGpus,
+      "Of the cluster; jobs start first come, first served (default: 2490, or the\n"
+      "most that jobs of --like had at once)");
+  output::add_whole_number(*synth, "--seed", options->seed, 0, UINT64_MAX,
+                           "The same seed gives the same file (default: 1)");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {
@@ -68,19 +68,21 @@ std::string counts_text(const traces::JobTrace& trace, const traces::JobStatisti
   return text;
 }
 
-std::string class_text(const traces::GpuClass& one) {
-  if (one.most == 0) return "no GPU";
-  if (one.most < 1) return "part of one";
-  return one.least == one.most ? fmt::format("{:g}", one.most)
-                               : fmt::format("{:g} to {:g}", one.least, one.most);
+std::string class_text(const traces::GpuClass& gpu_class) {
+  if (gpu_class.most == 0) return "no GPU";
+  if (gpu_class.most < 1) return "part of one";
+  return gpu_class.least == gpu_class.most
+             ? fmt::format("{:g}", gpu_class.most)
+             : fmt::format("{:g} to {:g}", gpu_class.least, gpu_class.most);
 }
 
 std::string gpu_table(const traces::JobStatistics& s) {
   Rows rows = {{"GPUs", "jobs", "share", "GPU hours", "share"}};
-  for (const traces::GpuClass& one : s.gpu_classes) {
-    const double hours = s.gpu_hours == 0 ? 0 : one.gpu_hours / s.gpu_hours;
-    rows.push_back({class_text(one), count_text(one.jobs), percent(share(one.jobs, s.jobs)),
-                    count_text(static_cast<std::uint64_t>(one.gpu_hours + 0.5)), percent(hours)});
+  for (const traces::GpuClass& gpu_class : s.gpu_classes) {
+    const double hours = s.gpu_hours == 0 ? 0 : gpu_class.gpu_hours / s.gpu_hours;
+    rows.push_back(
+        {class_text(gpu_class), count_text(gpu_class.jobs), percent(share(gpu_class.jobs, s.jobs)),
+         count_text(static_cast<std::uint64_t>(gpu_class.gpu_hours + 0.5)), percent(hours)});
   }
   return aligned(rows);
 }
@@ -175,11 +177,11 @@ std::string trace_json(const traces::JobTrace& trace, const traces::JobStatistic
   json["wait_s"] = json_of(s.wait_s);
   json["interarrival_s"] = json_of(s.interarrival_s);
   json["gpu_histogram"] = Json::array();
-  for (const traces::GpuClass& one : s.gpu_classes) {
-    json["gpu_histogram"].push_back({{"gpus_min", one.least},
-                                     {"gpus_max", one.most},
-                                     {"jobs", one.jobs},
-                                     {"gpu_hours", one.gpu_hours}});
+  for (const traces::GpuClass& gpu_class : s.gpu_classes) {
+    json["gpu_histogram"].push_back({{"gpus_min", gpu_class.least},
+                                     {"gpus_max", gpu_class.most},
+                                     {"jobs", gpu_class.jobs},
+                                     {"gpu_hours", gpu_class.gpu_hours}});
   }
   json["statuses"] = Json::object();
   for (std::size_t i = 0; i < traces::kJobStatuses; ++i) {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "traces/access_trace.h"
 #include "traces/byte_source.h"
 #include "traces/csv_lines.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "traces/generator.h"
 
 namespace batchflow::traces {

@@ -1,5 +1,6 @@
-// The bytes of a trace file or of standard input. They are decompressed if they are compressed with
-// zstd or gzip, which the first bytes show, not the name.
+// The bytes of a trace file or of standard input, and of a file that is written. Bytes that are
+// read are decompressed if they are compressed with zstd or gzip, which the first bytes show, not
+// the name.
 #pragma once
 
 #include <cstdint>
@@ -53,5 +54,9 @@ class ByteSource {
   bool in_frame_ = false;     // the compressed data must not end here
   std::uint64_t frames_ = 0;  // that have ended
 };
+
+// The bytes of `text` in a file of that name: compressed where the name ends in .zst or .gz. The
+// same text gives the same bytes.
+std::string encoded_for(std::string_view path, std::string text);
 
 }  // namespace batchflow::traces

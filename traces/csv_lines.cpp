@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::traces {

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/parameters.h"
 #include "core/base/random.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <numbers>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::traces {
 namespace {

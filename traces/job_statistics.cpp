@@ -113,8 +113,8 @@ JobStatistics job_statistics(const JobTrace& trace) {
     durations.push_back(seconds(job.duration_ns));
     classes[class_index].gpu_hours += job.gpus() * durations.back() / 3600;
   }
-  std::erase_if(classes, [](const GpuClass& one) { return one.jobs == 0; });
-  for (const GpuClass& one : classes) result.gpu_hours += one.gpu_hours;
+  std::erase_if(classes, [](const GpuClass& gpu_class) { return gpu_class.jobs == 0; });
+  for (const GpuClass& gpu_class : classes) result.gpu_hours += gpu_class.gpu_hours;
   result.gpu_classes = std::move(classes);
   result.users = users.size();
   result.queues = queues.size();

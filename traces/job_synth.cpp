@@ -8,7 +8,7 @@
 #include <numbers>
 #include <queue>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/parameters.h"
 #include "core/base/random.h"
 #include "traces/generator.h"

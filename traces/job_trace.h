@@ -119,4 +119,8 @@ struct JobReadOptions {
 // the file cannot be read, has no known format, or has more corrupt lines than the limit.
 JobTrace read_job_trace(const std::string& path, const JobReadOptions& options = {});
 
+// Writes a job trace as BatchFlow's own CSV, which the readers of this folder read back exactly:
+// the same jobs, texts and times. docs/traces.md describes the columns.
+std::string job_csv(const JobTrace& trace, const Progress& progress = {});
+
 }  // namespace batchflow::traces

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::traces {

@@ -1,17 +1,33 @@
 // The values that a configuration or a command line can hold, read from text: sizes, durations,
-// numbers.
+// numbers, and names out of a list; and the error of a value that cannot be right.
 //
-// Each function answers nullopt for a text that is not of its kind; the caller says where it stands
-// and what to write. All arithmetic is integer and exact. What is not whole is rounded down.
+// Each `parse_` function answers nullopt for a text that is not of its kind; the caller says where
+// it stands and what to write. All arithmetic is integer and exact. What is not whole is rounded
+// down.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/types.h"
 
 namespace batchflow {
+
+// The one exception of BatchFlow: a configuration, trace or command line that cannot be right.
+//
+// It is thrown while loading, caught in main, and printed as it is: `file:line: what is wrong; what
+// to write`.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The known name that is most like `given`, for "did you mean"; empty when none is near.
+std::string nearest_name(std::string_view given, const std::vector<std::string_view>& known);
 
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);  // also 0x...
@@ -23,7 +39,7 @@ struct Ratio {
   static constexpr std::uint64_t kWhole = 1'000'000'000'000;
   std::uint64_t parts = 0;  // of kWhole
   // REQUIRES: the result fits 64 bits. Rounded down.
-  std::uint64_t of(std::uint64_t whole) const;
+  std::uint64_t share_of(std::uint64_t whole) const;
   friend constexpr auto operator<=>(const Ratio&, const Ratio&) = default;
 };
 std::optional<Ratio> parse_ratio(std::string_view text);
@@ -36,7 +52,7 @@ struct Size {
   bool relative = false;
   Bytes bytes = 0;
   Ratio ratio;
-  Bytes of(Bytes whole) const { return relative ? ratio.of(whole) : bytes; }
+  Bytes bytes_of(Bytes whole) const { return relative ? ratio.share_of(whole) : bytes; }
 };
 std::optional<Size> parse_size(std::string_view text);
 

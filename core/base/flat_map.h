@@ -1,5 +1,5 @@
 // An open-addressing map from 64-bit keys to 32-bit values, for lookups alone. Nothing iterates
-// over it, so nothing depends on the order of its slots.
+// over it, so nothing depends on the order of its buckets.
 //
 // No call takes long: when the table must grow, the entries of the old one move a few at a time,
 // with the calls that follow.
@@ -52,44 +52,44 @@ class FlatMap {
   std::size_t size() const { return table_.count + old_.count; }
 
  private:
-  struct Slot {
+  struct Bucket {
     std::uint64_t key;
     std::uint32_t value_plus_1;  // 0: empty
   };
 
   struct Table {
     ZeroedMemory memory;
-    Slot* slots = nullptr;
+    Bucket* buckets = nullptr;
     std::size_t size = 0;  // a power of two, or 0
     std::size_t count = 0;
 
     Table() = default;
     explicit Table(std::size_t of) : size(of) {
-      memory.grow(size * sizeof(Slot));
-      slots = static_cast<Slot*>(memory.data());
+      memory.grow(size * sizeof(Bucket));
+      buckets = static_cast<Bucket*>(memory.data());
     }
 
     std::size_t home(std::uint64_t key) const { return mix(key) & (size - 1); }
     std::size_t next(std::size_t at) const { return (at + 1) & (size - 1); }
-    std::size_t place(std::uint64_t key) const {
+    std::size_t bucket_of(std::uint64_t key) const {
       std::size_t at = home(key);
-      while (slots[at].value_plus_1 != 0 && slots[at].key != key) at = next(at);
+      while (buckets[at].value_plus_1 != 0 && buckets[at].key != key) at = next(at);
       return at;
     }
-    // An empty slot's value is 0, and 0 - 1 is kNone.
+    // An empty bucket's value is 0, and 0 - 1 is kNone.
     std::uint32_t find(std::uint64_t key) const {
-      return count == 0 ? kNone : slots[place(key)].value_plus_1 - 1;
+      return count == 0 ? kNone : buckets[bucket_of(key)].value_plus_1 - 1;
     }
     void set(std::uint64_t key, std::uint32_t value) {
-      Slot& slot = slots[place(key)];
-      if (slot.value_plus_1 == 0) ++count;
-      slot = {key, value + 1};
+      Bucket& bucket = buckets[bucket_of(key)];
+      if (bucket.value_plus_1 == 0) ++count;
+      bucket = {key, value + 1};
     }
     // Answers whether the key was here. kNone: erase it whatever its value.
     bool erase(std::uint64_t key, std::uint32_t value = kNone) {
       if (size == 0) return false;
-      const std::size_t at = place(key);
-      const std::uint32_t found = slots[at].value_plus_1 - 1;
+      const std::size_t at = bucket_of(key);
+      const std::uint32_t found = buckets[at].value_plus_1 - 1;
       if (found == kNone) return false;
       if (value == kNone || value == found) close(at);
       return true;
@@ -97,28 +97,28 @@ class FlatMap {
     // Later entries of the run move back into the hole when that keeps them findable.
     void close(std::size_t hole) {
       --count;
-      for (std::size_t at = next(hole); slots[at].value_plus_1 != 0; at = next(at)) {
-        const std::size_t wanted = home(slots[at].key);
+      for (std::size_t at = next(hole); buckets[at].value_plus_1 != 0; at = next(at)) {
+        const std::size_t wanted = home(buckets[at].key);
         const bool between =
             hole <= at ? (wanted > hole && wanted <= at) : (wanted > hole || wanted <= at);
         if (between) continue;
-        slots[hole] = slots[at];
+        buckets[hole] = buckets[at];
         hole = at;
       }
-      slots[hole].value_plus_1 = 0;
+      buckets[hole].value_plus_1 = 0;
     }
   };
 
   // Four steps a call empty the old table long before the new one is full.
   void move_some() {
     for (int step = 0; step < 4 && old_.count != 0; ++step) {
-      if (old_.slots[moving_].value_plus_1 == 0) {
+      if (old_.buckets[moving_].value_plus_1 == 0) {
         moving_ = old_.next(moving_);
         continue;
       }
-      const Slot slot = old_.slots[moving_];
+      const Bucket bucket = old_.buckets[moving_];
       old_.close(moving_);
-      table_.set(slot.key, slot.value_plus_1 - 1);
+      table_.set(bucket.key, bucket.value_plus_1 - 1);
     }
     if (old_.count == 0 && old_.size != 0) old_ = Table();
   }

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/base/check.h"
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow {
 namespace {

@@ -36,7 +36,7 @@ constexpr std::uint64_t high_64_of_product(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
 
-// A counter whose k-th draw is mix(key + k * golden). Copyable; equal states give equal futures.
+// A counter: its k-th draw is mix(key + k * golden). Copyable; equal states give equal futures.
 class Random {
  public:
   constexpr explicit Random(std::uint64_t key) : state_(key) {}

@@ -14,7 +14,7 @@ namespace batchflow {
 // 2^(-elapsed / half_life), relative error below 1e-9. REQUIRES: elapsed >= 0, half_life > 0
 double decay(Duration elapsed, Duration half_life);
 
-// A sum whose terms fade.
+// A sum of terms that fade.
 class FadingSum {
  public:
   explicit FadingSum(Duration half_life) : half_life_(half_life) {}

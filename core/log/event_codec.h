@@ -1,7 +1,5 @@
-// One engine step, `(now, events)`, as bytes: the content of the trace journal.
-//
-// A time is stored as the difference from the step before. So an encoder and a decoder belong to
-// one log each, and see all of its steps in order.
+// Events and commands in writing: as bytes for the trace journal, as text for people (explanations,
+// logs, the first difference of a replay), and as one number that is equal for equal runs.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/arena.h"
@@ -18,6 +17,9 @@
 
 namespace batchflow::log {
 
+// Writes one engine step, `(now, events)`, as bytes. A time is stored as the difference from the
+// step before. So an encoder and a decoder belong to one log each, and see all of its steps in
+// order.
 class EventEncoder {
  public:
   // Appends the step to `out`.
@@ -29,20 +31,39 @@ class EventEncoder {
 
 class EventDecoder {
  public:
-  struct Step {
+  struct EngineStep {
     Instant now;
     std::span<const engine::Event> events;
   };
 
   // The step that these bytes hold; nullopt when they are not exactly one. What it refers to lives
   // in the decoder until the next call.
-  std::optional<Step> step(std::span<const std::byte> bytes);
+  std::optional<EngineStep> step(std::span<const std::byte> bytes);
 
  private:
   Instant last_{};
   Arena arena_;
   std::deque<order::Position> positions_;
   std::vector<engine::Event> events_;
+};
+
+// `BatchConsumed job=3 rank=0 step=17 compute=0.250000000s`. A list is cut after eight entries, and
+// its length is printed.
+std::string describe(const engine::Event& event);
+std::string describe(const engine::Command& command);
+
+// Computed from contents, not addresses: a list counts by its entries.
+std::uint64_t digest(const engine::Command& command);
+
+// One number for all commands of an engine, which a run prints at its end. It covers the commands
+// of all engine steps, in order, and where each step ends.
+class CommandDigest {
+ public:
+  void add(std::span<const engine::Command> commands);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0;
 };
 
 }  // namespace batchflow::log

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::log {
 

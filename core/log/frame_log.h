@@ -4,11 +4,11 @@
 //   frame  := length and type (4), their CRC-8 (1), CRC-32C (4), payload
 //
 // All numbers are little-endian. Each frame's CRC-32C goes on from that of the frame before, so
-// that a frame that is lost, repeated or out of order is found like a changed bit. A log whose
-// writer died ends in the middle of a frame: the reader returns the whole frames before it, and
-// says how many bytes it cut. It does the same where a machine died and left a hole of zeros with
-// later bytes behind it: what was written from there on is lost. Anything else that is wrong is an
-// error.
+// that a frame that is lost, repeated or out of order is found like a changed bit. Where the
+// writer died, a log ends in the middle of a frame: the reader returns the whole frames before it,
+// and says how many bytes it cut. It does the same where a machine died and left a hole of zeros
+// with later bytes behind it: what was written from there on is lost. Anything else that is wrong
+// is an error.
 //
 // Core writes to memory. A backend writes the bytes to a file before it carries out the commands
 // that follow from them.

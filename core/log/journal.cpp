@@ -7,14 +7,14 @@
 #include "core/base/byte_codec.h"
 #include "core/base/check.h"
 #include "core/engine/engine.h"
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 
 namespace batchflow::log {
 
 namespace {
 
 // The kind of a frame; its first byte.
-enum class Record : std::uint8_t { step, catalogue, pipeline };
+enum class RecordKind : std::uint8_t { step, catalogue, pipeline };
 
 void put(ByteWriter& writer, const std::string& text) {
   writer.count(text.size());
@@ -119,11 +119,11 @@ Journal::Journal(const JournalHeader& header, const engine::Catalogues& catalogu
     : catalogues_(catalogues),
       frames_(LogKind::journal, JournalReader::kVersion, encoded(header), bytes_max, pending_) {}
 
-void Journal::record(Instant now, std::span<const engine::Event> events) {
+void Journal::record_events(Instant now, std::span<const engine::Event> events) {
   ++steps_;
   if (frames_.ended()) return;
-  tell_what_is_known(events);
-  payload_ = {static_cast<std::byte>(Record::step)};
+  record_catalogues(events);
+  payload_ = {static_cast<std::byte>(RecordKind::step)};
   for (std::size_t i = 0; i < kDigestBytes; ++i) {
     payload_.push_back(static_cast<std::byte>(digest_.value() >> (8 * i)));
   }
@@ -131,19 +131,21 @@ void Journal::record(Instant now, std::span<const engine::Event> events) {
   append();
 }
 
-void Journal::tell_what_is_known(std::span<const engine::Event> events) {
-  const auto tell = [this](Record kind, auto id, const auto* what) {
+void Journal::record_catalogues(std::span<const engine::Event> events) {
+  const auto record_once = [this](RecordKind kind, auto id, const auto* what) {
     // The engine refuses what is not in Catalogues, in a replay as in the run.
-    if (!what || !told_.insert({what, id.value}).second) return;
+    if (!what || !recorded_.insert({what, id.value}).second) return;
     payload_ = {static_cast<std::byte>(kind)};
     put(id, *what, payload_);
     append();
   };
   for (const engine::Event& event : events) {
-    if (const auto* one = std::get_if<engine::CatalogueKnown>(&event))
-      tell(Record::catalogue, one->dataset, catalogues_.find(one->dataset, one->version));
-    if (const auto* one = std::get_if<engine::PipelineKnown>(&event))
-      tell(Record::pipeline, one->pipeline, catalogues_.find(one->pipeline, one->hash));
+    if (const auto* known = std::get_if<engine::CatalogueKnown>(&event))
+      record_once(RecordKind::catalogue, known->dataset,
+                  catalogues_.find(known->dataset, known->version));
+    if (const auto* known = std::get_if<engine::PipelineKnown>(&event))
+      record_once(RecordKind::pipeline, known->pipeline,
+                  catalogues_.find(known->pipeline, known->hash));
   }
 }
 
@@ -151,7 +153,7 @@ void Journal::append() {
   frames_.append(payload_, encoded(digest_.value()), pending_);
 }
 
-void Journal::ordered(std::span<const engine::Command> commands) {
+void Journal::record_commands(std::span<const engine::Command> commands) {
   digest_.add(commands);
 }
 
@@ -169,15 +171,15 @@ JournalReader::JournalReader(std::span<const std::byte> log, std::string_view na
   header_ = std::move(*header);
 }
 
-std::optional<JournalReader::Step> JournalReader::next() {
+std::optional<JournalReader::EngineStep> JournalReader::next() {
   constexpr std::string_view kRemedy = "read it with the program that wrote it";
   std::span<const std::byte> payload;
   while (frames_.next(payload)) {
     const auto record = payload.empty() ? UINT8_MAX : static_cast<std::uint8_t>(payload.front());
     payload = payload.subspan(std::min<std::size_t>(1, payload.size()));
-    if (record == static_cast<std::uint8_t>(Record::catalogue)) {
+    if (record == static_cast<std::uint8_t>(RecordKind::catalogue)) {
       if (!add_catalogue(payload, catalogues_)) frames_.refuse("a catalogue is no such", kRemedy);
-    } else if (record == static_cast<std::uint8_t>(Record::pipeline)) {
+    } else if (record == static_cast<std::uint8_t>(RecordKind::pipeline)) {
       if (!add_pipeline(payload, catalogues_)) frames_.refuse("a pipeline is no such", kRemedy);
     } else {
       std::uint32_t digest = 0;
@@ -185,10 +187,10 @@ std::optional<JournalReader::Step> JournalReader::next() {
         digest |= static_cast<std::uint32_t>(payload[i]) << (8 * i);
       }
       const bool is_step =
-          record == static_cast<std::uint8_t>(Record::step) && payload.size() >= kDigestBytes;
+          record == static_cast<std::uint8_t>(RecordKind::step) && payload.size() >= kDigestBytes;
       const auto step = is_step ? decoder_.step(payload.subspan(kDigestBytes)) : std::nullopt;
       if (!step) frames_.refuse("a step that cannot be read", kRemedy);
-      return Step{step->now, step->events, digest};
+      return EngineStep{step->now, step->events, digest};
     }
   }
   return std::nullopt;
@@ -245,9 +247,9 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
                           result.steps - 1, last_now.time_since_epoch().count(), list(commands)));
       return result;
     }
-    const auto ordered = step(next->now, next->events);
-    commands.assign(ordered.begin(), ordered.end());
-    digest.add(ordered);
+    const auto now_sent = step(next->now, next->events);
+    commands.assign(now_sent.begin(), now_sent.end());
+    digest.add(now_sent);
     last_now = next->now;
     ++result.steps;
     result.events += next->events.size();

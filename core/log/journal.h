@@ -23,7 +23,6 @@
 
 #include "core/engine/catalogue.h"
 #include "core/engine/policy_list.h"
-#include "core/log/command_digest.h"
 #include "core/log/event_codec.h"
 #include "core/log/frame_log.h"
 
@@ -32,7 +31,7 @@ namespace batchflow::log {
 // What a replay needs to know before the first event.
 struct JournalHeader {
   std::uint64_t seed = 0;     // of the run, for people
-  std::string configuration;  // of the engine (programs/config/engine_config_text.h)
+  std::string configuration;  // of the engine (programs/config/engine_settings.h)
   std::string version;        // of the program, for people
   friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
 };
@@ -42,8 +41,8 @@ class Journal {
   // `catalogues` are those of the engine.
   Journal(const JournalHeader& header, const engine::Catalogues& catalogues, Bytes bytes_max);
 
-  void record(Instant now, std::span<const engine::Event> events);
-  void ordered(std::span<const engine::Command> commands);
+  void record_events(Instant now, std::span<const engine::Event> events);
+  void record_commands(std::span<const engine::Command> commands);
   void close();  // the end mark; nothing may be recorded after it
 
   // The bytes to write since the last clear_pending(), in order.
@@ -55,11 +54,11 @@ class Journal {
   std::uint64_t digest() const { return digest_.value(); }
 
  private:
-  void tell_what_is_known(std::span<const engine::Event> events);
+  void record_catalogues(std::span<const engine::Event> events);
   void append();  // payload_, as a frame
 
   const engine::Catalogues& catalogues_;
-  std::set<std::pair<const void*, std::uint32_t>> told_;  // of these, by id
+  std::set<std::pair<const void*, std::uint32_t>> recorded_;  // of these, by id
   std::vector<std::byte> pending_;
   FrameWriter frames_;
   EventEncoder encoder_;
@@ -82,13 +81,13 @@ class JournalReader {
   // What the events so far refer to: for the engine that they are replayed into.
   const engine::Catalogues& catalogues() const { return catalogues_; }
 
-  struct Step {
+  struct EngineStep {
     Instant now;
     std::span<const engine::Event> events;  // until the next call
     std::uint32_t digest_before;            // low half of the digest of all commands so far
   };
   // nullopt after the last one. Throws ConfigError where the journal is damaged.
-  std::optional<Step> next();
+  std::optional<EngineStep> next();
 
   // After the last step: how it ends, and the whole digest if it has an end mark.
   LogEnd end() const { return frames_.end(); }

@@ -5,7 +5,7 @@
 namespace batchflow::order {
 
 void Pass::open(std::uint32_t block_count, std::uint64_t its_serial) {
-  BF_CHECK(seats.empty() && here == 0);
+  BF_CHECK(members.empty() && here == 0);
   serial = its_serial;
   dropped = 0;
   states.assign(block_count, BlockState::absent);

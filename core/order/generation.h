@@ -1,5 +1,5 @@
 // The parts of lanes: passes with the state of their blocks, generations with the demand for their
-// lanes, seats that members have in passes. Used by lanes.h alone.
+// lanes, and members as they are in passes. Used by lanes.h alone.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ inline constexpr bool is_here(BlockState state) {
          state == BlockState::resident;
 }
 
-// A member's seat in a pass that it has open. Slots are reused.
-struct Seat {
+// A member in a pass that it has open. Slots are reused.
+struct PassMember {
   MemberId member;
   std::uint32_t run = 0;      // 0: of its running epoch, 1: of the next
   std::uint32_t pass = 0;     // slot
@@ -45,15 +45,15 @@ struct Pass {
   std::uint32_t dropped = 0;
   std::uint32_t wanted = 0;  // by relaxed members: they need its lane and have had no later pass
   std::vector<BlockState> states;
-  std::vector<std::uint32_t> needed;  // a block: seats that have not taken it
+  std::vector<std::uint32_t> needed;  // a block: pass members that have not taken it
   std::vector<std::uint32_t> tags;    // the engine's own
   Bitmap absent_blocks, here_blocks, dropped_blocks;
-  Bitmap late_blocks;                // made again, or after a failure: not in their turn
-  std::vector<std::uint32_t> seats;  // slots
+  Bitmap late_blocks;                  // made again, or after a failure: not in their turn
+  std::vector<std::uint32_t> members;  // slots
 
   std::uint32_t blocks() const { return static_cast<std::uint32_t>(states.size()); }
   // Whether relaxed members may join it, by rule 3.
-  bool may_be_joined() const { return !seats.empty() && 2 * dropped <= blocks(); }
+  bool may_be_joined() const { return !members.empty() && 2 * dropped <= blocks(); }
   void open(std::uint32_t block_count, std::uint64_t its_serial);
   void move_to(std::uint32_t block, BlockState state);
 };

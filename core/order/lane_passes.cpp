@@ -1,4 +1,4 @@
-// Passes and seats of lanes: the state of blocks, and the counts that follow from it.
+// Passes of lanes and the members in them: the state of blocks, and the counts that follow from it.
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -41,13 +41,13 @@ void Lanes::change_state(BlockRef ref, BlockState state) {
   const int here = int{is_here(state)} - int{is_here(before)};
   const int gone = int{state == BlockState::dropped} - int{before == BlockState::dropped};
   if (here == 0 && gone == 0) return;
-  for (const std::uint32_t slot : pass.seats) {
-    Seat& seat = seats_[slot];
-    if (seat.taken.test(ref.block)) continue;
-    Member& member = members_[seat.member.value];
-    seat.here += static_cast<std::uint32_t>(here);
-    seat.dropped += static_cast<std::uint32_t>(gone);
-    member.runs[seat.run].here += static_cast<std::uint32_t>(here);
+  for (const std::uint32_t slot : pass.members) {
+    PassMember& entry = pass_members_[slot];
+    if (entry.taken.test(ref.block)) continue;
+    Member& member = members_[entry.member.value];
+    entry.here += static_cast<std::uint32_t>(here);
+    entry.dropped += static_cast<std::uint32_t>(gone);
+    member.runs[entry.run].here += static_cast<std::uint32_t>(here);
     member.left -= static_cast<std::uint32_t>(gone);
     if (gone != 0) update_hunger(member);
   }
@@ -100,7 +100,7 @@ std::uint32_t Lanes::count_wanting(const Pass& pass) const {
 
 void Lanes::free_pass_if_done(std::uint32_t slot) {
   Pass& pass = passes_[slot];
-  if (!pass.seats.empty() || pass.here != 0) return;
+  if (!pass.members.empty() || pass.here != 0) return;
   Generation& generation = generations_[pass.generation];
   std::erase(generation.open[pass.lane], slot);
   --generation.passes_alive;
@@ -109,21 +109,21 @@ void Lanes::free_pass_if_done(std::uint32_t slot) {
   free_generation_if_done(pass.generation);
 }
 
-// ------------------------------------------------------------------------------------ seats ----
+// ------------------------------------------------------------------------ members of passes ----
 
 // From now on the member has the pass open, without the blocks in `taken` (may be null). Blocks
 // that are taken and not here were made once: other members make them again, after what was never
 // made.
-std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_slot,
-                         const Bitmap* taken) {
-  const std::uint32_t slot = seats_.take();
+std::uint32_t Lanes::join_pass(MemberId id, std::uint32_t number, std::uint32_t pass_slot,
+                               const Bitmap* taken) {
+  const std::uint32_t slot = pass_members_.take();
   Pass& pass = passes_[pass_slot];
   Member& member = members_[id.value];
   Run& run = member.runs[number];
-  Seat& seat = seats_[slot];
-  seat =
-      Seat{id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks()), 0};
-  pass.seats.push_back(slot);
+  PassMember& entry = pass_members_[slot];
+  entry = PassMember{
+      id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks()), 0};
+  pass.members.push_back(slot);
   if (taken)
     taken->for_each([&](std::size_t at_block) {
       const auto block = static_cast<std::uint32_t>(at_block);
@@ -131,52 +131,53 @@ std::uint32_t Lanes::sit(MemberId id, std::uint32_t number, std::uint32_t pass_s
         change_state({pass_slot, block, pass.serial}, BlockState::dropped);
     });
   for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
-    if (seat.taken.test(block)) continue;
-    ++seat.untaken;
+    if (entry.taken.test(block)) continue;
+    ++entry.untaken;
     ++pass.needed[block];
-    if (is_here(pass.states[block])) ++seat.here;
-    if (pass.states[block] == BlockState::dropped) ++seat.dropped;
+    if (is_here(pass.states[block])) ++entry.here;
+    if (pass.states[block] == BlockState::dropped) ++entry.dropped;
   }
-  BF_CHECK(seat.untaken != 0);
+  BF_CHECK(entry.untaken != 0);
   run.open.push_back(slot);
   run.passed = 0;
-  run.here += seat.here;
-  run.untaken -= pass.blocks() - seat.untaken;
-  member.left += seat.untaken - seat.dropped;
+  run.here += entry.here;
+  run.untaken -= pass.blocks() - entry.untaken;
+  member.left += entry.untaken - entry.dropped;
   update_hunger(member);
   return slot;
 }
 
 // The member has taken the last block of the pass, or leaves it.
-void Lanes::stand_up(std::uint32_t slot) {
-  Seat& seat = seats_[slot];
-  Pass& pass = passes_[seat.pass];
-  Member& member = members_[seat.member.value];
-  Run& run = member.runs[seat.run];
-  if (seat.untaken != 0) {
+void Lanes::leave_pass(std::uint32_t slot) {
+  PassMember& entry = pass_members_[slot];
+  Pass& pass = passes_[entry.pass];
+  Member& member = members_[entry.member.value];
+  Run& run = member.runs[entry.run];
+  if (entry.untaken != 0) {
     for (std::uint32_t block = 0; block < pass.blocks(); ++block)
-      if (!seat.taken.test(block)) --pass.needed[block];
+      if (!entry.taken.test(block)) --pass.needed[block];
   }
-  run.here -= seat.here;
-  member.left -= seat.untaken - seat.dropped;
+  run.here -= entry.here;
+  member.left -= entry.untaken - entry.dropped;
   const auto next = run.open.erase(std::find(run.open.begin(), run.open.end(), slot));
-  (next == run.open.end() ? run.passed : seats_[*next].passed) += seat.passed + pass.blocks();
-  if (seat.untaken != 0 || pass.seats.size() == 1) needs_changed(pass.generation, pass.lane);
-  std::erase(pass.seats, slot);
-  seats_.release(slot);
-  free_pass_if_done(seat.pass);
+  (next == run.open.end() ? run.passed : pass_members_[*next].passed) +=
+      entry.passed + pass.blocks();
+  if (entry.untaken != 0 || pass.members.size() == 1) needs_changed(pass.generation, pass.lane);
+  std::erase(pass.members, slot);
+  pass_members_.release(slot);
+  free_pass_if_done(entry.pass);
 }
 
-std::uint32_t Lanes::seat_in(const Run& run, std::uint32_t pass) const {
+std::uint32_t Lanes::pass_member_in(const Run& run, std::uint32_t pass) const {
   for (const std::uint32_t slot : run.open)
-    if (seats_[slot].pass == pass) return slot;
+    if (pass_members_[slot].pass == pass) return slot;
   return kNoSlot;
 }
 
-std::size_t Lanes::first_missing(const Seat& seat) const {
-  const Pass& pass = passes_[seat.pass];
-  return std::min(pass.absent_blocks.first_without(seat.taken, seat.first_word),
-                  pass.dropped_blocks.first_without(seat.taken, seat.first_word));
+std::size_t Lanes::first_missing(const PassMember& entry) const {
+  const Pass& pass = passes_[entry.pass];
+  return std::min(pass.absent_blocks.first_without(entry.taken, entry.first_word),
+                  pass.dropped_blocks.first_without(entry.taken, entry.first_word));
 }
 
 }  // namespace batchflow::order

@@ -62,8 +62,8 @@ bool Lanes::needs(MemberId id, BlockRef ref) const {
   const Member& member = at(id);
   BF_CHECK(valid(ref));
   for (const Run& run : member.runs) {
-    const std::uint32_t seat = seat_in(run, ref.pass);
-    if (seat != kNoSlot) return !seats_[seat].taken.test(ref.block);
+    const std::uint32_t entry = pass_member_in(run, ref.pass);
+    if (entry != kNoSlot) return !pass_members_[entry].taken.test(ref.block);
   }
   return false;
 }
@@ -71,10 +71,10 @@ bool Lanes::needs(MemberId id, BlockRef ref) const {
 BlockRef Lanes::find(MemberId id, const BlockName& name) const {
   const Run& run = at(id).runs[0];
   for (const std::uint32_t slot : run.open) {
-    const Pass& pass = passes_[seats_[slot].pass];
+    const Pass& pass = passes_[pass_members_[slot].pass];
     if (pass.lane == name.lane && pass.number == name.pass && name.block < pass.blocks() &&
         generations_[pass.generation].number == name.generation)
-      return {seats_[slot].pass, name.block, pass.serial};
+      return {pass_members_[slot].pass, name.block, pass.serial};
   }
   return {};
 }
@@ -91,9 +91,9 @@ LanePosition Lanes::position(MemberId id) const {
   position.had = Bitmap(generation.sizes.lanes(), true);
   run.needs.for_each([&](std::size_t lane) { position.had.reset(lane); });
   for (const std::uint32_t slot : run.open) {
-    const Pass& pass = passes_[seats_[slot].pass];
+    const Pass& pass = passes_[pass_members_[slot].pass];
     position.had.reset(pass.lane);
-    position.open.push_back({pass.lane, pass.number, seats_[slot].taken});
+    position.open.push_back({pass.lane, pass.number, pass_members_[slot].taken});
   }
   return position;
 }
@@ -144,10 +144,10 @@ void Lanes::check_consistency() const {
     std::uint32_t left = 0;
     for (const Run& run : member.runs) {
       if (run.active) check_run(member, run);
-      for (const std::uint32_t seat : run.open) {
-        BF_CHECK(seats_[seat].member == MemberId(slot));
-        BF_CHECK(seats_[seat].run == static_cast<std::uint32_t>(&run - member.runs.data()));
-        left += seats_[seat].untaken - seats_[seat].dropped;
+      for (const std::uint32_t open : run.open) {
+        BF_CHECK(pass_members_[open].member == MemberId(slot));
+        BF_CHECK(pass_members_[open].run == static_cast<std::uint32_t>(&run - member.runs.data()));
+        left += pass_members_[open].untaken - pass_members_[open].dropped;
       }
     }
     BF_CHECK(member.left == left);
@@ -180,12 +180,12 @@ void Lanes::check_run(const Member& member, const Run& run) const {
   std::uint64_t untaken = 0;
   std::uint32_t here = 0;
   for (const std::uint32_t slot : run.open) {
-    const Seat& seat = seats_[slot];
-    const Pass& pass = passes_[seat.pass];
+    const PassMember& entry = pass_members_[slot];
+    const Pass& pass = passes_[entry.pass];
     BF_CHECK(pass.generation == run.generation && !run.needs.test(pass.lane));
     if (!member.strict) BF_CHECK(run.passes[pass.lane] == pass.number + 1);
-    untaken += seat.untaken;
-    here += seat.here;
+    untaken += entry.untaken;
+    here += entry.here;
   }
   if (member.strict) {
     for (std::uint32_t lane = run.next_lane; lane < generation.sizes.lanes(); ++lane)
@@ -203,24 +203,24 @@ void Lanes::check_run(const Member& member, const Run& run) const {
 
 void Lanes::check_pass(std::uint32_t slot) const {
   const Pass& pass = passes_[slot];
-  BF_CHECK(!pass.seats.empty() || pass.here != 0);
+  BF_CHECK(!pass.members.empty() || pass.here != 0);
   BF_CHECK(find_pass(generations_[pass.generation], pass.lane, pass.number) == slot);
   BF_CHECK(generations_[pass.generation].next_pass[pass.lane] > pass.number);
   std::vector<std::uint32_t> needed(pass.blocks(), 0);
-  for (const std::uint32_t at_seat : pass.seats) {
-    const Seat& seat = seats_[at_seat];
-    Seat recount{seat.member, seat.run, slot, 0, 0, 0, 0, {}, 0};
+  for (const std::uint32_t member_slot : pass.members) {
+    const PassMember& entry = pass_members_[member_slot];
+    PassMember recount{entry.member, entry.run, slot, 0, 0, 0, 0, {}, 0};
     for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
-      if (seat.taken.test(block)) continue;
+      if (entry.taken.test(block)) continue;
       ++needed[block];
       ++recount.untaken;
       recount.here += is_here(pass.states[block]) ? 1 : 0;
       recount.dropped += pass.states[block] == BlockState::dropped ? 1 : 0;
     }
-    BF_CHECK(seat.pass == slot && seat.untaken == recount.untaken && seat.untaken != 0);
-    for (std::uint32_t w = 0; w < seat.first_word; ++w)
-      BF_CHECK(seat.taken.word(w) == ~std::uint64_t{0});
-    BF_CHECK(seat.here == recount.here && seat.dropped == recount.dropped);
+    BF_CHECK(entry.pass == slot && entry.untaken == recount.untaken && entry.untaken != 0);
+    for (std::uint32_t w = 0; w < entry.first_word; ++w)
+      BF_CHECK(entry.taken.word(w) == ~std::uint64_t{0});
+    BF_CHECK(entry.here == recount.here && entry.dropped == recount.dropped);
   }
   BF_CHECK(pass.needed == needed && pass.wanted == count_wanting(pass));
   std::uint32_t here = 0, dropped = 0;
@@ -249,9 +249,9 @@ void Lanes::check_generation(std::uint32_t slot) const {
       if (!run.active) continue;
       if (run.lanes_left != 0) ++(member.strict ? strict_lanes_left : lanes_left);
       run.needs.for_each([&](std::size_t lane) {
-        Demand& one = (member.strict ? strict_demand : demand)[lane];
-        ++one.members;
-        one.hungry += member.hungry ? 1 : 0;
+        Demand& lane_demand = (member.strict ? strict_demand : demand)[lane];
+        ++lane_demand.members;
+        lane_demand.hungry += member.hungry ? 1 : 0;
       });
       if (!member.strict) continue;
       for (auto lane = run.next_lane; lane < strict_ahead.size(); ++lane) ++strict_ahead[lane];

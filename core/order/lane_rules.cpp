@@ -21,11 +21,12 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_fi
   std::uint32_t distance = 0;
   bool oldest_found = false;
   for (const std::uint32_t slot : run.open) {
-    const Seat& seat = seats_[slot];
-    const Pass& pass = passes_[seat.pass];
-    if (oldest_found) distance += seat.passed + seat.first_word * std::uint32_t{Bitmap::kWordBits};
-    for (std::size_t w = seat.first_word; w < pass.here_blocks.words(); ++w) {
-      const std::uint64_t taken = seat.taken.word(w);
+    const PassMember& entry = pass_members_[slot];
+    const Pass& pass = passes_[entry.pass];
+    if (oldest_found)
+      distance += entry.passed + entry.first_word * std::uint32_t{Bitmap::kWordBits};
+    for (std::size_t w = entry.first_word; w < pass.here_blocks.words(); ++w) {
+      const std::uint64_t taken = entry.taken.word(w);
       const std::uint64_t untaken = pass.here_blocks.word(w) & ~taken;
       // Before the oldest block nothing counts. After it, blocks that are taken count, too.
       for (std::uint64_t left = oldest_found ? untaken | taken : untaken; left != 0;) {
@@ -34,7 +35,7 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_fi
         const std::size_t block = w * Bitmap::kWordBits + bit;
         left &= left - 1;
         if ((untaken >> bit & 1) != 0) {
-          out.push_back(candidate(seat, block, distance));
+          out.push_back(candidate(entry, block, distance));
           if (to_first_ready && out.back().ready) return;
           if (pass.late_blocks.test(block)) continue;
         }
@@ -50,21 +51,22 @@ void Lanes::list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_fi
 void Lanes::list_strict(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const {
   std::uint64_t next = run.next_block;
   for (const std::uint32_t slot : run.open) {
-    const Seat& seat = seats_[slot];
-    const Pass& pass = passes_[seat.pass];
-    for (std::size_t block = pass.blocks() - seat.untaken; block < pass.blocks(); ++block, ++next) {
+    const PassMember& entry = pass_members_[slot];
+    const Pass& pass = passes_[entry.pass];
+    for (std::size_t block = pass.blocks() - entry.untaken; block < pass.blocks();
+         ++block, ++next) {
       const std::uint64_t distance = next - run.next_block;
       if (!pass.here_blocks.test(block) || distance >= options_.ready_window) return;
-      out.push_back(candidate(seat, block, static_cast<std::uint32_t>(distance)));
+      out.push_back(candidate(entry, block, static_cast<std::uint32_t>(distance)));
       if (to_first_ready && out.back().ready) return;
     }
   }
 }
 
-Lanes::Candidate Lanes::candidate(const Seat& seat, std::size_t block,
+Lanes::Candidate Lanes::candidate(const PassMember& entry, std::size_t block,
                                   std::uint32_t distance) const {
-  const Pass& pass = passes_[seat.pass];
-  return {{seat.pass, static_cast<std::uint32_t>(block), pass.serial},
+  const Pass& pass = passes_[entry.pass];
+  return {{entry.pass, static_cast<std::uint32_t>(block), pass.serial},
           distance,
           pass.states[block] == BlockState::resident,
           pass.tags[block],
@@ -76,21 +78,21 @@ bool Lanes::take(MemberId id, BlockRef ref) {
   Run& run = member.runs[0];
   Pass& pass = at(ref);
   BF_CHECK(run.active && pass.states[ref.block] == BlockState::resident);
-  const std::uint32_t slot = seat_in(run, ref.pass);
+  const std::uint32_t slot = pass_member_in(run, ref.pass);
   BF_CHECK_MSG(slot != kNoSlot, "the block's lane is not open to the member");
-  Seat& seat = seats_[slot];
-  BF_CHECK_MSG(!seat.taken.test(ref.block), "a block is taken once");
+  PassMember& entry = pass_members_[slot];
+  BF_CHECK_MSG(!entry.taken.test(ref.block), "a block is taken once");
   if (member.strict) BF_CHECK(sequence(pass, ref.block) == run.next_block++);
-  seat.taken.set(ref.block);
-  while (seat.untaken > 1 && seat.taken.word(seat.first_word) == ~std::uint64_t{0})
-    ++seat.first_word;
-  --seat.untaken;
-  --seat.here;
+  entry.taken.set(ref.block);
+  while (entry.untaken > 1 && entry.taken.word(entry.first_word) == ~std::uint64_t{0})
+    ++entry.first_word;
+  --entry.untaken;
+  --entry.here;
   --run.untaken;
   --run.here;
   --member.left;
   --pass.needed[ref.block];
-  if (seat.untaken == 0) stand_up(slot);
+  if (entry.untaken == 0) leave_pass(slot);
   const bool ended = run.untaken == 0;
   if (ended) end_running_epoch(member);
   update_hunger(member);
@@ -112,21 +114,21 @@ std::uint32_t Lanes::supply(MemberId id) const {
 std::uint32_t Lanes::sequence_here(const Run& run) const {
   std::uint32_t blocks = 0;
   for (const std::uint32_t slot : run.open) {
-    const Seat& seat = seats_[slot];
-    const Pass& pass = passes_[seat.pass];
-    if (seat.here == seat.untaken) {
-      blocks += seat.here;
+    const PassMember& entry = pass_members_[slot];
+    const Pass& pass = passes_[entry.pass];
+    if (entry.here == entry.untaken) {
+      blocks += entry.here;
       continue;
     }
-    const std::size_t first = pass.blocks() - seat.untaken;
-    return blocks + static_cast<std::uint32_t>(first_missing(seat) - first);
+    const std::size_t first = pass.blocks() - entry.untaken;
+    return blocks + static_cast<std::uint32_t>(first_missing(entry) - first);
   }
   return blocks;
 }
 
 // ----------------------------------------------------------------- rules 2 to 5: make, join ----
 
-Lanes::Need Lanes::want(MemberId id) {
+Lanes::Need Lanes::next_need(MemberId id) {
   for (const std::uint32_t run : {0u, 1u}) {
     const Member& member = at(id);
     if (!member.runs[run].active) continue;
@@ -139,24 +141,25 @@ Lanes::Need Lanes::want(MemberId id) {
 Lanes::Need Lanes::want_relaxed(MemberId id, std::uint32_t number) {
   const Run& run = at(id).runs[number];
   for (const std::uint32_t slot : run.open) {  // rule 2
-    const Seat& seat = seats_[slot];
-    if (seat.untaken == seat.here + seat.dropped) continue;
-    return make(seat, passes_[seat.pass].absent_blocks.first_without(seat.taken, seat.first_word));
+    const PassMember& entry = pass_members_[slot];
+    if (entry.untaken == entry.here + entry.dropped) continue;
+    return make(entry,
+                passes_[entry.pass].absent_blocks.first_without(entry.taken, entry.first_word));
   }
   const bool may_open = run.lanes_left != 0 && run.open.size() < options_.open_lanes_most;
   if (may_open) {  // rules 3 and 4
-    const Seat& seat = seats_[open_lane(id, number)];
-    if (seat.here != 0) return {Need::Kind::joined, {}, false, number == 1};
-    const Pass& pass = passes_[seat.pass];
-    return make(seat, seat.dropped == seat.untaken
-                          ? pass.dropped_blocks.first_without(seat.taken, seat.first_word)
-                          : pass.absent_blocks.first_without(seat.taken, seat.first_word));
+    const PassMember& entry = pass_members_[open_lane(id, number)];
+    if (entry.here != 0) return {Need::Kind::joined, {}, false, number == 1};
+    const Pass& pass = passes_[entry.pass];
+    return make(entry, entry.dropped == entry.untaken
+                           ? pass.dropped_blocks.first_without(entry.taken, entry.first_word)
+                           : pass.absent_blocks.first_without(entry.taken, entry.first_word));
   }
   for (const std::uint32_t slot : run.open) {  // rule 5
-    const Seat& seat = seats_[slot];
-    if (seat.dropped != 0)
-      return make(seat,
-                  passes_[seat.pass].dropped_blocks.first_without(seat.taken, seat.first_word));
+    const PassMember& entry = pass_members_[slot];
+    if (entry.dropped != 0)
+      return make(entry,
+                  passes_[entry.pass].dropped_blocks.first_without(entry.taken, entry.first_word));
   }
   return {};
 }
@@ -167,28 +170,28 @@ Lanes::Need Lanes::want_strict(MemberId id, std::uint32_t number) {
     Member& member = at(id);
     Run& run = member.runs[number];
     for (const std::uint32_t slot : run.open) {
-      const Seat& seat = seats_[slot];
-      if (seat.here != seat.untaken) return make(seat, first_missing(seat));
+      const PassMember& entry = pass_members_[slot];
+      if (entry.here != entry.untaken) return make(entry, first_missing(entry));
     }
     if (run.lanes_left == 0) return {};
     const std::uint32_t lane = run.next_lane;
     use_up(member, run, lane);
     const std::uint32_t pass = find_or_open_pass(run.generation, lane, 0);
-    const Seat& seat = seats_[sit(id, number, pass, nullptr)];
-    if (seat.here != 0) return {Need::Kind::joined, {}, false, number == 1};
+    const PassMember& entry = pass_members_[join_pass(id, number, pass, nullptr)];
+    if (entry.here != 0) return {Need::Kind::joined, {}, false, number == 1};
   }
 }
 
-Lanes::Need Lanes::make(const Seat& seat, std::size_t block) const {
+Lanes::Need Lanes::make(const PassMember& entry, std::size_t block) const {
   BF_CHECK(block != Bitmap::kNone);
-  const Pass& pass = passes_[seat.pass];
+  const Pass& pass = passes_[entry.pass];
   return {Need::Kind::make,
-          {seat.pass, static_cast<std::uint32_t>(block), pass.serial},
+          {entry.pass, static_cast<std::uint32_t>(block), pass.serial},
           pass.states[block] == BlockState::dropped,
-          seat.run == 1};
+          entry.run == 1};
 }
 
-// Rules 3 and 4: joins or opens a pass, and sits down in it. Answers the seat.
+// Rules 3 and 4: joins a pass, or opens one and joins it. Answers the slot of the pass member.
 std::uint32_t Lanes::open_lane(MemberId id, std::uint32_t number) {
   Member& member = at(id);
   Run& run = member.runs[number];
@@ -199,7 +202,7 @@ std::uint32_t Lanes::open_lane(MemberId id, std::uint32_t number) {
   const std::uint32_t lane = passes_[pass].lane;
   use_up(member, run, lane);
   run.passes[lane] = static_cast<std::uint8_t>(passes_[pass].number + 1);
-  return sit(id, number, pass, nullptr);
+  return join_pass(id, number, pass, nullptr);
 }
 
 // Rule 3: the open pass with the fewest blocks dropped; of equal ones the newest, because most of

@@ -77,7 +77,7 @@ void Lanes::resume(MemberId id, const LanePosition& position) {
   });
   for (const LanePosition::OpenLane& open : position.open) {
     use_up(member, run, open.lane);
-    sit(id, 0, find_or_open_pass(run.generation, open.lane, open.pass), &open.had);
+    join_pass(id, 0, find_or_open_pass(run.generation, open.lane, open.pass), &open.had);
   }
   update_hunger(member);
 }
@@ -99,7 +99,7 @@ MemberId Lanes::add_strict(std::uint32_t tag, std::uint64_t epoch, std::uint64_t
     Bitmap taken(sizes.blocks_of(lane));
     for (std::uint64_t block = 0; block < had; ++block) taken.set(block);
     use_up(member, run, lane);
-    sit(id, 0, find_or_open_pass(run.generation, lane, 0), &taken);
+    join_pass(id, 0, find_or_open_pass(run.generation, lane, 0), &taken);
     update_hunger(member);
   }
   note_strict(member, true);
@@ -110,7 +110,7 @@ void Lanes::remove(MemberId id) {
   Member& member = at(id);
   if (member.strict) note_strict(member, false);
   for (Run& run : member.runs) {
-    while (!run.open.empty()) stand_up(run.open.back());
+    while (!run.open.empty()) leave_pass(run.open.back());
     if (run.active) stop(member, run);
     if (run.entered) leave(run);
   }
@@ -175,7 +175,7 @@ void Lanes::end_epoch(MemberId id) {
   Member& member = at(id);
   Run& run = member.runs[0];
   BF_CHECK(run.active);
-  while (!run.open.empty()) stand_up(run.open.back());
+  while (!run.open.empty()) leave_pass(run.open.back());
   end_running_epoch(member);
   update_hunger(member);
 }
@@ -245,7 +245,7 @@ void Lanes::end_running_epoch(Member& member) {
   leave(member.runs[0]);
   member.runs[0] = std::move(member.runs[1]);
   member.runs[1] = Run{};
-  for (const std::uint32_t seat : member.runs[0].open) seats_[seat].run = 0;
+  for (const std::uint32_t slot : member.runs[0].open) pass_members_[slot].run = 0;
 }
 
 void Lanes::change_demand(const Member& member, const Run& run, int by) {
@@ -331,7 +331,7 @@ void Lanes::strict_to_come_changed(std::uint64_t from, std::uint64_t to) {
       const bool is_first = changed_from_ >= changed_to_;
       changed_from_ = is_first ? from : std::min(changed_from_, from);
       changed_to_ = is_first ? to : std::max(changed_to_, to);
-      return tell_changed();
+      return report_changed_needs();
     }
     slots.insert(slots.end(), at->second.begin(), at->second.end());
   }
@@ -361,12 +361,12 @@ void Lanes::needs_changed(std::uint32_t slot, std::uint32_t lane) {
   Generation& generation = generations_[slot];
   if (generation.open[lane].empty() || generation.changed[lane]) return;
   generation.changed[lane] = true;
-  if (changed_.empty()) tell_changed();
+  if (changed_.empty()) report_changed_needs();
   changed_.push_back({slot, lane});
 }
 
-void Lanes::tell_changed() {
-  if (tell_changed_) tell_changed_();
+void Lanes::report_changed_needs() {
+  if (report_changed_needs_) report_changed_needs_();
 }
 
 }  // namespace batchflow::order

@@ -9,7 +9,7 @@
 // This is state without time, bytes or sample ids. The engine drives it:
 //
 //   while (lanes.supply(m) < depth)             look-ahead, rules 2 to 5
-//     switch (need = lanes.want(m); need.kind)
+//     switch (need = lanes.next_need(m); need.kind)
 //       make:     start its preparation; lanes.making(need.block)
 //       joined:   nothing to do, the supply has grown
 //       nothing:  all of the epoch is had or here; lanes.begin_next_epoch(m), or stop
@@ -21,7 +21,7 @@
 //
 // The rules (docs/order.md, section 3) leave some cases open, which are decided here. The table of
 // tests/core/lanes_sharing_test.cpp holds with these decisions:
-//  - A pass is open to others while a member sits in it: has joined it and has not yet taken all
+//  - A pass is open to others while a member is in it: has joined it and has not yet taken all
 //    of it. A pass that all members have left is not joined, though blocks of it may be here:
 //    joining such passes cost jobs of unequal speed more.
 //  - Of passes with equally many dropped blocks the newest is joined. A block counts as dropped
@@ -61,7 +61,7 @@
 #include <span>
 #include <vector>
 
-#include "core/base/slot_table.h"
+#include "core/base/pool.h"
 #include "core/base/types.h"
 #include "core/order/block_name.h"
 #include "core/order/generation.h"
@@ -120,7 +120,7 @@ class Lanes {
 
   struct Candidate {
     BlockRef block;
-    std::uint32_t distance;  // places from the oldest block the member has not taken
+    std::uint32_t distance;  // in blocks from the oldest block the member has not taken
     bool ready;              // resident
     std::uint32_t tag;       // as tag() and needed() have them
     std::uint32_t needed;
@@ -148,12 +148,12 @@ class Lanes {
   };
   // Joins or opens a lane if the rules say so. The answer stays the same until something changes.
   // Of two epochs the running one comes first, since a block of it may have been lost.
-  Need want(MemberId member);
+  Need next_need(MemberId member);
   // True when the next epoch is not begun, and the running one has nothing left to make or join.
   bool may_begin_next_epoch(MemberId member) const;
   // REQUIRES: may_begin_next_epoch(member)
   void begin_next_epoch(MemberId member);
-  // The same for a strict member whose epochs have numbers of their own (a weighted order).
+  // The same for a strict member with epochs that have numbers of their own (a weighted order).
   void begin_next_epoch(MemberId member, std::uint64_t generation);
   // Gives up what is left of the running epoch, a tail that is left out, as if it had been taken.
   // REQUIRES: in_epoch(member)
@@ -205,14 +205,14 @@ class Lanes {
   template <class Visit>
   void for_each_needing(BlockRef block, Visit visit) const {
     const Pass& pass = passes_[block.pass];
-    for (const std::uint32_t slot : pass.seats)
-      if (!seats_[slot].taken.test(block.block)) visit(seats_[slot].member);
+    for (const std::uint32_t slot : pass.members)
+      if (!pass_members_[slot].taken.test(block.block)) visit(pass_members_[slot].member);
   }
 
-  // Calls visit(BlockRef) for blocks whose `needed` or `may_join` has changed by more than what was
-  // done with the block itself (a member takes it, it is made). It visits the blocks that are here,
-  // lane by lane, until it has visited at least `limit`; the rest waits for the next call. True
-  // when nothing is left.
+  // Calls visit(BlockRef) for each block where `needed` or `may_join` has changed by more than what
+  // was done with the block itself (a member takes it, it is made). It visits the blocks that are
+  // here, lane by lane, until it has visited at least `limit`; the rest waits for the next call.
+  // True when nothing is left.
   template <class Visit>
   bool visit_changed_needs(std::size_t limit, Visit visit) {
     for (std::size_t visited = 0; !changed_.empty() || visit_next_generation();) {
@@ -233,8 +233,8 @@ class Lanes {
     return true;
   }
 
-  // `tell` is called whenever there begins to be something to visit.
-  void on_changed_needs(std::function<void()> tell) { tell_changed_ = std::move(tell); }
+  // `report` is called whenever there begins to be something to visit.
+  void on_changed_needs(std::function<void()> report) { report_changed_needs_ = std::move(report); }
 
   // ---- sizes, for tests and statistics.
 
@@ -258,7 +258,7 @@ class Lanes {
     std::uint32_t lanes_left = 0;      // lanes neither had nor open
     std::uint64_t untaken = 0;         // blocks
     std::uint32_t here = 0;            // of those
-    std::vector<std::uint32_t> open;   // seats, in the order opened
+    std::vector<std::uint32_t> open;   // pass members, in the order opened
     std::uint32_t passed = 0;          // blocks of lanes finished after the last of those
     std::uint32_t next_lane = 0;       // strict: not open yet
     std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
@@ -305,7 +305,7 @@ class Lanes {
   bool visit_next_generation();
   void all_needs_changed(std::uint32_t generation);
   void needs_changed(std::uint32_t generation, std::uint32_t lane);
-  void tell_changed();
+  void report_changed_needs();
 
   std::span<const std::uint32_t> numbered(std::uint64_t number) const;
   std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
@@ -321,11 +321,11 @@ class Lanes {
 
   void list_strict(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
   void list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
-  Candidate candidate(const Seat& seat, std::size_t block, std::uint32_t distance) const;
+  Candidate candidate(const PassMember& entry, std::size_t block, std::uint32_t distance) const;
 
   Need want_relaxed(MemberId member, std::uint32_t run);
   Need want_strict(MemberId member, std::uint32_t run);
-  Need make(const Seat& seat, std::size_t block) const;
+  Need make(const PassMember& entry, std::size_t block) const;
   std::uint32_t open_lane(MemberId member, std::uint32_t run);
   std::uint32_t pass_to_join(const Run& run, bool any) const;
   std::uint32_t pass_to_open(const Member& member, const Run& run);
@@ -339,10 +339,11 @@ class Lanes {
   std::uint32_t find_or_open_pass(std::uint32_t generation, std::uint32_t lane,
                                   std::uint32_t number);
   void free_pass_if_done(std::uint32_t pass);
-  std::uint32_t sit(MemberId member, std::uint32_t run, std::uint32_t pass, const Bitmap* taken);
-  void stand_up(std::uint32_t seat);
-  std::uint32_t seat_in(const Run& run, std::uint32_t pass) const;
-  std::size_t first_missing(const Seat& seat) const;
+  std::uint32_t join_pass(MemberId member, std::uint32_t run, std::uint32_t pass,
+                          const Bitmap* taken);
+  void leave_pass(std::uint32_t pass_member);
+  std::uint32_t pass_member_in(const Run& run, std::uint32_t pass) const;
+  std::size_t first_missing(const PassMember& entry) const;
   std::uint32_t sequence_here(const Run& run) const;
   std::uint64_t sequence(const Pass& pass, std::size_t block) const;
 
@@ -356,17 +357,17 @@ class Lanes {
   SlotTable<Member> members_;
   SlotTable<Generation> generations_;
   SlotTable<Pass> passes_;
-  SlotTable<Seat> seats_;
+  SlotTable<PassMember> pass_members_;
   struct Lane {
     std::uint32_t generation;  // slot
     std::uint32_t lane;
   };
-  std::vector<Lane> changed_;  // whose blocks are needed by others than before
+  std::vector<Lane> changed_;  // their blocks are needed by others than before
   // The lanes of generations with numbers from the first up to the second are to be added to
   // `changed_`.
   std::uint64_t changed_from_ = 0;
   std::uint64_t changed_to_ = 0;
-  std::function<void()> tell_changed_;
+  std::function<void()> report_changed_needs_;
   // The slots of the generations in use, by number. A number has several where they are cut into
   // other sizes, which is rare.
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_number_;

@@ -7,13 +7,13 @@
 namespace batchflow::order {
 namespace {
 
-std::uint64_t first_place_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
+std::uint64_t first_index_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
   return sizes.first_block_of(lane) * sizes.block_samples;
 }
 
 std::uint64_t samples_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
   return std::min(std::uint64_t{sizes.lane_blocks} * sizes.block_samples,
-                  sizes.samples - first_place_of_lane(sizes, lane));
+                  sizes.samples - first_index_of_lane(sizes, lane));
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ const Permutation& PermutationCache::get(std::uint64_t key, std::uint64_t n) {
   entries_.push_front({name, Permutation(key, n)});
   by_name_[name] = entries_.begin();
   bytes_ += bytes_of(entries_.front());
-  if (entries_.front().permutation.table_bytes() > 0) places_made_ += n;
+  if (entries_.front().permutation.table_bytes() > 0) entries_made_ += n;
   while (bytes_ > bytes_most_ && entries_.size() > 2) {
     bytes_ -= bytes_of(entries_.back());
     by_name_.erase(entries_.back().name);
@@ -36,7 +36,7 @@ const Permutation& PermutationCache::get(std::uint64_t key, std::uint64_t n) {
   return entries_.front().permutation;
 }
 
-GenerationOrder GenerationOrder::of(const Lineage& lineage, std::uint64_t samples) {
+GenerationOrder GenerationOrder::from_lineage(const Lineage& lineage, std::uint64_t samples) {
   return {lineage.order,
           {lineage.dataset_version, lineage.seed},
           lineage.name.generation,
@@ -86,8 +86,8 @@ void Expander::expand(const Lineage& lineage, std::uint64_t samples, std::vector
 void Expander::expand(const Lineage& lineage, std::uint64_t samples, std::uint32_t from,
                       std::uint32_t to, std::vector<SampleId>& out) {
   BF_CHECK(valid_lineage(lineage, samples) && from <= to && to <= lineage.samples);
-  const GenerationOrder order = GenerationOrder::of(lineage, samples);
-  const std::uint64_t lane_first = first_place_of_lane(order.sizes, lineage.name.lane);
+  const GenerationOrder order = GenerationOrder::from_lineage(lineage, samples);
+  const std::uint64_t lane_first = first_index_of_lane(order.sizes, lineage.name.lane);
   const std::uint64_t first = std::uint64_t{lineage.name.block} * lineage.block_samples + from;
   out.resize(to - from);
   if (order.order == Order::sequential) {
@@ -100,36 +100,36 @@ void Expander::expand(const Lineage& lineage, std::uint64_t samples, std::uint32
     of_generation.fill(lane_first + first, scratch_);
   } else {
     recut(order, lineage.name.lane, lineage.name.pass).fill(first, scratch_);
-    for (std::uint64_t& place : scratch_) place = of_generation(lane_first + place);
+    for (std::uint64_t& index : scratch_) index = of_generation(lane_first + index);
   }
   std::transform(scratch_.begin(), scratch_.end(), out.begin(),
                  [](std::uint64_t id) { return SampleId(id); });
 }
 
-SampleId Expander::at(const Lineage& lineage, std::uint64_t samples, std::uint32_t place) {
-  BF_CHECK(valid_lineage(lineage, samples) && place < lineage.samples);
-  const GenerationOrder order = GenerationOrder::of(lineage, samples);
-  std::uint64_t in_lane = std::uint64_t{lineage.name.block} * lineage.block_samples + place;
+SampleId Expander::at(const Lineage& lineage, std::uint64_t samples, std::uint32_t index) {
+  BF_CHECK(valid_lineage(lineage, samples) && index < lineage.samples);
+  const GenerationOrder order = GenerationOrder::from_lineage(lineage, samples);
+  std::uint64_t in_lane = std::uint64_t{lineage.name.block} * lineage.block_samples + index;
   if (lineage.name.pass != 0) in_lane = recut(order, lineage.name.lane, lineage.name.pass)(in_lane);
-  const std::uint64_t in_generation = first_place_of_lane(order.sizes, lineage.name.lane) + in_lane;
+  const std::uint64_t in_generation = first_index_of_lane(order.sizes, lineage.name.lane) + in_lane;
   return SampleId(order.order == Order::sequential ? in_generation
                                                    : generation(order)(in_generation));
 }
 
-std::uint64_t Expander::place_in_generation(const GenerationOrder& order, SampleId sample) {
+std::uint64_t Expander::index_in_generation(const GenerationOrder& order, SampleId sample) {
   BF_CHECK(sample.value < order.sizes.samples);
   if (order.order == Order::sequential) return sample.value;
-  return generation(order).place_of(sample.value);
+  return generation(order).index_of(sample.value);
 }
 
 Standing Expander::find(const GenerationOrder& order, std::uint32_t pass, SampleId sample) {
   BF_CHECK(pass == 0 || order.order == Order::relaxed);
   const LaneSizes& sizes = order.sizes;
-  const std::uint64_t place = place_in_generation(order, sample);
+  const std::uint64_t index = index_in_generation(order, sample);
   const std::uint64_t lane_most = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
-  const auto lane = static_cast<std::uint32_t>(place / lane_most);
-  std::uint64_t in_lane = place % lane_most;
-  if (pass != 0) in_lane = recut(order, lane, pass).place_of(in_lane);
+  const auto lane = static_cast<std::uint32_t>(index / lane_most);
+  std::uint64_t in_lane = index % lane_most;
+  if (pass != 0) in_lane = recut(order, lane, pass).index_of(in_lane);
   return {lane, static_cast<std::uint32_t>(in_lane / sizes.block_samples),
           static_cast<std::uint32_t>(in_lane % sizes.block_samples)};
 }

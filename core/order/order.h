@@ -37,7 +37,7 @@ class PermutationCache {
 
   std::size_t bytes() const { return bytes_; }
   // Entries of all tables that were ever made: what making them cost.
-  std::uint64_t places_made() const { return places_made_; }
+  std::uint64_t entries_made() const { return entries_made_; }
 
  private:
   struct Entry {
@@ -50,7 +50,7 @@ class PermutationCache {
 
   std::size_t bytes_most_;
   std::size_t bytes_ = 0;
-  std::uint64_t places_made_ = 0;
+  std::uint64_t entries_made_ = 0;
   std::list<Entry> entries_;  // used last first
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::list<Entry>::iterator> by_name_;
 };
@@ -59,7 +59,7 @@ class PermutationCache {
 struct Standing {
   std::uint32_t lane = 0;
   std::uint32_t block = 0;  // of the pass
-  std::uint32_t place = 0;  // of the block
+  std::uint32_t index = 0;  // in the block
   friend constexpr bool operator==(const Standing&, const Standing&) = default;
 };
 
@@ -70,7 +70,7 @@ struct GenerationOrder {
   std::uint64_t generation = 0;  // of a strict or sequential job: the epoch
   LaneSizes sizes;
 
-  static GenerationOrder of(const Lineage& lineage, std::uint64_t samples);
+  static GenerationOrder from_lineage(const Lineage& lineage, std::uint64_t samples);
   Lineage lineage(const BlockName& name, DatasetId dataset, PipelineId pipeline,
                   Digest pipeline_hash) const;
 };
@@ -97,10 +97,10 @@ class Expander {
   // Only the samples at indices [from, to) of the block.
   void expand(const Lineage& lineage, std::uint64_t samples, std::uint32_t from, std::uint32_t to,
               std::vector<SampleId>& out);
-  SampleId at(const Lineage& lineage, std::uint64_t samples, std::uint32_t place);
+  SampleId at(const Lineage& lineage, std::uint64_t samples, std::uint32_t index);
 
   // The sample's index in the generation; for a strict or sequential order that is the whole epoch.
-  std::uint64_t place_in_generation(const GenerationOrder& order, SampleId sample);
+  std::uint64_t index_in_generation(const GenerationOrder& order, SampleId sample);
   // The sample's index in pass `pass` of its lane. The lane is the same in all passes of a
   // generation.
   // REQUIRES: pass 0, unless relaxed

@@ -54,8 +54,8 @@ void Permutation::build_table(std::uint64_t key) {
   Random random(key);
   shuffle(std::span(table_), random);
   inverse_.resize(size_);
-  for (std::size_t place = 0; place < size_; ++place) {
-    inverse_[table_[place]] = static_cast<std::uint16_t>(place);
+  for (std::size_t at = 0; at < size_; ++at) {
+    inverse_[table_[at]] = static_cast<std::uint16_t>(at);
   }
 }
 
@@ -98,16 +98,16 @@ std::uint64_t Permutation::walk(Cell from) const {
   return result;
 }
 
-std::uint64_t Permutation::operator()(std::uint64_t place) const {
-  if (kind_ == Kind::table) return table_[place];
-  if (kind_ == Kind::identity) return place;
-  return walk(cell(place));
+std::uint64_t Permutation::operator()(std::uint64_t at) const {
+  if (kind_ == Kind::table) return table_[at];
+  if (kind_ == Kind::identity) return at;
+  return walk(cell(at));
 }
 
-std::uint64_t Permutation::place_of(std::uint64_t thing) const {
-  if (kind_ == Kind::table) return inverse_[thing];
-  if (kind_ == Kind::identity) return thing;
-  Cell cell = this->cell(thing);
+std::uint64_t Permutation::index_of(std::uint64_t value) const {
+  if (kind_ == Kind::table) return inverse_[value];
+  if (kind_ == Kind::identity) return value;
+  Cell cell = this->cell(value);
   std::uint64_t result;
   do {
     cell = decrypt(cell);

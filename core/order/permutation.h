@@ -1,6 +1,6 @@
-// A random order of n things that needs no memory: index -> thing and back, O(1) each way.
+// A random order of 0, 1, ... n - 1 that needs no memory: index -> value and back, O(1) each way.
 //
-// Up to kTableMost things it is a Fisher-Yates table, because small Feistel networks are visibly
+// Up to kTableMost values it is a Fisher-Yates table, because small Feistel networks are visibly
 // biased. Above, it is an alternating Feistel network of eight rounds over a grid of about sqrt(n)
 // by sqrt(n), with cycle walking over the few cells beyond n. Six rounds fail a statistical test
 // that eight pass (tests/core/order_statistics_test.cpp). So any worker can compute any part of an
@@ -29,23 +29,23 @@ class Permutation {
 
   // REQUIRES: n <= kSamplesMost
   Permutation(std::uint64_t key, std::uint64_t n);
-  // Each thing stands at its own index: the order of sequential jobs.
+  // Each value stands at its own index: the order of sequential jobs.
   static Permutation identity(std::uint64_t n);
 
   std::uint64_t size() const { return size_; }
   std::size_t table_bytes() const { return 2 * (table_.size() + inverse_.size()); }
 
-  // What stands at index `place`. REQUIRES: place < size()
-  std::uint64_t operator()(std::uint64_t place) const;
-  // The index at which `thing` stands: the inverse. REQUIRES: thing < size()
-  std::uint64_t place_of(std::uint64_t thing) const;
+  // What stands at index `at`. REQUIRES: at < size()
+  std::uint64_t operator()(std::uint64_t at) const;
+  // The index at which `value` stands: the inverse. REQUIRES: value < size()
+  std::uint64_t index_of(std::uint64_t value) const;
   // What stands at indices first, first + 1, ... REQUIRES: first + out.size() <= size()
   void fill(std::uint64_t first, std::span<std::uint64_t> out) const;
 
  private:
   enum class Kind : std::uint8_t { identity, table, network };
   static constexpr std::size_t kRounds = 8;
-  static constexpr std::size_t kAtOnce = 8;  // of a range of places
+  static constexpr std::size_t kAtOnce = 8;  // of a range of indices
   // A cell of the grid: index = row * columns_ + column.
   struct Cell {
     std::uint64_t column;
@@ -67,8 +67,8 @@ class Permutation {
   std::uint64_t columns_ = 1;
   std::uint64_t rows_ = 1;
   std::array<std::uint64_t, kRounds> round_keys_{};
-  std::vector<std::uint16_t> table_;    // things by place
-  std::vector<std::uint16_t> inverse_;  // places by thing
+  std::vector<std::uint16_t> table_;    // values by index
+  std::vector<std::uint16_t> inverse_;  // indices by value
 };
 
 }  // namespace batchflow::order

@@ -258,13 +258,13 @@ std::uint32_t Position::repeats(const Slice& slice, const LaneSizes& sizes) cons
   const std::uint32_t count = slice.to - slice.from;
   const BlockName& name = slice.name;
   // How many of `had` samples lie in the slice, which begins at `from`.
-  const auto of = [&](std::uint64_t had, std::uint64_t from) {
+  const auto within = [&](std::uint64_t had, std::uint64_t from) {
     return had <= from ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(had - from, count));
   };
   if (fields_.order == Order::strict || fields_.order == Order::sequential) {
     if (name.generation != fields_.epoch) return name.generation < fields_.epoch ? count : 0;
     const std::uint64_t block = sizes.first_block_of(name.lane) + name.block;
-    return of(fields_.consumed, block * sizes.block_samples + slice.from);
+    return within(fields_.consumed, block * sizes.block_samples + slice.from);
   }
   const LanePosition& lanes = fields_.lanes;
   if (fields_.order != Order::relaxed || !has_generation()) return 0;
@@ -272,7 +272,7 @@ std::uint32_t Position::repeats(const Slice& slice, const LaneSizes& sizes) cons
   if (name.lane >= lanes.passes.size() || name.pass >= lanes.passes[name.lane]) return 0;
   const OpenLane* open = find_open(lanes, name.lane);
   if (open == nullptr || open->pass != name.pass) return count;
-  return name.block < open->had.size() ? of(samples_had(name.lane, name.block), slice.from) : 0;
+  return name.block < open->had.size() ? within(samples_had(name.lane, name.block), slice.from) : 0;
 }
 
 std::string Position::apply(std::span<const Slice> slices) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 #include "core/order/permutation.h"
 
 namespace batchflow::order {

@@ -21,12 +21,12 @@ RehearsalPlan RehearsalPlan::split(StepPlan whole, std::uint32_t rehearsed, std:
   return {whole, rehearsed, drawn};
 }
 
-Places RehearsalPlan::buffer_draws(std::uint64_t t) const {
+IndexRange RehearsalPlan::buffer_draws(std::uint64_t t) const {
   const std::uint64_t step = std::uint64_t{plain.ranks} * rehearsed;
   return {drawn + t * step, drawn + (t + 1) * step};
 }
 
-Places RehearsalPlan::buffer_draws(std::uint64_t t, std::uint32_t rank) const {
+IndexRange RehearsalPlan::buffer_draws(std::uint64_t t, std::uint32_t rank) const {
   BF_CHECK(t < steps() && rank < plain.ranks);
   const std::uint64_t first = buffer_draws(t).from + std::uint64_t{rank} * rehearsed;
   return {first, first + rehearsed};
@@ -36,15 +36,15 @@ Places RehearsalPlan::buffer_draws(std::uint64_t t, std::uint32_t rank) const {
 
 bool ExemplarBuffer::report(bool anew, std::uint32_t first, std::span<const SampleId> samples,
                             bool more) {
-  const std::size_t size = anew ? 0 : told_.size();
+  const std::size_t size = anew ? 0 : reported_.size();
   if (first > size ||
       samples.size() > kExemplarsMost - std::min<std::size_t>(first, kExemplarsMost)) {
     return false;
   }
   if (more && is_whole_) keep_whole();
-  if (anew) told_.clear();
-  told_.resize(std::max(told_.size(), first + samples.size()));
-  std::copy(samples.begin(), samples.end(), told_.begin() + first);
+  if (anew) reported_.clear();
+  reported_.resize(std::max(reported_.size(), first + samples.size()));
+  std::copy(samples.begin(), samples.end(), reported_.begin() + first);
   is_whole_ = !more;
   is_kept_ = false;
   return true;
@@ -59,10 +59,10 @@ void ExemplarBuffer::keep_whole() {
   if (is_kept_) return;
   is_kept_ = true;
   whole_ = nullptr;
-  if (told_.empty()) return;
-  Digest digest = told_.size();
-  for (const SampleId sample : told_) digest = hash(digest, sample.value);
-  whole_ = std::make_shared<const Exemplars>(Exemplars{told_, digest | 1});
+  if (reported_.empty()) return;
+  Digest digest = reported_.size();
+  for (const SampleId sample : reported_) digest = hash(digest, sample.value);
+  whole_ = std::make_shared<const Exemplars>(Exemplars{reported_, digest | 1});
 }
 
 // -------------------------------------------------------------------------------- the draws ----

@@ -32,8 +32,8 @@ struct RehearsalPlan {
   // ceil(N / (W(b - m))) from the start, without drop_last.
   std::uint64_t steps() const { return plain.steps(); }
   // The buffer's draws in step t, over all ranks or of one rank; also for a short last step.
-  Places buffer_draws(std::uint64_t t) const;
-  Places buffer_draws(std::uint64_t t, std::uint32_t rank) const;
+  IndexRange buffer_draws(std::uint64_t t) const;
+  IndexRange buffer_draws(std::uint64_t t, std::uint32_t rank) const;
 };
 
 struct Exemplars {
@@ -52,9 +52,9 @@ class ExemplarBuffer {
  private:
   void keep_whole();
 
-  std::vector<SampleId> told_;
+  std::vector<SampleId> reported_;
   std::shared_ptr<const Exemplars> whole_;
-  bool is_whole_ = true;  // told_ is: nothing is to follow
+  bool is_whole_ = true;  // reported_ is: nothing is to follow
   bool is_kept_ = true;   // by whole_, as it is
 };
 

@@ -16,19 +16,19 @@
 namespace batchflow::order {
 
 // Indices [from, to) of a sequence.
-struct Places {
+struct IndexRange {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
   constexpr std::uint64_t count() const { return to - from; }
-  friend constexpr bool operator==(const Places&, const Places&) = default;
+  friend constexpr bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
 // What one rank gets in one step: its own indices, then fillers. Fillers repeat the tail of the
 // epoch from its start, cyclically, so that all ranks get equal counts. A range that is not needed
 // is empty.
 struct RankBatch {
-  Places own;
-  std::array<Places, 2> fillers;
+  IndexRange own;
+  std::array<IndexRange, 2> fillers;
   constexpr std::uint64_t filler_count() const { return fillers[0].count() + fillers[1].count(); }
   constexpr std::uint64_t count() const { return own.count() + filler_count(); }
 };
@@ -45,7 +45,7 @@ struct StepPlan {
   // Steps left in the epoch.
   std::uint64_t steps() const;
   // The indices that step t covers over all ranks, without fillers. REQUIRES: t < steps()
-  Places step(std::uint64_t t) const {
+  IndexRange step(std::uint64_t t) const {
     const std::uint64_t whole = step_samples();
     // A step that is not below steps() would begin behind the samples, however large t is.
     const std::uint64_t left = samples - consumed;
@@ -56,13 +56,13 @@ struct StepPlan {
   }
   // How many samples each rank gets in step t, its own and fillers together.
   std::uint64_t rank_samples(std::uint64_t t) const;
-  // The rank that has index `place` as its own. REQUIRES: some step covers it
-  std::uint32_t rank_at(std::uint64_t place) const;
+  // The rank that has index `index` as its own. REQUIRES: some step covers it
+  std::uint32_t rank_at(std::uint64_t index) const;
   // REQUIRES: t < steps(), rank < ranks
   RankBatch batch(std::uint64_t t, std::uint32_t rank) const {
-    const Places places = step(t);
-    if (places.count() != step_samples() || rank >= ranks) return tail(t, rank);
-    const std::uint64_t from = places.from + std::uint64_t{rank} * batch_samples;
+    const IndexRange indices = step(t);
+    if (indices.count() != step_samples() || rank >= ranks) return tail(t, rank);
+    const std::uint64_t from = indices.from + std::uint64_t{rank} * batch_samples;
     return {{from, from + batch_samples}, {}};
   }
 

@@ -33,9 +33,9 @@ WeightedEpoch::WeightedEpoch(const WeightTree& weights, KeyRoot root, std::uint6
   BF_CHECK(weights.total() > 0);
 }
 
-Draw WeightedEpoch::at(std::uint64_t place) const {
-  BF_CHECK(place < draws_);
-  return drawing_ == Drawing::systematic ? systematic(order_(place)) : multinomial(place);
+Draw WeightedEpoch::at(std::uint64_t index) const {
+  BF_CHECK(index < draws_);
+  return drawing_ == Drawing::systematic ? systematic(order_(index)) : multinomial(index);
 }
 
 void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) const {

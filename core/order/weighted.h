@@ -36,8 +36,8 @@ class WeightedEpoch {
   // The generation in the draw keys and block names of this epoch. It names everything that the
   // draws follow from, beside the key root.
   std::uint64_t generation() const { return generation_; }
-  // REQUIRES: place < draws()
-  Draw at(std::uint64_t place) const;
+  // REQUIRES: index < draws()
+  Draw at(std::uint64_t index) const;
   // The draws at indices first, first + 1, ... REQUIRES: first + out.size() <= draws()
   void fill(std::uint64_t first, std::span<Draw> out) const;
 
@@ -51,7 +51,7 @@ class WeightedEpoch {
   std::uint64_t generation_;
   std::uint64_t start_;     // u, of systematic draws
   std::uint64_t draw_key_;  // of multinomial ones
-  Permutation order_;       // place -> systematic draw
+  Permutation order_;       // index -> systematic draw
 };
 
 }  // namespace batchflow::order

@@ -82,12 +82,12 @@ WeightTree::Found WeightTree::find(std::uint64_t point) const {
   const std::uint64_t first = group * kGroup;
   const std::uint32_t* weights = group_of(SampleId(first));
   if (!weights) {
-    const std::uint64_t place = (point - before) / first_weight_;
-    return {SampleId(first + place), before + place * first_weight_};
+    const std::uint64_t index = (point - before) / first_weight_;
+    return {SampleId(first + index), before + index * first_weight_};
   }
-  for (std::uint64_t place = 0;; ++place) {
-    const std::uint64_t next = before + (weights[place] + first_weight_);
-    if (next > point) return {SampleId(first + place), before};
+  for (std::uint64_t index = 0;; ++index) {
+    const std::uint64_t next = before + (weights[index] + first_weight_);
+    if (next > point) return {SampleId(first + index), before};
     before = next;
   }
 }

@@ -23,14 +23,14 @@ std::string shown(std::string_view text) {
   return text.size() > line.size() ? line + "..." : line;
 }
 
-[[noreturn]] void refuse_at(const ConfigPlace& place, std::string_view path, std::string_view wrong,
+[[noreturn]] void refuse_at(const SourceLine& source, std::string_view path, std::string_view wrong,
                             std::string_view remedy) {
-  throw ConfigError(fmt::format("{}: key '{}': {}; {}", place.text(), shown(path), wrong, remedy));
+  throw ConfigError(fmt::format("{}: key '{}': {}; {}", source.text(), shown(path), wrong, remedy));
 }
 
 }  // namespace
 
-std::string ConfigPlace::text() const {
+std::string SourceLine::text() const {
   const std::string_view name = file ? std::string_view(*file) : "configuration";
   return line > 0 ? fmt::format("{}:{}", name, line) : std::string(name);
 }
@@ -50,17 +50,17 @@ void ConfigNode::set(std::string_view path, ConfigNode value) {
   for (std::size_t from = 0; from <= path.size();) {
     const std::size_t dot = std::min(path.find('.', from), path.size());
     const std::string_view key = path.substr(from, dot - from);
-    if (key.empty()) refuse_at(value.place, path, "an empty name", "write path.to.key=value");
+    if (key.empty()) refuse_at(value.source, path, "an empty name", "write path.to.key=value");
     if (node->kind == Kind::list) {
       const auto index = parse_unsigned(key);
       if (!index || *index >= node->list.size()) {
-        refuse_at(value.place, path, fmt::format("'{}' is not in this list", key),
+        refuse_at(value.source, path, fmt::format("'{}' is not in this list", key),
                   fmt::format("write a number below {}", node->list.size()));
       }
       node = &node->list[*index];
     } else {
       if (node->kind == Kind::scalar) {
-        refuse_at(value.place, path,
+        refuse_at(value.source, path,
                   fmt::format("there is nothing below '{}'", path.substr(0, from ? from - 1 : 0)),
                   "it is a single value; write its path alone");
       }
@@ -69,7 +69,7 @@ void ConfigNode::set(std::string_view path, ConfigNode value) {
       if (!next) {
         node->map.push_back({std::string(key), {}});
         next = &node->map.back().value;
-        next->place = value.place;
+        next->source = value.source;
       }
       node = next;
     }
@@ -87,9 +87,9 @@ void ConfigSection::read(const ConfigNode& node, const std::string& path, const 
   if (node.kind != ConfigNode::Kind::map && node.kind != ConfigNode::Kind::empty) {
     const std::string wrong = fmt::format("expected keys, found {}", kind_name(node.kind));
     if (path.empty()) {
-      throw ConfigError(fmt::format("{}: {}; write `key: value` lines", node.place.text(), wrong));
+      throw ConfigError(fmt::format("{}: {}; write `key: value` lines", node.source.text(), wrong));
     }
-    refuse_at(node.place, path, wrong, "write `key: value` lines below it");
+    refuse_at(node.source, path, wrong, "write `key: value` lines below it");
   }
   ConfigSection section(node, path);
   read(section);
@@ -107,7 +107,7 @@ std::string ConfigSection::path_of(std::string_view key) const {
 void ConfigSection::refuse(std::string_view key, std::string_view wrong,
                            std::string_view remedy) const {
   const ConfigNode* node = node_.find(key);
-  refuse_at(node ? node->place : node_.place, path_of(key), wrong, remedy);
+  refuse_at(node ? node->source : node_.source, path_of(key), wrong, remedy);
 }
 
 void ConfigSection::refuse_unknown_keys() const {
@@ -259,7 +259,7 @@ std::vector<std::string> ConfigSection::texts(std::string_view key) {
   std::vector<std::string> values;
   for (const ConfigNode& item : node->list) {
     if (item.kind != ConfigNode::Kind::scalar) {
-      refuse_at(item.place, path_of(key), fmt::format("the list holds {}", kind_name(item.kind)),
+      refuse_at(item.source, path_of(key), fmt::format("the list holds {}", kind_name(item.kind)),
                 remedy);
     }
     values.push_back(item.scalar);

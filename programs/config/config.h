@@ -1,4 +1,4 @@
-// A configuration as programs see it: a tree whose nodes know where they were written, and the
+// A configuration as programs see it: a tree of nodes that know where they were written, and the
 // sections by which a reader takes it apart and checks it.
 //
 // programs/input turns YAML into this tree. A reader calls read_config with a function that asks a
@@ -18,14 +18,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "core/base/types.h"
 
 namespace batchflow::config {
 
 // Where a node was written. Line 0: not in a file, but in an argument of the command line.
-struct ConfigPlace {
+struct SourceLine {
   std::shared_ptr<const std::string> file;
   int line = 0;
   std::string text() const;  // `file:line`
@@ -36,7 +35,7 @@ struct ConfigEntry;
 struct ConfigNode {
   enum class Kind : std::uint8_t { empty, scalar, list, map };
 
-  ConfigPlace place;
+  SourceLine source;
   Kind kind = Kind::empty;
   std::string scalar;
   std::vector<ConfigNode> list;
@@ -63,7 +62,7 @@ class ConfigSection {
   ConfigSection(const ConfigSection&) = delete;
   ConfigSection& operator=(const ConfigSection&) = delete;
 
-  const ConfigPlace& place() const { return node_.place; }
+  const SourceLine& source() const { return node_.source; }
   bool has(std::string_view key);  // declares it, too
 
   // Each returns `fallback` when the key is absent.

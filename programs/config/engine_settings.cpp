@@ -1,10 +1,15 @@
 #include "programs/config/engine_settings.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/names.h"
+#include "core/engine/engine.h"
 
 namespace batchflow::config {
 namespace {
@@ -82,6 +87,107 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
   config.promise_log_bytes_max =
       section.bytes("promise_log_bytes_max", config.promise_log_bytes_max, 4096);
   return config;
+}
+
+namespace {
+
+std::string value_of(const std::string& text) {
+  return text;
+}
+std::string value_of(bool flag) {
+  return flag ? "true" : "false";
+}
+std::string value_of(Ratio ratio) {
+  return fmt::format("{}.{:012}", ratio.parts / Ratio::kWhole, ratio.parts % Ratio::kWhole);
+}
+std::string value_of(Duration duration) {
+  return fmt::format("{}ns", duration.count());
+}
+template <class Number>
+std::string value_of(Number number) {
+  return fmt::format("{}", number);
+}
+
+}  // namespace
+
+std::string text_of(const engine::EngineConfig& config) {
+  // A setting that is added to EngineConfig and not here does not compile: each needs a name.
+  const auto& [preset, policies, seed, credits, ready_window, generation_epochs, block_bytes,
+               blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
+               delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes,
+               workers_per_rank, workers_held_during_reads, hold_ingredients, count_staging,
+               staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most,
+               late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
+  const auto& [allocation, eviction, selection, dispatch, scaling] = policies;
+  std::string text;
+  const auto put = [&text](std::string_view key, const auto& value) {
+    text += fmt::format("{}={}\n", key, value_of(value));
+  };
+  put("preset", preset);
+  put("policies.allocation", allocation);
+  put("policies.eviction.encoded", eviction[0]);
+  put("policies.eviction.decoded", eviction[1]);
+  put("policies.eviction.prepared", eviction[2]);
+  put("policies.selection", selection);
+  put("policies.dispatch", dispatch);
+  put("policies.scaling", scaling);
+  put("seed", seed);
+  put("credits", credits);
+  put("ready_window", ready_window);
+  put("generation_epochs", generation_epochs);
+  put("block_bytes", block_bytes);
+  put("blocks_least", blocks_least);
+  put("item_slot_bytes", item_slot_bytes);
+  put("corrupt_ratio_max", corrupt_ratio_max);
+  put("rank_timeout", rank_timeout);
+  put("read_attempts", read_attempts);
+  put("delivery_attempts", delivery_attempts);
+  put("retry_wait", retry_wait);
+  put("share_streams", share_streams);
+  put("share_nodes", share_nodes);
+  put("helper_nodes", helper_nodes);
+  put("workers_per_rank", workers_per_rank);
+  put("workers_held_during_reads", workers_held_during_reads);
+  put("hold_ingredients", hold_ingredients);
+  put("count_staging", count_staging);
+  put("staging_bytes", staging_bytes);
+  put("staging_sector_bytes", staging_sector_bytes);
+  put("blocks_in_flight_per_worker", blocks_in_flight_per_worker);
+  put("look_ahead_most", look_ahead_most);
+  put("late_after_p99", late_after_p99);
+  put("journal_bytes_max", journal_bytes_max);
+  put("promise_log_bytes_max", promise_log_bytes_max);
+  return text;
+}
+
+engine::EngineConfig engine_config_of(std::string_view text, std::string_view name) {
+  const auto file = std::make_shared<const std::string>(name);
+  ConfigNode root;
+  root.source = {file, 1};
+  for (int line = 1; !text.empty(); ++line) {
+    const std::string_view setting = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), setting.size() + 1));
+    const std::size_t equals = std::min(setting.find('='), setting.size());
+    ConfigNode value;
+    value.source = {file, line};
+    value.kind = ConfigNode::Kind::scalar;
+    value.scalar = setting.substr(std::min(setting.size(), equals + 1));
+    root.set(setting.substr(0, equals), std::move(value));
+  }
+  engine::EngineConfig config;
+  read_config(root, [&](ConfigSection& section) { config = read_engine_config(section); });
+  return config;
+}
+
+log::ReplayResult replay(log::JournalReader& journal, const engine::PolicyList& policies,
+                         const std::function<void()>& before_step) {
+  const engine::EngineConfig config =
+      engine_config_of(journal.header().configuration, "its configuration");
+  engine::Engine engine(config, policies, journal.catalogues());
+  return log::replay(journal, [&](Instant now, std::span<const engine::Event> events) {
+    if (before_step) before_step();
+    return engine.step(now, events);
+  });
 }
 
 }  // namespace batchflow::config

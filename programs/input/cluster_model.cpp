@@ -123,11 +123,11 @@ std::vector<LinkModel> read_links(config::ConfigSection& section) {
 Bytes read_part(config::ConfigSection& section, std::string_view key, Bytes whole,
                 std::string_view what) {
   const Size size = section.size(key, {true, 0, {Ratio::kWhole}});
-  if ((size.relative && size.ratio.parts > Ratio::kWhole) || size.of(whole) > whole) {
+  if ((size.relative && size.ratio.parts > Ratio::kWhole) || size.bytes_of(whole) > whole) {
     section.refuse(key, fmt::format("more than the {} bytes of the node's {}", whole, what),
                    "write less, as 80%");
   }
-  return size.of(whole);
+  return size.bytes_of(whole);
 }
 
 NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>& links) {

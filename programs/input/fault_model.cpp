@@ -68,10 +68,10 @@ void read_target(config::ConfigSection& section, const Scenario& scenario, Fault
   fault.name = section.text("target", "");
   const std::vector<Named> all = targets(fault.kind, scenario);
   const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Named& one) { return one.name == fault.name; });
+                                  [&](const Named& named) { return named.name == fault.name; });
   if (found == all.end()) {
     std::vector<std::string_view> names;
-    for (const Named& one : all) names.push_back(one.name);
+    for (const Named& named : all) names.push_back(named.name);
     const std::string nearest = nearest_name(fault.name, names);
     section.refuse("target",
                    fmt::format("there is no '{}' for {} to strike", fault.name, fault.kind_name()),

@@ -1,13 +1,12 @@
-// Finds configurations by name.
+#include "programs/input/find_config.h"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 
-#include "programs/input/config_names.h"
-#include "programs/input/scenario.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::input {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "programs/input/scenario.h"
+#include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
 
 namespace batchflow::input {
@@ -14,42 +14,44 @@ namespace {
 
 constexpr std::int64_t kDatasetsMost = 100'000;
 
-void read_rule(config::ConfigSection& section, OverlayClass& one) {
+void read_rule(config::ConfigSection& section, OverlayClass& overlay_class) {
   section.section("when", [&](config::ConfigSection& when) {
-    one.gpus_least = when.number("gpus_least", 0);
-    one.gpus_most = when.number("gpus_most", 0);
-    if (one.gpus_most > 0 && one.gpus_most < one.gpus_least) {
+    overlay_class.gpus_least = when.number("gpus_least", 0);
+    overlay_class.gpus_most = when.number("gpus_most", 0);
+    if (overlay_class.gpus_most > 0 && overlay_class.gpus_most < overlay_class.gpus_least) {
       when.refuse("gpus_most", "it is less than gpus_least", "write a greater one");
     }
-    one.lasts_least = when.duration("lasts_least", Duration(0), Duration(0));
-    one.lasts_most = when.duration("lasts_most", Duration(0), Duration(0));
-    if (one.lasts_most.count() > 0 && one.lasts_most < one.lasts_least) {
+    overlay_class.lasts_least = when.duration("lasts_least", Duration(0), Duration(0));
+    overlay_class.lasts_most = when.duration("lasts_most", Duration(0), Duration(0));
+    if (overlay_class.lasts_most.count() > 0 &&
+        overlay_class.lasts_most < overlay_class.lasts_least) {
       when.refuse("lasts_most", "it is less than lasts_least", "write a longer one");
     }
-    one.users = when.texts("users");
-    one.names = when.texts("names");
+    overlay_class.users = when.texts("users");
+    overlay_class.names = when.texts("names");
   });
 }
 
 OverlayClass read_class(config::ConfigSection& section) {
-  OverlayClass one;
+  OverlayClass overlay_class;
   section.require("name", "the prefix of the names of its datasets");
-  one.name = section.text("name", "");
-  one.share = section.number("share", one.share, 1e-9);
-  read_rule(section, one);
+  overlay_class.name = section.text("name", "");
+  overlay_class.share = section.number("share", overlay_class.share, 1e-9);
+  read_rule(section, overlay_class);
   section.require("dataset", "samples and bytes of one of its datasets");
   section.section("dataset", [&](config::ConfigSection& entry) {
-    one.datasets = static_cast<std::uint32_t>(entry.integer("count", 1, 1, kDatasetsMost));
-    one.dataset_size = read_spread(entry, "samples");
-    one.dataset = read_dataset(entry);
+    overlay_class.datasets =
+        static_cast<std::uint32_t>(entry.integer("count", 1, 1, kDatasetsMost));
+    overlay_class.dataset_size = read_spread(entry, "samples");
+    overlay_class.dataset = read_dataset(entry);
   });
-  one.pipeline.name = one.name;
-  one.pipeline.steps = read_steps(section);
-  one.pipeline.spread = read_spread(section, "cost");
+  overlay_class.pipeline.name = overlay_class.name;
+  overlay_class.pipeline.steps = read_steps(section);
+  overlay_class.pipeline.spread = read_spread(section, "cost");
   section.require("samples_per_s", "the samples a second that one GPU trains on");
-  one.samples_per_s = section.number("samples_per_s", 1, 1e-6, 1e9);
-  one.speed = read_spread(section, "speed");
-  return one;
+  overlay_class.samples_per_s = section.number("samples_per_s", 1, 1e-6, 1e9);
+  overlay_class.speed = read_spread(section, "speed");
+  return overlay_class;
 }
 
 }  // namespace
@@ -86,8 +88,9 @@ OverlayModel read_overlay(const config::ConfigNode& tree) {
         entry.refuse("name", fmt::format("there are two '{}'", last.name), "write another name");
       }
     });
-    const bool all = std::any_of(overlay.classes.begin(), overlay.classes.end(),
-                                 [](const OverlayClass& one) { return one.takes_all(); });
+    const bool all =
+        std::any_of(overlay.classes.begin(), overlay.classes.end(),
+                    [](const OverlayClass& overlay_class) { return overlay_class.takes_all(); });
     if (!all) {
       section.refuse("classes", "jobs that fit no rule have no class",
                      "write one class without `when`");

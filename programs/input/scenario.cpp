@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 #include "programs/config/engine_settings.h"
-#include "programs/input/job_models.h"
+#include "programs/input/find_config.h"
+#include "programs/input/workload_model.h"
 #include "programs/input/yaml.h"
 
 namespace batchflow::input {
@@ -129,7 +130,7 @@ void resolve_names(config::ConfigNode& tree, const std::string& path) {
     try {
       return read_yaml_file(find_config(node->scalar, folder, path));
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: key '{}': {}", node->place.text(), key, error.what()));
+      throw ConfigError(fmt::format("{}: key '{}': {}", node->source.text(), key, error.what()));
     }
   };
   if (config::ConfigNode cluster = named("cluster", "clusters");
@@ -138,7 +139,7 @@ void resolve_names(config::ConfigNode& tree, const std::string& path) {
   }
   const config::ConfigNode workload = named("workload", "workloads");
   if (workload.kind == config::ConfigNode::Kind::empty) return;
-  const config::ConfigPlace source_line = tree.find("workload")->place;
+  const config::SourceLine source_line = tree.find("workload")->source;
   std::erase_if(tree.map, [](const config::ConfigEntry& entry) { return entry.key == "workload"; });
   for (const char* key : {"datasets", "pipelines", "jobs", "grain"}) {
     const config::ConfigNode* value = workload.find(key);

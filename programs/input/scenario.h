@@ -8,12 +8,9 @@
 //
 // Grain: with `samples_per_item` above one, the engine counts items of so many samples in place of
 // samples. Everything here stays of one sample, and the `item_*` functions convert.
-// samples; everything here stays of one sample, and the `item_*` functions convert.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,18 +66,6 @@ struct Scenario {
   std::uint32_t item_batch(const JobModel& job) const { return in_items(job, job.batch); }
   Bytes item_bytes(const DatasetModel& dataset) const;
 };
-
-// `name_or_path` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a
-// file; throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder of
-// `near` and its neighbours, and the configurations installed with the program.
-std::string find_config(const std::string& name_or_path, const std::string& folder,
-                        const std::string& near = "");
-// The file that such a name stands for; none: no file is called so.
-std::optional<std::string> config_named(const std::string& name, const std::string& folder,
-                                        const std::string& near = "");
-// Files in FOLDER, by the names under which they are found so.
-std::map<std::string, std::string> list_configs(const std::string& folder,
-                                                const std::string& near = "");
 
 // The tree of a scenario, with the files that it names in place; overrides are applied before it is
 // read.

@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
+#include "core/base/names.h"
 #include "core/base/random.h"
+#include "core/engine/event.h"
+#include "core/order/rehearsal.h"
+#include "programs/input/scenario.h"
 
 namespace batchflow::input {
 
@@ -64,7 +69,7 @@ std::vector<AppliedStep> PipelineModel::applied(Bytes stored_bytes) const {
   for (const StepModel& step : steps) {
     before_random = before_random && !step.random;
     const auto by_size = Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
-    bytes = std::max<Bytes>(1, step.output.of(bytes));
+    bytes = std::max<Bytes>(1, step.output.bytes_of(bytes));
     all.push_back({&step, step.cost + by_size, bytes, before_random});
   }
   return all;
@@ -75,14 +80,14 @@ engine::PipelineInfo PipelineModel::info(Bytes stored_bytes, std::uint32_t sampl
   info.hash = hash(digest_of(name), stored_bytes, samples);
   info.prepared_bytes = stored_bytes * samples;
   Digest prefix = 0;
-  for (const AppliedStep& one : applied(stored_bytes)) {
-    info.hash = digest_of(*one.step, info.hash);
-    info.has_random = info.has_random || one.step->random;
-    info.prepared_bytes = one.output * samples;
-    (one.before_random ? info.decode_cost : info.augment_cost) += one.cost * samples;
-    if (!one.before_random) continue;
-    prefix = digest_of(*one.step, prefix);
-    info.decoded_bytes = one.output * samples;
+  for (const AppliedStep& step : applied(stored_bytes)) {
+    info.hash = digest_of(*step.step, info.hash);
+    info.has_random = info.has_random || step.step->random;
+    info.prepared_bytes = step.output * samples;
+    (step.before_random ? info.decode_cost : info.augment_cost) += step.cost * samples;
+    if (!step.before_random) continue;
+    prefix = digest_of(*step.step, prefix);
+    info.decoded_bytes = step.output * samples;
   }
   info.prefix_hash = hash(prefix, stored_bytes, samples);
   return info;
@@ -143,6 +148,201 @@ std::vector<PipelineModel> read_pipelines(config::ConfigSection& section) {
     pipelines.push_back(std::move(pipeline));
   });
   return pipelines;
+}
+
+namespace {
+
+constexpr std::int64_t kJobsMost = 1'000'000;
+
+// The index of the model that `key` names.
+template <class Model>
+int find_named(config::ConfigSection& section, std::string_view key,
+               const std::vector<Model>& models) {
+  section.require(key, fmt::format("the name of a {}", key));
+  const std::string name = section.text(key, "");
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].name == name) return static_cast<int>(i);
+    names.push_back(models[i].name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  section.refuse(key, fmt::format("there is no {} '{}'", key, name),
+                 nearest.empty() ? fmt::format("name one under {}s", key)
+                                 : fmt::format("write '{}'", nearest));
+}
+
+void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  job.dataset = find_named(entry, "dataset", scenario.datasets);
+  job.pipeline = find_named(entry, "pipeline", scenario.pipelines);
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+  const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+  if (dataset.format == DatasetModel::Format::jpeg && !pipeline.decodes()) {
+    entry.refuse("pipeline",
+                 fmt::format("dataset '{}' is JPEG and pipeline '{}' has no decode step",
+                             dataset.name, pipeline.name),
+                 "add a step with `decode` in its name, or write format: raw for the dataset");
+  }
+}
+
+void read_order(config::ConfigSection& entry, JobModel& job) {
+  static_assert(static_cast<std::size_t>(Order::listed) + 1 == std::size(kOrderNames));
+  const std::vector<std::string_view> but_listed(std::begin(kOrderNames),
+                                                 std::end(kOrderNames) - 1);
+  job.order = entry.choice("order", but_listed, job.order);
+  job.has_shuffle_seed = entry.has("shuffle_seed");
+  job.shuffle_seed = entry.seed("shuffle_seed", 0);
+  job.node_local = entry.flag("node_local", job.node_local);
+  if (job.node_local && job.order != Order::relaxed) {
+    entry.refuse("node_local", "only a relaxed order has a sequence for each node",
+                 "write order: relaxed, or leave it out");
+  }
+}
+
+// Samples under the key: a whole number of items.
+std::uint32_t read_count(config::ConfigSection& entry, const Scenario& scenario, const char* key,
+                         std::uint64_t most) {
+  const std::uint32_t grain = scenario.grain.samples_per_item;
+  const auto count =
+      static_cast<std::uint32_t>(entry.integer(key, 1, 1, static_cast<std::int64_t>(most)));
+  if (count % grain != 0) {
+    entry.refuse(key, fmt::format("{} samples are not a whole number of items", count),
+                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
+  }
+  return count;
+}
+
+// The template and the docs write `rehearsal: {}` for none.
+void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  entry.section("rehearsal", [&](config::ConfigSection& rehearsal) {
+    if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
+    rehearsal.require("samples", "how many of each batch are rehearsed");
+    rehearsal.require("exemplars", "how many samples of the dataset they are drawn from");
+    if (job.order == Order::weighted) {
+      rehearsal.refuse("samples", "a weighted order has draws already",
+                       "leave rehearsal out, or write another order");
+    }
+    job.rehearsed = read_count(rehearsal, scenario, "samples", 1 << 24);
+    if (job.rehearsed >= job.batch) {
+      rehearsal.refuse(
+          "samples",
+          fmt::format("{} of a batch of {} leave no room for new ones", job.rehearsed, job.batch),
+          "write less than batch");
+    }
+    const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+    job.exemplars = read_count(rehearsal, scenario, "exemplars", 1U << 31);
+    if (job.exemplars > dataset.samples) {
+      rehearsal.refuse("exemplars",
+                       fmt::format("dataset '{}' has {} samples", dataset.name, dataset.samples),
+                       "write no more");
+    }
+    if (scenario.in_items(job, job.exemplars) > order::kExemplarsMost) {
+      rehearsal.refuse("exemplars",
+                       fmt::format("a buffer has at most {} items", order::kExemplarsMost),
+                       "write fewer, or a greater grain.samples_per_item");
+    }
+  });
+}
+
+void read_batch(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  job.batch = read_count(entry, scenario, "batch", 1 << 24);
+  job.drop_last = entry.flag("drop_last", job.drop_last);
+  job.epochs = static_cast<std::uint32_t>(entry.integer("epochs", job.epochs, 1, 1'000'000));
+  job.credits = static_cast<std::uint32_t>(entry.integer("credits", 0, 0, 1024));
+  job.weight = entry.number("weight", job.weight);
+}
+
+void read_ranks(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  const ClusterModel& cluster = scenario.cluster;
+  job.ranks = static_cast<std::uint32_t>(entry.integer("ranks", job.ranks, 1, 1'000'000));
+  std::uint32_t gpus = 0;
+  for (const std::string& name : entry.texts("nodes")) {
+    const int node = cluster.node(name);
+    if (node < 0) {
+      std::vector<std::string_view> names;
+      for (const NodeModel& model : cluster.nodes) names.push_back(model.name);
+      const std::string nearest = nearest_name(name, names);
+      entry.refuse("nodes", fmt::format("the cluster has no node '{}'", name),
+                   nearest.empty() ? "write the name of one of its nodes"
+                                   : fmt::format("write '{}'", nearest));
+    }
+    if (std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end()) {
+      entry.refuse("nodes", fmt::format("'{}' is there twice", name), "leave one out");
+    }
+    job.nodes.push_back(node);
+    gpus += cluster.nodes[static_cast<std::size_t>(node)].gpus;
+  }
+  if (job.nodes.empty()) gpus = cluster.gpus();
+  if (job.ranks > gpus) {
+    entry.refuse("ranks", fmt::format("{} ranks, and there are {} GPUs for them", job.ranks, gpus),
+                 "write fewer ranks, or more GPUs into the cluster");
+  }
+  const std::uint64_t step = std::uint64_t{job.batch - job.rehearsed} * job.ranks;
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+  if (job.drop_last && step > dataset.samples) {
+    entry.refuse(
+        "drop_last",
+        fmt::format("an epoch of {} samples has no whole step of {}", dataset.samples, step),
+        "write a smaller batch or fewer ranks, or leave it out");
+  }
+}
+
+void read_times(config::ConfigSection& entry, JobModel& job) {
+  entry.require("step", "the time a GPU computes on one batch, as 104ms");
+  job.step = entry.duration("step", job.step);
+  job.step_spread = read_spread(entry, "step");
+  job.arrives = Instant(entry.duration("arrives", Duration(0)));
+  job.start_up = entry.duration("start_up", job.start_up);
+  job.leaves_after = entry.duration("leaves_after", job.leaves_after);
+}
+
+// Copies of one job, one after another.
+void add_copies(config::ConfigSection& entry, const Scenario& scenario, JobModel job,
+                std::vector<JobModel>& jobs, std::unordered_set<std::string>& names) {
+  const auto count = entry.integer("count", 1, 1, kJobsMost);
+  const Duration every = entry.duration("every", Duration(0));
+  const bool by_chance = entry.one_of("every_shape", {"constant", "exponential"}, 0) == 1;
+  if (static_cast<std::int64_t>(jobs.size()) + count > kJobsMost) {
+    entry.refuse("count", "more than a million jobs", "write fewer");
+  }
+  Random random(hash(scenario.seed, 1, jobs.size()));
+  const std::string name = job.name;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (name.empty()) {
+      job.name = fmt::format("job-{}", jobs.size());
+    } else if (count > 1) {
+      job.name = fmt::format("{}-{}", name, i);
+    }
+    if (!names.insert(job.name).second) {
+      entry.refuse("name", fmt::format("two jobs are called '{}'", job.name), "rename one");
+    }
+    jobs.push_back(job);
+    const double factor = by_chance ? -std::log(uniform(random)) : 1;
+    job.arrives += Duration(std::llround(static_cast<double>(every.count()) * factor));
+  }
+}
+
+}  // namespace
+
+std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& scenario) {
+  std::vector<JobModel> jobs;
+  std::unordered_set<std::string> names;  // looked up alone
+  section.require("jobs", "a list of jobs");
+  section.sections("jobs", [&](config::ConfigSection& entry) {
+    JobModel job;
+    job.name = entry.text("name", "");
+    job.user = entry.text("user", "user");
+    read_data(entry, scenario, job);
+    read_order(entry, job);
+    read_batch(entry, scenario, job);
+    read_rehearsal(entry, scenario, job);
+    read_ranks(entry, scenario, job);
+    read_times(entry, job);
+    add_copies(entry, scenario, std::move(job), jobs, names);
+  });
+  if (jobs.empty()) section.refuse("jobs", "there are none", "name at least one");
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const JobModel& a, const JobModel& b) { return a.arrives < b.arrives; });
+  return jobs;
 }
 
 }  // namespace batchflow::input

@@ -15,6 +15,8 @@
 
 namespace batchflow::input {
 
+struct Scenario;
+
 struct DatasetModel {
   enum class Format : std::uint8_t { raw, jpeg };
   std::string name;
@@ -99,5 +101,9 @@ DatasetModel read_dataset(config::ConfigSection& section);
 std::vector<StepModel> read_steps(config::ConfigSection& section);
 std::vector<DatasetModel> read_datasets(config::ConfigSection& section);
 std::vector<PipelineModel> read_pipelines(config::ConfigSection& section);
+
+// The jobs of a scenario, written one by one or generated: `count` of them, one `every` so often.
+// REQUIRES: cluster, datasets, pipelines, grain and seed of the scenario are there already.
+std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& scenario);
 
 }  // namespace batchflow::input

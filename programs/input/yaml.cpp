@@ -26,7 +26,7 @@ class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view name, const YamlLimits& limits)
       : file_(std::make_shared<const std::string>(name)), limits_(limits) {
-    root_.place = {file_, 0};
+    root_.source = {file_, 0};
   }
 
   config::ConfigNode take() { return std::move(root_); }
@@ -96,9 +96,7 @@ class TreeBuilder : public YAML::EventHandler {
     refuse(mark, "nested more than " + std::to_string(limits_.depth) + " deep",
            "flatten the configuration");
   }
-  config::ConfigPlace source_line_of(const YAML::Mark& mark) const {
-    return {file_, mark.line + 1};
-  }
+  config::SourceLine source_line_of(const YAML::Mark& mark) const { return {file_, mark.line + 1}; }
 
   void check_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (!tag.empty() && tag != "?" && tag != "!") {
@@ -136,7 +134,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (open_.size() >= limits_.depth) too_deep(mark);
     Open open;
     open.first_node = nodes_;
-    open.node.place = source_line_of(mark);
+    open.node.source = source_line_of(mark);
     open.node.kind = kind;
     open.mark = mark;
     open.anchor = anchor;
@@ -194,7 +192,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   static void merge_into(Open& map, const config::ConfigNode& from) {
     for (const auto& [key, value] : from.map) {
-      if (map.keys.emplace(key, value.place.line).second) map.node.map.push_back({key, value});
+      if (map.keys.emplace(key, value.source.line).second) map.node.map.push_back({key, value});
     }
   }
 
@@ -240,8 +238,8 @@ config::ConfigNode parse_yaml(std::string_view text, std::string_view name,
     }
     return root;
   } catch (const YAML::Exception& error) {
-    const config::ConfigPlace source_line{std::make_shared<const std::string>(file),
-                                          error.mark.is_null() ? 0 : error.mark.line + 1};
+    const config::SourceLine source_line{std::make_shared<const std::string>(file),
+                                         error.mark.is_null() ? 0 : error.mark.line + 1};
     throw ConfigError(source_line.text() + ": not valid YAML: " + error.msg +
                       "; check indentation and quotes near this line");
   }
@@ -276,7 +274,7 @@ void apply_override(config::ConfigNode& root, std::string_view assignment) {
     throw ConfigError(name + ": not an assignment; write --set path.to.key=value");
   }
   config::ConfigNode value = parse_yaml(assignment.substr(equals + 1), name);
-  value.place = {std::make_shared<const std::string>(name), 0};
+  value.source = {std::make_shared<const std::string>(name), 0};
   root.set(assignment.substr(0, equals), std::move(value));
 }
 

@@ -4,7 +4,6 @@
 // their aliases, and merge keys (`<<: *name`; keys of the map itself win). A key that is twice in a
 // map, a tag, a second document, and a text beyond the limits are refused. No input crashes: every
 // fault becomes a ConfigError with its line.
-// that is wrong becomes a ConfigError with its line.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "core/base/check.h"
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 
 namespace batchflow::output {

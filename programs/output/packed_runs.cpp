@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "core/base/byte_codec.h"
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/result_fields.h"
 
 namespace batchflow::output {

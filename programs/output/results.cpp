@@ -1,13 +1,14 @@
 #include "programs/output/results.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/json_writer.h"
 #include "programs/output/result_fields.h"
 
@@ -85,7 +86,7 @@ class ResultWriter {
       json_.end_object();
     } else if (value.is_array()) {
       json_.begin_array();
-      for (const Json& one : value) put_json(one);
+      for (const Json& entry : value) put_json(entry);
       json_.end_array();
     } else {
       json_.leaf(value.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -123,7 +124,7 @@ void read(const Json& json, T& value) {
 }
 template <class T>
 void read(const Json& json, std::vector<T>& values) {
-  for (const Json& one : json) read(one, values.emplace_back());
+  for (const Json& entry : json) read(entry, values.emplace_back());
 }
 template <class T>
 void read(const Json& json, std::optional<T>& value) {
@@ -278,6 +279,23 @@ std::vector<RunResult> parse_results(const std::string& text, const std::string&
   }
   if (runs.empty()) refuse("results of no run");
   return runs;
+}
+
+double mean_au(std::span<const JobResult> jobs) {
+  double compute_s = 0;
+  double time_s = 0;
+  for (const JobResult& job : jobs) {
+    const double after_first_s = job.time_s - job.first_step_s;
+    const double looked_at_s = after_first_s > 0 ? after_first_s : job.time_s;
+    compute_s += job.au * looked_at_s * static_cast<double>(job.ranks);
+    time_s += looked_at_s * static_cast<double>(job.ranks);
+  }
+  return time_s > 0 ? compute_s / time_s : 0;
+}
+
+double hit_ratio(std::uint64_t read, std::uint64_t requested) {
+  if (requested == 0) return 0;
+  return std::max(0., 1 - static_cast<double>(read) / static_cast<double>(requested));
 }
 
 }  // namespace batchflow::output

@@ -222,4 +222,12 @@ std::string encode_run(const RunResult& run);
 // Throws ConfigError for a text that is not a run.
 RunResult decode_run(const std::string& text);
 
+// Figures over all jobs of a run, computed alike for simulated and for live jobs.
+// The AU over the time after each job's first step, or of its only step, weighted by ranks.
+double mean_au(std::span<const JobResult> jobs);
+
+// The share of the requested samples that were not read. Failed reads are read again, so `read` may
+// be more than `requested`.
+double hit_ratio(std::uint64_t read, std::uint64_t requested);
+
 }  // namespace batchflow::output

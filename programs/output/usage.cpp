@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 
 namespace batchflow::output {
@@ -76,6 +76,29 @@ std::string meant(const CLI::App& command, const std::string& word,
 
 }  // namespace
 
+void add_whole_number(CLI::App& command, const std::string& name, std::uint64_t& value,
+                      std::uint64_t least, std::uint64_t most, const std::string& help) {
+  const auto read = [=, &value](const std::string& text) {
+    const auto number = parse_unsigned(text);
+    if (!number || *number < least || *number > most) {
+      throw CLI::ValidationError(
+          name,
+          fmt::format("'{}' is wrong; write a whole number from {} to {}", text, least, most));
+    }
+    value = *number;
+  };
+  command.add_option_function<std::string>(name, read, help)->type_name("N");
+}
+
+std::function<std::string(const std::string&)> number_between(double least, double most) {
+  return [=](const std::string& text) {
+    double value = 0;
+    return CLI::detail::lexical_cast(text, value) && value >= least && value <= most
+               ? std::string()
+               : fmt::format("{} is not between {} and {}", text, least, most);
+  };
+}
+
 void parse_command_line(CLI::App& app, std::vector<std::string> words) {
   for (const std::string& word : words) {
     if (word.starts_with("--") && word.find('=') == word.size() - 1) {
@@ -105,8 +128,8 @@ std::string usage_error(const CLI::App& app, const CLI::Error& error,
   std::string remedy;
   if (error.get_name() == "RequiredError" && !commands_of(command).empty()) {
     what = "a subcommand is missing";
-    for (const CLI::App* one : commands_of(command)) {
-      remedy += fmt::format("{}'{}'", remedy.empty() ? "write " : " or ", one->get_name());
+    for (const CLI::App* nested : commands_of(command)) {
+      remedy += fmt::format("{}'{}'", remedy.empty() ? "write " : " or ", nested->get_name());
     }
     remedy += ", or ";
   }

@@ -1,6 +1,9 @@
-// The messages for a command line that was not understood, the same in every program.
+// Command lines, the same in every program: options that take a number, and the messages for a line
+// that was not understood.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +14,12 @@ class Error;
 }  // namespace CLI
 
 namespace batchflow::output {
+
+// Adds an option that takes a whole number from `least` to `most`.
+void add_whole_number(CLI::App& command, const std::string& name, std::uint64_t& value,
+                      std::uint64_t least, std::uint64_t most, const std::string& help);
+// A check of an option that takes a number: CLI::Range lets `nan` pass.
+std::function<std::string(const std::string&)> number_between(double least, double most);
 
 // Parses `words`, the command line without the program's name; `help COMMAND` is understood too.
 // Throws what CLI::App::parse throws.

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "core/order/permutation.h"
 #include "nlohmann/json.hpp"
-#include "programs/output/job_figures.h"
+#include "programs/output/results.h"
 #include "runtime/client/order_option.h"
 
 namespace batchflow::ctl {

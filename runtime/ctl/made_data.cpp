@@ -6,7 +6,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "programs/output/output.h"
 #include "runtime/sources/npy.h"

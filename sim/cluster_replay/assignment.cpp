@@ -18,7 +18,7 @@ std::uint64_t hash_of(std::string_view text) {
   return value;
 }
 
-bool takes(const input::OverlayClass& one, const traces::JobTrace& trace,
+bool takes(const input::OverlayClass& overlay_class, const traces::JobTrace& trace,
            const traces::JobRecord& job) {
   const auto among = [](const std::vector<std::string>& words, std::string_view text) {
     return words.empty() || std::any_of(words.begin(), words.end(), [&](const std::string& word) {
@@ -26,22 +26,25 @@ bool takes(const input::OverlayClass& one, const traces::JobTrace& trace,
            });
   };
   const Duration lasts(std::max<std::int64_t>(job.duration_ns, 0));
-  return job.gpus() >= one.gpus_least && (one.gpus_most == 0 || job.gpus() <= one.gpus_most) &&
-         lasts >= one.lasts_least && (one.lasts_most.count() == 0 || lasts <= one.lasts_most) &&
-         (one.users.empty() ||
-          std::count(one.users.begin(), one.users.end(), std::string(trace.text(job.user))) > 0) &&
-         among(one.names, trace.text(job.name));
+  return job.gpus() >= overlay_class.gpus_least &&
+         (overlay_class.gpus_most == 0 || job.gpus() <= overlay_class.gpus_most) &&
+         lasts >= overlay_class.lasts_least &&
+         (overlay_class.lasts_most.count() == 0 || lasts <= overlay_class.lasts_most) &&
+         (overlay_class.users.empty() ||
+          std::count(overlay_class.users.begin(), overlay_class.users.end(),
+                     std::string(trace.text(job.user))) > 0) &&
+         among(overlay_class.names, trace.text(job.name));
 }
 
 class Assigner {
  public:
   Assigner(const traces::JobTrace& trace, const input::OverlayModel& overlay, std::uint64_t seed)
       : trace_(trace), overlay_(overlay), seed_(seed), known_(overlay.classes.size()) {
-    for (const input::OverlayClass& one : overlay.classes) {
+    for (const input::OverlayClass& overlay_class : overlay.classes) {
       // By rank: the sum of 1 / (i + 1)^exponent up to each dataset.
       std::vector<double> sums;
       double sum = 0;
-      for (std::uint32_t i = 0; i < one.datasets; ++i) {
+      for (std::uint32_t i = 0; i < overlay_class.datasets; ++i) {
         sums.push_back(sum += std::pow(i + 1., -overlay.popularity));
       }
       popularity_.push_back(std::move(sums));
@@ -74,12 +77,12 @@ class Assigner {
     job.dataset = again ? last->second : pick(record, random);
     last_of_[user] = job.dataset;
     const AssignedDataset& dataset = out_.datasets[job.dataset];
-    const input::OverlayClass& one = overlay_.classes[dataset.class_index];
+    const input::OverlayClass& overlay_class = overlay_.classes[dataset.class_index];
     job.variant = prepares < overlay_.same_pipeline
                       ? 0
                       : 1 + static_cast<std::uint32_t>(hash(user, 1) % 1'000'000);
     job.gpus = std::max(1u, (record.gpus_hundredths + 99) / 100);
-    job.samples_per_s = one.samples_per_s * one.speed.draw(random);
+    job.samples_per_s = overlay_class.samples_per_s * overlay_class.speed.draw(random);
     const auto lasted = static_cast<double>(std::max<std::int64_t>(record.duration_ns, 0));
     job.compute = Duration(std::llround(lasted * overlay_.busy));
     job.passes = job.samples_per_s * job.gpus * static_cast<double>(job.compute.count()) * 1e-9 /
@@ -90,16 +93,16 @@ class Assigner {
   std::uint32_t pick(const traces::JobRecord& record, Random& random) {
     double all = 0;
     weights_.clear();
-    for (const input::OverlayClass& one : overlay_.classes) {
-      weights_.push_back(all += takes(one, trace_, record) ? one.share : 0);
+    for (const input::OverlayClass& overlay_class : overlay_.classes) {
+      weights_.push_back(all += takes(overlay_class, trace_, record) ? overlay_class.share : 0);
     }
-    const auto of = [](const std::vector<double>& sums, double at) {
+    const auto index_at = [](const std::vector<double>& sums, double at) {
       const auto found = std::upper_bound(sums.begin(), sums.end(), at * sums.back());
       return static_cast<std::uint32_t>(
           std::min<std::ptrdiff_t>(found - sums.begin(), std::ssize(sums) - 1));
     };
-    const std::uint32_t class_index = of(weights_, input::uniform(random));
-    const std::uint32_t number = of(popularity_[class_index], input::uniform(random));
+    const std::uint32_t class_index = index_at(weights_, input::uniform(random));
+    const std::uint32_t number = index_at(popularity_[class_index], input::uniform(random));
     std::vector<std::uint32_t>& known = known_[class_index];
     known.resize(std::max<std::size_t>(known.size(), number + 1), UINT32_MAX);
     if (known[number] == UINT32_MAX) {
@@ -111,11 +114,12 @@ class Assigner {
 
   // A dataset is as large in every trace, whichever jobs come to it first.
   std::uint64_t samples_of(std::uint32_t class_index, std::uint32_t number) const {
-    const input::OverlayClass& one = overlay_.classes[class_index];
-    Random random(hash(seed_, hash_of(one.name), number));
-    const double factor = one.dataset_size.draw(random);
-    return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(
-                                          static_cast<double>(one.dataset.samples) * factor)));
+    const input::OverlayClass& overlay_class = overlay_.classes[class_index];
+    Random random(hash(seed_, hash_of(overlay_class.name), number));
+    const double factor = overlay_class.dataset_size.draw(random);
+    return std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(
+               std::llround(static_cast<double>(overlay_class.dataset.samples) * factor)));
   }
 
   const traces::JobTrace& trace_;

@@ -1,10 +1,9 @@
-#include "sim/cluster_replay/assumed_html.h"
+#include "sim/cluster_replay/replay_html.h"
 
 #include <fmt/format.h>
 
+#include "sim/numbers.h"
 #include "sim/report/html.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 
@@ -18,7 +17,7 @@ std::string seconds_text(Duration duration) {
   return time_text(static_cast<double>(duration.count()) * 1e-9);
 }
 
-std::string rule_text(const input::OverlayClass& one) {
+std::string rule_text(const input::OverlayClass& overlay_class) {
   std::string text;
   const auto add = [&](const std::string& rule) { text += (text.empty() ? "" : ", ") + rule; };
   const auto words = [](const std::vector<std::string>& all) {
@@ -26,18 +25,21 @@ std::string rule_text(const input::OverlayClass& one) {
     for (const std::string& word : all) joined += (joined.empty() ? "" : " or ") + word;
     return joined;
   };
-  if (one.gpus_least > 0) add(fmt::format("{:g} GPUs or more", one.gpus_least));
-  if (one.gpus_most > 0) add(fmt::format("{:g} GPUs or fewer", one.gpus_most));
-  if (one.lasts_least.count() > 0) add(fmt::format("{} or longer", seconds_text(one.lasts_least)));
-  if (one.lasts_most.count() > 0) add(fmt::format("{} or shorter", seconds_text(one.lasts_most)));
-  if (!one.users.empty()) add("of " + words(one.users));
-  if (!one.names.empty()) add("named " + words(one.names));
+  if (overlay_class.gpus_least > 0) add(fmt::format("{:g} GPUs or more", overlay_class.gpus_least));
+  if (overlay_class.gpus_most > 0) add(fmt::format("{:g} GPUs or fewer", overlay_class.gpus_most));
+  if (overlay_class.lasts_least.count() > 0)
+    add(fmt::format("{} or longer", seconds_text(overlay_class.lasts_least)));
+  if (overlay_class.lasts_most.count() > 0)
+    add(fmt::format("{} or shorter", seconds_text(overlay_class.lasts_most)));
+  if (!overlay_class.users.empty()) add("of " + words(overlay_class.users));
+  if (!overlay_class.names.empty()) add("named " + words(overlay_class.names));
   return text.empty() ? "any" : text;
 }
 
-std::string steps_text(const input::OverlayClass& one) {
+std::string steps_text(const input::OverlayClass& overlay_class) {
   std::string text;
-  for (const input::AppliedStep& step : one.pipeline.applied(one.dataset.bytes)) {
+  for (const input::AppliedStep& step :
+       overlay_class.pipeline.applied(overlay_class.dataset.bytes)) {
     text += fmt::format("{}{}{} {:g} ms", text.empty() ? "" : ", ", step.step->name,
                         step.step->random ? " (random)" : "",
                         static_cast<double>(step.cost.count()) * 1e-6);
@@ -63,12 +65,13 @@ std::string of_all(const input::OverlayModel& overlay) {
 
 std::string of_classes(const input::OverlayModel& overlay) {
   std::vector<std::vector<Cell>> rows;
-  for (const input::OverlayClass& one : overlay.classes) {
-    rows.push_back({text_cell(one.name), text_cell(fmt::format("{:g}", one.share)),
-                    text_cell(rule_text(one)), text_cell(count_text(one.datasets)),
-                    text_cell(varied(count_text(one.dataset.samples), one.dataset_size)),
-                    text_cell(size_text(one.dataset.bytes)), text_cell(steps_text(one)),
-                    text_cell(varied(rate_text(one.samples_per_s), one.speed))});
+  for (const input::OverlayClass& overlay_class : overlay.classes) {
+    rows.push_back(
+        {text_cell(overlay_class.name), text_cell(fmt::format("{:g}", overlay_class.share)),
+         text_cell(rule_text(overlay_class)), text_cell(count_text(overlay_class.datasets)),
+         text_cell(varied(count_text(overlay_class.dataset.samples), overlay_class.dataset_size)),
+         text_cell(size_text(overlay_class.dataset.bytes)), text_cell(steps_text(overlay_class)),
+         text_cell(varied(rate_text(overlay_class.samples_per_s), overlay_class.speed))});
   }
   return html_table({{"class", "", true},
                      {"share", "its weight among the classes that take a job"},

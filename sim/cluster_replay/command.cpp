@@ -4,18 +4,17 @@
 #include <memory>
 #include <optional>
 
-#include "core/base/config_error.h"
-#include "programs/input/number_between.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "sim/cluster_replay/plan.h"
 #include "sim/cluster_replay/replay_html.h"
 #include "sim/cluster_replay/sensitivity.h"
 #include "sim/commands.h"
+#include "sim/numbers.h"
 #include "sim/report/run_html.h"
-#include "sim/sizes.h"
-#include "sim/usage.h"
 #include "traces/job_synth.h"
 
 namespace batchflow::sim {
@@ -63,9 +62,9 @@ void check_outputs(const ReplayCommandOptions& options) {
 Sensitivity study_of(const ReplayPlan& plan, const input::OverlayModel& overlay,
                      RunSettings settings, std::span<const output::RunResult> runs) {
   Sensitivity study{assumptions(overlay), by_label(runs), {}};
-  for (const Assumption& one : study.assumptions) {
-    settings.label = "assuming other " + one.name;
-    for (const Assumption::Changed& change : one.changed) {
+  for (const Assumption& assumption : study.assumptions) {
+    settings.label = "assuming other " + assumption.name;
+    for (const Assumption::Changed& change : assumption.changed) {
       if (output::was_interrupted()) return study;
       study.changed.push_back(by_label(begun(run_all(plan.runs(change.overlay), settings))));
     }
@@ -153,25 +152,26 @@ void add_replay_command(CLI::App& app, Action& action) {
   command
       ->add_option("--scale-gpus", options->scale_gpus,
                    "So large a share of the cluster's nodes, store and links, and of the jobs")
-      ->check(input::number_between(1e-6, 1));
+      ->check(output::number_between(1e-6, 1));
   command
       ->add_option("--set", options->overrides,
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")
       ->allow_extra_args(false);
-  add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
-                   "The seed of the overlay, and of all random draws (default: 1)");
-  add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
-                   "How many seeds, from --seed on, with intervals over them (default: 1)");
-  add_whole_number(*command, "--items", options->grain.items, 1, 4096,
-                   "In how many parts a dataset is counted, at most (default: 256)");
-  add_whole_number(*command, "--steps", options->grain.steps, 1, 1'000'000,
-                   "About how many steps a job of an hour takes; others by the root of their\n"
-                   "time: more is finer and slower (default: 4)");
+  output::add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
+                           "The seed of the overlay, and of all random draws (default: 1)");
+  output::add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
+                           "How many seeds, from --seed on, with intervals over them (default: 1)");
+  output::add_whole_number(*command, "--items", options->grain.items, 1, 4096,
+                           "In how many parts a dataset is counted, at most (default: 256)");
+  output::add_whole_number(
+      *command, "--steps", options->grain.steps, 1, 1'000'000,
+      "About how many steps a job of an hour takes; others by the root of their\n"
+      "time: more is finer and slower (default: 4)");
   command->add_flag(
       "--fine", options->grain.fine,
       "Simulate batch by batch, for windows and small clusters: what the coarse grain leaves out");
-  add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
-                   "Runs at once (default: as many as there are cores)");
+  output::add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
+                           "Runs at once (default: as many as there are cores)");
   command->add_flag("--sensitivity", options->sensitivity,
                     "Run it again with each assumption of the overlay lower and higher: 17 times\n"
                     "the runs");

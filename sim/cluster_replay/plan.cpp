@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/input/yaml.h"
 

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/cluster_replay/assumed_html.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/report/over_time.h"
-#include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 
@@ -44,10 +42,10 @@ std::string comparison(const Groups& groups, const Replayed& replayed) {
     }
     double above = 0;
     std::uint64_t users = 0;
-    for (const ReplaySummary& one : group) {
-      const double least_s = replayed.bounds.at(one.seed).least_s();
-      above += (one.makespan_s / least_s - 1) / static_cast<double>(group.size());
-      users = std::max(users, one.users);
+    for (const ReplaySummary& summary : group) {
+      const double least_s = replayed.bounds.at(summary.seed).least_s();
+      above += (summary.makespan_s / least_s - 1) / static_cast<double>(group.size());
+      users = std::max(users, summary.users);
     }
     row.push_back(text_cell(count_text(users)));
     row.push_back(text_cell(percent(above)));
@@ -107,14 +105,14 @@ void for_each_run(Runs runs, const ReplayGroup& group, See see) {
 
 // Over the finished jobs of all seeds: the share of jobs with no longer a time, one line a policy.
 std::string cumulative(Runs runs, const Groups& groups, const char* title, const char* beside,
-                       double (*of)(const output::JobResult&)) {
+                       double (*value_of)(const output::JobResult&)) {
   std::vector<std::vector<double>> values;
   double longest = 1;
   for (const ReplayGroup& group : groups) {
     std::vector<double>& mine = values.emplace_back();
     for_each_run(runs, group, [&](const output::RunResult& run) {
       for (const output::JobResult& job : run.jobs) {
-        if (job.state == "done") mine.push_back(of(job));
+        if (job.state == "done") mine.push_back(value_of(job));
       }
     });
     std::sort(mine.begin(), mine.end());
@@ -197,7 +195,7 @@ std::string lost(Runs runs, const Groups& groups) {
 
 // The first seed of each policy.
 std::string over_time(Runs runs, const Groups& groups, Chart chart,
-                      std::vector<double> (*of)(const output::RunResult&, const Spans&)) {
+                      std::vector<double> (*values_of)(const output::RunResult&, const Spans&)) {
   double longest = 0;
   for (const output::RunResult& run : runs) longest = std::max(longest, run.makespan_s);
   const Spans spans(longest, kPoints);
@@ -206,7 +204,8 @@ std::string over_time(Runs runs, const Groups& groups, Chart chart,
     bool is_first = true;
     for_each_run(runs, group, [&](const output::RunResult& run) {
       if (!std::exchange(is_first, false)) return;
-      chart.series.push_back({name_of(group), color_of(chart.series.size()), of(run, spans)});
+      chart.series.push_back(
+          {name_of(group), color_of(chart.series.size()), values_of(run, spans)});
     });
   }
   return line_chart(chart);

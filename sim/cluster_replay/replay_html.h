@@ -14,4 +14,8 @@ namespace batchflow::sim {
 std::string replay_html(std::span<const output::RunResult> runs, const Replayed& replayed,
                         const std::string& more = "");
 
+// Sections of run_html, of what a replay did not find but was given: what the log says, what the
+// overlay assumes, and what was left out or repaired.
+std::string assumed_html(const Replayed& replayed);
+
 }  // namespace batchflow::sim

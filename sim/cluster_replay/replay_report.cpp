@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::sim {
@@ -44,27 +43,30 @@ std::string group_table(const std::vector<ReplayGroup>& groups) {
   return text;
 }
 
-Json json_of(const Distribution& one) {
-  return {{"mean", one.mean}, {"p50", one.p50}, {"p95", one.p95}, {"p99", one.p99}};
+Json json_of(const Distribution& distribution) {
+  return {{"mean", distribution.mean},
+          {"p50", distribution.p50},
+          {"p95", distribution.p95},
+          {"p99", distribution.p99}};
 }
 
-Json json_of(const ReplaySummary& one) {
-  return {{"label", one.label},
-          {"seed", one.seed},
-          {"whole", one.whole},
-          {"makespan_s", one.makespan_s},
-          {"jobs", one.jobs},
-          {"jobs_done", one.jobs_done},
-          {"completion_s", json_of(one.completion_s)},
-          {"queueing_s", json_of(one.queueing_s)},
-          {"stall_ratio", json_of(one.stall_ratio)},
-          {"gpu_h", one.gpu_h},
-          {"gpu_h_lost", one.gpu_h_lost},
-          {"cached_bytes_mean", one.cached_bytes_mean},
-          {"cached_bytes_most", one.cached_bytes_most},
-          {"users", one.users},
-          {"fairness", one.fairness},
-          {"user_slowdown_worst", one.user_slowdown_worst}};
+Json json_of(const ReplaySummary& summary) {
+  return {{"label", summary.label},
+          {"seed", summary.seed},
+          {"whole", summary.whole},
+          {"makespan_s", summary.makespan_s},
+          {"jobs", summary.jobs},
+          {"jobs_done", summary.jobs_done},
+          {"completion_s", json_of(summary.completion_s)},
+          {"queueing_s", json_of(summary.queueing_s)},
+          {"stall_ratio", json_of(summary.stall_ratio)},
+          {"gpu_h", summary.gpu_h},
+          {"gpu_h_lost", summary.gpu_h_lost},
+          {"cached_bytes_mean", summary.cached_bytes_mean},
+          {"cached_bytes_most", summary.cached_bytes_most},
+          {"users", summary.users},
+          {"fairness", summary.fairness},
+          {"user_slowdown_worst", summary.user_slowdown_worst}};
 }
 
 Json json_of(const FluidBound& bound) {

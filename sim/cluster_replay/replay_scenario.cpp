@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 
 namespace batchflow::sim {
@@ -138,13 +138,14 @@ class Builder {
   // A job that computed in nearly all of its recorded time was fed by its nodes in that time. So a
   // model is no faster than the card and the cores of its GPUs could feed it.
   bool slow_down(AssignedJob& job, const Assignment& assignment) const {
-    const input::OverlayClass& one = overlay_.classes[assignment.datasets[job.dataset].class_index];
-    const engine::PipelineInfo info = one.pipeline.info(one.dataset.bytes);
+    const input::OverlayClass& overlay_class =
+        overlay_.classes[assignment.datasets[job.dataset].class_index];
+    const engine::PipelineInfo info = overlay_class.pipeline.info(overlay_class.dataset.bytes);
     const double core_s =
         static_cast<double>((info.decode_cost + info.augment_cost).count()) * 1e-9;
     double most = job.samples_per_s;
-    if (gpu_bytes_per_s_ > 0 && one.dataset.bytes > 0) {
-      most = std::min(most, gpu_bytes_per_s_ / static_cast<double>(one.dataset.bytes));
+    if (gpu_bytes_per_s_ > 0 && overlay_class.dataset.bytes > 0) {
+      most = std::min(most, gpu_bytes_per_s_ / static_cast<double>(overlay_class.dataset.bytes));
     }
     if (gpu_cores_ > 0 && core_s > 0) most = std::min(most, gpu_cores_ / core_s);
     if (most >= job.samples_per_s) return false;
@@ -177,9 +178,9 @@ class Builder {
     int& known = dataset_of_[index];
     if (known >= 0) return known;
     known = static_cast<int>(scenario_.datasets.size());
-    const input::OverlayClass& one = overlay_.classes[assigned.class_index];
-    input::DatasetModel model = one.dataset;
-    model.name = fmt::format("{}-{}", one.name, assigned.number);
+    const input::OverlayClass& overlay_class = overlay_.classes[assigned.class_index];
+    input::DatasetModel model = overlay_class.dataset;
+    model.name = fmt::format("{}-{}", overlay_class.name, assigned.number);
     model.bytes_spread = {};  // an item is the mean of many samples
     std::uint64_t items = std::min(items_of_[index], assigned.samples);
     if (grain_.fine) {
@@ -195,9 +196,9 @@ class Builder {
 
   // The pipeline of a class with blocks of this size; jobs with different pipelines share no
   // blocks.
-  int pipeline(const input::OverlayClass& one, std::uint32_t variant, std::uint32_t items,
+  int pipeline(const input::OverlayClass& overlay_class, std::uint32_t variant, std::uint32_t items,
                std::uint32_t epochs, std::uint32_t cores) {
-    input::PipelineModel model = one.pipeline;
+    input::PipelineModel model = overlay_class.pipeline;
     model.items_per_block = items;
     model.epochs_per_block = epochs;
     model.cores_most = cores;

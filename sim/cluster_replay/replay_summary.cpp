@@ -6,8 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "sim/run_report.h"
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 
@@ -162,7 +161,7 @@ const ReplayFigure& headline() {
 
 Estimate estimate_of(const ReplayGroup& group, const ReplayFigure& figure) {
   std::vector<double> values;
-  for (const ReplaySummary& one : group) values.push_back(figure.value(one));
+  for (const ReplaySummary& summary : group) values.push_back(figure.value(summary));
   return estimate(values);
 }
 
@@ -176,13 +175,13 @@ struct Pairs {
 
 Pairs pairs_of(const ReplayGroup& first, const ReplayGroup& group, const ReplayFigure& figure) {
   Pairs pairs;
-  for (const ReplaySummary& one : group) {
+  for (const ReplaySummary& summary : group) {
     const auto base = std::find_if(first.begin(), first.end(), [&](const ReplaySummary& other) {
-      return other.seed == one.seed && other.whole;
+      return other.seed == summary.seed && other.whole;
     });
-    if (base == first.end() || !one.whole) continue;
+    if (base == first.end() || !summary.whole) continue;
     pairs.first.push_back(figure.value(*base));
-    pairs.values.push_back(figure.value(one));
+    pairs.values.push_back(figure.value(summary));
   }
   return pairs;
 }

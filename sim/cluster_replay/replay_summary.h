@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "programs/output/results.h"
-#include "sim/statistics.h"
+#include "sim/figures.h"
 
 namespace batchflow::sim {
 

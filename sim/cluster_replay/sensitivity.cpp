@@ -8,6 +8,7 @@
 
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/numbers.h"
 #include "sim/report/html.h"
 #include "sim/run_report.h"
 
@@ -18,22 +19,22 @@ namespace {
 Assumption share(const char* name, const input::OverlayModel& overlay,
                  double input::OverlayModel::*value) {
   const double usual = overlay.*value;
-  Assumption one{name, percent(usual), {}};
+  Assumption assumption{name, percent(usual), {}};
   for (const double other : {usual / 2, (1 + usual) / 2}) {
-    one.changed.push_back({percent(other), overlay});
-    one.changed.back().overlay.*value = other;
+    assumption.changed.push_back({percent(other), overlay});
+    assumption.changed.back().overlay.*value = other;
   }
-  return one;
+  return assumption;
 }
 
 Assumption factor(const char* name, const std::string& usual, const input::OverlayModel& overlay,
                   void (*scale)(input::OverlayModel&, double)) {
-  Assumption one{name, usual, {}};
+  Assumption assumption{name, usual, {}};
   for (const double by : {0.5, 2.}) {
-    one.changed.push_back({fmt::format("x {:g}", by), overlay});
-    scale(one.changed.back().overlay, by);
+    assumption.changed.push_back({fmt::format("x {:g}", by), overlay});
+    scale(assumption.changed.back().overlay, by);
   }
-  return one;
+  return assumption;
 }
 
 std::uint64_t scaled(std::uint64_t count, double by) {
@@ -42,19 +43,19 @@ std::uint64_t scaled(std::uint64_t count, double by) {
 }
 
 void scale_samples(input::OverlayModel& overlay, double by) {
-  for (input::OverlayClass& one : overlay.classes)
-    one.dataset.samples = scaled(one.dataset.samples, by);
+  for (input::OverlayClass& overlay_class : overlay.classes)
+    overlay_class.dataset.samples = scaled(overlay_class.dataset.samples, by);
 }
 void scale_bytes(input::OverlayModel& overlay, double by) {
-  for (input::OverlayClass& one : overlay.classes)
-    one.dataset.bytes = scaled(one.dataset.bytes, by);
+  for (input::OverlayClass& overlay_class : overlay.classes)
+    overlay_class.dataset.bytes = scaled(overlay_class.dataset.bytes, by);
 }
 void scale_speeds(input::OverlayModel& overlay, double by) {
-  for (input::OverlayClass& one : overlay.classes) one.samples_per_s *= by;
+  for (input::OverlayClass& overlay_class : overlay.classes) overlay_class.samples_per_s *= by;
 }
 void scale_costs(input::OverlayModel& overlay, double by) {
-  for (input::OverlayClass& one : overlay.classes) {
-    for (input::StepModel& step : one.pipeline.steps) {
+  for (input::OverlayClass& overlay_class : overlay.classes) {
+    for (input::StepModel& step : overlay_class.pipeline.steps) {
       step.cost = Duration(std::llround(static_cast<double>(step.cost.count()) * by));
       step.ns_per_byte *= by;
     }
@@ -73,11 +74,11 @@ struct Outcome {
 std::vector<Outcome> outcomes(const Sensitivity& study) {
   std::vector<Outcome> all{{"as assumed", "", study.usual}};
   std::size_t next = 0;
-  for (const Assumption& one : study.assumptions) {
-    for (const Assumption::Changed& change : one.changed) {
+  for (const Assumption& assumption : study.assumptions) {
+    for (const Assumption::Changed& change : assumption.changed) {
       if (next == study.changed.size()) return all;
-      all.push_back(
-          {fmt::format("{} {}", one.name, one.usual), change.text, study.changed[next++]});
+      all.push_back({fmt::format("{} {}", assumption.name, assumption.usual), change.text,
+                     study.changed[next++]});
     }
   }
   return all;
@@ -89,8 +90,8 @@ Estimate difference_of(const std::vector<ReplayGroup>& groups) {
 }
 
 // Whether another policy loses less than with the overlay as it is.
-bool turns(const Outcome& one, const Outcome& usual) {
-  return difference_of(one.groups).mean * difference_of(usual.groups).mean < 0;
+bool turns(const Outcome& outcome, const Outcome& usual) {
+  return difference_of(outcome.groups).mean * difference_of(usual.groups).mean < 0;
 }
 
 struct Table {
@@ -107,20 +108,21 @@ Table table_of(const Sensitivity& study) {
     table.head.push_back(
         fmt::format("{} against {}", name_of(usual.back()), name_of(usual.front())));
   }
-  for (const Outcome& one : all) {
-    std::vector<std::string> row{one.assumption, one.value};
+  for (const Outcome& outcome : all) {
+    std::vector<std::string> row{outcome.assumption, outcome.value};
     for (const ReplayGroup& group : usual) {
       const auto same = std::find_if(
-          one.groups.begin(), one.groups.end(),
+          outcome.groups.begin(), outcome.groups.end(),
           [&](const ReplayGroup& other) { return other.front().label == group.front().label; });
-      row.push_back(
-          same == one.groups.end() ? "-" : headline().text(estimate_of(*same, headline()).mean));
+      row.push_back(same == outcome.groups.end()
+                        ? "-"
+                        : headline().text(estimate_of(*same, headline()).mean));
     }
     if (usual.size() > 1) {
-      const bool all_there = one.groups.size() == usual.size();
-      const bool other = all_there && turns(one, all.front());
-      row.push_back(all_there ? change_text(one.groups.front(), one.groups.back(), headline())
-                              : "-");
+      const bool all_there = outcome.groups.size() == usual.size();
+      const bool other = all_there && turns(outcome, all.front());
+      row.push_back(
+          all_there ? change_text(outcome.groups.front(), outcome.groups.back(), headline()) : "-");
       if (other) row.back() += ", the other way round";
     }
     table.rows.push_back(std::move(row));
@@ -134,7 +136,7 @@ std::vector<Assumption> assumptions(const input::OverlayModel& overlay) {
   return {share("busy", overlay, &input::OverlayModel::busy),
           share("reuse", overlay, &input::OverlayModel::reuse),
           factor("popularity", fmt::format("{:g}", overlay.popularity), overlay,
-                 [](input::OverlayModel& one, double by) { one.popularity *= by; }),
+                 [](input::OverlayModel& changed, double by) { changed.popularity *= by; }),
           share("same_pipeline", overlay, &input::OverlayModel::same_pipeline),
           factor("samples of datasets", "", overlay, scale_samples),
           factor("bytes of samples", "", overlay, scale_bytes),
@@ -173,14 +175,15 @@ std::string sensitivity_html(const Sensitivity& study) {
 std::string sensitivity_json(const Sensitivity& study) {
   using Json = nlohmann::ordered_json;
   Json list = Json::array();
-  for (const Outcome& one : outcomes(study)) {
+  for (const Outcome& outcome : outcomes(study)) {
     Json policies = Json::array();
-    for (const ReplayGroup& group : one.groups) {
+    for (const ReplayGroup& group : outcome.groups) {
       policies.push_back(
           {{"label", group.front().label}, {"gpu_h_lost", estimate_of(group, headline()).mean}});
     }
-    Json entry{{"assumption", one.assumption}, {"value", one.value}, {"policies", policies}};
-    if (const Estimate change = difference_of(one.groups); change.count > 0) {
+    Json entry{
+        {"assumption", outcome.assumption}, {"value", outcome.value}, {"policies", policies}};
+    if (const Estimate change = difference_of(outcome.groups); change.count > 0) {
       entry["last_less_first_gpu_h"] = change.mean;
       if (std::isfinite(change.margin)) entry["margin"] = change.margin;
     }

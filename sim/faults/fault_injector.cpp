@@ -19,7 +19,8 @@ inline constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
 }  // namespace
 
 FaultInjector::FaultInjector(std::vector<Fault> faults, std::uint64_t seed,
-                             const engine::Catalogues& catalogues, Step engine, SetSpeed set_speed)
+                             const engine::Catalogues& catalogues, EngineStep engine,
+                             SetSpeed set_speed)
     : faults_(std::move(faults)),
       random_(hash(seed, kFaults)),
       catalogues_(catalogues),
@@ -43,7 +44,7 @@ std::span<const engine::Command> FaultInjector::step(Instant now,
   lists_.clear();
   // Events at the time of a fault happened before it.
   for (const engine::Event& event : events) {
-    std::visit([this](const auto& fact) { hear(fact); }, event);
+    std::visit([this](const auto& fact) { observe(fact); }, event);
   }
   while (due() <= now_) {
     const auto [when, serial, what, which] = *plan_.begin();
@@ -52,7 +53,7 @@ std::span<const engine::Command> FaultInjector::step(Instant now,
   }
   if (events_.empty()) return commands_;
   for (const engine::Command& command : engine_(now_, events_)) {
-    std::visit([this](const auto& order) { obey(order); }, command);
+    std::visit([this](const auto& sent) { observe_command(sent); }, command);
   }
   return commands_;
 }
@@ -66,9 +67,9 @@ bool FaultInjector::rank_is_dead(JobId job, Rank rank) const {
 }
 
 template <class Fact>
-void FaultInjector::hear(const Fact& event) {
-  if constexpr (std::is_same_v<Fact, engine::ReadDone>) return hear_read(event);
-  if constexpr (std::is_same_v<Fact, engine::PreparationDone>) return hear_prepared(event);
+void FaultInjector::observe(const Fact& event) {
+  if constexpr (std::is_same_v<Fact, engine::ReadDone>) return observe_read(event);
+  if constexpr (std::is_same_v<Fact, engine::PreparationDone>) return observe_prepared(event);
   if constexpr (is_one_of<Fact, engine::TransferDone, engine::DeliveryDone>) {
     if (!completed(event)) return;
   }
@@ -106,10 +107,10 @@ void FaultInjector::choose_samples(const engine::CatalogueKnown& event) {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (fault.kind != Fault::Kind::samples_corrupt || fault.dataset != event.dataset) continue;
-    const order::Permutation order(random_.split(i).draw(), catalogue->samples());
+    const order::Permutation shuffled(random_.split(i).draw(), catalogue->samples());
     corrupt_[i].clear();
-    for (std::uint64_t k = 0; k < std::min(fault.count, order.size()); ++k) {
-      corrupt_[i].emplace_back(order(k));
+    for (std::uint64_t k = 0; k < std::min(fault.count, shuffled.size()); ++k) {
+      corrupt_[i].emplace_back(shuffled(k));
     }
     std::sort(corrupt_[i].begin(), corrupt_[i].end());
   }
@@ -117,23 +118,24 @@ void FaultInjector::choose_samples(const engine::CatalogueKnown& event) {
 
 // The command that is over; nothing when its completion is not to be reported.
 template <class Completion>
-std::optional<FaultInjector::Order> FaultInjector::completed(const Completion& event) {
-  const auto found = orders_.find(event.request.id);
-  if (found == orders_.end() || found->second.state != Order::State::running) return std::nullopt;
-  const auto attempt =
-      std::visit([](const auto& order) { return order.request.attempt; }, found->second.command);
+std::optional<FaultInjector::PendingCommand> FaultInjector::completed(const Completion& event) {
+  const auto found = pending_.find(event.request.id);
+  if (found == pending_.end() || found->second.state != PendingCommand::State::running)
+    return std::nullopt;
+  const auto attempt = std::visit([](const auto& command) { return command.request.attempt; },
+                                  found->second.command);
   if (attempt != event.request.attempt) return std::nullopt;
-  std::optional<Order> order = std::move(found->second);
-  orders_.erase(found);
-  return order;
+  std::optional<PendingCommand> pending = std::move(found->second);
+  pending_.erase(found);
+  return pending;
 }
 
-void FaultInjector::hear_read(const engine::ReadDone& event) {
-  const auto order = completed(event);
-  if (!order) return;
-  const engine::Read& read = std::get<engine::Read>(order->command);
+void FaultInjector::observe_read(const engine::ReadDone& event) {
+  const auto pending = completed(event);
+  if (!pending) return;
+  const engine::Read& read = std::get<engine::Read>(pending->command);
   const order::BlockName& block = read.lineage.name;
-  const std::uint64_t first = order->samples.empty() ? 0 : order->samples.front().value + 1;
+  const std::uint64_t first = pending->samples.empty() ? 0 : pending->samples.front().value + 1;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
     if (!active_[i] || fault.kind != Fault::Kind::reads_failed || fault.place != read.from)
@@ -148,15 +150,15 @@ void FaultInjector::hear_read(const engine::ReadDone& event) {
   pass_on(event);
 }
 
-void FaultInjector::hear_prepared(const engine::PreparationDone& event) {
-  const auto order = completed(event);
-  if (!order) return;
+void FaultInjector::observe_prepared(const engine::PreparationDone& event) {
+  const auto pending = completed(event);
+  if (!pending) return;
   std::vector<SampleId> bad;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     if (!active_[i] || corrupt_[i].empty()) continue;
-    if (faults_[i].dataset != std::get<engine::Prepare>(order->command).lineage.dataset) continue;
+    if (faults_[i].dataset != std::get<engine::Prepare>(pending->command).lineage.dataset) continue;
     const auto before = static_cast<std::ptrdiff_t>(bad.size());
-    std::set_intersection(order->samples.begin(), order->samples.end(), corrupt_[i].begin(),
+    std::set_intersection(pending->samples.begin(), pending->samples.end(), corrupt_[i].begin(),
                           corrupt_[i].end(), std::back_inserter(bad));
     met_[i].insert(bad.begin() + before, bad.end());
     struck_[i].parts = met_[i].size();
@@ -170,41 +172,41 @@ void FaultInjector::hear_prepared(const engine::PreparationDone& event) {
 
 // ----------------------------------------------------------------- what the engine commands ----
 
-template <class Ordered>
-void FaultInjector::obey(const Ordered& order) {
-  if constexpr (is_one_of<Ordered, engine::Read, engine::Prepare, engine::Transfer,
+template <class Command>
+void FaultInjector::observe_command(const Command& command) {
+  if constexpr (is_one_of<Command, engine::Read, engine::Prepare, engine::Transfer,
                           engine::Deliver>) {
-    begin(order);
-  } else if constexpr (std::is_same_v<Ordered, engine::Cancel>) {
-    const auto found = orders_.find(order.request.id);
-    if (found == orders_.end()) return;
-    const bool running = found->second.state == Order::State::running;
+    begin(command);
+  } else if constexpr (std::is_same_v<Command, engine::Cancel>) {
+    const auto found = pending_.find(command.request.id);
+    if (found == pending_.end()) return;
+    const bool running = found->second.state == PendingCommand::State::running;
     // What becomes of a preparation is still reported.
     const bool is_over =
         !running || !std::holds_alternative<engine::Prepare>(found->second.command);
-    if (is_over) orders_.erase(found);
-    if (running) commands_.push_back(order);
+    if (is_over) pending_.erase(found);
+    if (running) commands_.push_back(command);
   } else {
-    if constexpr (std::is_same_v<Ordered, engine::SetWorkers>) {
-      if (dead_.count(order.node) != 0) return;
+    if constexpr (std::is_same_v<Command, engine::SetWorkers>) {
+      if (dead_.count(command.node) != 0) return;
     }
-    commands_.push_back(order);
+    commands_.push_back(command);
   }
 }
 
-// The samples whose stored bytes the command decodes, sorted; empty if no fault corrupts samples of
-// its dataset.
-std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& order) {
+// The samples that the command decodes from their stored bytes, sorted; empty if no fault corrupts
+// samples of its dataset.
+std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& command) {
   std::vector<SampleId> samples;
   const bool any = std::any_of(faults_.begin(), faults_.end(), [&](const Fault& fault) {
-    return fault.kind == Fault::Kind::samples_corrupt && fault.dataset == order.lineage.dataset;
+    return fault.kind == Fault::Kind::samples_corrupt && fault.dataset == command.lineage.dataset;
   });
   if (!any) return samples;
-  for (const engine::Ingredient& one : order.ingredients) {
-    if (one.form == Form::encoded) samples.push_back(one.sample);
+  for (const engine::Ingredient& ingredient : command.ingredients) {
+    if (ingredient.form == Form::encoded) samples.push_back(ingredient.sample);
   }
-  if (order.ingredients.empty()) {
-    const order::Lineage& lineage = order.lineage;
+  if (command.ingredients.empty()) {
+    const order::Lineage& lineage = command.lineage;
     const engine::Catalogue* catalogue = catalogues_.find(lineage.dataset, lineage.dataset_version);
     BF_CHECK(catalogue != nullptr);
     expander_.expand(lineage, catalogue->samples(), samples);
@@ -213,21 +215,21 @@ std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& order) {
   return samples;
 }
 
-template <class Ordered>
-void FaultInjector::begin(const Ordered& command) {
-  Order& order = orders_[command.request.id];
-  order = {Order::State::held, command, {}, {}};
-  if constexpr (std::is_same_v<Ordered, engine::Read>) {
-    order.samples.assign(command.samples.begin(), command.samples.end());
-    if (is_drive_lost(command.from)) return hold(command.request.id, order, Duration(0));
+template <class Command>
+void FaultInjector::begin(const Command& command) {
+  PendingCommand& pending = pending_[command.request.id];
+  pending = {PendingCommand::State::held, command, {}, {}};
+  if constexpr (std::is_same_v<Command, engine::Read>) {
+    pending.samples.assign(command.samples.begin(), command.samples.end());
+    if (is_drive_lost(command.from)) return hold(command.request.id, pending, Duration(0));
   }
-  if constexpr (std::is_same_v<Ordered, engine::Prepare>) order.samples = decoded_by(command);
-  if (is_swallowed(order)) {
-    order.state = Order::State::swallowed;
+  if constexpr (std::is_same_v<Command, engine::Prepare>) pending.samples = decoded_by(command);
+  if (is_swallowed(pending)) {
+    pending.state = PendingCommand::State::swallowed;
     return;
   }
-  if (hold_if_cut(command.request.id, order)) return;
-  order.state = Order::State::running;
+  if (hold_if_cut(command.request.id, pending)) return;
+  pending.state = PendingCommand::State::running;
   commands_.push_back(command);
 }
 

@@ -54,7 +54,7 @@ struct Fault {
   Kind kind = Kind::node_lost;
   Instant at{};
   Duration lasts{0};           // 0: for good
-  Duration detected_after{0};  // a lost node or worker: until the engine is told
+  Duration detected_after{0};  // a lost node or worker: until it is reported to the engine
   Duration quiet_after{0};     // a lost worker: from then until it is known to write no more
   // What is under way to or from the nodes that are cut off waits; after this long it has failed.
   Duration timeout = std::chrono::seconds(30);
@@ -71,7 +71,7 @@ struct Fault {
 
 class FaultInjector {
  public:
-  using Step =
+  using EngineStep =
       std::function<std::span<const engine::Command>(Instant, std::span<const engine::Event>)>;
 
   // What set_speed speaks of: a node or a worker by its id, hardware by its number.
@@ -84,12 +84,12 @@ class FaultInjector {
     bool struck = false;  // there was something to strike
     Instant from{};
     Instant until = kNever;   // when it was over; kNever: it was not, yet
-    std::uint64_t parts = 0;  // nodes, workers, orders held, reads failed, corrupt samples met
+    std::uint64_t parts = 0;  // nodes, workers, commands held, reads failed, corrupt samples met
   };
 
   // `catalogues` outlives it. `engine` is not called when there is nothing to report.
   FaultInjector(std::vector<Fault> faults, std::uint64_t seed, const engine::Catalogues& catalogues,
-                Step engine, SetSpeed set_speed);
+                EngineStep engine, SetSpeed set_speed);
 
   // The commands live until the next call.
   std::span<const engine::Command> step(Instant now, std::span<const engine::Event> events);
@@ -99,13 +99,13 @@ class FaultInjector {
   std::span<const Struck> struck() const { return struck_; }
 
  private:
-  enum class Act : std::uint8_t { strike, tell, quiet, end, fail };
+  enum class Act : std::uint8_t { strike, report, quiet, end, fail };
   // What happens next: at this time, in this order of planning, do this to this fault (or fail this
   // command).
   using Planned = std::tuple<Instant, std::uint64_t, Act, std::uint64_t>;
 
   // A command that the backend carries out, or would carry out if it could.
-  struct Order {
+  struct PendingCommand {
     enum class State : std::uint8_t { running, held, swallowed };
     State state = State::running;
     std::variant<engine::Read, engine::Prepare, engine::Transfer, engine::Deliver>
@@ -114,40 +114,40 @@ class FaultInjector {
     Instant fails{};                     // while held
   };
   struct Worker {
-    enum class State : std::uint8_t { alive, dead, told, quiet };
+    enum class State : std::uint8_t { alive, dead, reported, quiet };
     NodeId node;
     State state = State::alive;
   };
 
   // Events on their way to the engine.
   template <class Fact>
-  void hear(const Fact& event);
+  void observe(const Fact& event);
   template <class Completion>
-  std::optional<Order> completed(const Completion& event);
-  void hear_read(const engine::ReadDone& event);
-  void hear_prepared(const engine::PreparationDone& event);
+  std::optional<PendingCommand> completed(const Completion& event);
+  void observe_read(const engine::ReadDone& event);
+  void observe_prepared(const engine::PreparationDone& event);
   void choose_samples(const engine::CatalogueKnown& event);
   bool rank_is_dead(JobId job, Rank rank) const;
   void pass_on(const engine::Event& event) { events_.push_back(event); }
 
   // Commands on their way to the backend.
-  template <class Ordered>
-  void obey(const Ordered& order);
-  template <class Ordered>
-  void begin(const Ordered& command);
-  std::vector<SampleId> decoded_by(const engine::Prepare& order);
+  template <class Command>
+  void observe_command(const Command& command);
+  template <class Command>
+  void begin(const Command& command);
+  std::vector<SampleId> decoded_by(const engine::Prepare& command);
 
   // Which nodes, workers and drives a command needs.
-  static std::optional<std::pair<NodeId, NodeId>> way(const Order& order);
-  static bool touches(const Order& order, NodeId node);
-  bool is_swallowed(const Order& order) const;
-  std::optional<std::size_t> cut_by(const Order& order) const;
+  static std::optional<std::pair<NodeId, NodeId>> ends_of(const PendingCommand& pending);
+  static bool touches(const PendingCommand& pending, NodeId node);
+  bool is_swallowed(const PendingCommand& pending) const;
+  std::optional<std::size_t> cut_by(const PendingCommand& pending) const;
   bool is_drive_lost(Place place) const;
 
   void plan(Instant when, Act act, std::uint64_t which);
   void act(Act act, std::uint64_t which);
   void strike(std::uint64_t fault);
-  void tell(std::uint64_t fault);
+  void report(std::uint64_t fault);
   void quiet(std::uint64_t fault);
   void end(std::uint64_t fault);
 
@@ -158,16 +158,16 @@ class FaultInjector {
   void lose_workers(std::uint64_t fault);
   void cut_off();
   void reconnect();
-  void tell_speed(std::uint64_t fault);
-  void stop(Order& order, Order::State state);
-  void hold(RequestId id, Order& order, Duration timeout);
-  bool hold_if_cut(RequestId id, Order& order);
+  void report_speed(std::uint64_t fault);
+  void stop(PendingCommand& pending, PendingCommand::State state);
+  void hold(RequestId id, PendingCommand& pending, Duration timeout);
+  bool hold_if_cut(RequestId id, PendingCommand& pending);
   void fail(RequestId id);
 
   const std::vector<Fault> faults_;
   const Random random_;
   const engine::Catalogues& catalogues_;
-  const Step engine_;
+  const EngineStep engine_;
   const SetSpeed set_speed_;
   std::vector<Struck> struck_;
   std::vector<bool> active_;
@@ -184,7 +184,7 @@ class FaultInjector {
   std::map<WorkerId, Worker> workers_;
   std::map<JobId, std::vector<NodeId>> ranks_;
   std::set<NodeId> dead_;
-  std::map<RequestId, Order> orders_;
+  std::map<RequestId, PendingCommand> pending_;
 
   std::vector<engine::Event> events_;
   std::vector<engine::Command> commands_;

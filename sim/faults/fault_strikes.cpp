@@ -19,35 +19,35 @@ bool is_among(const std::vector<NodeId>& nodes, NodeId node) {
 // --------------------------------------------------------------------- what a command needs ----
 
 // From which node to which a command moves bytes; a store is no node.
-std::optional<std::pair<NodeId, NodeId>> FaultInjector::way(const Order& order) {
-  if (const auto* read = std::get_if<engine::Read>(&order.command)) {
+std::optional<std::pair<NodeId, NodeId>> FaultInjector::ends_of(const PendingCommand& pending) {
+  if (const auto* read = std::get_if<engine::Read>(&pending.command)) {
     return std::pair{read->from.node, read->to.node};
   }
-  if (const auto* copy = std::get_if<engine::Transfer>(&order.command)) {
+  if (const auto* copy = std::get_if<engine::Transfer>(&pending.command)) {
     return std::pair{copy->from.node, copy->to.node};
   }
   return std::nullopt;
 }
 
-bool FaultInjector::touches(const Order& order, NodeId node) {
-  if (const auto ends = way(order)) return ends->first == node || ends->second == node;
-  if (const auto* prepare = std::get_if<engine::Prepare>(&order.command))
+bool FaultInjector::touches(const PendingCommand& pending, NodeId node) {
+  if (const auto ends = ends_of(pending)) return ends->first == node || ends->second == node;
+  if (const auto* prepare = std::get_if<engine::Prepare>(&pending.command))
     return prepare->node == node;
-  return std::get<engine::Deliver>(order.command).place.node == node;
+  return std::get<engine::Deliver>(pending.command).place.node == node;
 }
 
-bool FaultInjector::is_swallowed(const Order& order) const {
-  const auto touched = [&](NodeId node) { return touches(order, node); };
+bool FaultInjector::is_swallowed(const PendingCommand& pending) const {
+  const auto touched = [&](NodeId node) { return touches(pending, node); };
   if (std::any_of(dead_.begin(), dead_.end(), touched)) return true;
-  const auto* prepare = std::get_if<engine::Prepare>(&order.command);
+  const auto* prepare = std::get_if<engine::Prepare>(&pending.command);
   if (prepare == nullptr) return false;
   const auto worker = workers_.find(prepare->worker);
   return worker != workers_.end() && worker->second.state != Worker::State::alive;
 }
 
 // The fault that keeps the command's bytes from their way.
-std::optional<std::size_t> FaultInjector::cut_by(const Order& order) const {
-  const auto ends = way(order);
+std::optional<std::size_t> FaultInjector::cut_by(const PendingCommand& pending) const {
+  const auto ends = ends_of(pending);
   if (!ends) return std::nullopt;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
@@ -77,8 +77,8 @@ void FaultInjector::act(Act act, std::uint64_t which) {
   switch (act) {
     case Act::strike:
       return strike(which);
-    case Act::tell:
-      return tell(which);
+    case Act::report:
+      return report(which);
     case Act::quiet:
       return quiet(which);
     case Act::end:
@@ -108,11 +108,11 @@ void FaultInjector::strike(std::uint64_t index) {
       break;
     case Kind::slowed:
       struck.parts = 1;
-      tell_speed(index);
+      report_speed(index);
       break;
     case Kind::worker_slowed:
       choose_workers(index);
-      tell_speed(index);
+      report_speed(index);
       break;
     case Kind::samples_corrupt:
     case Kind::reads_failed:
@@ -127,16 +127,16 @@ void FaultInjector::strike(std::uint64_t index) {
   const Instant over = fault.lasts.count() > 0 ? now_ + fault.lasts : kNever;
   if (fault.kind == Kind::node_lost || fault.kind == Kind::worker_lost) {
     // A node or worker that comes back early shows by this that it was away.
-    const Instant told = std::min(now_ + fault.detected_after, over);
-    plan(told, Act::tell, index);
+    const Instant reported = std::min(now_ + fault.detected_after, over);
+    plan(reported, Act::report, index);
     if (fault.kind == Kind::worker_lost) {
-      plan(std::min(told + fault.quiet_after, over), Act::quiet, index);
+      plan(std::min(reported + fault.quiet_after, over), Act::quiet, index);
     }
   }
   if (over != kNever) plan(over, Act::end, index);
 }
 
-void FaultInjector::tell(std::uint64_t index) {
+void FaultInjector::report(std::uint64_t index) {
   const Fault& fault = faults_[index];
   if (fault.kind == Kind::node_lost) {
     std::erase_if(workers_, [&](const auto& entry) { return entry.second.node == fault.node; });
@@ -145,7 +145,7 @@ void FaultInjector::tell(std::uint64_t index) {
   for (const WorkerId id : chosen_[index]) {
     const auto found = workers_.find(id);
     if (found == workers_.end() || dead_.count(found->second.node) != 0) continue;
-    found->second.state = Worker::State::told;
+    found->second.state = Worker::State::reported;
     pass_on(engine::WorkerLost{id});
   }
 }
@@ -153,7 +153,7 @@ void FaultInjector::tell(std::uint64_t index) {
 void FaultInjector::quiet(std::uint64_t index) {
   for (const WorkerId id : chosen_[index]) {
     const auto found = workers_.find(id);
-    if (found == workers_.end() || found->second.state != Worker::State::told) continue;
+    if (found == workers_.end() || found->second.state != Worker::State::reported) continue;
     if (dead_.count(found->second.node) != 0) continue;
     found->second.state = Worker::State::quiet;
     pass_on(engine::WorkerQuiesced{id});
@@ -182,7 +182,7 @@ void FaultInjector::end(std::uint64_t index) {
       return reconnect();
     case Kind::slowed:
     case Kind::worker_slowed:
-      return tell_speed(index);
+      return report_speed(index);
     case Kind::samples_corrupt:
     case Kind::reads_failed:
       return;
@@ -193,8 +193,8 @@ void FaultInjector::end(std::uint64_t index) {
 
 bool FaultInjector::lose_node(NodeId node) {
   if (cores_.count(node) == 0 || !dead_.insert(node).second) return false;
-  for (auto& [id, order] : orders_) {
-    if (touches(order, node)) stop(order, Order::State::swallowed);
+  for (auto& [id, pending] : pending_) {
+    if (touches(pending, node)) stop(pending, PendingCommand::State::swallowed);
   }
   // The processes of its workers are gone; new ones are asked for when the node is back.
   commands_.push_back(engine::SetWorkers{node, 0});
@@ -214,10 +214,10 @@ void FaultInjector::return_node(NodeId node) {
 bool FaultInjector::lose_drive(std::uint64_t index) {
   const Place place = faults_[index].place;
   if (capacity_.count(place) == 0) return false;
-  for (auto& [id, order] : orders_) {
-    const auto* read = std::get_if<engine::Read>(&order.command);
-    const bool running = order.state != Order::State::swallowed;
-    if (read != nullptr && running && read->from == place) hold(id, order, Duration(0));
+  for (auto& [id, pending] : pending_) {
+    const auto* read = std::get_if<engine::Read>(&pending.command);
+    const bool running = pending.state != PendingCommand::State::swallowed;
+    if (read != nullptr && running && read->from == place) hold(id, pending, Duration(0));
   }
   if (dead_.count(place.node) == 0) pass_on(engine::CapacityChanged{place, 0});
   return true;
@@ -241,67 +241,67 @@ void FaultInjector::choose_workers(std::uint64_t index) {
 
 void FaultInjector::lose_workers(std::uint64_t index) {
   for (const WorkerId id : chosen_[index]) workers_.at(id).state = Worker::State::dead;
-  for (auto& [id, order] : orders_) {
-    if (is_swallowed(order)) stop(order, Order::State::swallowed);
+  for (auto& [id, pending] : pending_) {
+    if (is_swallowed(pending)) stop(pending, PendingCommand::State::swallowed);
   }
 }
 
 // ----------------------------------------------------------------------- commands that wait ----
 
 // The command is not carried out any more, for now or for good.
-void FaultInjector::stop(Order& order, Order::State state) {
-  if (order.state == Order::State::running) {
+void FaultInjector::stop(PendingCommand& pending, PendingCommand::State state) {
+  if (pending.state == PendingCommand::State::running) {
     commands_.push_back(std::visit(
-        [](const auto& command) { return engine::Cancel{command.request}; }, order.command));
+        [](const auto& command) { return engine::Cancel{command.request}; }, pending.command));
   }
-  order.state = state;
+  pending.state = state;
 }
 
-void FaultInjector::hold(RequestId id, Order& order, Duration timeout) {
-  stop(order, Order::State::held);
-  order.fails = now_ + timeout;
-  plan(order.fails, Act::fail, id.value);
+void FaultInjector::hold(RequestId id, PendingCommand& pending, Duration timeout) {
+  stop(pending, PendingCommand::State::held);
+  pending.fails = now_ + timeout;
+  plan(pending.fails, Act::fail, id.value);
 }
 
 void FaultInjector::fail(RequestId id) {
-  const auto found = orders_.find(id);
-  if (found == orders_.end()) return;
-  const Order& order = found->second;
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return;
+  const PendingCommand& pending = found->second;
   // It may have gone on, and even been stopped anew, since this was planned.
-  if (order.state != Order::State::held || order.fails > now_) return;
-  if (const auto* read = std::get_if<engine::Read>(&order.command)) {
+  if (pending.state != PendingCommand::State::held || pending.fails > now_) return;
+  if (const auto* read = std::get_if<engine::Read>(&pending.command)) {
     pass_on(engine::ReadDone{read->request, engine::Outcome::failed, {}});
   } else {
-    pass_on(engine::TransferDone{std::get<engine::Transfer>(order.command).request,
+    pass_on(engine::TransferDone{std::get<engine::Transfer>(pending.command).request,
                                  engine::Outcome::failed});
   }
-  orders_.erase(found);
+  pending_.erase(found);
 }
 
-bool FaultInjector::hold_if_cut(RequestId id, Order& order) {
-  const auto fault = cut_by(order);
+bool FaultInjector::hold_if_cut(RequestId id, PendingCommand& pending) {
+  const auto fault = cut_by(pending);
   if (!fault) return false;
   ++struck_[*fault].parts;
-  hold(id, order, faults_[*fault].timeout);
+  hold(id, pending, faults_[*fault].timeout);
   return true;
 }
 
 void FaultInjector::cut_off() {
-  for (auto& [id, order] : orders_) {
-    if (order.state == Order::State::running) hold_if_cut(id, order);
+  for (auto& [id, pending] : pending_) {
+    if (pending.state == PendingCommand::State::running) hold_if_cut(id, pending);
   }
 }
 
 // What waited and can move again begins anew.
 void FaultInjector::reconnect() {
-  for (auto& [id, order] : orders_) {
-    if (order.state != Order::State::held || cut_by(order)) continue;
-    order.state = Order::State::running;
-    if (auto* read = std::get_if<engine::Read>(&order.command)) {
-      read->samples = order.samples;
+  for (auto& [id, pending] : pending_) {
+    if (pending.state != PendingCommand::State::held || cut_by(pending)) continue;
+    pending.state = PendingCommand::State::running;
+    if (auto* read = std::get_if<engine::Read>(&pending.command)) {
+      read->samples = pending.samples;
       commands_.push_back(*read);
     } else {
-      commands_.push_back(std::get<engine::Transfer>(order.command));
+      commands_.push_back(std::get<engine::Transfer>(pending.command));
     }
   }
 }
@@ -309,7 +309,7 @@ void FaultInjector::reconnect() {
 // -------------------------------------------------------------------------------------- speed ----
 
 // If several faults slow a part down, all of them count.
-void FaultInjector::tell_speed(std::uint64_t index) {
+void FaultInjector::report_speed(std::uint64_t index) {
   const Fault& fault = faults_[index];
   const auto product = [&](auto&& is_slowed_by) {
     double factor = 1;

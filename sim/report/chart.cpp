@@ -7,8 +7,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "sim/numbers.h"
 #include "sim/report/html.h"
-#include "sim/run_report.h"
 
 namespace batchflow::sim {
 
@@ -113,12 +113,12 @@ Plot plot_of(const Chart& chart) {
   double top = chart.top;
   if (top <= 0) {
     std::vector<double> sums(chart.x.size(), 0);
-    for (const Series& one : chart.series) {
-      for (std::size_t i = 0; i < one.values.size(); ++i) {
-        if (std::isnan(one.values[i])) continue;
-        const double margin = i < one.margins.size() ? one.margins[i] : 0;
+    for (const Series& line : chart.series) {
+      for (std::size_t i = 0; i < line.values.size(); ++i) {
+        if (std::isnan(line.values[i])) continue;
+        const double margin = i < line.margins.size() ? line.margins[i] : 0;
         sums[i] =
-            chart.stacked ? sums[i] + one.values[i] : std::max(sums[i], one.values[i] + margin);
+            chart.stacked ? sums[i] + line.values[i] : std::max(sums[i], line.values[i] + margin);
       }
     }
     for (const double sum : sums) top = std::max(top, sum);
@@ -244,11 +244,12 @@ std::string axis_text(double value, Axis axis) {
   if (axis == Axis::seconds) return time_text(value);
   constexpr std::pair<double, const char*> units[] = {
       {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
-  const std::string of = axis == Axis::bytes ? "B" : axis == Axis::rate ? "B/s" : "";
+  const std::string unit = axis == Axis::bytes ? "B" : axis == Axis::rate ? "B/s" : "";
   for (const auto& [size, name] : units) {
-    if (std::abs(value) >= size * 0.9995) return fmt::format("{:.3g} {}{}", value / size, name, of);
+    if (std::abs(value) >= size * 0.9995)
+      return fmt::format("{:.3g} {}{}", value / size, name, unit);
   }
-  return fmt::format("{:.3g}{}{}", value, of.empty() ? "" : " ", of);
+  return fmt::format("{:.3g}{}{}", value, unit.empty() ? "" : " ", unit);
 }
 
 std::string line_chart(const Chart& chart) {
@@ -280,7 +281,7 @@ std::string bar_chart(const Bars& bars) {
     for (const Part& part : parts) {
       sum += part.value;
       const bool known = std::any_of(names.begin(), names.end(),
-                                     [&](const Series& one) { return one.name == part.name; });
+                                     [&](const Series& line) { return line.name == part.name; });
       if (!known && part.value > 0) names.push_back({part.name, part.color, {}});
     }
     most = std::max(most, sum);

@@ -1,5 +1,5 @@
 // Charts as SVG, drawn without a library: lines, stacked areas, points with error bars, heat maps.
-// A colour is the name of a variable in style.cpp, so that it follows light and dark.
+// A colour is the name of a variable in html.cpp, so that it follows light and dark.
 #pragma once
 
 #include <optional>

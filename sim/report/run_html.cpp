@@ -8,12 +8,10 @@
 
 #include "sim/figures.h"
 #include "sim/report/chart.h"
-#include "sim/report/faults_html.h"
 #include "sim/report/html.h"
-#include "sim/report/jobs_html.h"
 #include "sim/report/over_time.h"
+#include "sim/report/sections.h"
 #include "sim/run_report.h"
-#include "sim/sizes.h"
 
 namespace batchflow::sim {
 
@@ -140,11 +138,11 @@ double longest(Runs runs) {
 // One line a run.
 std::string compared(
     Runs runs, Chart chart,
-    const std::function<std::vector<double>(const output::RunResult&, const Spans&)>& of) {
+    const std::function<std::vector<double>(const output::RunResult&, const Spans&)>& values_of) {
   const Spans spans(longest(plotted(runs)), kSpans);
   chart.x = spans.middles();
   for (const output::RunResult& run : plotted(runs)) {
-    chart.series.push_back({run_name(run), color_of(chart.series.size()), of(run, spans)});
+    chart.series.push_back({run_name(run), color_of(chart.series.size()), values_of(run, spans)});
   }
   return line_chart(chart);
 }

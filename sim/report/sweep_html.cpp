@@ -1,14 +1,13 @@
-#include "sim/report/sweep_html.h"
+#include "sim/sweep_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "sim/fixed_policies.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
-#include "sim/run_report.h"
+#include "sim/variants.h"
 
 namespace batchflow::sim {
 

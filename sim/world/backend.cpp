@@ -21,8 +21,8 @@ Backend::Backend(const Parts& parts, CompletionHandler& handler)
       handler_(handler),
       streamed_blocks_(parts.platform),
       nodes_(parts.scenario.cluster.nodes.size()) {
-  for (const Workload::Preparation& one : workload_.preparations()) {
-    step_s_.emplace_back(one.steps.size(), 0.);
+  for (const Workload::Preparation& preparation : workload_.preparations()) {
+    step_s_.emplace_back(preparation.steps.size(), 0.);
   }
 }
 
@@ -30,8 +30,8 @@ void Backend::bring_up() {
   for (const Workload::Data& data : workload_.datasets()) {
     reports_.fact(engine::CatalogueKnown{data.id, data.version});
   }
-  for (const Workload::Preparation& one : workload_.preparations()) {
-    reports_.fact(engine::PipelineKnown{one.id, one.info.hash});
+  for (const Workload::Preparation& preparation : workload_.preparations()) {
+    reports_.fact(engine::PipelineKnown{preparation.id, preparation.info.hash});
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const input::NodeModel& model = scenario_.cluster.nodes[i];
@@ -143,8 +143,8 @@ std::uint64_t Backend::decodings_of(const engine::Prepare& command) const {
   const std::uint64_t epochs = workload_.preparation(command.lineage.pipeline).epochs;
   if (command.ingredients.empty()) return command.lineage.samples * epochs;
   std::uint64_t count = 0;
-  for (const engine::Ingredient& one : command.ingredients) {
-    if (one.form == Form::encoded) count += one.keep_decoded ? 1 : epochs;
+  for (const engine::Ingredient& ingredient : command.ingredients) {
+    if (ingredient.form == Form::encoded) count += ingredient.keep_decoded ? 1 : epochs;
   }
   return count;
 }
@@ -247,11 +247,11 @@ void Backend::count_steps(const Worker& worker, Duration took) {
 std::vector<output::StepResult> Backend::step_results() const {
   std::vector<output::StepResult> results;
   for (std::size_t i = 0; i < step_s_.size(); ++i) {
-    const Workload::Preparation& one = workload_.preparations()[i];
+    const Workload::Preparation& preparation = workload_.preparations()[i];
     for (std::size_t step = 0; step < step_s_[i].size(); ++step) {
-      results.push_back({scenario_.pipelines[static_cast<std::size_t>(one.pipeline)].name,
-                         scenario_.datasets[static_cast<std::size_t>(one.dataset)].name,
-                         one.steps[step].name, step_s_[i][step]});
+      results.push_back({scenario_.pipelines[static_cast<std::size_t>(preparation.pipeline)].name,
+                         scenario_.datasets[static_cast<std::size_t>(preparation.dataset)].name,
+                         preparation.steps[step].name, step_s_[i][step]});
     }
   }
   return results;

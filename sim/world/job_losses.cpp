@@ -110,10 +110,10 @@ void Jobs::watch_for_much(std::uint32_t index) {
 bool Jobs::make_room_for(std::uint32_t index) {
   if (!preempts() || JobQueue::has_had_much(jobs_[index].attained)) return false;
   std::vector<std::uint32_t> victims;
-  for (const std::uint32_t one : running_) {
-    const Job& job = jobs_[one];
+  for (const std::uint32_t running : running_) {
+    const Job& job = jobs_[running];
     if (job.state == Job::State::running && JobQueue::has_had_much(attained(job))) {
-      victims.push_back(one);
+      victims.push_back(running);
     }
   }
   std::sort(victims.begin(), victims.end(), [this](std::uint32_t a, std::uint32_t b) {

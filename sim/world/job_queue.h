@@ -20,7 +20,23 @@ class JobQueue {
 
   // `work`: what each of its GPUs will compute. `attained`: the GPU time that it had so far, before
   // it was preempted.
-  void add(std::uint32_t job, const input::JobModel& model, Duration work, TotalTime attained);
+  void add(std::uint32_t job, const input::JobModel& model, Duration work, TotalTime attained) {
+    std::int64_t rank = 0;
+    switch (scheduler_) {
+      case input::Scheduler::fifo:
+        break;
+      case input::Scheduler::recorded:
+        rank = model.not_before.time_since_epoch().count();
+        break;
+      case input::Scheduler::sjf:
+        rank = work.count();
+        break;
+      case input::Scheduler::las:
+        rank = has_had_much(attained) ? 1 : 0;
+        break;
+    }
+    waiting_.insert({rank, ++serials_, job});
+  }
   // Before all others.
   void add_first(std::uint32_t job) { waiting_.insert({INT64_MIN, --first_, job}); }
   // Calls `start` with each job in order, until it answers `stop`; a job that it took leaves the

@@ -43,6 +43,34 @@ void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
   sum.stalling += gpus * stalling / std::max<std::size_t>(1, job.ranks.size());
 }
 
+// Of a job that stops in the middle: counts until now what its ranks are doing.
+void Jobs::count_unfinished(Job& job) {
+  const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
+  const bool down = job.state == Job::State::down;
+  for (Rank number = 0; number < job.ranks.size(); ++number) {
+    RankState& rank = job.ranks[number];
+    const auto doing = rank.training ? Watch::Doing::compute
+                       : rank.done   ? Watch::Doing::idle
+                                     : Watch::Doing::stall;
+    if (!down) watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
+    const auto clock_of = [&](auto& clocks) -> TotalTime& {
+      if (down) return clocks.down;
+      return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
+    };
+    const Duration spent = kernel_.now() - rank.since;
+    clock_of(job) += of_gpus(job, spent);
+    clock_of(counters_) += of_gpus(job, spent);
+    rank.since = kernel_.now();
+  }
+}
+
+void Jobs::cut() {
+  for (Job& job : jobs_) {
+    if (job.state == Job::State::starting || job.state == Job::State::preempted) continue;
+    count_unfinished(job);
+  }
+}
+
 Jobs::UnderWay Jobs::under_way() const {
   UnderWay sum;
   for (const std::uint32_t index : running_) add_under_way(jobs_[index], sum);

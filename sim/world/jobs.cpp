@@ -114,7 +114,7 @@ void Jobs::start_queued() {
     auto nodes = gpus_.take(*jobs_[index].model);
     if (!nodes && make_room_for(index)) nodes = gpus_.take(*jobs_[index].model);
     if (nodes) {
-      seat(jobs_[index], std::move(*nodes));
+      assign_gpus(jobs_[index], std::move(*nodes));
       start(index);
       return JobQueue::Answer::took;
     }
@@ -125,7 +125,7 @@ void Jobs::start_queued() {
 
 // Where blocks stand for streams of them, GPUs that move on together anyway are one rank. There are
 // as many ranks as a step has blocks, on nodes of their own as far as there are so many.
-void Jobs::seat(Job& job, std::vector<NodeId> gpus) const {
+void Jobs::assign_gpus(Job& job, std::vector<NodeId> gpus) const {
   job.gpus = std::move(gpus);
   job.nodes = job.gpus;
   if (!job.preparation->is_streamed) return;
@@ -252,34 +252,6 @@ void Jobs::leave(std::uint32_t index, const char* state) {
   }
   reports_.fact(engine::JobLeft{JobId(index)});
   over(job, state);
-}
-
-// Of a job that stops in the middle: counts until now what its ranks are doing.
-void Jobs::count_unfinished(Job& job) {
-  const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
-  const bool down = job.state == Job::State::down;
-  for (Rank number = 0; number < job.ranks.size(); ++number) {
-    RankState& rank = job.ranks[number];
-    const auto doing = rank.training ? Watch::Doing::compute
-                       : rank.done   ? Watch::Doing::idle
-                                     : Watch::Doing::stall;
-    if (!down) watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
-    const auto clock_of = [&](auto& clocks) -> TotalTime& {
-      if (down) return clocks.down;
-      return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
-    };
-    const Duration spent = kernel_.now() - rank.since;
-    clock_of(job) += of_gpus(job, spent);
-    clock_of(counters_) += of_gpus(job, spent);
-    rank.since = kernel_.now();
-  }
-}
-
-void Jobs::cut() {
-  for (Job& job : jobs_) {
-    if (job.state == Job::State::starting || job.state == Job::State::preempted) continue;
-    count_unfinished(job);
-  }
 }
 
 void Jobs::over(Job& job, const char* state) {

@@ -120,7 +120,7 @@ class Jobs final : public CompletionHandler {
   void arrive(std::uint32_t index);
   void wait_for_gpus(std::uint32_t index);
   void start_queued();
-  void seat(Job& job, std::vector<NodeId> gpus) const;
+  void assign_gpus(Job& job, std::vector<NodeId> gpus) const;
   std::uint32_t item_batch(const Job& job) const;
   static TotalTime of_gpus(const Job& job, Duration of_one_rank);
   bool preempts() const { return scenario_.scheduler == input::Scheduler::las; }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 
 namespace batchflow::world {
@@ -22,15 +22,15 @@ void JournalFile::open() {
                     "; name a file in an existing directory you may write to");
 }
 
-void JournalFile::record(Instant now, std::span<const engine::Event> events) {
+void JournalFile::record_events(Instant now, std::span<const engine::Event> events) {
   if (!journal_) return;
   if (!file_) open();
-  journal_->record(now, events);
+  journal_->record_events(now, events);
   write();
 }
 
-void JournalFile::ordered(std::span<const engine::Command> commands) {
-  if (journal_) journal_->ordered(commands);
+void JournalFile::record_commands(std::span<const engine::Command> commands) {
+  if (journal_) journal_->record_commands(commands);
 }
 
 void JournalFile::close() {

@@ -20,8 +20,8 @@ class JournalFile {
 
   // Records the events of a step; they are in the file before this returns. Throws ConfigError when
   // there is no file yet and none can be made.
-  void record(Instant now, std::span<const engine::Event> events);
-  void ordered(std::span<const engine::Command> commands);
+  void record_events(Instant now, std::span<const engine::Event> events);
+  void record_commands(std::span<const engine::Command> commands);
   void close();
 
  private:

@@ -280,10 +280,11 @@ void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Byt
   NodePart& from = nodes_[from_node];
   if (from_node != to_node) {
     if (from.endpoint == nullptr) return;
-    const input::NodeModel& one = cluster_.nodes[from_node];
-    const input::NodeModel& other = cluster_.nodes[to_node];
-    tasks_.add_transfer(task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
-                        one.nic_latency + latency(one.link, other.link) + other.nic_latency);
+    const input::NodeModel& from_model = cluster_.nodes[from_node];
+    const input::NodeModel& to_model = cluster_.nodes[to_node];
+    tasks_.add_transfer(
+        task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
+        from_model.nic_latency + latency(from_model.link, to_model.link) + to_model.nic_latency);
   } else if (from.memory.limited()) {
     tasks_.add_work(task, from.memory, {static_cast<double>(bytes)});
   }

@@ -5,6 +5,8 @@
 // left out and the distance doubles.
 #pragma once
 
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
@@ -15,9 +17,20 @@ namespace batchflow::world {
 class Recorder {
  public:
   bool due(Instant now) const { return now >= next_; }
-  void add(Instant now, output::SeriesPoint point);
+  void add(Instant now, output::SeriesPoint point) {
+    points_.push_back(std::move(point));
+    if (points_.size() == kPointsMost) {
+      for (std::size_t i = 1; i < kPointsMost / 2; ++i) points_[i] = std::move(points_[2 * i]);
+      points_.resize(kPointsMost / 2);
+      apart_ *= 2;
+    }
+    next_ = now - now.time_since_epoch() % apart_ + apart_;
+  }
   // The last point.
-  void end(output::SeriesPoint point);
+  void end(output::SeriesPoint point) {
+    if (!points_.empty() && points_.back().time_s >= point.time_s) points_.pop_back();
+    points_.push_back(std::move(point));
+  }
   const std::vector<output::SeriesPoint>& points() const { return points_; }
 
  private:

@@ -7,7 +7,7 @@ namespace batchflow::world {
 void StreamedBlocks::add(std::vector<Source>& sources, std::size_t node,
                          const Platform::Amount& amount) {
   const auto same = std::find_if(sources.begin(), sources.end(),
-                                 [&](const Source& one) { return one.node == node; });
+                                 [&](const Source& source) { return source.node == node; });
   Platform::Amount& sum =
       same != sources.end() ? same->amount : sources.emplace_back(Source{node, {}}).amount;
   sum.operations += amount.operations;
@@ -42,12 +42,12 @@ void StreamedBlocks::start(const engine::Prepare& command, TaskId task, Random c
   const std::size_t node = command.node.value;
   input.store.readers = readers;
   if (input.store.bytes > 0) platform_.read_store(task, node, input.store, chance);
-  for (Source& one : input.drives) {
-    one.amount.readers = readers;
-    platform_.read_nvme(task, one.node, one.amount, chance);
+  for (Source& source : input.drives) {
+    source.amount.readers = readers;
+    platform_.read_nvme(task, source.node, source.amount, chance);
   }
-  for (const Source& one : input.written) {
-    platform_.write_nvme(task, one.node, one.amount.bytes);
+  for (const Source& source : input.written) {
+    platform_.write_nvme(task, source.node, source.amount.bytes);
   }
   if (input.from.size() == 1) {
     platform_.copy(task, input.from.front(), node, input.peers);

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "core/base/check.h"
-#include "core/base/enum_names.h"
+#include "core/base/names.h"
 
 namespace batchflow::world {
 

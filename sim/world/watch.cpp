@@ -31,7 +31,7 @@ Watch::Watch(const input::Scenario& scenario, const Workload& workload, Timeline
       workload_(workload),
       timeline_(timeline),
       residency_(scenario.cluster.nodes.size()),
-      node_groups_(scenario.cluster.nodes.size()),
+      workers_(scenario.cluster.nodes.size(), scenario.engine.workers_per_rank),
       jobs_(scenario.jobs.size()) {}
 
 void Watch::step(Instant now, std::span<const engine::Event> events,
@@ -50,70 +50,12 @@ const Waited& Watch::waited(JobId job) const {
   return jobs_[job.value].waited;
 }
 
-TotalTime Watch::busy(Instant now) const {
-  return all_nodes_.used + TotalTime(now - all_nodes_.since) * all_nodes_.busy;
-}
-
-// --------------------------------------------------------------------------------- workers ----
-
-void Watch::change(WorkerGroup& group, int busy, int limit) {
-  group.full = group.full_until(now_);
-  group.used += TotalTime(now_ - group.since) * group.busy;
-  group.busy += static_cast<std::uint32_t>(busy);
-  group.limit += static_cast<std::uint32_t>(limit);
-  group.since = now_;
-}
-
-void Watch::change_node(NodeId node, int busy, int limit) {
-  change(node_groups_[node.value], busy, limit);
-  change(all_nodes_, busy, limit);
-}
-
-// Where each job has workers of its own, workers of other jobs do not help it.
-Watch::WorkerGroup& Watch::group(NodeId node, std::uint64_t stream) {
-  if (scenario_.engine.workers_per_rank == 0) return node_groups_[node.value];
-  WorkerGroup& group = stream_groups_[stream];
-  // The workers of one rank, until it is known which job has the stream.
-  if (group.limit == 0) group.limit = scenario_.engine.workers_per_rank;
-  return group;
-}
-
-void Watch::on(const engine::WorkerJoined& event) {
-  workers_.resize(std::max<std::size_t>(workers_.size(), event.worker.value + 1));
-  workers_[event.worker.value] = {event.node};
-  change_node(event.node, 0, 1);
-}
-
-void Watch::worker_gone(WorkerId id) {
-  Worker& worker = workers_[id.value];
-  if (!worker.there) return;  // lost before it was quiet
-  worker.there = false;
-  change_node(worker.node, 0, -1);
-}
-
 void Watch::on(const engine::NodeLost& event) {
   residency_.lose(event.node);
-  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i].node == event.node) worker_gone(WorkerId(i));
-  }
+  workers_.node_lost(event.node, now_);
 }
 
-void Watch::hold(WorkerId id, std::uint64_t stream) {
-  Worker& worker = workers_[id.value];
-  if (worker.uses++ > 0) return;
-  worker.stream = stream;
-  change_node(worker.node, 1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, stream), 1, 0);
-}
-
-void Watch::release(WorkerId id) {
-  Worker& worker = workers_[id.value];
-  if (--worker.uses > 0) return;
-  change_node(worker.node, -1, 0);
-  if (scenario_.engine.workers_per_rank > 0) change(group(worker.node, worker.stream), -1, 0);
-}
-
-// ---------------------------------------------------------------------------------- orders ----
+// -------------------------------------------------------------------------------- commands ----
 
 void Watch::on(const engine::Read& command) {
   Running read{Running::Kind::read, {now_, now_, 0}};
@@ -145,37 +87,38 @@ void Watch::on(const engine::Read& command) {
   }
   if (!command.held.is_none()) {
     read.worker = command.held;
-    hold(command.held, stream_key(command.lineage));
+    workers_.hold(command.held, stream_key(command.lineage), now_);
   }
   const auto [progress, is_first] = coming_.try_emplace(read.block_key);
   if (is_first) {
     progress->second.stream = stream_key(command.lineage);
-    progress->second.full_before = group(command.to.node, progress->second.stream).full_until(now_);
+    progress->second.full_before =
+        workers_.full_until(command.to.node, progress->second.stream, now_);
   }
   ++reading_;
   running_[command.request.id.value] = std::move(read);
 }
 
 void Watch::on(const engine::Prepare& command) {
-  Running one{Running::Kind::prepare, {now_, now_, 0}};
-  one.cause = Cause::preparation;
-  one.block = command.lineage.name;
-  one.number = one.block.block;
-  one.worker = command.worker;
-  one.share = command.share;
-  one.slot = command.slot;
-  one.place = {command.node, Tier::dram, 0};
+  Running running{Running::Kind::prepare, {now_, now_, 0}};
+  running.cause = Cause::preparation;
+  running.block = command.lineage.name;
+  running.number = running.block.block;
+  running.worker = command.worker;
+  running.share = command.share;
+  running.slot = command.slot;
+  running.place = {command.node, Tier::dram, 0};
   const engine::PipelineInfo& info = workload_.preparation(command.lineage.pipeline).info;
-  one.bytes = info.prepared_bytes * command.lineage.samples;
+  running.bytes = info.prepared_bytes * command.lineage.samples;
   item_bytes_[command.share.value] = info.prepared_bytes;
   const std::uint64_t stream = stream_key(command.lineage);
   const auto coming = coming_.find(block_key(command.lineage));
   if (coming != coming_.end()) {
-    one.progress = coming->second;
+    running.progress = coming->second;
     coming_.erase(coming);
   } else {
-    one.progress.stream = stream;
-    one.progress.full_before = group(command.node, stream).full_until(now_);
+    running.progress.stream = stream;
+    running.progress.full_before = workers_.full_until(command.node, stream, now_);
   }
   // Bytes that the read of another block has brought count as read for this block, too.
   RequestId last = RequestId::none();
@@ -184,8 +127,8 @@ void Watch::on(const engine::Prepare& command) {
     last = staging;
     const auto found = staged_.find(staging.value);
     if (found == staged_.end()) return;
-    if (!one.progress.read || one.progress.read->to < found->second.to)
-      one.progress.read = found->second;
+    if (!running.progress.read || running.progress.read->to < found->second.to)
+      running.progress.read = found->second;
   };
   use(command.staging);
   std::uint64_t decoded = 0;
@@ -194,17 +137,17 @@ void Watch::on(const engine::Prepare& command) {
     decoded += ingredient.keep_decoded;
   }
   if (decoded > 0) {
-    one.items_share = command.decoded_share;
-    one.items_bytes = decoded * info.decoded_bytes;
+    running.items_share = command.decoded_share;
+    running.items_bytes = decoded * info.decoded_bytes;
     item_bytes_[command.decoded_share.value] = info.decoded_bytes;
   }
   if (timeline_ != nullptr) {
-    one.span.track =
+    running.span.track =
         timeline_->track(name_of(command.node), fmt::format("worker {}", command.worker.value));
   }
-  hold(command.worker, stream);
+  workers_.hold(command.worker, stream, now_);
   ++preparing_;
-  running_[command.request.id.value] = std::move(one);
+  running_[command.request.id.value] = std::move(running);
 }
 
 void Watch::on(const engine::Transfer& command) {
@@ -225,23 +168,22 @@ void Watch::on(const engine::Transfer& command) {
 }
 
 void Watch::on(const engine::Deliver& command) {
-  Running one{Running::Kind::deliver, {now_, now_, 0}};
-  one.number = command.step;
+  Running running{Running::Kind::deliver, {now_, now_, 0}};
+  running.number = command.step;
   JobSeen& job = jobs_[command.job.value];
   if (timeline_ != nullptr) {
-    one.lane = true;
-    one.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
+    running.lane = true;
+    running.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
   }
-  Batch batch{command.step, {}, one.span};
+  Batch batch{command.step, {}, running.span};
   const auto from = slots_.find(slot_key(command.share, command.slot));
   if (from != slots_.end()) {
     batch.progress = from->second;
     job.stream = batch.progress.stream;
-    stream_groups_[*job.stream].limit =
-        scenario_.engine.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
+    workers_.set_ranks(*job.stream, job.ranks.size());
   }
   job.ranks[command.rank].batches.push_back(std::move(batch));
-  running_[command.request.id.value] = std::move(one);
+  running_[command.request.id.value] = std::move(running);
 }
 
 void Watch::on(const engine::Drop& command) {
@@ -264,29 +206,29 @@ void Watch::on(const engine::Drop& command) {
 void Watch::over(RequestId id, engine::Outcome outcome) {
   const auto found = running_.find(id.value);
   if (found == running_.end()) return;
-  Running one = std::move(found->second);
+  Running running = std::move(found->second);
   running_.erase(found);
-  one.span.to = now_;
-  if (one.lane) timeline_->free_lane(one.span.track);
-  if (!one.worker.is_none()) release(one.worker);
+  running.span.to = now_;
+  if (running.lane) timeline_->free_lane(running.span.track);
+  if (!running.worker.is_none()) workers_.release(running.worker, now_);
   const bool done = outcome != engine::Outcome::failed;
-  switch (one.kind) {
+  switch (running.kind) {
     case Running::Kind::read:
       --reading_;
-      draw(Timeline::What::read, one.span, one.number, one.block);
-      if (done) read_done(id, one);
+      draw(Timeline::What::read, running.span, running.number, running.block);
+      if (done) read_done(id, running);
       break;
     case Running::Kind::prepare:
       --preparing_;
-      draw(Timeline::What::prepare, one.span, one.number, one.block);
-      if (done) prepared(one);
+      draw(Timeline::What::prepare, running.span, running.number, running.block);
+      if (done) prepared(running);
       break;
     case Running::Kind::gather:
-      draw(Timeline::What::gather, one.span, 0);
-      if (done) gathered(one);
+      draw(Timeline::What::gather, running.span, 0);
+      if (done) gathered(running);
       break;
     case Running::Kind::deliver:
-      draw(Timeline::What::deliver, one.span, one.number);
+      draw(Timeline::What::deliver, running.span, running.number);
       break;
   }
 }
@@ -305,14 +247,14 @@ void Watch::read_done(RequestId id, Running& read) {
   if (coming != coming_.end()) coming->second.read = span;  // the last one counts
 }
 
-void Watch::prepared(Running& one) {
-  residency_.put(one.share, one.slot, one.place, one.bytes);
-  if (!one.items_share.is_none()) {
-    residency_.add(one.place, Form::decoded, one.items_bytes);
+void Watch::prepared(Running& running) {
+  residency_.put(running.share, running.slot, running.place, running.bytes);
+  if (!running.items_share.is_none()) {
+    residency_.add(running.place, Form::decoded, running.items_bytes);
   }
-  one.progress.prepared = Sourced{one.span, one.cause};
-  one.progress.gathered.reset();
-  slots_[slot_key(one.share, one.slot)] = std::move(one.progress);
+  running.progress.prepared = Sourced{running.span, running.cause};
+  running.progress.gathered.reset();
+  slots_[slot_key(running.share, running.slot)] = std::move(running.progress);
 }
 
 // The rank waited for the part that came last.
@@ -324,13 +266,13 @@ void Watch::gathered(Running& copy) {
 
 // ----------------------------------------------------------------------------------- ranks ----
 
-void Watch::seat(JobId id, std::span<const NodeId> ranks) {
+void Watch::set_ranks(JobId id, std::span<const NodeId> ranks) {
   JobSeen& job = jobs_[id.value];
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});
-  if (scenario_.engine.workers_per_rank > 0) return;  // its group is not known yet
+  if (!workers_.are_shared()) return;  // its group is not known yet
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {
-    job.ranks[i].full_before = node_groups_[job.nodes[i].value].full_until(now_);
+    job.ranks[i].full_before = workers_.full_until(job.nodes[i], 0, now_);
   }
 }
 
@@ -339,7 +281,7 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
   if (rank >= job.ranks.size()) return;  // it left before the engine knew of it
   std::vector<Batch>& batches = job.ranks[rank].batches;
   const auto batch = std::find_if(batches.begin(), batches.end(),
-                                  [&](const Batch& one) { return one.step == step; });
+                                  [&](const Batch& sent) { return sent.step == step; });
   const bool known = batch != batches.end();
   if (doing == Doing::stall) {
     const Waited split = why(job, rank, known ? &*batch : nullptr, from, now);
@@ -357,8 +299,8 @@ void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant 
     if (trained) draw_flow(*batch, span.track, from);
   }
   if (trained) batches.erase(batch);
-  if (doing == Doing::idle && (scenario_.engine.workers_per_rank == 0 || job.stream)) {
-    job.ranks[rank].full_before = group(job.nodes[rank], job.stream.value_or(0)).full_until(now);
+  if (doing == Doing::idle && (workers_.are_shared() || job.stream)) {
+    job.ranks[rank].full_before = workers_.full_until(job.nodes[rank], job.stream.value_or(0), now);
   }
 }
 

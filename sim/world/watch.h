@@ -18,6 +18,7 @@
 
 #include "core/engine/event.h"
 #include "programs/input/scenario.h"
+#include "sim/world/busy_workers.h"
 #include "sim/world/residency.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/timeline.h"
@@ -56,9 +57,9 @@ class Watch {
   Bytes cached_most() const { return residency_.most(); }
   std::uint64_t reading() const { return reading_; }
   std::uint64_t preparing() const { return preparing_; }
-  std::uint64_t workers() const { return all_nodes_.limit; }
+  std::uint64_t workers() const { return workers_.count(); }
   // Of all workers, until now: they prepare, or a read holds them.
-  TotalTime busy(Instant now) const;
+  TotalTime busy(Instant now) const { return workers_.busy(now); }
 
  private:
   // Something that took time, and the track it is on.
@@ -77,22 +78,6 @@ class Watch {
     std::optional<Sourced> gathered;
     Duration full_before{0};  // of its group, when the first read was sent
     std::uint64_t stream = 0;
-  };
-  // The workers of a node, or of one stream; and for how long all of them were busy.
-  struct WorkerGroup {
-    std::uint32_t limit = 0;
-    std::uint32_t busy = 0;
-    Instant since{};
-    Duration full{0};
-    TotalTime used{0};  // busy x time
-    bool is_full() const { return limit > 0 && busy >= limit; }
-    Duration full_until(Instant now) const { return is_full() ? full + (now - since) : full; }
-  };
-  struct Worker {
-    NodeId node;
-    std::uint32_t uses = 0;
-    std::uint64_t stream = 0;
-    bool there = true;
   };
   struct Running {
     enum class Kind : std::uint8_t { read, prepare, gather, deliver };
@@ -130,12 +115,12 @@ class Watch {
   };
 
   // All other events are ignored.
-  void on(const engine::JobJoined& event) { seat(event.job, event.ranks); }
-  void on(const engine::JobResized& event) { seat(event.job, event.ranks); }
+  void on(const engine::JobJoined& event) { set_ranks(event.job, event.ranks); }
+  void on(const engine::JobResized& event) { set_ranks(event.job, event.ranks); }
   void on(const engine::JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
-  void on(const engine::WorkerJoined& event);
-  void on(const engine::WorkerQuiesced& event) { worker_gone(event.worker); }
-  void on(const engine::WorkerLost& event) { worker_gone(event.worker); }
+  void on(const engine::WorkerJoined& event) { workers_.joined(event.worker, event.node, now_); }
+  void on(const engine::WorkerQuiesced& event) { workers_.gone(event.worker, now_); }
+  void on(const engine::WorkerLost& event) { workers_.gone(event.worker, now_); }
   void on(const engine::NodeLost& event);
   void on(const engine::ReadDone& event) { over(event.request.id, event.outcome); }
   void on(const engine::PreparationDone& event) { over(event.request.id, event.outcome); }
@@ -151,17 +136,11 @@ class Watch {
   template <class Other>
   void on(const Other&) {}
 
-  void seat(JobId job, std::span<const NodeId> ranks);
+  void set_ranks(JobId job, std::span<const NodeId> ranks);
   void over(RequestId request, engine::Outcome outcome);
   void read_done(RequestId id, Running& read);
   void prepared(Running& preparation);
   void gathered(Running& copy);
-  void hold(WorkerId worker, std::uint64_t stream);
-  void release(WorkerId worker);
-  void change(WorkerGroup& group, int busy, int limit);
-  void change_node(NodeId node, int busy, int limit);
-  void worker_gone(WorkerId worker);
-  WorkerGroup& group(NodeId node, std::uint64_t stream);
   Waited why(const JobSeen& job, Rank rank, const Batch* batch, Instant from, Instant now) const;
   void draw(Timeline::What what, const Span& span, std::uint64_t number,
             order::BlockName block = {});
@@ -175,16 +154,13 @@ class Watch {
   Timeline* timeline_;
   Instant now_{};
   Residency residency_;
-  std::vector<WorkerGroup> node_groups_;
-  WorkerGroup all_nodes_;  // their sum
-  std::vector<Worker> workers_;
+  BusyWorkers workers_;
   std::vector<JobSeen> jobs_;
   Waited waited_{};
   std::uint64_t reading_ = 0;
   std::uint64_t preparing_ = 0;
   std::vector<RequestId> by_links_;
   // All of these are looked up and never walked.
-  std::unordered_map<std::uint64_t, WorkerGroup> stream_groups_;
   std::unordered_map<std::uint64_t, Running> running_;  // by request
   std::unordered_map<std::uint64_t, BlockProgress>
       coming_;                                         // by block that is read and not prepared

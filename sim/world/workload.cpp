@@ -77,8 +77,8 @@ Workload::Workload(const input::Scenario& scenario) {
     }
     catalogues_.add(id, info);
     std::vector<PipelineStep> steps;
-    for (const input::AppliedStep& one : model.applied(dataset.bytes)) {
-      steps.push_back({one.step->name, one.cost * per_item, one.before_random});
+    for (const input::AppliedStep& applied : model.applied(dataset.bytes)) {
+      steps.push_back({applied.step->name, applied.cost * per_item, applied.before_random});
     }
     const std::uint64_t epochs =
         model.epochs_per_block > 0 ? model.epochs_per_block : scenario.grain.epochs_per_block;

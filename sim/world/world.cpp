@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
-#include "programs/output/job_figures.h"
+#include "programs/config/engine_settings.h"
 #include "programs/output/output.h"
+#include "programs/output/results.h"
 #include "sim/world/fault_plan.h"
 #include "sim/world/sim_time.h"
 
@@ -132,12 +132,12 @@ void World::instant() {
 }
 
 std::span<const engine::Command> World::decide(Instant now, std::span<const engine::Event> events) {
-  journal_.record(now, events);
+  journal_.record_events(now, events);
   if (options_.explain) {
     for (const engine::Event& event : events) explain('<', log::describe(event));
   }
   const std::span<const engine::Command> commands = step_(now, events);
-  journal_.ordered(commands);
+  journal_.record_commands(commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) {
@@ -172,8 +172,9 @@ void World::explain(char mark, const std::string& text) const {
 // Prints, between the events and the commands, which policy decided what, and why.
 engine::Explain World::explainer() const {
   if (!options_.explain) return {};
-  return [this](const engine::Decision& one) {
-    explain('?', fmt::format("{} {}: {} ({})", one.kind, one.policy, one.what, one.numbers));
+  return [this](const engine::Decision& decision) {
+    explain('?', fmt::format("{} {}: {} ({})", decision.kind, decision.policy, decision.what,
+                             decision.numbers));
   };
 }
 

@@ -11,7 +11,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/policy_list.h"
-#include "core/log/command_digest.h"
+#include "core/log/event_codec.h"
 #include "core/log/journal.h"
 #include "sim/faults/fault_injector.h"
 #include "sim/simulate.h"

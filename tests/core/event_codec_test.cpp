@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/log/command_digest.h"
-#include "core/log/describe.h"
 #include "tests/core/random_events.h"
 
 namespace batchflow::test::event_codec_test {
@@ -62,7 +60,7 @@ TEST_CASE("a usual step takes few bytes") {
   CHECK(bytes.size() == 3 + 4 + 10 + 5);
 }
 
-TEST_CASE("bytes nobody vouches for are a step or they are not, never more") {
+TEST_CASE("bytes from outside are a step or they are not, never more") {
   for (std::uint64_t seed = 0; seed < 5'000; ++seed) {
     INFO("replay: seed " << seed << " of this test");
     RandomEvents random(seed);

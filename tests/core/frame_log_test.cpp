@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 
 namespace batchflow::test::frame_log_test {
@@ -122,7 +122,7 @@ TEST_CASE("a flip of any bit is refused, or costs no more than the last frame") 
       flipped[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
       const Result result = read(flipped);
       if (result.refused) continue;
-      // Harmless: only in the last frame, whose bytes are counted as cut.
+      // Harmless: only in the last frame, and its bytes are counted as cut.
       const std::size_t last_begin =
           closed ? log.frame_ends.back() : log.frame_ends[log.frame_ends.size() - 2];
       REQUIRE(bit / 8 >= last_begin);

@@ -75,7 +75,7 @@ class History {
   struct Block {
     order::BlockRef ref;
     std::size_t requester;
-    std::uint32_t told = 0;  // how many need it or may come to, as a policy was told
+    std::uint32_t reported = 0;  // to a policy: how many need it or may come to it
   };
 
   bool chance(double probability) { return random_.unit() < probability; }

@@ -63,7 +63,7 @@ order::LaneSizes History::random_sizes() {
 
 std::string History::run() {
   for (std::uint64_t turn = 0; error_.empty(); ++turn) {
-    if (turn > 2'000'000) return "no end in sight: somebody starves";
+    if (turn > 2'000'000) return "no end in sight: a job starves";
     if (jobs_to_come_ > 0 && chance(jobs_.empty() ? 1 : .01)) join();
     const bool all_done = std::all_of(jobs_.begin(), jobs_.end(),
                                       [](const Job& job) { return job.member.is_none(); });
@@ -186,7 +186,7 @@ void History::fill(std::size_t index) {
   const Job& job = jobs_[index];
   if (!lanes_->in_epoch(job.member)) lanes_->begin_next_epoch(job.member);
   while (lanes_->supply(job.member) < std::max(job.look_ahead, 1u)) {
-    const order::Lanes::Need need = lanes_->want(job.member);
+    const order::Lanes::Need need = lanes_->next_need(job.member);
     if (need.kind == order::Lanes::Need::Kind::make) {
       lanes_->making(need.block);
       making_.push_back({need.block, index});
@@ -213,10 +213,10 @@ void History::take_one(std::size_t index) {
 
 void History::tell(Block& block) {
   if (lanes_->valid(block.ref))
-    block.told = lanes_->needed(block.ref) + lanes_->may_join(block.ref);
+    block.reported = lanes_->needed(block.ref) + lanes_->may_join(block.ref);
 }
 
-// As the engine does it: in slices. When none is left, what was told is what is so.
+// As the engine does it: in slices. When none is left, what was reported is what is so.
 void History::tell_changed_needs() {
   const bool all = lanes_->visit_changed_needs(between(1, 20), [&](order::BlockRef changed) {
     for (Block& block : resident_)
@@ -226,7 +226,8 @@ void History::tell_changed_needs() {
   for (const Block& block : resident_) {
     Block now = block;
     tell(now);
-    if (now.told != block.told) error_ = "a policy does not know who needs a block";
+    if (now.reported != block.reported)
+      error_ = "a policy does not know how many members need a block";
   }
 }
 
@@ -278,7 +279,7 @@ void History::complete_one() {
   keep_window();
 }
 
-// Drops the oldest blocks, less those that are pinned for who asked for them.
+// Drops the oldest blocks, less those that are pinned for the jobs that asked for them.
 void History::keep_window() {
   for (std::size_t i = 0; i < resident_.size() && resident_.size() > window_;) {
     const Job& requester = jobs_[resident_[i].requester];
@@ -293,7 +294,7 @@ void History::lose(std::size_t resident) {
   resident_.erase(resident_.begin() + static_cast<std::ptrdiff_t>(resident));
 }
 
-// Preparations of passes that nobody has open any more are cancelled.
+// Preparations of passes that no member has open any more are cancelled.
 void History::forget_freed() {
   for (std::size_t i = making_.size(); i-- > 0;) {
     if (lanes_->needed(making_[i].ref) != 0 || !chance(.5)) continue;

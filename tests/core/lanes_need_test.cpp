@@ -1,4 +1,5 @@
-// Who is still to come to a block: what eviction policies are told. By hand, in small sizes.
+// How many members are still to come to a block: what is reported to eviction policies. By hand, in
+// small sizes.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -21,7 +22,7 @@ order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks)
 order::BlockRef take_next(order::Lanes& lanes, order::MemberId member) {
   std::vector<order::Lanes::Candidate> here;
   for (lanes.candidates(member, here); here.empty(); lanes.candidates(member, here)) {
-    const order::Lanes::Need need = lanes.want(member);
+    const order::Lanes::Need need = lanes.next_need(member);
     if (need.kind == Kind::joined) continue;
     REQUIRE(need.kind == Kind::make);
     lanes.making(need.block);
@@ -57,14 +58,14 @@ TEST_CASE(
   const order::MemberId late = lanes.add_strict(1, 0, 3, 2);  // in the middle of lane 1
   CHECK(lanes.sizes(late).lane_blocks == 2);
   CHECK(take(lanes, late, 5) == std::vector(blocks.begin() + 3, blocks.end()));
-  // The next epoch is cut as lanes are now, by whoever comes first.
+  // The next epoch is cut as lanes are now, by the member that comes first.
   lanes.begin_next_epoch(first);
   CHECK(lanes.sizes(first).lane_blocks == 4);
   const std::vector<order::BlockRef> next = take(lanes, first, 8);
   lanes.set_sizes({8, 1, 2});
   lanes.begin_next_epoch(late);
   CHECK(take(lanes, late, 8) == next);
-  // Once nobody is in it and none of its blocks is here, an epoch is cut anew.
+  // Once no member is in it and none of its blocks is here, an epoch is cut anew.
   lanes.remove(first);
   lanes.remove(late);
   for (const order::BlockRef block : next) lanes.dropped(block);
@@ -144,14 +145,14 @@ TEST_CASE("a relaxed job may come to a pass while another sits in it, and half o
   for (const order::BlockRef block : {first[0], first[1]}) lanes.dropped(block);
   CHECK(users(lanes, {first[2]}) == Users{1});
   lanes.dropped(first[2]);
-  const order::BlockRef last = lanes.want(fast).block;
+  const order::BlockRef last = lanes.next_need(fast).block;
   lanes.making(last);
   lanes.made(last);
-  CHECK(users(lanes, {last}) == Users{1});  // only who made it: most of its pass is gone
+  CHECK(users(lanes, {last}) == Users{1});  // only its maker: most of its pass is gone
   lanes.making(first[0]);
   CHECK(users(lanes, {last}) == Users{2});  // and it is not any more
   lanes.take(fast, last);
-  CHECK(users(lanes, {last}) == Users{0});  // nobody sits there now
+  CHECK(users(lanes, {last}) == Users{0});  // no member is there now
   lanes.remove(late);
   lanes.check_consistency();
 }
@@ -169,7 +170,7 @@ TEST_CASE("a relaxed job does not come to a pass again that it has had") {
   CHECK(users(lanes, first) == Users{0, 1});  // b's, and not for a's second epoch
 }
 
-TEST_CASE("whoever must tell of changed needs is called when there begin to be some") {
+TEST_CASE("the reporter of changed needs is called when there begin to be some") {
   order::Lanes lanes(options_of(2, 2));
   int calls = 0;
   lanes.on_changed_needs([&] { ++calls; });
@@ -185,7 +186,7 @@ TEST_CASE("whoever must tell of changed needs is called when there begin to be s
   CHECK(told.size() == 2);
 }
 
-TEST_CASE("many strict jobs in epochs of their own: who comes to which is found some at a time") {
+TEST_CASE("many strict jobs in epochs of their own: which comes to which is found some at a time") {
   constexpr std::uint32_t kJobs = 100;
   order::Lanes lanes(options_of(4, 2));
   std::vector<order::MemberId> members;

@@ -1,5 +1,5 @@
 // How random a relaxed order is: where a late joiner meets each sample, whether what is cached
-// moves samples about, who meets whom again in the next epoch, what a batch is a mix of. Each
+// moves samples about, which samples meet again in the next epoch, what a batch is a mix of. Each
 // statistic has a canary: an order with a known fault that it must tell from a right one.
 #include <doctest/doctest.h>
 
@@ -137,7 +137,7 @@ double trait_correlation(const std::vector<Ids>& epochs) {
 
 constexpr std::uint64_t kImageNet = 1'281'167;
 
-// One job whose selection always takes the ready block with the most cached samples.
+// One job with a selection that always takes the ready block with the most cached samples.
 double bias_of_most_cached_first(std::uint32_t ready_window, std::size_t epochs) {
   auto options = options_of(3, kImageNet, 256, 32, SIZE_MAX);
   options.lanes.ready_window = ready_window;

@@ -283,7 +283,7 @@ TEST_CASE("relaxed: a later epoch of a generation takes greater passes only") {
   CHECK(apply(position, {4, 0, 0, 0}, 0, 16) == "");
 }
 
-TEST_CASE("relaxed: an epoch whose tail was left out ends all the same") {
+TEST_CASE("relaxed: an epoch with its tail left out ends all the same") {
   order::Position position = relaxed_position(100, 16, 2);
   REQUIRE(apply(position, {0, 1, 0, 1}, 0, 5) == "");
   position.finish_epoch();

@@ -196,7 +196,7 @@ TEST_CASE("weights are frozen for an epoch; reports count for the next, in slice
   }
 }
 
-TEST_CASE("a million reports settle in slices whose number is bounded") {
+TEST_CASE("a million reports settle in a bounded number of slices") {
   constexpr std::uint64_t kSamples = 1'000'000;
   order::Weights weights(kSamples, 1);
   for (std::uint64_t s = 0; s < kSamples; ++s) {

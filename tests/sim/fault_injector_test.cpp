@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 
 namespace batchflow::test::fault_injector_test {
 
@@ -147,7 +147,7 @@ TEST_CASE("a lost node: what runs there is cancelled, not heard, and told late; 
   CHECK(rig.tell(s(16), {engine::BatchWanted{join.job, 0, 1}}) == "BatchWanted | ");
 }
 
-TEST_CASE("who comes back before it was missed is missed when it comes back") {
+TEST_CASE("a node that comes back before it was missed is missed when it comes back") {
   faults::Fault lost = fault(faults::Fault::Kind::node_lost, 5, 1);
   lost.detected_after = std::chrono::seconds(60);
   Rig rig({lost, fault(faults::Fault::Kind::node_lost, 5.5, 9)});

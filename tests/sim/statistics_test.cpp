@@ -1,5 +1,5 @@
 // Means, intervals and differences, against values from tables and worked out by hand.
-#include "sim/statistics.h"
+#include "sim/figures.h"
 
 #include <doctest/doctest.h>
 

@@ -7,9 +7,9 @@ namespace batchflow::test::cache_test {
 
 namespace {
 
-// One node whose cache holds exactly `cached` of `samples` samples, in their encoded form. They
-// take one slot of 4096 bytes each, and the promises to jobs come on top: for each job and node,
-// two batches of 10 bytes and the block in preparation.
+// One node with a cache that holds exactly `cached` of `samples` samples, in their encoded form.
+// They take one slot of 4096 bytes each, and the promises to jobs come on top: for each job and
+// node, two batches of 10 bytes and the block in preparation.
 struct Cached {
   std::uint64_t samples = 1000;
   std::uint64_t cached = 350;

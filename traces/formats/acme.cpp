@@ -3,7 +3,7 @@
 // Times name their zone. Kalos' duration counts from some time before the start, so the times of
 // start and end are used. `type` says what the job did (pretrain, evaluation...); it is the job's
 // name here.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

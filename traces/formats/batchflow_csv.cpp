@@ -1,5 +1,5 @@
-// BatchFlow's own CSV, as traces/job_csv.h writes it; docs/traces.md describes its columns.
-#include "traces/formats/all.h"
+// BatchFlow's own CSV, as `job_csv` writes it; docs/traces.md describes its columns.
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

@@ -45,4 +45,8 @@ struct JobFormat {
 // In the order in which they are tried.
 std::span<const JobFormat* const> job_formats();
 
+// Every format, each defined in its file; formats.cpp lists them.
+extern const JobFormat kAcme, kBatchflowCsv, kHelios, kIntervals, kItp, kOpenb, kPai2020,
+    kPhillyCsv, kPhillyJson, kSacct, kSupercloud, kSwf, kSwfGpus;
+
 }  // namespace batchflow::traces

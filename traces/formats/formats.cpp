@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
-#include "traces/formats/all.h"
+#include "core/base/config_value.h"
+#include "traces/formats/format.h"
 #include "traces/text_fields.h"
 #include "traces/trace_format.h"
 

@@ -2,7 +2,7 @@
 // Source: README of github.com/S-Lab-System-Group/HeliosData. Not checked on a real file.
 // Times are in a zone that is not named; 0 GPUs is a job without GPUs. A job that was cancelled
 // before it started has no start, and a duration of 0.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

@@ -3,7 +3,7 @@
 // Source: README and training_data of github.com/DIR-LAB/Gen-Parallel-Workloads.
 // Submissions count from the file's first row. `wall_time` is 0 throughout, and the start of a job
 // is not recorded. Lines end with a return.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

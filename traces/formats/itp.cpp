@@ -2,7 +2,7 @@
 // Source: README of github.com/microsoft/elasticflow-traces.
 // Seconds count from 2021-03-04 in no named zone; jobs under 600 s were left out. The user, the
 // status and the start of a job are not recorded.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

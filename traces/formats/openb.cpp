@@ -2,7 +2,7 @@
 // Source: github.com/alibaba/clusterdata, cluster-trace-gpu-v2023.
 // A pod has `num_gpu` GPUs, and `gpu_milli` thousandths of each; a pod that waits has no
 // scheduled_time. Seconds count from the beginning of the trace.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <unordered_map>
 
-#include "core/base/config_error.h"
-#include "traces/formats/all.h"
+#include "core/base/config_value.h"
+#include "traces/formats/format.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::traces {

@@ -2,7 +2,7 @@
 // Source: philly.csv in github.com/petuum/adaptdl, branch osdi21-artifact, simulator/traces.
 // Times are in a zone that is not named; rows are not sorted. The user, the status and the start of
 // a job are not recorded.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

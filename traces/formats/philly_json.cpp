@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 #include "traces/formats/json_objects.h"
 
 namespace batchflow::traces {

@@ -5,7 +5,7 @@
 // Times are in the zone of the caller of sacct, or seconds since 1970 with SLURM_TIME_FORMAT=%s.
 // Rows of steps (`17.batch`) belong to their job; a job with a start of `Unknown` or `None` never
 // started. A job that never ran has no AllocTRES: what it asked for is in ReqTRES, or nowhere.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

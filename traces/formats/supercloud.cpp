@@ -2,7 +2,7 @@
 // Source: https://dcc.mit.edu; checked on a sample that others made, which rounds ids to floats, so
 // that they are not unique there.
 // GPUs are in tres_alloc. A start or end of 0 means that there was none yet.
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 
 namespace batchflow::traces {
 namespace {

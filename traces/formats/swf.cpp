@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "traces/formats/all.h"
+#include "traces/formats/format.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::traces {

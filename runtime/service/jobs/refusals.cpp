@@ -1,6 +1,6 @@
 #include "runtime/service/jobs/refusals.h"
 
-#include "core/base/enum_names.h"
+#include "core/base/names.h"
 #include "fmt/format.h"
 
 namespace batchflow::service {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/regular_file.h"

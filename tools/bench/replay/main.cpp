@@ -4,13 +4,12 @@
 // The usual made trace of Philly's size with the `mixed` overlay, one policy on one core, each in a
 // process of its own: 10^3 to 10^5 jobs as they come in 75 days, and with `--all` 10^6 in 750. Then
 // a window at two grains. `--check` compares the grains alone, with fewer seeds, for the tests.
-// a window at two grains. `--check` compares the grains alone, with fewer seeds, for the tests.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <cstring>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/input/yaml.h"
 #include "sim/cluster_replay/replay_scenario.h"

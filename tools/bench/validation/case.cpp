@@ -1,5 +1,6 @@
 #include "tools/bench/validation/case.h"
 
+#include "programs/input/find_config.h"
 #include "programs/input/scenario.h"
 #include "programs/input/yaml.h"
 

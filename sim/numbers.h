@@ -1,4 +1,4 @@
-// Sizes as people write them: `4096`, `64kb` (10^3), `64mib` (2^20), `1.5gb`, `10%`.
+// Numbers as people write them in options, and as they read them in tables and reports.
 #pragma once
 
 #include <string>
@@ -7,8 +7,13 @@
 #include "core/base/config_value.h"
 #include "core/base/types.h"
 
+namespace CLI {
+class App;
+}
+
 namespace batchflow::sim {
 
+// `4096`, `64kb` (10^3), `64mib` (2^20), `1.5gb`, `10%`.
 struct AskedSize {
   std::string text;
   Size size;
@@ -19,9 +24,17 @@ AskedSize ask_for_size(std::string_view text);
 // byte is left.
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole);
 
+// The share of a trace's lines that may be corrupt. Throws ConfigError.
+double corrupt_limit_of(const std::string& text);
+void add_corrupt_limit(CLI::App& command, std::string& text);
+
 // 1234567 as `1.23 MB`.
 std::string size_text(Bytes bytes);
 // 1234567 as `1,234,567`.
 std::string count_text(std::uint64_t count);
+std::string percent(double ratio);  // 0.123 as `12.3 %`
+std::string rate_text(double per_s);
+// 1234.5 as `20 min 34.5 s`.
+std::string time_text(double seconds);
 
 }  // namespace batchflow::sim

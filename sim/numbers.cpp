@@ -1,11 +1,13 @@
-#include "sim/sizes.h"
+#include "sim/numbers.h"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::sim {
 namespace {
@@ -48,7 +50,7 @@ AskedSize ask_for_size(std::string_view text) {
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole) {
   const Bytes times = asked.size.ratio.parts / Ratio::kWhole + 1;
   if (asked.size.relative && times > 1 && whole > kMostBytes / times) refuse_too_large(asked.text);
-  const Bytes bytes = asked.size.of(whole);
+  const Bytes bytes = asked.size.bytes_of(whole);
   if (bytes == 0) {
     refuse(asked.text, fmt::format("of {} bytes is less than one byte", whole),
            "write a larger share");
@@ -72,6 +74,40 @@ std::string count_text(std::uint64_t count) {
   std::string text = fmt::format("{}", count);
   for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
   return text;
+}
+
+std::string percent(double ratio) {
+  return fmt::format("{:.1f} %", 100 * ratio);
+}
+
+std::string rate_text(double per_s) {
+  return per_s >= 1000 ? count_text(static_cast<std::uint64_t>(std::llround(per_s)))
+                       : fmt::format("{:.1f}", per_s);
+}
+
+std::string time_text(double seconds) {
+  if (seconds < 60) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 3600) {
+    return fmt::format("{} min {:.0f} s", static_cast<int>(seconds / 60), std::fmod(seconds, 60));
+  }
+  if (seconds < 48 * 3600.0) return fmt::format("{:.2f} h", seconds / 3600);
+  return fmt::format("{:.2f} d", seconds / 86400);
+}
+
+double corrupt_limit_of(const std::string& text) {
+  const auto limit = parse_ratio(text);
+  if (!limit || limit->parts > Ratio::kWhole) {
+    throw ConfigError(
+        fmt::format("--corrupt-limit '{}' is not a share of the lines; write 1% or 0.01", text));
+  }
+  return static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
+}
+
+void add_corrupt_limit(CLI::App& command, std::string& text) {
+  command
+      .add_option("--corrupt-limit", text,
+                  "Stop when a larger share of the lines cannot be read (default: 1%)")
+      ->type_name("SHARE");
 }
 
 }  // namespace batchflow::sim

@@ -1,10 +1,8 @@
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 
 #include <doctest/doctest.h>
 
-#include "core/order/lane_sizes.h"
-
-namespace batchflow::test::block_size_test {
+namespace batchflow::test::lane_sizes_test {
 
 TEST_CASE("blocks are near 32 MiB") {
   CHECK(order::block_samples_for(224 * 224 * 3) == 256);
@@ -59,4 +57,4 @@ TEST_CASE("there are never more than 4,096 lanes: those of larger data sets are 
   CHECK(sizes.lanes() == 4096);
 }
 
-}  // namespace batchflow::test::block_size_test
+}  // namespace batchflow::test::lane_sizes_test
