@@ -164,7 +164,7 @@ struct Making {
   RequestId request = RequestId::none();
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
-  bool preparing = false;               // the worker has its order
+  bool preparing = false;               // the worker has its command
   bool cancelled = false;               // and was told to give it up, which it will report
   bool unstaged = false;                // in the queue for staging memory
   std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up

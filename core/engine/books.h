@@ -223,7 +223,7 @@ inline void drop_evicted(EngineState& s) {
                       : part.spec.use == ShareUse::encoded ? Form::encoded
                                                            : Form::decoded;
     if (!s.is_lost(part.spec.place.node)) {
-      s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+      s.emit(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
     }
     if (gone.owner == kNone) continue;
     const Block& block = s.blocks[gone.owner];

@@ -115,7 +115,7 @@ void Delivery::take_back(BatchIndex index) {
     }
     piece.block = {};
     if (piece.request.is_none()) continue;
-    s_.order(Cancel{s_.requests.latest(piece.request)});
+    s_.emit(Cancel{s_.requests.latest(piece.request)});
     s_.requests.close(piece.request);
     piece.request = RequestId::none();
   }
@@ -126,7 +126,7 @@ void Delivery::take_back(BatchIndex index) {
   if (batch.share != kNone) {
     const SharePart& part = s_.memory[batch.share];
     if (batch.written && !s_.is_lost(batch.node)) {
-      s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
+      s_.emit(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
     // If nothing could leave before, something can begin now.
     if (part.share->evictable() == 0) s_.room_on(batch.node);
@@ -190,7 +190,7 @@ void Delivery::abandon_node(Job& job, NodeId node) {
 
 void Delivery::close_delivery(Batch& batch) {
   if (batch.request.is_none()) return;
-  s_.order(Cancel{s_.requests.latest(batch.request)});
+  s_.emit(Cancel{s_.requests.latest(batch.request)});
   s_.requests.close(batch.request);
   batch.request = RequestId::none();
 }

@@ -399,7 +399,7 @@ void Dispatching::scale(Node& node) {
   if (answer != wanted) ++refused_;
   if (wanted == node.workers_wanted) return;
   node.workers_wanted = wanted;
-  s_.order(SetWorkers{node.id, wanted});
+  s_.emit(SetWorkers{node.id, wanted});
 }
 
 }  // namespace batchflow::engine

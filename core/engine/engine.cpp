@@ -447,7 +447,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.decide();
   p.handle_failures();
   if (!p.memory.give_back(kBytesGivenBack)) p.s.alarms.set(p.s.now, {});
-  if (const auto timer = p.s.alarms.timer_to_set(p.s.now)) p.s.order(*timer);
+  if (const auto timer = p.s.alarms.timer_to_set(p.s.now)) p.s.emit(*timer);
   return p.s.commands;
 }
 

@@ -220,8 +220,8 @@ void Items::purge(DatasetId dataset, SampleId sample) {
       // A making that has it pinned will notice by itself.
       if (!share.resident(item) || share.pinned(item)) continue;
       share.remove(item, Removal::invalidated);
-      s_.order(Drop{s_.memory[index].id, s_.memory[index].spec.place,
-                    cache.prefix == 0 ? Form::encoded : Form::decoded, item});
+      s_.emit(Drop{s_.memory[index].id, s_.memory[index].spec.place,
+                   cache.prefix == 0 ? Form::encoded : Form::decoded, item});
     }
   }
 }

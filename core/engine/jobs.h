@@ -137,7 +137,7 @@ struct BatchState {
   std::uint32_t reserved = kNone;  // the stream's share whose reserve covers it while it is held
   std::uint32_t numbering = 0;     // of the job's ranks, when it was begun
   std::uint32_t share = kNone;     // of its own slot, when gathered
-  bool written = false;            // something was ordered to be copied there
+  bool written = false;            // something was commanded to be copied there
   ItemId item;
   SlotId slot;
   NodeId node;

@@ -50,16 +50,16 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
 void Listed::ready(BatchIndex index) {
   Batch& batch = batches_[index];
   const Job& job = s_.jobs[batch.job];
-  Deliver order;
-  order.request = s_.requests.open(RequestKind::deliver, index.value);
-  order.job = job.id;
-  order.rank = batch.rank;
-  order.step = batch.step;
-  order.place = {batch.node, Tier::dram, 0};
-  order.ingredients = s_.arena.copy(batch.ingredients);
-  batch.request = order.request.id;
+  Deliver command;
+  command.request = s_.requests.open(RequestKind::deliver, index.value);
+  command.job = job.id;
+  command.rank = batch.rank;
+  command.step = batch.step;
+  command.place = {batch.node, Tier::dram, 0};
+  command.ingredients = s_.arena.copy(batch.ingredients);
+  batch.request = command.request.id;
   batch.state = Batch::State::delivering;
-  s_.order(order);
+  s_.emit(command);
   ++s_.counters.batches;
   s_.counters.samples += batch.samples;
 }

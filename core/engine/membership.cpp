@@ -55,7 +55,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
 
 void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
                              std::uint64_t available) {
-  s_.order(Refuse{job, why, needed, available});
+  s_.emit(Refuse{job, why, needed, available});
   s_.refused_joins.push_back(job);
 }
 
@@ -186,7 +186,7 @@ void Membership::left(Job& job) {
 // it.
 void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available) {
   if (job.state == Job::State::refused) return;
-  s_.order(Refuse{job.id, why, needed, available});
+  s_.emit(Refuse{job.id, why, needed, available});
   start_over(job, false);
   end_service(job);
   job.state = Job::State::refused;
@@ -327,7 +327,7 @@ void Membership::admit(Job& job) {
   Stream& stream = s_.streams[job.stream];
   job.state = Job::State::running;
   if (job.order != Order::listed) streams_.size_lanes(stream);
-  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
   s_.touch(job.index);
 }

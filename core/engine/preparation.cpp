@@ -111,20 +111,20 @@ void Preparation::assign(std::uint32_t node_index) {
 void Preparation::send_preparation(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
-  Prepare order;
-  order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index.value)
-                                           : s_.requests.again(making.request);
-  making.request = order.request.id;
+  Prepare command;
+  command.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index.value)
+                                             : s_.requests.again(making.request);
+  making.request = command.request.id;
   making.preparing = true;
   making.prepare_since = s_.now;
-  order.worker = s_.workers[making.worker].id;
-  order.node = block.node;
-  order.lineage = s_.lineage(block);
-  order.share = s_.memory[block.share].id;
-  order.slot = block.slot;
-  order.staging = making.staging;
-  order.ingredients = s_.arena.copy(making.ingredients);
-  order.mends = making.mends;
+  command.worker = s_.workers[making.worker].id;
+  command.node = block.node;
+  command.lineage = s_.lineage(block);
+  command.share = s_.memory[block.share].id;
+  command.slot = block.slot;
+  command.staging = making.staging;
+  command.ingredients = s_.arena.copy(making.ingredients);
+  command.mends = making.mends;
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
@@ -132,10 +132,10 @@ void Preparation::send_preparation(MakingIndex index) {
     block.replacements.push_back({suspect.index, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
-    order.decoded_share = s_.memory[making.decoding.front().share].id;
+    command.decoded_share = s_.memory[making.decoding.front().share].id;
   }
-  order.replacements = s_.arena.copy(block.replacements);
-  s_.order(order);
+  command.replacements = s_.arena.copy(block.replacements);
+  s_.emit(command);
   seconds_.watch(s_.streams[block.stream], index);
 }
 
@@ -291,7 +291,7 @@ void Preparation::abort(MakingIndex index) {
   BF_CHECK(!writing || s_.workers[worker].state == Worker::State::lost ||
            s_.nodes[making.node].lost);
   if (!making.request.is_none()) {
-    if (writing) s_.order(Cancel{s_.requests.latest(making.request)});
+    if (writing) s_.emit(Cancel{s_.requests.latest(making.request)});
     s_.requests.close(making.request);
   }
   seconds_.separate(making);
@@ -306,7 +306,7 @@ void Preparation::abort(MakingIndex index) {
   lift_charge(s_, block);
   if (written && !writing && !s_.is_lost(block.node)) {
     const SharePart& part = s_.memory[block.share];
-    s_.order(Drop{part.id, part.spec.place, Form::prepared, block.item, block.slot});
+    s_.emit(Drop{part.id, part.spec.place, Form::prepared, block.item, block.slot});
   }
   return_slot(block, writing ? worker : kNone);
   s_.room_on(making.node);
@@ -372,7 +372,7 @@ void Preparation::abandon(std::uint32_t stream) {
     if (!making.preparing) {
       abort(index);
     } else if (!std::exchange(making.cancelled, true)) {
-      s_.order(Cancel{s_.requests.latest(making.request)});
+      s_.emit(Cancel{s_.requests.latest(making.request)});
     }
   });
 }

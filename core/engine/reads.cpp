@@ -104,9 +104,9 @@ void Reads::set_apart(ReadJob& read) {
 void Reads::send_read(ReadJob& read) {
   const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
-  s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
-                kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
-                read.lineage, s_.arena.copy(samples)});
+  s_.emit(Read{read.request, read.dataset, read.from, read.to, read.form,
+               kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
+               read.lineage, s_.arena.copy(samples)});
   ++s_.counters.reads;
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
@@ -262,7 +262,7 @@ void Reads::release_samples(ReadIndex index, std::span<const std::uint32_t> show
     shown_samples_.release(one);
   }
   if (!s_.nodes[read.node].lost) {
-    s_.order(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
+    s_.emit(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
   }
   uncount(read, bytes);
 }
@@ -314,7 +314,7 @@ void Reads::close_if_unused(ReadIndex index) {
   ReadJob& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
-    s_.order(Release{s_.requests.latest(read.request.id)});
+    s_.emit(Release{s_.requests.latest(read.request.id)});
     hide_samples(index);
   }
   if (read.listed && read.counted > 0) {
@@ -475,7 +475,7 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
       if (read.node != node && read.from.node != id) return;
     }
     if (read.node != node && read.from.node != id) return;
-    s_.order(Cancel{s_.requests.latest(read.request.id)});
+    s_.emit(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
     uncount_lost(index, node);

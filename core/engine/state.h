@@ -58,7 +58,7 @@ struct EngineState {
   Arena arena;
   std::vector<Command> commands;
   template <class Command>
-  std::decay_t<Command>& order(Command&& command) {
+  std::decay_t<Command>& emit(Command&& command) {
     return std::get<std::decay_t<Command>>(commands.emplace_back(std::forward<Command>(command)));
   }
 

@@ -331,7 +331,7 @@ void Streams::drop_unused(const StreamNode& part) {
     if (drops_left_ == 0) return s_.alarms.set(s_.now, {});
     --drops_left_;
     const std::uint32_t owner = share.owner_of[item.value];
-    s_.order(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
+    s_.emit(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
     drop_block(s_, owner);
   }
 }

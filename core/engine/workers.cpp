@@ -50,7 +50,7 @@ void Workers::quiesced(std::uint32_t index) {
   Worker& worker = workers_[index];
   for (const Resident& slot : worker.quarantine) {
     const SharePart& part = s_.memory[slot.share];
-    s_.order(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
+    s_.emit(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
     s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();

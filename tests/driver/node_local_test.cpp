@@ -34,7 +34,7 @@ struct Run {
 Run run(const Scenario& scenario) {
   Run result;
   Hooks hooks;
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* copy = std::get_if<engine::Transfer>(&command);
     if (copy == nullptr || copy->from.node == copy->to.node) return;
     result.across += copy->slice.to - copy->slice.from;
@@ -165,7 +165,7 @@ TEST_CASE("an order that leaves no choice cannot give blocks to nodes") {
     scenario.jobs[0].order = order;
     std::optional<engine::Refusal> refused;
     Hooks hooks;
-    hooks.ordered = [&](const engine::Command& command) {
+    hooks.commanded = [&](const engine::Command& command) {
       if (const auto* one = std::get_if<engine::Refuse>(&command)) refused = one->why;
     };
     Driver(scenario, policies::policy_list(), hooks).run();

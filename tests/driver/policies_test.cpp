@@ -296,7 +296,7 @@ TEST_CASE("jobs whose only preparing node rests for ever get their answer") {
   Instant first_refused{};
   Hooks hooks;
   hooks.before_step = [&](Instant at, std::span<const engine::Event>) { now = at; };
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* refuse = std::get_if<engine::Refuse>(&command);
     if (refuse == nullptr) return;
     if (refusals.empty()) first_refused = now;
@@ -334,7 +334,7 @@ TEST_CASE("workers that go finish what they have, and nothing they made is lost"
       gone += std::holds_alternative<engine::WorkerQuiesced>(event) ? 1 : 0;
     }
   };
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* prepare = std::get_if<engine::Prepare>(&command);
     if (prepare != nullptr) made.insert({prepare->lineage.seed, prepare->lineage.name});
   };

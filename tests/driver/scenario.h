@@ -89,7 +89,7 @@ struct Timings {
   bool jitter = true;
 };
 
-// Chances in 1000 that an order comes to nothing, until `heal`.
+// Chances in 1000 that a command comes to nothing, until `heal`.
 struct Failures {
   std::uint32_t read = 0;
   std::uint32_t prepare = 0;
