@@ -229,7 +229,7 @@ bool Assembly::list_draws(const Job& job, Batch& batch) {
       continue;
     }
     if (s_.draws_left == 0) {
-      s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index, job.serial});
+      s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index.value, job.serial});
       return false;
     }
     draws_.resize(std::min(left, s_.draws_left));
@@ -341,7 +341,7 @@ void Assembly::transferred(const TransferDone& event) {
 
 void Assembly::lost_block(Handle handle) {
   const std::uint32_t stream = s_.blocks[handle.index].stream;
-  for (const std::uint32_t job : s_.streams[stream].jobs) {
+  for (const JobIndex job : s_.streams[stream].jobs) {
     for (RankState& rank : s_.jobs[job].ranks) {
       for (const BatchIndex index : rank.batches) {
         for (Piece& piece : batches_[index].pieces) {

@@ -104,7 +104,7 @@ struct Block {
   bool resident = false;
   MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
-  std::uint32_t charged_job = kNone;
+  JobIndex charged_job = JobIndex::none();
   std::uint32_t charged_at = 0;     // in that job's list
   std::uint32_t current_at = 0;     // in the list of those charged as current
   std::uint32_t transfers = 0;      // that read from it
@@ -155,7 +155,7 @@ struct ReadHolds {
 // fits is one part.
 struct Making {
   std::uint32_t block = kNone;
-  std::uint32_t job = kNone;  // that asked; for statistics and limits
+  JobIndex job = JobIndex::none();  // that asked; for statistics and limits
   std::uint32_t node = kNone;
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
   std::uint32_t worker = kNone;

@@ -121,14 +121,14 @@ inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
 
 // The charge stays, but it is no longer on the account of its job.
 inline void disown(EngineState& s, Block& block) {
-  if (block.charged_job == kNone) return;
+  if (block.charged_job.is_none()) return;
   Job& job = s.jobs[block.charged_job];
   if (block.charge == Charge::ahead) --job.ahead;
   const std::uint32_t last = job.charged.back();
   job.charged[block.charged_at] = last;
   s.blocks[last].charged_at = block.charged_at;
   job.charged.pop_back();
-  block.charged_job = kNone;
+  block.charged_job = JobIndex::none();
 }
 
 // Removes the charge, but leaves its pin.
@@ -159,7 +159,7 @@ inline void uncharge(EngineState& s, Block& block) {
 // The job that it is charged to has yet to take it, or a job that took it has not had all of it.
 inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   if (block.grants > 0) return true;
-  if (block.charged_job == kNone || block.ref.is_none()) return false;
+  if (block.charged_job.is_none() || block.ref.is_none()) return false;
   const Job& job = s.jobs[block.charged_job];
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
@@ -196,7 +196,8 @@ inline void need_changed(EngineState& s, Block& block) {
 inline void touch_needing(EngineState& s, const Block& block) {
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (block.ref.is_none() || !lanes.valid(block.ref)) return;
-  lanes.for_each_needing(block.ref, [&](order::MemberId member) { s.touch(lanes.tag(member)); });
+  lanes.for_each_needing(block.ref,
+                         [&](order::MemberId member) { s.touch(JobIndex(lanes.tag(member))); });
 }
 
 // The block's slot is used for something else.

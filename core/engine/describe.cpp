@@ -57,7 +57,7 @@ void describe_streams(const EngineState& s, Out out) {
     fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n", index,
                    block.name.generation, block.name.lane, block.name.pass, block.name.block,
                    block.share, block.resident ? "resident" : "in the making",
-                   static_cast<int>(block.charge), static_cast<int>(block.charged_job),
+                   static_cast<int>(block.charge), static_cast<int>(block.charged_job.value),
                    block.grants);
   }
   s.makings.each([&](MakingIndex index) {
@@ -73,13 +73,12 @@ void describe_streams(const EngineState& s, Out out) {
 }
 
 void describe_jobs(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
-    if (!s.jobs.live(index)) continue;
+  s.jobs.each([&](JobIndex index) {
     const Job& job = s.jobs[index];
     fmt::format_to(out,
                    "job {} (id {}, order {}, b {}, drop_last {}): state {}, {}committed {}, ahead "
                    "{}, makings {}, held {}, need {}\n",
-                   index, job.id.value, static_cast<int>(job.order), job.batch_samples,
+                   index.value, job.id.value, static_cast<int>(job.order), job.batch_samples,
                    job.drop_last, static_cast<int>(job.state), job.is_waiting() ? "waits, " : "",
                    job.committed_step, job.ahead, job.makings, job.held.size(),
                    static_cast<int>(job.candidate_slot));
@@ -118,7 +117,7 @@ void describe_jobs(const EngineState& s, Out out) {
       }
       fmt::format_to(out, "\n");
     }
-  }
+  });
 }
 
 }  // namespace

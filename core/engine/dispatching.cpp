@@ -134,7 +134,7 @@ bool Dispatching::has_taken_all(const Job& job) {
 // The progress of the slowest job of the stream; INT64_MAX: there is none.
 std::int64_t Dispatching::slowest(const Stream& stream, const Job* but) const {
   std::int64_t least = INT64_MAX;
-  for (const std::uint32_t index : stream.jobs) {
+  for (const JobIndex index : stream.jobs) {
     const Job& one = s_.jobs[index];
     if (&one == but || one.state != Job::State::running || one.runs.empty()) continue;
     if (has_taken_all(one)) continue;
@@ -223,7 +223,7 @@ void Dispatching::open_where_room_is() {
     Node& node = s_.nodes[index];
     node.has_room = false;
     for (const std::uint32_t stream : node.streams) {
-      for (const std::uint32_t job : s_.streams[stream].jobs) {
+      for (const JobIndex job : s_.streams[stream].jobs) {
         if (s_.jobs[job].candidate_slot != kNone) open(s_.jobs[job]);
       }
     }
@@ -302,7 +302,7 @@ bool Dispatching::start_some() {
     startable_.clear();
     sites_.clear();
     // A need that could not be started still cannot be, until something makes room.
-    std::erase_if(open_, [&](std::uint32_t index) {
+    std::erase_if(open_, [&](JobIndex index) {
       const Job& job = s_.jobs[index];
       Need& need = needs_[job.candidate_slot];
       const auto site = charges_.site(s_.streams[job.stream], job);
@@ -343,7 +343,7 @@ bool Dispatching::start_some() {
     if (!need.what.ref.is_none()) {
       const order::Lanes& lanes = *s_.streams[job.stream].lanes;
       lanes.for_each_needing(need.what.ref, [&](order::MemberId member) {
-        Job& other = s_.jobs[lanes.tag(member)];
+        Job& other = s_.jobs[JobIndex(lanes.tag(member))];
         if (other.candidate_slot != kNone && other.index != job.index) review(other);
       });
     }
@@ -359,7 +359,7 @@ void Dispatching::measure_stalls(Node& node) {
   node.stall_measured = s_.now;
   node.stall_fraction = 0;
   for (const std::uint32_t stream : node.streams) {
-    for (const std::uint32_t job : s_.streams[stream].jobs) {
+    for (const JobIndex job : s_.streams[stream].jobs) {
       for (const RankState& rank : s_.jobs[job].ranks) {
         if (rank.node != node.id) continue;
         node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));

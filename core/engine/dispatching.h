@@ -48,7 +48,7 @@ class Dispatching {
 
  private:
   struct Need {
-    std::uint32_t job;
+    JobIndex job;
     Preparation::Need what;
     WorkCandidate view;
     bool open = false;  // among those to be weighed
@@ -81,7 +81,7 @@ class Dispatching {
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
   // Jobs whose needs may be startable; the needs of all others are known not to be.
-  std::vector<std::uint32_t> open_;
+  std::vector<JobIndex> open_;
   struct Slowest {  // of a stream, as of when something was last started
     std::uint64_t asked = 0;
     std::int64_t progress = 0;
@@ -94,8 +94,8 @@ class Dispatching {
   Instant wake_at_{};      // when the policy is asked again, if that is to come
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
-  std::vector<WorkCandidate> views_;      // of those that can be started now
-  std::vector<std::uint32_t> startable_;  // whose they are
+  std::vector<WorkCandidate> views_;  // of those that can be started now
+  std::vector<JobIndex> startable_;   // whose they are
   std::vector<Charges::Site> sites_;
 };
 

@@ -86,8 +86,8 @@ struct Engine::Parts final : Reads::Listener {
 
   // ---- events
   Job* job(JobId id) {
-    const std::uint32_t found = s.job_of.find(id.value);
-    if (found != kNone) return &s.jobs[found];
+    const JobIndex found = s.job_of.find(id);
+    if (!found.is_none()) return &s.jobs[found];
     const auto& refused = s.refused_joins;
     if (std::find(refused.begin(), refused.end(), id) != refused.end()) {
       s.stale();
@@ -156,6 +156,9 @@ struct Engine::Parts final : Reads::Listener {
   void handle_failures();
   void change_policy(const PolicyName& name, const PolicyChoice& choice);
   void decide();
+  void look_at(JobIndex index, std::uint64_t serial) {
+    if (s.jobs.live(index) && s.jobs[index].serial == serial) s.touch(index);
+  }
   void look_at_dirty();
   void refresh_needs();
   void settle_weights();
@@ -253,7 +256,7 @@ void Engine::Parts::on(const PolicyChanged& event) {
     return s.protocol_error();  // the backend checks texts before it sends them
   }
   s.room_everywhere();  // what the old policy held back is offered to the new one
-  for (std::uint32_t index = 0; index < s.jobs.size(); ++index) s.touch(index);
+  s.jobs.each([&](JobIndex index) { s.touch(index); });
 }
 
 void Engine::Parts::on(const ConfigurationChanged& event) {
@@ -279,7 +282,7 @@ void Engine::Parts::handle_alarms() {
         preparation.look_for_late(alarm->subject);
         break;
       case AlarmKind::rank_timeout:
-        membership.timed_out(alarm->subject, alarm->serial);
+        membership.timed_out(JobIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::stranded:
         membership.still_stranded(alarm->subject, alarm->serial);
@@ -288,9 +291,7 @@ void Engine::Parts::handle_alarms() {
         s.room_changed = true;
         break;
       case AlarmKind::look_at_job:
-        if (s.jobs.live(alarm->subject) && s.jobs[alarm->subject].serial == alarm->serial) {
-          s.touch(alarm->subject);
-        }
+        look_at(JobIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::go_on:
         break;
@@ -303,19 +304,19 @@ void Engine::Parts::handle_failures() {
   for (std::size_t i = 0; i < preparation.failures.size(); ++i) {
     const StreamFailure failure = preparation.failures[i];
     if (!s.streams.live(failure.stream)) continue;
-    const std::vector<std::uint32_t> jobs = s.streams[failure.stream].jobs;
-    for (const std::uint32_t index : jobs) {
+    const std::vector<JobIndex> jobs = s.streams[failure.stream].jobs;
+    for (const JobIndex index : jobs) {
       membership.refuse(s.jobs[index], failure.why, failure.needed, failure.available);
     }
   }
   preparation.failures.clear();
-  const std::vector<std::uint32_t> weighted = s.weighted_jobs;
-  for (const std::uint32_t index : weighted) {
+  const std::vector<JobIndex> weighted = s.weighted_jobs;
+  for (const JobIndex index : weighted) {
     if (s.jobs[index].to_refuse == Refusal::nothing_to_draw) {
       membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
     }
   }
-  for (const std::uint32_t index : s.contradicting_jobs) {
+  for (const JobIndex index : s.contradicting_jobs) {
     if (s.jobs.live(index) && s.jobs[index].to_refuse == Refusal::bad_position) {
       membership.refuse(s.jobs[index], Refusal::bad_position, 0, 0);
     }
@@ -326,7 +327,7 @@ void Engine::Parts::handle_failures() {
 
 void Engine::Parts::look_at_dirty() {
   for (std::size_t i = 0; i < s.dirty.size(); ++i) {
-    const std::uint32_t index = s.dirty[i];
+    const JobIndex index = s.dirty[i];
     if (!s.jobs.live(index)) continue;
     ++operations;
     Job& of = s.jobs[index];
@@ -359,7 +360,7 @@ void Engine::Parts::refresh_needs() {
 
 // Copies scores for the epochs to come, a slice in each step.
 void Engine::Parts::settle_weights() {
-  for (const std::uint32_t index : s.weighted_jobs) {
+  for (const JobIndex index : s.weighted_jobs) {
     Job& of = s.jobs[index];
     if (of.weights->settled()) continue;
     if (of.weights->settle(kSlice / 4)) s.touch(index);
@@ -400,9 +401,9 @@ void Engine::Parts::decide() {
     if (s.short_of_memory && (more || s.room_changed)) {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;
-      for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
-        if (s.jobs.live(index) && s.jobs[index].is_waiting()) s.touch(index);
-      }
+      s.jobs.each([&](JobIndex index) {
+        if (s.jobs[index].is_waiting()) s.touch(index);
+      });
     }
     more = more || !s.dirty.empty() || s.room_changed;
   }

@@ -15,7 +15,7 @@ void Grants::begin(Job& job) {
   job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
     if (!position.has_generation()) {
-      job.member = stream.lanes->add_relaxed(job.index);
+      job.member = stream.lanes->add_relaxed(job.index.value);
     } else {
       // Only this job has the rest of a block that was used in part: for the lanes the block is
       // had.
@@ -23,7 +23,7 @@ void Grants::begin(Job& job) {
       for (const order::Position::PartBlock& part : position.part_blocks())
         resume(job, part, lanes);
       if (lanes.epoch_done()) ++job.lanes_epoch;  // the member begins the next one at once
-      job.member = stream.lanes->add_relaxed(job.index, lanes);
+      job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
   } else {
     return begin_in_sequence(job);
@@ -45,7 +45,7 @@ void Grants::begin_in_sequence(Job& job) {
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
   // Each epoch of a weighted order is drawn when the one before it is over.
   const std::uint64_t end = job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
-  job.member = lanes.add_strict(job.index, generation, over ? lanes.blocks() - 1 : next, end);
+  job.member = lanes.add_strict(job.index.value, generation, over ? lanes.blocks() - 1 : next, end);
   if (over) lanes.end_epoch(job.member);
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
   job.runs.back().ended = undrawn;
@@ -312,7 +312,7 @@ std::size_t Grants::chosen(Job& job) {
   const std::size_t choice = selection_->choose({job.id, job.order, views_, s_.now});
   if (choice == kNoChoice) {
     s_.ask_again(selection_->ask_again(), job.asks_again,
-                 {AlarmKind::look_at_job, job.index, job.serial});
+                 {AlarmKind::look_at_job, job.index.value, job.serial});
     return kNoChoice;
   }
   if (choice < views_.size() && views_[choice].ready) return choice;

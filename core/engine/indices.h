@@ -2,14 +2,17 @@
 // another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "core/base/flat_map.h"
 #include "core/base/pool.h"
 #include "core/base/types.h"
 
 namespace batchflow::engine {
 
 using BatchIndex = Id<struct BatchIndexTag, std::uint32_t>;
+using JobIndex = Id<struct JobIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
 using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
 
@@ -40,6 +43,23 @@ class IndexedPool {
   T& operator[](std::uint32_t index) { return pool_[index]; }
 
   Pool<T> pool_;
+};
+
+// Which object a backend means by its id. Nothing iterates over it.
+template <class Key, class Index>
+class IndexMap {
+ public:
+  // None when absent.
+  Index find(Key key) const { return Index(map_.find(key.value)); }
+  bool has(Key key) const { return map_.has(key.value); }
+  // REQUIRES: has(key)
+  Index at(Key key) const { return Index(map_.at(key.value)); }
+  void set(Key key, Index index) { map_.set(key.value, index.value); }
+  void erase(Key key) { map_.erase(key.value); }
+  std::size_t size() const { return map_.size(); }
+
+ private:
+  FlatMap map_;
 };
 
 }  // namespace batchflow::engine

@@ -82,8 +82,8 @@ struct Stream {
   std::vector<StreamNode> nodes;
   std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
-  std::vector<std::uint32_t> jobs;  // Membership
-  double prepare_s = 0;             // Preparation; smoothed
+  std::vector<JobIndex> jobs;  // Membership
+  double prepare_s = 0;        // Preparation; smoothed
 
   // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
@@ -119,7 +119,7 @@ struct Piece {
 
 // What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
-  std::uint32_t job = kNone;
+  JobIndex job = JobIndex::none();
   Rank rank = 0;
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
@@ -187,7 +187,7 @@ struct RankState {
 struct Job {
   // Membership: what the job asked for
   JobId id;
-  std::uint32_t index = kNone;
+  JobIndex index = JobIndex::none();
   std::uint64_t serial = 0;
   std::uint32_t stream = kNone;
   std::uint32_t dataset = kNone;

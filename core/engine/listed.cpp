@@ -75,8 +75,8 @@ void Listed::failed(BatchIndex index, std::optional<Refusal> why) {
 
 void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
   for (const Failed& failed : failed_) {
-    const std::uint32_t job = s_.job_of.find(failed.job.value);
-    if (job != kNone) refuse(s_.jobs[job], failed.why);
+    const JobIndex job = s_.job_of.find(failed.job);
+    if (!job.is_none()) refuse(s_.jobs[job], failed.why);
   }
   failed_.clear();
 }

@@ -31,7 +31,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   if (dataset == s_.dataset_of.end()) return Refusal::unknown_dataset;
   if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
   if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
-  if (s_.job_of.has(event.job.value)) return Refusal::bad_request;
+  if (s_.job_of.has(event.job)) return Refusal::bad_request;
   for (const NodeId node : event.ranks) {
     const std::uint32_t known = s_.node_of.find(node.value);
     if (known == kNone || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
@@ -84,7 +84,7 @@ void Membership::joined(const JobJoined& event) {
     position = *event.position;
   }
 
-  const std::uint32_t index = s_.jobs.make();
+  const JobIndex index = s_.jobs.make();
   Job& job = s_.jobs[index];
   job.index = index;
   job.serial = ++s_.serials;
@@ -125,7 +125,7 @@ void Membership::joined(const JobJoined& event) {
   }
   stream.jobs.push_back(index);
   if (job.weights) s_.weighted_jobs.push_back(index);
-  s_.job_of.set(event.job.value, index);
+  s_.job_of.set(event.job, index);
   reserves_.take(job);
   items_.settle(dataset);
   s_.promise_joined(job, event);
@@ -204,7 +204,7 @@ void Membership::end_service(Job& job) {
 
 void Membership::forget(Job& job) {
   reserves_.forget(job);
-  s_.job_of.erase(job.id.value);
+  s_.job_of.erase(job.id);
   s_.jobs.release(job.index);
 }
 
@@ -223,11 +223,11 @@ void Membership::rank_lost(Job& job, Rank rank) {
   if (first) {
     job.lost_serial = ++s_.serials;
     s_.alarms.set(after(s_.now, s_.config.rank_timeout),
-                  {AlarmKind::rank_timeout, job.index, job.lost_serial});
+                  {AlarmKind::rank_timeout, job.index.value, job.lost_serial});
   }
 }
 
-void Membership::timed_out(std::uint32_t index, std::uint64_t serial) {
+void Membership::timed_out(JobIndex index, std::uint64_t serial) {
   if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::degraded) return;
   if (s_.jobs[index].lost_serial == serial) refuse(s_.jobs[index], Refusal::rank_lost, 0, 0);
 }
@@ -296,9 +296,9 @@ bool Membership::make_way() {
 bool Membership::settle() {
   bool changed = make_way();
   streams_.find_stranded();
-  std::vector<std::uint32_t> waiting;
+  std::vector<JobIndex> waiting;
   waiting.swap(joining_);
-  for (const std::uint32_t index : waiting) {
+  for (const JobIndex index : waiting) {
     if (!s_.jobs.live(index)) continue;
     if (s_.jobs[index].state == Job::State::resizing) {
       if (!reserve_resized(s_.jobs[index])) continue;
@@ -315,7 +315,7 @@ bool Membership::settle() {
     admit(s_.jobs[index]);
     changed = true;
   }
-  std::erase_if(refused_, [&](std::uint32_t index) {
+  std::erase_if(refused_, [&](JobIndex index) {
     if (!s_.jobs[index].held.empty()) return false;
     forget(s_.jobs[index]);
     return true;
@@ -334,8 +334,8 @@ void Membership::admit(Job& job) {
 
 void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
   if (!s_.streams.live(index) || s_.streams[index].stranded != serial) return;
-  const std::vector<std::uint32_t> jobs = s_.streams[index].jobs;
-  for (const std::uint32_t job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
+  const std::vector<JobIndex> jobs = s_.streams[index].jobs;
+  for (const JobIndex job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
 }
 
 // If a place has become too small for its promises, the youngest are taken back. False: some in
@@ -345,8 +345,8 @@ bool Membership::keep_promises(Place place) {
     const Bytes promised = s_.memory.promised(place);
     const Bytes capacity = s_.memory.capacity(place);
     if (promised <= capacity) return true;
-    const std::uint32_t youngest = reserves_.youngest_on(place.node);
-    if (youngest == kNone) {
+    const JobIndex youngest = reserves_.youngest_on(place.node);
+    if (youngest.is_none()) {
       streams_.give_up_standby(place);
       return true;
     }
@@ -364,18 +364,16 @@ void Membership::capacity_changed(Place place) {
 }
 
 void Membership::lose_node(NodeId node) {
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index)) continue;
-    for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {
-      const RankState& state = s_.jobs[index].ranks[rank];
-      if (state.node == node && !state.lost) rank_lost(s_.jobs[index], rank);
+  s_.jobs.each([&](JobIndex index) {
+    Job& job = s_.jobs[index];
+    for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+      if (job.ranks[rank].node == node && !job.ranks[rank].lost) rank_lost(job, rank);
     }
-  }
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index)) continue;
+  });
+  s_.jobs.each([&](JobIndex index) {
     delivery_.abandon_node(s_.jobs[index], node);
     reserves_.forget_node(s_.jobs[index], node);
-  }
+  });
 }
 
 }  // namespace batchflow::engine

@@ -40,7 +40,7 @@ class Membership {
   void resized(Job& job, const JobResized& event);
   // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
   void asked(Job& job);
-  void timed_out(std::uint32_t job, std::uint64_t serial);
+  void timed_out(JobIndex job, std::uint64_t serial);
   void still_stranded(std::uint32_t stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
   void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
@@ -80,10 +80,10 @@ class Membership {
   Dispatching& dispatching_;
   Streams& streams_;
   Reserves& reserves_;
-  std::vector<std::uint32_t> joining_;
-  std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
-  std::vector<Place> over_promised_;    // too small for their promises
-  std::size_t refusals_left_ = 0;       // in this step
+  std::vector<JobIndex> joining_;
+  std::vector<JobIndex> refused_;     // jobs whose ranks still have batches
+  std::vector<Place> over_promised_;  // too small for their promises
+  std::size_t refusals_left_ = 0;     // in this step
 };
 
 }  // namespace batchflow::engine

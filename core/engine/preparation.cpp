@@ -274,8 +274,8 @@ void Preparation::finish(MakingIndex index) {
 void Preparation::resume_waiting(const Block& block) {
   touch_needing(s_, block);
   if (block.grants > 0) {
-    for (const std::uint32_t job : s_.streams[block.stream].jobs) s_.touch(job);
-  } else if (block.charged_job != kNone) {
+    for (const JobIndex job : s_.streams[block.stream].jobs) s_.touch(job);
+  } else if (!block.charged_job.is_none()) {
     s_.touch(block.charged_job);
   }
 }
@@ -391,7 +391,7 @@ void Preparation::lose_node(std::uint32_t node_index) {
 void Preparation::forget_job(Job& job) {
   s_.makings.each([&](MakingIndex index) {
     if (s_.makings[index].job == job.index) {
-      s_.makings[index].job = kNone;
+      s_.makings[index].job = JobIndex::none();
     }
   });
   job.makings = 0;

@@ -202,10 +202,11 @@ void Reserves::forget_node(Job& job, NodeId node) {
   }
 }
 
-std::uint32_t Reserves::youngest_on(NodeId node) const {
+JobIndex Reserves::youngest_on(NodeId node) const {
   const auto after = holders_.upper_bound({node, UINT64_MAX});
   const auto youngest = after == holders_.begin() ? holders_.end() : std::prev(after);
-  return youngest == holders_.end() || youngest->first.first != node ? kNone : youngest->second;
+  return youngest == holders_.end() || youngest->first.first != node ? JobIndex::none()
+                                                                     : youngest->second;
 }
 
 void Reserves::give_up(Job& job) {

@@ -99,7 +99,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   block.making = second_index;
   block.grants = 0;
   block.charge = Charge::ahead;
-  block.charged_job = kNone;
+  block.charged_job = JobIndex::none();
   ++part.ahead;
 
   second.block = block_index;

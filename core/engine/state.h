@@ -76,18 +76,18 @@ struct EngineState {
   Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
-  FlatMap job_of;
+  IndexMap<JobId, JobIndex> job_of;
 
   Pool<Block> blocks;
   IndexedPool<Making, MakingIndex> makings;
   Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
   Pool<Stream> streams;
-  Pool<Job> jobs;
+  IndexedPool<Job, JobIndex> jobs;
   Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
 
-  std::vector<std::uint32_t> weighted_jobs;
-  std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
+  std::vector<JobIndex> weighted_jobs;
+  std::vector<JobIndex> contradicting_jobs;  // to be refused before the step ends
   // After looking up this many samples, a step begins nothing more: each may be the first to touch
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
   // half as many steps again.
@@ -147,8 +147,8 @@ struct EngineState {
     changed_streams.push_back(stream);
   }
 
-  std::vector<std::uint32_t> dirty;  // jobs to look at before the step ends
-  void touch(std::uint32_t job) {
+  std::vector<JobIndex> dirty;  // jobs to look at before the step ends
+  void touch(JobIndex job) {
     if (!jobs.live(job) || jobs[job].dirty) return;
     jobs[job].dirty = true;
     dirty.push_back(job);

@@ -362,7 +362,7 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
       any = true;
     }
   }
-  for (const std::uint32_t job : stream.jobs) {
+  for (const JobIndex job : stream.jobs) {
     if (any) s_.touch(job);
   }
 }
