@@ -340,7 +340,7 @@ void Assembly::transferred(const TransferDone& event) {
 }
 
 void Assembly::lost_block(Handle handle) {
-  const std::uint32_t stream = s_.blocks[handle.index].stream;
+  const StreamId stream = s_.blocks[handle.index].stream;
   for (const JobIndex job : s_.streams[stream].jobs) {
     for (RankState& rank : s_.jobs[job].ranks) {
       for (const BatchIndex index : rank.batches) {

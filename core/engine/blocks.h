@@ -56,7 +56,7 @@ struct Node {
   std::deque<MakingIndex> unstaged;
 
   // Streams: those that have memory here
-  std::vector<std::uint32_t> streams;
+  std::vector<StreamId> streams;
 
   // Dispatching
   std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
@@ -90,7 +90,7 @@ std::vector<T> emptied(std::vector<T>& used) {
 // grants and need change, and it is released, by the functions of core/engine/books.h.
 struct Block {
   std::uint64_t serial = 0;
-  std::uint32_t stream = kNone;
+  StreamId stream = StreamId::none();
   order::BlockName name;
   order::LaneSizes sizes;
   order::BlockRef
@@ -128,7 +128,7 @@ struct ItemPin {
 
 // Why the jobs of a stream cannot go on.
 struct StreamFailure {
-  std::uint32_t stream;
+  StreamId stream;
   Refusal why;
   std::uint64_t needed;
   std::uint64_t available;

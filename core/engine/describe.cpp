@@ -38,10 +38,9 @@ void describe_places(const EngineState& s, Out out) {
 }
 
 void describe_streams(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.streams.size(); ++index) {
-    if (!s.streams.live(index)) continue;
+  s.streams.each([&](StreamId index) {
     const Stream& stream = s.streams[index];
-    fmt::format_to(out, "stream {}: B {}, {} jobs;", index, stream.block_samples,
+    fmt::format_to(out, "stream {}: B {}, {} jobs;", index.value, stream.block_samples,
                    stream.jobs.size());
     for (const StreamNode& part : stream.nodes) {
       fmt::format_to(out, " node {} share {} reserve {} ahead {} current {}{};", part.node.value,
@@ -50,7 +49,7 @@ void describe_streams(const EngineState& s, Out out) {
                      part.standby ? " standby" : "");
     }
     fmt::format_to(out, "\n");
-  }
+  });
   for (std::uint32_t index = 0; index < s.blocks.size(); ++index) {
     if (!s.blocks.live(index)) continue;
     const Block& block = s.blocks[index];

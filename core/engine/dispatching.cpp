@@ -156,8 +156,8 @@ void Dispatching::level(Job& job) {
 std::uint32_t Dispatching::lead(const Job& job) {
   const Stream& stream = s_.streams[job.stream];
   if (stream.jobs.size() < 2) return 0;
-  if (slowest_.size() <= job.stream) slowest_.resize(job.stream + 1);
-  Slowest& slowest = slowest_[job.stream];
+  if (slowest_.size() <= job.stream.value) slowest_.resize(job.stream.value + 1);
+  Slowest& slowest = slowest_[job.stream.value];
   if (slowest.asked != times_asked_) {
     slowest = {times_asked_, this->slowest(stream, nullptr)};
   }
@@ -222,7 +222,7 @@ void Dispatching::open_where_room_is() {
   for (const std::uint32_t index : s_.nodes_with_room) {
     Node& node = s_.nodes[index];
     node.has_room = false;
-    for (const std::uint32_t stream : node.streams) {
+    for (const StreamId stream : node.streams) {
       for (const JobIndex job : s_.streams[stream].jobs) {
         if (s_.jobs[job].candidate_slot != kNone) open(s_.jobs[job]);
       }
@@ -358,7 +358,7 @@ void Dispatching::measure_stalls(Node& node) {
   if (s_.now < node.stall_measured + kInterval) return;
   node.stall_measured = s_.now;
   node.stall_fraction = 0;
-  for (const std::uint32_t stream : node.streams) {
+  for (const StreamId stream : node.streams) {
     for (const JobIndex job : s_.streams[stream].jobs) {
       for (const RankState& rank : s_.jobs[job].ranks) {
         if (rank.node != node.id) continue;

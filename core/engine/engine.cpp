@@ -279,13 +279,13 @@ void Engine::Parts::handle_alarms() {
         preparation.retry(MakingIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::late_prepare:
-        preparation.look_for_late(alarm->subject);
+        preparation.look_for_late(StreamId(alarm->subject));
         break;
       case AlarmKind::rank_timeout:
         membership.timed_out(JobIndex(alarm->subject), alarm->serial);
         break;
       case AlarmKind::stranded:
-        membership.still_stranded(alarm->subject, alarm->serial);
+        membership.still_stranded(StreamId(alarm->subject), alarm->serial);
         break;
       case AlarmKind::ask_dispatch:
         s.room_changed = true;
@@ -342,7 +342,7 @@ void Engine::Parts::look_at_dirty() {
 // left changes all of its blocks, and an epoch that begins changes those of all lanes.
 void Engine::Parts::refresh_needs() {
   while (!s.changed_streams.empty() && needs_reported < kSlice / 2) {
-    const std::uint32_t index = s.changed_streams.back();
+    const StreamId index = s.changed_streams.back();
     if (s.streams.live(index) && s.streams[index].lanes) {
       order::Lanes& lanes = *s.streams[index].lanes;
       const bool all =
@@ -478,9 +478,7 @@ void Engine::check_consistency() const {
     BF_CHECK(node.lost || !parts_->s.config.count_staging || staging.used <= staging.granted);
   }
   parts_->dispatching.check_consistency();
-  for (std::uint32_t index = 0; index < parts_->s.streams.size(); ++index) {
-    if (parts_->s.streams.live(index)) parts_->s.streams[index].lanes->check_consistency();
-  }
+  parts_->s.streams.each([&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
   if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
   for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
     if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;

@@ -1,5 +1,6 @@
 // Indices into the engine's pools, as ids: an index into one pool does not compile as one into
-// another.
+// another. Streams and shares have no index beside the StreamId and the ShareId that commands name
+// them by: the engine makes these ids, from the indices.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,6 @@ using JobIndex = Id<struct JobIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
 using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
 
-class Items;
-
 // A pool whose objects are named by an id. `each` visits those that live, in the order of their
 // indices; the visitor may release any of them, and make others.
 template <class T, class Index>
@@ -28,7 +27,13 @@ class IndexedPool {
   bool live(Index index) const { return pool_.live(index.value); }
   T& operator[](Index index) { return pool_[index.value]; }
   const T& operator[](Index index) const { return pool_[index.value]; }
-  std::uint32_t size() const { return pool_.size(); }
+  template <class Is>
+  bool any(Is is) const {
+    for (std::uint32_t index = 0; index < pool_.size(); ++index) {
+      if (pool_.live(index) && is(Index(index))) return true;
+    }
+    return false;
+  }
   template <class Visit>
   void each(Visit visit) const {
     for (std::uint32_t index = 0; index < pool_.size(); ++index) {
@@ -37,11 +42,6 @@ class IndexedPool {
   }
 
  private:
-  // By number, in a loop over all of them.
-  friend class Items;
-  bool live(std::uint32_t index) const { return pool_.live(index); }
-  T& operator[](std::uint32_t index) { return pool_[index]; }
-
   Pool<T> pool_;
 };
 

@@ -61,11 +61,10 @@ void Items::close_shares(std::uint32_t node) {
       for (const std::uint32_t share : {cache->dram, cache->nvme}) {
         if (share == kNone) continue;
         // Makings elsewhere that used what was here lose their pins on it, not their bytes.
-        for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-          if (!s_.makings.live(index)) continue;
+        s_.makings.each([&](MakingIndex index) {
           std::erase_if(s_.makings[index].pins,
                         [&](const ItemPin& pin) { return pin.share == share; });
-        }
+        });
         s_.memory.remove_share(share);
       }
     }
@@ -91,7 +90,7 @@ void Items::count_jobs(const Dataset& dataset) {
                                     [&](const auto& one) { return one.first == prefix; });
     return found != readers.end() ? found->second : readers.emplace_back(prefix, 0).second;
   };
-  for (const std::uint32_t index : dataset.streams) {
+  for (const StreamId index : dataset.streams) {
     const Stream& stream = s_.streams[index];
     if (stream.jobs.empty()) continue;
     const auto jobs = static_cast<std::uint32_t>(stream.jobs.size());

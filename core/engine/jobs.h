@@ -55,7 +55,7 @@ struct Dataset {
   const Catalogue* catalogue = nullptr;
   // Sorted. By pipeline, since a step of one pipeline may fail where another does not.
   std::map<std::uint32_t, std::vector<SampleId>> corrupt;
-  std::vector<std::uint32_t> streams;  // that use it
+  std::vector<StreamId> streams;  // that use it
   bool kept_always = false;
 
   const std::vector<SampleId>& corrupt_by(PipelineId pipeline) const {
@@ -189,7 +189,7 @@ struct Job {
   JobId id;
   JobIndex index = JobIndex::none();
   std::uint64_t serial = 0;
-  std::uint32_t stream = kNone;
+  StreamId stream = StreamId::none();
   std::uint32_t dataset = kNone;
   Order order = Order::relaxed;
   std::uint32_t batch_samples = 1;

@@ -118,7 +118,7 @@ void Membership::joined(const JobJoined& event) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
   if (!reserves_.reserve(job, credits, needed, available)) {
-    const std::uint32_t of = job.stream;
+    const StreamId of = job.stream;
     s_.jobs.release(index);
     streams_.close_if_empty(of);
     return refuse_join(event.job, Refusal::no_room, needed, available);
@@ -332,7 +332,7 @@ void Membership::admit(Job& job) {
   s_.touch(job.index);
 }
 
-void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
+void Membership::still_stranded(StreamId index, std::uint64_t serial) {
   if (!s_.streams.live(index) || s_.streams[index].stranded != serial) return;
   const std::vector<JobIndex> jobs = s_.streams[index].jobs;
   for (const JobIndex job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);

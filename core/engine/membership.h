@@ -41,7 +41,7 @@ class Membership {
   // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
   void asked(Job& job);
   void timed_out(JobIndex job, std::uint64_t serial);
-  void still_stranded(std::uint32_t stream, std::uint64_t serial);
+  void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
   void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
 

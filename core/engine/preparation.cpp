@@ -13,7 +13,7 @@ namespace batchflow::engine {
 void Preparation::fill_block(Block& block, const Stream& stream, const Need& need,
                              const StreamNode& part, Memory::Taken taken) {
   block.serial = ++s_.serials;
-  block.stream = stream.id.value;
+  block.stream = stream.id;
   block.ref = need.ref;
   if (need.grant) {
     block.rehearsal = need.grant->rehearsal;
@@ -325,7 +325,7 @@ void Preparation::return_slot(Block& block, std::uint32_t worker) {
 
 void Preparation::making_failed(MakingIndex index, std::optional<Refusal> why) {
   const Making& making = s_.makings[index];
-  const std::uint32_t stream = s_.blocks[making.block].stream;
+  const StreamId stream = s_.blocks[making.block].stream;
   abort(index);
   if (why) failures.push_back({stream, *why, 0, 0});
 }
@@ -365,7 +365,7 @@ void Preparation::quiesced(const WorkerQuiesced& event) {
   workers_.quiesced(worker);
 }
 
-void Preparation::abandon(std::uint32_t stream) {
+void Preparation::abandon(StreamId stream) {
   s_.makings.each([&](MakingIndex index) {
     Making& making = s_.makings[index];
     if (s_.blocks[making.block].stream != stream) return;

@@ -48,7 +48,7 @@ class Preparation {
   void prepared(const PreparationDone& event);
   void retry(MakingIndex making, std::uint64_t serial);
   // Blocks of the stream may be late.
-  void look_for_late(std::uint32_t stream) {
+  void look_for_late(StreamId stream) {
     seconds_.look_for_late(stream, [this](MakingIndex making) { send_preparation(making); });
   }
 
@@ -58,7 +58,7 @@ class Preparation {
   void lost(const WorkerLost& event);
   // No job needs what is made for the stream: what no worker has begun ends, and what one has begun
   // is cancelled. That ends when the worker reports that it writes no more.
-  void abandon(std::uint32_t stream);
+  void abandon(StreamId stream);
   // All makings on the node end; its blocks are gone.
   void lose_node(std::uint32_t node);
 

@@ -40,7 +40,7 @@ bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
          making.other_making.is_none();
 }
 
-void SecondWorkers::look_for_late(std::uint32_t index,
+void SecondWorkers::look_for_late(StreamId index,
                                   const std::function<void(MakingIndex)>& send) {
   if (!s_.streams.live(index)) return;
   Stream& stream = s_.streams[index];
@@ -57,7 +57,7 @@ void SecondWorkers::look_for_late(std::uint32_t index,
       }
       if (next > s_.now) {
         stream.watched = true;
-        s_.alarms.set(next, {AlarmKind::late_prepare, index, 0});
+        s_.alarms.set(next, {AlarmKind::late_prepare, index.value, 0});
         return;
       }
     }

@@ -76,7 +76,7 @@ inline void plan_staging(EngineState& s, const Node& node) {
   if (!s.config.count_staging || !s.memory.has(place)) return;
   Bytes largest = 0;
   Bytes block = 0;
-  for (const std::uint32_t index : node.streams) {
+  for (const StreamId index : node.streams) {
     Stream& stream = s.streams[index];
     const StreamNode& part = node_of(stream, node.id);
     if (part.jobs == 0 && part.reserve == 0 && !part.standby) continue;

@@ -81,7 +81,7 @@ struct EngineState {
   Pool<Block> blocks;
   IndexedPool<Making, MakingIndex> makings;
   Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
-  Pool<Stream> streams;
+  IndexedPool<Stream, StreamId> streams;
   IndexedPool<Job, JobIndex> jobs;
   Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
@@ -140,8 +140,8 @@ struct EngineState {
   order::Expander expander{std::size_t{32} << 20};
 
   // Streams with blocks that other jobs may need than the eviction policies were told.
-  std::vector<std::uint32_t> changed_streams;
-  void needs_changed(std::uint32_t stream) {
+  std::vector<StreamId> changed_streams;
+  void needs_changed(StreamId stream) {
     if (streams[stream].needs_changed) return;
     streams[stream].needs_changed = true;
     changed_streams.push_back(stream);
