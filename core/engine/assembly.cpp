@@ -91,16 +91,16 @@ void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::Places places
                           });
 }
 
-std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
+ShareId Assembly::batch_share(const Job& job, NodeId node) const {
   if (job.batch_shares.empty()) {
     for (const StreamNode& part : s_.streams[job.stream].nodes) {
       if (part.node == node) return part.share;
     }
   }
-  for (const std::uint32_t share : job.batch_shares) {
+  for (const ShareId share : job.batch_shares) {
     if (s_.memory[share].spec.place.node == node) return share;
   }
-  return kNone;
+  return ShareId::none();
 }
 
 // REQUIRES: the batch is being assembled.
@@ -121,7 +121,8 @@ void Assembly::advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn) 
 // The grant of the block that the batch lies in, if that is one block on the rank's node; else
 // null.
 Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
-  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
+  if (batch.pieces.size() != 1 || !batch.share.is_none() || !job.batch_shares.empty())
+    return nullptr;
   Grant& grant = Grants::grant_of(run, batch.pieces.front());
   const Block* block = s_.at(grant.block);
   return block && block->resident && block->node == batch.node ? &grant : nullptr;
@@ -161,8 +162,8 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
       want_again(job, grant);
       continue;
     }
-    if (batch.share == kNone) {
-      const std::uint32_t share = batch_share(job, batch.node);
+    if (batch.share.is_none()) {
+      const ShareId share = batch_share(job, batch.node);
       const auto taken = s_.memory.take(share, kNone, s_.evicted);
       if (!taken) {
         s_.short_of_memory = true;
@@ -187,8 +188,7 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
     piece.request = request.id;
     batch.written = true;
     s_.emit(Transfer{request, s_.memory[block->share].spec.place, s_.memory[batch.share].spec.place,
-                     s_.memory[block->share].id, block->slot, s_.memory[batch.share].id, batch.slot,
-                     piece.slice, piece.offset,
+                     block->share, block->slot, batch.share, batch.slot, piece.slice, piece.offset,
                      std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
     // The piece may have been copied before, and have come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
@@ -287,7 +287,7 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
   } else if (batch.in_place) {
     const Block& block = *s_.at(batch.pieces.front().block);
     command.place = s_.memory[block.share].spec.place;
-    command.share = s_.memory[block.share].id;
+    command.share = block.share;
     command.slot = block.slot;
     const order::Slice& slice = batch.pieces.front().slice;
     auto within = s_.arena.make<order::Replacement>(block.replacements.size());
@@ -300,7 +300,7 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
     command.replacements = within.first(count);
   } else {
     command.place = s_.memory[batch.share].spec.place;
-    command.share = s_.memory[batch.share].id;
+    command.share = batch.share;
     command.slot = batch.slot;
     command.replacements = s_.arena.copy(batch.replacements);
   }

@@ -97,7 +97,7 @@ struct Block {
       ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
   std::shared_ptr<const order::Rehearsal> rehearsal;  // whose draws it has, if any
   std::uint32_t samples = 0;
-  std::uint32_t share = kNone;
+  ShareId share = ShareId::none();
   ItemId item;
   SlotId slot;
   NodeId node;
@@ -122,7 +122,7 @@ struct Block {
 
 // An item of a share that must stay until a block is made.
 struct ItemPin {
-  std::uint32_t share;
+  ShareId share;
   ItemId item;
 };
 
@@ -217,8 +217,8 @@ struct ReadJob {
   Place from;
   Place to;
   Form form = Form::encoded;
-  std::uint32_t keep = kNone;    // share
-  std::uint32_t source = kNone;  // the share it reads from, if any
+  ShareId keep = ShareId::none();    // share
+  ShareId source = ShareId::none();  // the share it reads from, if any
   WorkerId held = WorkerId::none();
   bool shared = true;             // others find it
   bool staged = true;             // into staging memory, whether it is kept elsewhere or not

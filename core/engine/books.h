@@ -112,7 +112,7 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
 }
 
 // Removes a pin of the item. If nothing could leave before, something can begin now.
-inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
+inline void unpin(EngineState& s, ShareId share_index, ItemId item) {
   Share& share = *s.memory[share_index].share;
   const bool stuck = share.evictable() == 0;
   share.unpin(item);
@@ -224,7 +224,7 @@ inline void drop_evicted(EngineState& s) {
                       : part.spec.use == ShareUse::encoded ? Form::encoded
                                                            : Form::decoded;
     if (!s.is_lost(part.spec.place.node)) {
-      s.emit(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+      s.emit(Drop{gone.share, part.spec.place, form, gone.item, gone.slot});
     }
     if (gone.owner == kNone) continue;
     const Block& block = s.blocks[gone.owner];

@@ -31,10 +31,10 @@ void Datasets::kept(const DatasetKept& event) {
 }
 
 void Datasets::measured(const DecodedMeasured& event) {
-  if (!s_.memory.live(event.share.value)) return s_.stale();
-  const ShareSpec& spec = s_.memory[event.share.value].spec;
+  if (!s_.memory.live(event.share)) return s_.stale();
+  const ShareSpec& spec = s_.memory[event.share].spec;
   if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s_.stale();
-  if (!s_.memory.resize_slots(event.share.value, event.bytes)) s_.protocol_error();
+  if (!s_.memory.resize_slots(event.share, event.bytes)) s_.protocol_error();
 }
 
 }  // namespace batchflow::engine

@@ -11,17 +11,16 @@ namespace {
 using Out = std::back_insert_iterator<std::string>;
 
 void describe_places(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.memory.share_count(); ++index) {
-    if (!s.memory.live(index)) continue;
+  s.memory.each([&](ShareId index) {
     const SharePart& part = s.memory[index];
     fmt::format_to(out,
                    "share {} (node {} tier {} use {}): {} of {} slots of {} B used, {} pinned, "
                    "promised {}, target {}\n",
-                   index, part.spec.place.node.value, static_cast<int>(part.spec.place.tier),
+                   index.value, part.spec.place.node.value, static_cast<int>(part.spec.place.tier),
                    static_cast<int>(part.spec.use), part.share->used(), part.share->capacity(),
                    part.spec.slot_bytes, part.share->used() - part.share->evictable(), part.least,
                    part.target);
-  }
+  });
   for (const Node& node : s.nodes) {
     if (node.lost) continue;
     fmt::format_to(out, "node {}: {} workers, {} idle, {} started, {} ready{}\n", node.id.value,
@@ -44,7 +43,7 @@ void describe_streams(const EngineState& s, Out out) {
                    stream.jobs.size());
     for (const StreamNode& part : stream.nodes) {
       fmt::format_to(out, " node {} share {} reserve {} ahead {} current {}{};", part.node.value,
-                     part.share, part.reserve, part.ahead,
+                     part.share.value, part.reserve, part.ahead,
                      part.current.index == kNone ? -1 : static_cast<int>(part.current.index),
                      part.standby ? " standby" : "");
     }
@@ -55,7 +54,7 @@ void describe_streams(const EngineState& s, Out out) {
     const Block& block = s.blocks[index];
     fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n", index,
                    block.name.generation, block.name.lane, block.name.pass, block.name.block,
-                   block.share, block.resident ? "resident" : "in the making",
+                   block.share.value, block.resident ? "resident" : "in the making",
                    static_cast<int>(block.charge), static_cast<int>(block.charged_job.value),
                    block.grants);
   }
@@ -108,7 +107,7 @@ void describe_jobs(const EngineState& s, Out out) {
         const Batch& batch = s.batches[batch_index];
         fmt::format_to(out, " [step {} state {} uncut {}-{} share {}", batch.step,
                        static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,
-                       static_cast<int>(batch.share));
+                       static_cast<int>(batch.share.value));
         for (const Piece& piece : batch.pieces) {
           fmt::format_to(out, " {}:{}", piece.index, static_cast<int>(piece.state));
         }

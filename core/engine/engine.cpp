@@ -478,7 +478,8 @@ void Engine::check_consistency() const {
     BF_CHECK(node.lost || !parts_->s.config.count_staging || staging.used <= staging.granted);
   }
   parts_->dispatching.check_consistency();
-  parts_->s.streams.each([&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
+  parts_->s.streams.each(
+      [&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
   if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
   for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
     if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;

@@ -22,9 +22,9 @@ inline ItemId item_of(SampleId sample) {
 struct ItemCache {
   std::uint32_t node;
   Digest prefix;  // 0: encoded; else decoded, by this part of a pipeline
-  // Shares, by tier; kNone where there is none.
-  std::uint32_t dram = kNone;
-  std::uint32_t nvme = kNone;
+  // Shares, by tier; none where there is none.
+  ShareId dram = ShareId::none();
+  ShareId nvme = ShareId::none();
   std::uint32_t next = kNone;  // another of this node
 };
 
@@ -48,7 +48,7 @@ class ItemCaches {
     all_.push_back(cache);
   }
   // `cache` is one of these.
-  void set_drive(const ItemCache& cache, std::uint32_t share) {
+  void set_drive(const ItemCache& cache, ShareId share) {
     all_[static_cast<std::size_t>(&cache - all_.data())].nvme = share;
   }
   void remove_node(std::uint32_t node) {

@@ -32,7 +32,7 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
-      const std::uint32_t share = s_.memory.add_share(
+      const ShareId share = s_.memory.add_share(
           {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(), all});
       (tier == Tier::dram ? made.dram : made.nvme) = share;
     }
@@ -58,8 +58,8 @@ void Items::close_shares(std::uint32_t node) {
     if (caches.first(node) == nullptr) continue;
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
-      for (const std::uint32_t share : {cache->dram, cache->nvme}) {
-        if (share == kNone) continue;
+      for (const ShareId share : {cache->dram, cache->nvme}) {
+        if (share.is_none()) continue;
         // Makings elsewhere that used what was here lose their pins on it, not their bytes.
         s_.makings.each([&](MakingIndex index) {
           std::erase_if(s_.makings[index].pins,
@@ -109,36 +109,36 @@ void Items::count_jobs(const Dataset& dataset) {
       const std::uint32_t own = here.find(cache.node);
       jobs = own == kNone ? 1 : std::min(own, jobs);
     }
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.set_jobs(share, jobs);
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none()) s_.memory.set_jobs(share, jobs);
     }
   }
 }
 
 void Items::drop_idle(const Dataset& dataset) {
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.drop_idle(share);
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none()) s_.memory.drop_idle(share);
     }
   }
 }
 
-void Items::close_unused(std::span<const std::uint32_t> shares) {
-  for (const std::uint32_t index : shares) {
+void Items::close_unused(std::span<const ShareId> shares) {
+  for (const ShareId index : shares) {
     if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
     const ShareSpec spec = s_.memory[index].spec;
     ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset.value)];
     const std::uint32_t node = s_.node_of.at(spec.place.node.value);
     const ItemCache* cache = caches.find(node, spec.prefix);
     BF_CHECK(cache != nullptr);
-    const std::array<std::uint32_t, 2> both{cache->dram, cache->nvme};
-    const bool in_use = std::any_of(both.begin(), both.end(), [&](std::uint32_t share) {
-      return share != kNone && !s_.memory.unused(share);
+    const std::array<ShareId, 2> both{cache->dram, cache->nvme};
+    const bool in_use = std::any_of(both.begin(), both.end(), [&](ShareId share) {
+      return !share.is_none() && !s_.memory.unused(share);
     });
     if (in_use) continue;
     caches.remove(node, spec.prefix);
-    for (const std::uint32_t share : both) {
-      if (share != kNone) s_.memory.remove_share(share);
+    for (const ShareId share : both) {
+      if (!share.is_none()) s_.memory.remove_share(share);
     }
     if (spec.prefix == 0) settle_homes(caches);
   }
@@ -176,7 +176,7 @@ void Items::open_drive(ItemCaches& caches, std::uint32_t node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};
   if (!s_.memory.has(drive)) return;
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
-    if (cache->nvme != kNone || cache->dram == kNone) continue;
+    if (!cache->nvme.is_none() || cache->dram.is_none()) continue;
     ShareSpec spec = s_.memory[cache->dram].spec;
     spec.place = drive;
     caches.set_drive(*cache, s_.memory.add_share(spec));
@@ -188,8 +188,8 @@ bool Items::plain(const Stream& stream) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone && s_.memory[share].share->capacity() > 0) return false;
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
     }
   }
   return true;
@@ -201,8 +201,8 @@ double Items::cached(const Stream& stream) const {
   std::size_t decoded = 0;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share == kNone) continue;
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (share.is_none()) continue;
       (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents();
     }
   }
@@ -213,13 +213,13 @@ double Items::cached(const Stream& stream) const {
 void Items::purge(DatasetId dataset, SampleId sample) {
   const ItemId item = item_of(sample);
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-      if (index == kNone) continue;
+    for (const ShareId index : {cache.dram, cache.nvme}) {
+      if (index.is_none()) continue;
       Share& share = *s_.memory[index].share;
       // A making that has it pinned will notice by itself.
       if (!share.resident(item) || share.pinned(item)) continue;
       share.remove(item, Removal::invalidated);
-      s_.emit(Drop{s_.memory[index].id, s_.memory[index].spec.place,
+      s_.emit(Drop{index, s_.memory[index].spec.place,
                    cache.prefix == 0 ? Form::encoded : Form::decoded, item});
     }
   }
@@ -227,8 +227,8 @@ void Items::purge(DatasetId dataset, SampleId sample) {
 
 void Items::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-      if (index != kNone) s_.memory[index].share->scored(item_of(sample), score);
+    for (const ShareId index : {cache.dram, cache.nvme}) {
+      if (!index.is_none()) s_.memory[index].share->scored(item_of(sample), score);
     }
   }
 }

@@ -44,7 +44,7 @@ class Items {
                           s_.memory.capacity({node, Tier::nvme, 0}));
   }
   // Closes those of `shares` that no job uses and that are empty.
-  void close_unused(std::span<const std::uint32_t> shares);
+  void close_unused(std::span<const ShareId> shares);
   // Drops what no job reads of the dataset.
   void drop_idle(const Dataset& dataset);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
@@ -96,12 +96,12 @@ class Items {
   void look_around(MakingIndex making);
   void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
-  void pin(Making& making, std::uint32_t share, ItemId item);
+  void pin(Making& making, ShareId share, ItemId item);
   bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
-  std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
+  ShareId admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
-  bool admit(std::uint32_t share, const Access& access);
+  bool admit(ShareId share, const Access& access);
   void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);

@@ -36,7 +36,7 @@ struct StreamNode {
   // Streams
   NodeId node;
   std::uint32_t index = kNone;  // of the node
-  std::uint32_t share = kNone;
+  ShareId share = ShareId::none();
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
 
   // Reserves
@@ -133,11 +133,12 @@ struct BatchState {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
-  bool held = false;               // of a step that is void: it only waits to be released
-  std::uint32_t reserved = kNone;  // the stream's share whose reserve covers it while it is held
-  std::uint32_t numbering = 0;     // of the job's ranks, when it was begun
-  std::uint32_t share = kNone;     // of its own slot, when gathered
-  bool written = false;            // something was commanded to be copied there
+  bool held = false;  // of a step that is void: it only waits to be released
+  ShareId reserved =
+      ShareId::none();              // the stream's share whose reserve covers it while it is held
+  std::uint32_t numbering = 0;      // of the job's ranks, when it was begun
+  ShareId share = ShareId::none();  // of its own slot, when gathered
+  bool written = false;             // something was commanded to be copied there
   ItemId item;
   SlotId slot;
   NodeId node;
@@ -239,8 +240,8 @@ struct Job {
 
   // Reserves
   std::uint32_t credits = 0;
-  std::vector<std::uint32_t> batch_shares;    // a node: where batches larger than a block live
-  std::vector<std::uint32_t> retired_shares;  // where held batches are, of an earlier size
+  std::vector<ShareId> batch_shares;    // a node: where batches larger than a block live
+  std::vector<ShareId> retired_shares;  // where held batches are, of an earlier size
   struct Reserved {
     NodeId node;
     Slots ranks;

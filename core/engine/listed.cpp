@@ -91,11 +91,11 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
   ingredient.sample = sample;
   batch.ingredients.push_back(ingredient);
   const ItemCache* encoded = items_.cache(node, dataset, 0);
-  const std::uint32_t index = encoded ? encoded->dram : kNone;
+  const ShareId index = encoded ? encoded->dram : ShareId::none();
   const ItemId item = item_of(sample);
-  std::uint32_t keep = kNone;
-  const Slots slots = index == kNone ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
-  if (index != kNone && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
+  ShareId keep = ShareId::none();
+  const Slots slots = index.is_none() ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
+  if (!index.is_none() && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
     Share& share = *s_.memory[index].share;
     gone_.clear();
     const Share::Result result = share.access({item, slots, next_use}, gone_);
@@ -116,8 +116,8 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
     }
   }
   // An item that was let in just now is read for the share.
-  if (keep == kNone && use_under_way(batch_index, node, dataset, sample)) return;
-  groups_.add({kNone, keep}, sample, ingredient.place);
+  if (keep.is_none() && use_under_way(batch_index, node, dataset, sample)) return;
+  groups_.add({ShareId::none(), keep}, sample, ingredient.place);
 }
 
 // It is staged, or on its way, for another batch. What is staged for a block is in memory of that

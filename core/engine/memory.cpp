@@ -87,10 +87,9 @@ bool Memory::promises_kept(Place place) const {
   const StagingPart& staging = found->second.staging;
   // What blocks still have of it is not there for a listed order yet.
   if (staging.granted < staging.listed + std::max(staging.least, staging.used)) return false;
-  return std::all_of(found->second.shares.begin(), found->second.shares.end(),
-                     [&](std::uint32_t share) {
-                       return shares_[share].share->capacity() >= shares_[share].least;
-                     });
+  return std::all_of(found->second.shares.begin(), found->second.shares.end(), [&](ShareId share) {
+    return shares_[share].share->capacity() >= shares_[share].least;
+  });
 }
 
 // --------------------------------------------------------------------------------- staging ----
@@ -190,14 +189,13 @@ std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots
                    spec.dataset);
 }
 
-std::uint32_t Memory::add_share(const ShareSpec& spec) {
+ShareId Memory::add_share(const ShareSpec& spec) {
   BF_CHECK(spec.slot_bytes > 0);
   const auto place = places_.find(spec.place);
   BF_CHECK_MSG(place != places_.end(), "a share needs a place that has a capacity");
-  const std::uint32_t index = shares_.make();
+  const ShareId index = shares_.make();
   SharePart& part = shares_[index];
   part.spec = spec;
-  part.id = ShareId(index);
   part.choice = choice_for(spec);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
   part.share->count_freed(&place->second.freed);
@@ -206,7 +204,7 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
   return index;
 }
 
-void Memory::remove_share(std::uint32_t index) {
+void Memory::remove_share(ShareId index) {
   SharePart& part = shares_[index];
   PlacePart& place = places_.at(part.spec.place);
   place.granted -= part.share->capacity() * part.spec.slot_bytes;
@@ -218,7 +216,7 @@ void Memory::remove_share(std::uint32_t index) {
   shares_.release(index);
 }
 
-void Memory::promise(std::uint32_t index, Slots least) {
+void Memory::promise(ShareId index, Slots least) {
   SharePart& part = shares_[index];
   if (part.least == least) return;
   PlacePart& place = places_.at(part.spec.place);
@@ -228,7 +226,7 @@ void Memory::promise(std::uint32_t index, Slots least) {
   plan_again(part.spec.place);
 }
 
-bool Memory::resize_slots(std::uint32_t index, Bytes slot_bytes) {
+bool Memory::resize_slots(ShareId index, Bytes slot_bytes) {
   SharePart& part = shares_[index];
   const Slots capacity = part.share->capacity();
   const Slots most = std::max({capacity, part.least, part.spec.slots_all, Slots{1}});
@@ -243,7 +241,7 @@ bool Memory::resize_slots(std::uint32_t index, Bytes slot_bytes) {
   return true;
 }
 
-void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {
+void Memory::set_jobs(ShareId index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {
   SharePart& part = shares_[index];
   if (part.jobs == jobs && part.ahead == ahead && part.ranks == ranks) return;
   part.ranks = ranks;
@@ -253,14 +251,14 @@ void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std:
   plan_again(part.spec.place);
 }
 
-void Memory::drop_idle(std::uint32_t index) {
+void Memory::drop_idle(ShareId index) {
   SharePart& part = shares_[index];
   if (part.jobs > 0) return;
   part.idle_since = 0;
   plan_again(part.spec.place);
 }
 
-std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t owner,
+std::optional<Memory::Taken> Memory::take(ShareId index, std::uint32_t owner,
                                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   Share& share = *part.share;
@@ -292,7 +290,7 @@ std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t own
 
 // The slots of evicted items are free at once: their owners are told, and drop the items before
 // anything is put there.
-void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
+void Memory::note_evicted(ShareId index, const std::vector<ItemId>& gone,
                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   for (const ItemId item : gone) {
@@ -312,7 +310,7 @@ void Memory::free_item(SharePart& part, ItemId item) {
   part.free_items.push_back(item);
 }
 
-void Memory::give_back(std::uint32_t index, ItemId item) {
+void Memory::give_back(ShareId index, ItemId item) {
   SharePart& part = shares_[index];
   while (part.share->pinned(item)) part.share->unpin(item);
   part.share->remove(item, Removal::invalidated);
@@ -334,15 +332,15 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
   planned_.push_back(place);
   views_.clear();
   // Each lies elsewhere in memory: all are fetched before the first is looked at.
-  for (const std::uint32_t index : part.shares) prefetch(&shares_[index]);
-  for (const std::uint32_t index : part.shares) prefetch(shares_[index].share.get());
-  for (const std::uint32_t index : part.shares) {
+  for (const ShareId index : part.shares) prefetch(&shares_[index]);
+  for (const ShareId index : part.shares) prefetch(shares_[index].share.get());
+  for (const ShareId index : part.shares) {
     SharePart& share = shares_[index];
     const auto& counters = share.share->counters();
     const std::uint64_t asked = counters.hits + counters.misses;
     const auto requests = static_cast<double>(asked);
     share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
-    views_.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
+    views_.push_back({index, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
                       share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
                       share.jobs, share.requests.per_second(now),
                       requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
@@ -424,7 +422,7 @@ void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacit
   part.granted += capacity * share.spec.slot_bytes;
 }
 
-bool Memory::unused(std::uint32_t index) const {
+bool Memory::unused(ShareId index) const {
   const SharePart& part = shares_[index];
   return !of_blocks(part.spec.use) && part.jobs == 0 && part.share->used() == 0 &&
          part.share->capacity() == 0;
@@ -433,7 +431,7 @@ bool Memory::unused(std::uint32_t index) const {
 // True when all shares are at or below their targets.
 bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
   bool all = shrink_staging(part);
-  for (const std::uint32_t index : part.shares) {
+  for (const ShareId index : part.shares) {
     SharePart& share = shares_[index];
     if (unused(index)) unused_.push_back(index);
     if (share.share->capacity() <= share.target) continue;
@@ -448,7 +446,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     if (unused(index)) unused_.push_back(index);
   }
   part.granted = part.staging.granted;
-  for (const std::uint32_t index : part.shares) {
+  for (const ShareId index : part.shares) {
     part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
   }
   return all;
@@ -461,7 +459,7 @@ void Memory::grow(Place place, PlacePart& part) {
     const Bytes staged =
         promised ? std::min(staging.least + staging.listed, staging.target) : staging.target;
     if (grow_staging(part, staged)) grown_.push_back(place);
-    for (const std::uint32_t index : part.shares) {
+    for (const ShareId index : part.shares) {
       SharePart& share = shares_[index];
       const Slots now = share.share->capacity();
       const Slots goal = promised ? std::min(share.least, share.target) : share.target;
@@ -523,20 +521,20 @@ void Memory::change_allocation(const PolicyChoice& choice) {
 
 void Memory::change_eviction(const PolicyChoice& choice, Form form) {
   eviction_[static_cast<std::size_t>(form)] = std::make_shared<const PolicyChoice>(choice);
-  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
-    if (!shares_.live(index) || form_of(shares_[index].spec.use) != form) continue;
+  shares_.each([&](ShareId index) {
+    if (form_of(shares_[index].spec.use) != form) return;
     SharePart& part = shares_[index];
     ShareSpec spec = part.spec;
     spec.items = std::max(spec.items, part.owner_of.size());
     part.share->swap_policy(make_policy(spec, part.share->capacity(), ++part.policy_changes));
     part.incoming_choice = choice_for(spec);
     adopting_.push_back(index);
-  }
+  });
 }
 
 bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   if (adopting_.empty()) return false;
-  const std::uint32_t index = adopting_.back();
+  const ShareId index = adopting_.back();
   SharePart& part = shares_[index];
   std::vector<ItemId> shown;
   if (part.share->adopt(limit, &shown)) {
@@ -558,9 +556,9 @@ Memory::Counters Memory::counters() const {
   Counters counters;
   counters.refused_allocations = refused_allocations_;
   counters.refused_evictions = refused_evictions_;
-  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
-    if (shares_.live(index)) counters.refused_evictions += shares_[index].share->counters().refused;
-  }
+  shares_.each([&](ShareId index) {
+    counters.refused_evictions += shares_[index].share->counters().refused;
+  });
   return counters;
 }
 
@@ -569,7 +567,7 @@ void Memory::check_consistency() const {
     const StagingPart& staging = part.staging;
     Bytes granted = staging.granted;
     Bytes promised = staging.least + staging.listed;
-    for (const std::uint32_t index : part.shares) {
+    for (const ShareId index : part.shares) {
       const SharePart& share = shares_[index];
       BF_CHECK(share.spec.place == place);
       BF_CHECK(share.share->used() <= share.share->capacity());

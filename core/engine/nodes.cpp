@@ -23,8 +23,7 @@ void Nodes::joined(const NodeJoined& event) {
 // The slot of a node that is gone, once nothing under way refers to it.
 std::uint32_t Nodes::slot_for_node() {
   const auto is_free = [&](std::uint32_t index) {
-    const bool read_to =
-        s_.reads.any([&](ReadIndex read) { return s_.reads[read].node == index; });
+    const bool read_to = s_.reads.any([&](ReadIndex read) { return s_.reads[read].node == index; });
     return !read_to && s_.nodes[index].started == 0;
   };
   if (!lost_.empty() && is_free(lost_.back())) {

@@ -120,7 +120,7 @@ void Preparation::send_preparation(MakingIndex index) {
   command.worker = s_.workers[making.worker].id;
   command.node = block.node;
   command.lineage = s_.lineage(block);
-  command.share = s_.memory[block.share].id;
+  command.share = block.share;
   command.slot = block.slot;
   command.staging = making.staging;
   command.ingredients = s_.arena.copy(making.ingredients);
@@ -132,7 +132,7 @@ void Preparation::send_preparation(MakingIndex index) {
     block.replacements.push_back({suspect.index, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
-    command.decoded_share = s_.memory[making.decoding.front().share].id;
+    command.decoded_share = making.decoding.front().share;
   }
   command.replacements = s_.arena.copy(block.replacements);
   s_.emit(command);
@@ -305,8 +305,8 @@ void Preparation::abort(MakingIndex index) {
   resume_waiting(block);
   lift_charge(s_, block);
   if (written && !writing && !s_.is_lost(block.node)) {
-    const SharePart& part = s_.memory[block.share];
-    s_.emit(Drop{part.id, part.spec.place, Form::prepared, block.item, block.slot});
+    const Place place = s_.memory[block.share].spec.place;
+    s_.emit(Drop{block.share, place, Form::prepared, block.item, block.slot});
   }
   return_slot(block, writing ? worker : kNone);
   s_.room_on(making.node);

@@ -18,8 +18,8 @@ constexpr std::uint32_t kListed = 1u << 31;
 // An item is brought by a read or, with the highest bit, by a making.
 constexpr std::uint32_t kMaking = 1u << 31;
 
-std::uint64_t coming_key(std::uint32_t share, ItemId item) {
-  return std::uint64_t{share} << 32 | item.value;
+std::uint64_t coming_key(ShareId share, ItemId item) {
+  return std::uint64_t{share.value} << 32 | item.value;
 }
 
 }  // namespace
@@ -46,18 +46,18 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.listed = spec.listed;
   // Other streams care for a read into no share only if they use the same dataset.
   read.shared =
-      !spec.alone &&
-      (spec.keep != kNone || s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
+      !spec.alone && (!spec.keep.is_none() ||
+                      s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
   if (read.shared) show_samples(index);
-  if (spec.keep != kNone) {
+  if (!spec.keep.is_none()) {
     for (const SampleId sample : samples)
       coming_.set(coming_key(spec.keep, item_of(sample)), index.value);
   }
-  if (spec.source != kNone && !spec.source_pinned) {
+  if (!spec.source.is_none() && !spec.source_pinned) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
-  read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
+  read.staged = spec.keep.is_none() || s_.memory[spec.keep].spec.place != spec.to;
   count(read, spec);
   send_read(read);
   return index;
@@ -102,11 +102,10 @@ void Reads::set_apart(ReadJob& read) {
 }
 
 void Reads::send_read(ReadJob& read) {
-  const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
+  const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
-  s_.emit(Read{read.request, read.dataset, read.from, read.to, read.form,
-               kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
-               read.lineage, s_.arena.copy(samples)});
+  s_.emit(Read{read.request, read.dataset, read.from, read.to, read.form, read.keep, keep_at,
+               read.held, read.lineage, s_.arena.copy(samples)});
   ++s_.counters.reads;
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
@@ -116,23 +115,23 @@ std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample
   return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
 }
 
-Reads::Provider Reads::provider(std::uint32_t share, ItemId item) const {
+Reads::Provider Reads::provider(ShareId share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
   if (found & kMaking) return {ReadIndex::none(), MakingIndex(found & ~kMaking), false};
   return {ReadIndex(found), MakingIndex::none(), reads_[ReadIndex(found)].done};
 }
 
-void Reads::begin_decoding(std::uint32_t share, ItemId item, MakingIndex making) {
+void Reads::begin_decoding(ShareId share, ItemId item, MakingIndex making) {
   coming_.set(coming_key(share, item), making.value | kMaking);
 }
 
-void Reads::end_decoding(std::uint32_t share, ItemId item) {
+void Reads::end_decoding(ShareId share, ItemId item) {
   coming_.erase(coming_key(share, item));
 }
 
 void Reads::forget_items(const ReadJob& read) {
-  if (read.keep == kNone) return;
+  if (read.keep.is_none()) return;
   for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
 }
 
@@ -399,14 +398,14 @@ void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
     s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index.value, read.request.id.value});
     return;
   }
-  if (read.source != kNone) return give_up_copies(index);
+  if (!read.source.is_none()) return give_up_copies(index);
   end_without_result(index, Refusal::storage_failed);
 }
 
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
 void Reads::give_up_copies(ReadIndex index) {
-  const std::uint32_t source = reads_[index].source;
+  const ShareId source = reads_[index].source;
   const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);
   Share& share = *s_.memory[source].share;
@@ -427,7 +426,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   hide_samples(index);
   read.done = true;
   read.failed = true;
-  const std::uint32_t keep = read.keep;
+  const ShareId keep = read.keep;
   const std::vector<SampleId> samples = read.samples;
   std::vector<std::uint32_t> waiters;
   waiters.swap(read.waiters);
@@ -441,7 +440,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   }
   forget_items(reads_[index]);
   unpin(reads_[index]);
-  if (keep != kNone) {
+  if (!keep.is_none()) {
     for (const SampleId sample : samples) {
       s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
     }
@@ -451,8 +450,8 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
 }
 
 void Reads::unpin(ReadJob& read) {
-  for (const std::uint32_t share : {read.keep, read.source}) {
-    if (share == kNone) continue;
+  for (const ShareId share : {read.keep, read.source}) {
+    if (share.is_none()) continue;
     for (const SampleId sample : read.samples) s_.memory[share].share->unpin(item_of(sample));
   }
 }
@@ -469,9 +468,9 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
       uncount_lost(index, node);
       return;
     }
-    if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
+    if (!read.keep.is_none() && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
-      read.keep = kNone;  // with the share
+      read.keep = ShareId::none();  // with the share
       if (read.node != node && read.from.node != id) return;
     }
     if (read.node != node && read.from.node != id) return;

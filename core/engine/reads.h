@@ -37,10 +37,10 @@ class Reads {
     Place from;
     Place to;
     Form form = Form::encoded;
-    std::uint32_t keep = kNone;
-    std::uint32_t source = kNone;  // the share whose items are read; none: a store
-    bool source_pinned = false;    // for this read, by its caller
-    std::uint32_t node = kNone;    // where it goes
+    ShareId keep = ShareId::none();
+    ShareId source = ShareId::none();  // the share whose items are read; none: a store
+    bool source_pinned = false;        // for this read, by its caller
+    std::uint32_t node = kNone;        // where it goes
     WorkerId held = WorkerId::none();
     order::Lineage lineage;
     bool alone = false;   // no other making may use it: a second look at a bad sample
@@ -78,9 +78,9 @@ class Reads {
     bool in_vain = false;
     bool is_none() const { return read.is_none() && making.is_none(); }
   };
-  Provider provider(std::uint32_t share, ItemId item) const;
-  void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
-  void end_decoding(std::uint32_t share, ItemId item);
+  Provider provider(ShareId share, ItemId item) const;
+  void begin_decoding(ShareId share, ItemId item, MakingIndex making);
+  void end_decoding(ShareId share, ItemId item);
 
   // The making waits for the read, unless it is done.
   void wait_for(ReadIndex read, MakingIndex making);

@@ -34,7 +34,7 @@ class Reserves {
   // A batch of a void step is released: nothing need be promised for it any more.
   static void uncover(EngineState& s, Batch& batch);
   // Such a batch may have been the last one in a share of an earlier size of the job.
-  static void free_retired(EngineState& s, Job& job, std::uint32_t share);
+  static void free_retired(EngineState& s, Job& job, ShareId share);
 
   // What the job was promised of the place.
   Bytes promised_to(const Job& job, Place place) const;

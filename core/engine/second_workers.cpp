@@ -40,8 +40,7 @@ bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
          making.other_making.is_none();
 }
 
-void SecondWorkers::look_for_late(StreamId index,
-                                  const std::function<void(MakingIndex)>& send) {
+void SecondWorkers::look_for_late(StreamId index, const std::function<void(MakingIndex)>& send) {
   if (!s_.streams.live(index)) return;
   Stream& stream = s_.streams[index];
   stream.watched = false;

@@ -69,7 +69,7 @@ std::uint32_t Streams::block_samples(const JobJoined& event,
 }
 
 StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                                   std::uint32_t block_samples) {
+                              std::uint32_t block_samples) {
   const StreamId index = s_.streams.make();
   Stream& stream = s_.streams[index];
   stream.id = index;
@@ -327,7 +327,7 @@ void Streams::drop_unused(const StreamNode& part) {
     if (drops_left_ == 0) return s_.alarms.set(s_.now, {});
     --drops_left_;
     const std::uint32_t owner = share.owner_of[item.value];
-    s_.emit(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
+    s_.emit(Drop{part.share, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
     drop_block(s_, owner);
   }
 }

@@ -57,7 +57,7 @@ class Streams {
 
  private:
   StreamId make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                            std::uint32_t block_samples);
+                       std::uint32_t block_samples);
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;
   bool add_helpers(Stream& stream);
@@ -78,9 +78,9 @@ class Streams {
   bool stranded_due_ = false;
   // Nodes on which streams may be promised a slot that were not before.
   std::vector<std::uint32_t> standby_nodes_;
-  bool helpers_due_ = false;            // a node can prepare that could not before
+  bool helpers_due_ = false;       // a node can prepare that could not before
   std::vector<StreamId> closing_;  // without jobs
-  std::size_t drops_left_ = 0;          // how much one step drops at most
+  std::size_t drops_left_ = 0;     // how much one step drops at most
 };
 
 }  // namespace batchflow::engine

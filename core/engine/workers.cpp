@@ -49,8 +49,8 @@ MakingIndex Workers::lost(std::uint32_t index) {
 void Workers::quiesced(std::uint32_t index) {
   Worker& worker = workers_[index];
   for (const Resident& slot : worker.quarantine) {
-    const SharePart& part = s_.memory[slot.share];
-    s_.emit(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
+    const Place place = s_.memory[slot.share].spec.place;
+    s_.emit(Drop{slot.share, place, Form::prepared, slot.item, slot.slot});
     s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();
