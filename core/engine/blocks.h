@@ -25,7 +25,7 @@ namespace batchflow::engine {
 // Workers alone changes it.
 struct Worker {
   WorkerId id;
-  std::uint32_t node = kNone;
+  NodeIndex node = NodeIndex::none();
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
   MakingIndex making = MakingIndex::none();
   // Slots that it might still write after it was lost. They are free when it is quiesced.
@@ -156,7 +156,7 @@ struct ReadHolds {
 struct Making {
   std::uint32_t block = kNone;
   JobIndex job = JobIndex::none();  // that asked; for statistics and limits
-  std::uint32_t node = kNone;
+  NodeIndex node = NodeIndex::none();
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
   std::uint32_t worker = kNone;
   bool remake = false;
@@ -220,12 +220,12 @@ struct ReadJob {
   ShareId keep = ShareId::none();    // share
   ShareId source = ShareId::none();  // the share it reads from, if any
   WorkerId held = WorkerId::none();
-  bool shared = true;             // others find it
-  bool staged = true;             // into staging memory, whether it is kept elsewhere or not
-  std::uint32_t node = kNone;     // where it goes
-  std::vector<SampleId> samples;  // empty: all of the block's
-  std::vector<SampleId> missing;  // after an attempt that failed in part; empty: all of them
-  bool in_part = false;           // some of it may be there
+  bool shared = true;                  // others find it
+  bool staged = true;                  // into staging memory, whether it is kept elsewhere or not
+  NodeIndex node = NodeIndex::none();  // where it goes
+  std::vector<SampleId> samples;       // empty: all of the block's
+  std::vector<SampleId> missing;       // after an attempt that failed in part; empty: all of them
+  bool in_part = false;                // some of it may be there
   order::Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it

@@ -115,8 +115,8 @@ void Charges::release_blocks_of(Job& job) {
 
 void Charges::strip_ahead(std::span<const Place> places) {
   for (const Place& place : places) {
-    const std::uint32_t node = s_.node_of.find(place.node.value);
-    if (node == kNone || place.tier != Tier::dram) continue;
+    const NodeIndex node = s_.node_of.find(place.node);
+    if (node.is_none() || place.tier != Tier::dram) continue;
     for (const StreamId stream : s_.nodes[node].streams) {
       strip_ahead(node_of(s_.streams[stream], place.node));
     }

@@ -23,8 +23,8 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
 }
 
 void Delivery::stall_changed(const RankState& rank) {
-  const std::uint32_t node = s_.node_of.find(rank.node.value);
-  if (node != kNone) s_.changed_on(node);
+  const NodeIndex node = s_.node_of.find(rank.node);
+  if (!node.is_none()) s_.changed_on(node);
 }
 
 void Delivery::delivered(const DeliveryDone& event) {

@@ -219,7 +219,7 @@ void Dispatching::open_where_room_is() {
   if (std::exchange(s_.room_anywhere, false)) {
     for (const Need& need : needs_) open(s_.jobs[need.job]);
   }
-  for (const std::uint32_t index : s_.nodes_with_room) {
+  for (const NodeIndex index : s_.nodes_with_room) {
     Node& node = s_.nodes[index];
     node.has_room = false;
     for (const StreamId stream : node.streams) {
@@ -372,10 +372,10 @@ void Dispatching::scale() {
   const bool has_jobs = s_.job_of.size() != 0;
   if (std::exchange(had_jobs_, has_jobs) != has_jobs) scale_all_ = true;
   if (std::exchange(scale_all_, false)) {
-    for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) s_.changed_on(index);
+    s_.nodes.each([&](NodeIndex index) { s_.changed_on(index); });
   }
   s_.sort_by_joining(s_.changed_nodes);
-  for (const std::uint32_t index : s_.changed_nodes) {
+  for (const NodeIndex index : s_.changed_nodes) {
     s_.nodes[index].changed = false;
     if (s_.nodes[index].takes_work) scale(s_.nodes[index]);
   }

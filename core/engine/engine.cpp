@@ -380,7 +380,7 @@ void Engine::Parts::decide() {
     items.close_unused(s.memory.take_unused());
     for (const Place& place : s.memory.take_grown()) {
       s.room_on(place.node);
-      if (place.tier == Tier::dram) s.staging_changed(s.node_of.at(place.node.value));
+      if (place.tier == Tier::dram) s.staging_changed(s.node_of.at(place.node));
     }
     if (shrinking) s.alarms.set(s.now, {});
     more = membership.settle();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core/base/flat_map.h"
 #include "core/base/pool.h"
@@ -15,6 +16,7 @@ namespace batchflow::engine {
 using BatchIndex = Id<struct BatchIndexTag, std::uint32_t>;
 using JobIndex = Id<struct JobIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
+using NodeIndex = Id<struct NodeIndexTag, std::uint32_t>;
 using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
 
 // A pool whose objects are named by an id. `each` visits those that live, in the order of their
@@ -43,6 +45,28 @@ class IndexedPool {
 
  private:
   Pool<T> pool_;
+};
+
+// A vector whose objects are named by an id.
+template <class T, class Index>
+class IndexedVector {
+ public:
+  Index add() {
+    all_.emplace_back();
+    return Index(static_cast<std::uint32_t>(all_.size() - 1));
+  }
+  T& operator[](Index index) { return all_[index.value]; }
+  const T& operator[](Index index) const { return all_[index.value]; }
+  std::size_t size() const { return all_.size(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (std::uint32_t index = 0; index < all_.size(); ++index) visit(Index(index));
+  }
+
+ private:
+  std::vector<T> all_;
 };
 
 // Which object a backend means by its id. Nothing iterates over it.

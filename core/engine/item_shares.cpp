@@ -16,11 +16,11 @@ const ItemCaches& Items::caches(DatasetId dataset) const {
   return index < caches_.size() ? caches_[index] : kNoneYet;
 }
 
-const ItemCache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
+const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) const {
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
-bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
+bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->samples() > kCachedSamplesMost) return false;
   caches_.resize(s_.datasets.size());
   ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id.value)];
@@ -53,7 +53,7 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
   return opened;
 }
 
-void Items::close_shares(std::uint32_t node) {
+void Items::close_shares(NodeIndex node) {
   for (ItemCaches& caches : caches_) {
     if (caches.first(node) == nullptr) continue;
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
@@ -98,15 +98,15 @@ void Items::count_jobs(const Dataset& dataset) {
     if (stream.pipeline->prefix_hash != 0) readers_of(stream.pipeline->prefix_hash) += jobs;
     if (s_.config.share_nodes) continue;
     for (const StreamNode& part : stream.nodes) {
-      const std::uint32_t node = s_.node_of.at(part.node.value);
-      const std::uint32_t before = here.find(node);
-      here.set(node, (before == kNone ? 0 : before) + jobs);
+      const NodeIndex node = s_.node_of.at(part.node);
+      const std::uint32_t before = here.find(node.value);
+      here.set(node.value, (before == kNone ? 0 : before) + jobs);
     }
   }
   for (const ItemCache& cache : caches(dataset.id).all()) {
     std::uint32_t jobs = readers_of(cache.prefix) + (dataset.kept_always ? 1 : 0);
     if (!s_.config.share_nodes && jobs > 0) {
-      const std::uint32_t own = here.find(cache.node);
+      const std::uint32_t own = here.find(cache.node.value);
       jobs = own == kNone ? 1 : std::min(own, jobs);
     }
     for (const ShareId share : {cache.dram, cache.nvme}) {
@@ -128,7 +128,7 @@ void Items::close_unused(std::span<const ShareId> shares) {
     if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
     const ShareSpec spec = s_.memory[index].spec;
     ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset.value)];
-    const std::uint32_t node = s_.node_of.at(spec.place.node.value);
+    const NodeIndex node = s_.node_of.at(spec.place.node);
     const ItemCache* cache = caches.find(node, spec.prefix);
     BF_CHECK(cache != nullptr);
     const std::array<ShareId, 2> both{cache->dram, cache->nvme};
@@ -162,7 +162,7 @@ void Items::settle_homes(ItemCaches& caches) {
 // A node holds more, or less, than before: it is the home of more, or fewer, samples. The copies of
 // samples that move leave as policies say.
 void Items::capacity_changed(Place place) {
-  const std::uint32_t node = s_.node_of.at(place.node.value);
+  const NodeIndex node = s_.node_of.at(place.node);
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
     if (caches_[index].first(node) == nullptr) continue;
     open_drive(caches_[index], node);
@@ -172,7 +172,7 @@ void Items::capacity_changed(Place place) {
 }
 
 // A drive that comes later than the first job gets the shares that it would have had.
-void Items::open_drive(ItemCaches& caches, std::uint32_t node) {
+void Items::open_drive(ItemCaches& caches, NodeIndex node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};
   if (!s_.memory.has(drive)) return;
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {

@@ -89,7 +89,7 @@ void Items::look_around(MakingIndex making_index) {
   around_.under_way = reads_.any(making.node, dataset.id);
   around_.homes.clear();
   around_.likely.clear();
-  const auto add = [&](std::uint32_t node) {
+  const auto add = [&](NodeIndex node) {
     const bool lost = s_.nodes[node].lost;
     const Digest prefix = stream.pipeline->prefix_hash;
     const bool decodes = stream.pipeline->decodes();
@@ -100,7 +100,7 @@ void Items::look_around(MakingIndex making_index) {
     add(making.node);
   } else {
     for (std::size_t i = 0; i < caches.homes()->members(); ++i) {
-      add(s_.node_of.at(caches.homes()->member(i).value));
+      add(s_.node_of.at(caches.homes()->member(i)));
     }
   }
   // Where the samples of a block are most likely to be looked up.

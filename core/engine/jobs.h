@@ -35,7 +35,7 @@ namespace batchflow::engine {
 struct StreamNode {
   // Streams
   NodeId node;
-  std::uint32_t index = kNone;  // of the node
+  NodeIndex index = NodeIndex::none();  // of the node
   ShareId share = ShareId::none();
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
 

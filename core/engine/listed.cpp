@@ -36,7 +36,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   batch.samples = static_cast<std::uint32_t>(event.samples.size());
   rank.batches.push_back(index);
   rank.stall.wanted(s_.now, 1);
-  const std::uint32_t node = s_.node_of.at(rank.node.value);
+  const NodeIndex node = s_.node_of.at(rank.node);
   for (std::size_t i = 0; i < event.samples.size(); ++i) {
     const SampleId sample = event.samples[i];
     want(index, node, s_.datasets[job.dataset].id, sample,
@@ -83,7 +83,7 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
 
 // ---------------------------------------------------------------------- where samples are ----
 
-void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
+void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, SampleId sample,
                   Bytes bytes, std::uint64_t next_use) {
   Batch& batch = batches_[batch_index];
   Ingredient ingredient;
@@ -122,7 +122,7 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
 
 // It is staged, or on its way, for another batch. What is staged for a block is in memory of that
 // block.
-bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
+bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dataset,
                            SampleId sample) {
   const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
   if (shown == kNone) return false;
@@ -142,7 +142,7 @@ bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId
 }
 
 // A sample that stands in a batch twice is read once.
-void Listed::send_reads(BatchIndex batch_index, std::uint32_t node, DatasetId dataset) {
+void Listed::send_reads(BatchIndex batch_index, NodeIndex node, DatasetId dataset) {
   drop_evicted(s_);
   for (const ReadGroups::Group& group : groups_.all()) {
     once_.clear();

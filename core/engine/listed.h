@@ -25,10 +25,10 @@ class Listed {
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:
-  void want(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample, Bytes bytes,
+  void want(BatchIndex batch, NodeIndex node, DatasetId dataset, SampleId sample, Bytes bytes,
             std::uint64_t next_use);
-  bool use_under_way(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample);
-  void send_reads(BatchIndex batch, std::uint32_t node, DatasetId dataset);
+  bool use_under_way(BatchIndex batch, NodeIndex node, DatasetId dataset, SampleId sample);
+  void send_reads(BatchIndex batch, NodeIndex node, DatasetId dataset);
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;

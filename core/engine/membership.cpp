@@ -33,8 +33,8 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
   if (s_.job_of.has(event.job)) return Refusal::bad_request;
   for (const NodeId node : event.ranks) {
-    const std::uint32_t known = s_.node_of.find(node.value);
-    if (known == kNone || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
+    const NodeIndex known = s_.node_of.find(node);
+    if (known.is_none() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
   if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
@@ -236,7 +236,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
-    return s_.node_of.has(node.value) && s_.memory.has(dram_of(node));
+    return s_.node_of.has(node) && s_.memory.has(dram_of(node));
   });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
       (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {

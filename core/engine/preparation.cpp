@@ -90,7 +90,7 @@ void Preparation::making_ready(MakingIndex index) {
   assign(making.node);
 }
 
-void Preparation::assign(std::uint32_t node_index) {
+void Preparation::assign(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   s_.changed_on(node_index);
   if (!node.ready.empty() && node.idle.empty() && s_.config.workers_held_during_reads) {
@@ -170,7 +170,7 @@ void Preparation::prepared(const PreparationDone& event) {
     s_.protocol_error();
     outcome = Outcome::failed;
   }
-  const std::uint32_t node = s_.makings[index].node;
+  const NodeIndex node = s_.makings[index].node;
   if (const MakingIndex other_making = s_.makings[index].other_making; !other_making.is_none()) {
     // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
@@ -238,7 +238,7 @@ void Preparation::go_on(MakingIndex index) {
 
 void Preparation::retry(MakingIndex index, std::uint64_t serial) {
   if (!s_.makings.live(index) || s_.makings[index].serial != serial) return;
-  const std::uint32_t node = s_.makings[index].node;
+  const NodeIndex node = s_.makings[index].node;
   making_ready(index);
   assign(node);
 }
@@ -333,8 +333,8 @@ void Preparation::making_failed(MakingIndex index, std::optional<Refusal> why) {
 // ------------------------------------------------------------------------ workers and nodes ----
 
 void Preparation::joined(const WorkerJoined& event) {
-  const std::uint32_t node = workers_.joined(event);
-  if (node != kNone) assign(node);
+  const NodeIndex node = workers_.joined(event);
+  if (!node.is_none()) assign(node);
 }
 
 void Preparation::lost(const WorkerLost& event) {
@@ -377,7 +377,7 @@ void Preparation::abandon(StreamId stream) {
   });
 }
 
-void Preparation::lose_node(std::uint32_t node_index) {
+void Preparation::lose_node(NodeIndex node_index) {
   workers_.stop(node_index);
   reads_.lose_node(node_index, s_.nodes[node_index].id);
   s_.makings.each([&](MakingIndex index) {

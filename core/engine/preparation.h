@@ -60,7 +60,7 @@ class Preparation {
   // is cancelled. That ends when the worker reports that it writes no more.
   void abandon(StreamId stream);
   // All makings on the node end; its blocks are gone.
-  void lose_node(std::uint32_t node);
+  void lose_node(NodeIndex node);
 
   // The job leaves or starts over: what is under way for it goes on without it.
   void forget_job(Job& job);
@@ -71,7 +71,7 @@ class Preparation {
  private:
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
-  void assign(std::uint32_t node);
+  void assign(NodeIndex node);
   void send_preparation(MakingIndex making);
   void go_on(MakingIndex making);
   void free_worker(Making& making);

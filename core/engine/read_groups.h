@@ -81,7 +81,7 @@ class ReadGroups {
 
 // The read of a group: from where its samples are to the node, for a share or for staging.
 inline Reads::Spec read_spec(const EngineState& s, const ReadSource& source, DatasetId dataset,
-                             std::uint32_t node) {
+                             NodeIndex node) {
   Reads::Spec spec;
   spec.dataset = dataset;
   spec.from = source.share.is_none() ? Place{NodeId::none(), Tier::store, 0}

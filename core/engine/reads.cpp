@@ -110,7 +110,7 @@ void Reads::send_read(ReadJob& read) {
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
 
-std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
+std::uint32_t Reads::find(NodeIndex node, DatasetId dataset, SampleId sample, Form form) const {
   const std::uint32_t shared = shared_at_.find(shared_key(node, dataset));
   return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
 }
@@ -461,7 +461,7 @@ void Reads::retry(ReadIndex index, std::uint64_t serial) {
   if (!reads_[index].done) send_read(reads_[index]);
 }
 
-void Reads::lose_node(std::uint32_t node, NodeId id) {
+void Reads::lose_node(NodeIndex node, NodeId id) {
   reads_.each([&](ReadIndex index) {
     ReadJob& read = reads_[index];
     if (read.done) {
@@ -482,7 +482,7 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
 }
 
 // Makings of other nodes may hold what they waited for here, and its memory is gone.
-void Reads::uncount_lost(ReadIndex index, std::uint32_t node) {
+void Reads::uncount_lost(ReadIndex index, NodeIndex node) {
   if (!reads_.live(index) || reads_[index].node != node) return;
   uncount(reads_[index], reads_[index].counted);
 }

@@ -38,9 +38,9 @@ class Reads {
     Place to;
     Form form = Form::encoded;
     ShareId keep = ShareId::none();
-    ShareId source = ShareId::none();  // the share whose items are read; none: a store
-    bool source_pinned = false;        // for this read, by its caller
-    std::uint32_t node = kNone;        // where it goes
+    ShareId source = ShareId::none();    // the share whose items are read; none: a store
+    bool source_pinned = false;          // for this read, by its caller
+    NodeIndex node = NodeIndex::none();  // where it goes
     WorkerId held = WorkerId::none();
     order::Lineage lineage;
     bool alone = false;   // no other making may use it: a second look at a bad sample
@@ -62,10 +62,10 @@ class Reads {
     void reset() { *this = Shown(); }
   };
   // The index of the sample's Shown; kNone if there is none.
-  std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
+  std::uint32_t find(NodeIndex node, DatasetId dataset, SampleId sample, Form form) const;
   const Shown& shown(std::uint32_t index) const { return shown_samples_[index]; }
   // False if find() would answer kNone for all samples of the dataset on this node.
-  bool any(std::uint32_t node, DatasetId dataset) const {
+  bool any(NodeIndex node, DatasetId dataset) const {
     return shared_at_.has(shared_key(node, dataset));
   }
 
@@ -100,7 +100,7 @@ class Reads {
   void done(const ReadDone& event);
   void retry(ReadIndex read, std::uint64_t serial);
   // All reads to or from the node are void; makings that wait for one are told.
-  void lose_node(std::uint32_t node, NodeId id);
+  void lose_node(NodeIndex node, NodeId id);
 
  private:
   // The samples of a dataset on a node that reads in flight show to others.
@@ -108,14 +108,14 @@ class Reads {
     std::uint32_t reads = 0;
     void reset() { reads = 0; }
   };
-  static std::uint64_t shared_key(std::uint32_t node, DatasetId dataset) {
-    return std::uint64_t{node} << 32 | dataset.value;
+  static std::uint64_t shared_key(NodeIndex node, DatasetId dataset) {
+    return std::uint64_t{node.value} << 32 | dataset.value;
   }
   static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
   void send_read(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
-  void uncount_lost(ReadIndex index, std::uint32_t node);
+  void uncount_lost(ReadIndex index, NodeIndex node);
   void set_apart(ReadJob& read);
   Bytes bytes_of(const ReadJob& read, SampleId sample) const;
   bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);

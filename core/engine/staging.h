@@ -104,10 +104,10 @@ inline bool can_stage(const EngineState& s, const Node& node, const Stream& stre
          s.memory.staging(dram_of(node.id)).room() >= largest_staged(s, stream);
 }
 
-inline void stage(EngineState& s, std::uint32_t node, Bytes bytes) {
+inline void stage(EngineState& s, NodeIndex node, Bytes bytes) {
   if (bytes > 0 && s.config.count_staging) s.memory.stage(dram_of(s.nodes[node].id), bytes);
 }
-inline void unstage(EngineState& s, std::uint32_t node, Bytes bytes) {
+inline void unstage(EngineState& s, NodeIndex node, Bytes bytes) {
   if (bytes == 0 || !s.config.count_staging) return;
   s.memory.unstage(dram_of(s.nodes[node].id), bytes);
   s.staging_changed(node);

@@ -69,9 +69,9 @@ struct EngineState {
   // Ids of backends are looked up in maps, over which nothing iterates. Slots of nodes and workers
   // that are gone are used again: a node that comes back is a new one. Code that looks at nodes in
   // turn does so in the order in which they joined.
-  std::vector<Node> nodes;
+  IndexedVector<Node, NodeIndex> nodes;
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
-  FlatMap node_of;
+  IndexMap<NodeId, NodeIndex> node_of;
   Owned<std::vector<Worker>, Workers> workers;
   Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
@@ -102,33 +102,33 @@ struct EngineState {
   // room must say so, because nothing else is looked at again.
   bool room_changed = false;
   bool room_anywhere = false;
-  std::vector<std::uint32_t> nodes_with_room;
+  std::vector<NodeIndex> nodes_with_room;
   void room_everywhere() { room_changed = room_anywhere = true; }
-  void room_on(std::uint32_t node) {
+  void room_on(NodeIndex node) {
     room_changed = true;
     changed_on(node);
     if (!std::exchange(nodes[node].has_room, true)) nodes_with_room.push_back(node);
   }
   void room_on(NodeId node) {
-    const std::uint32_t found = node_of.find(node.value);
-    if (found != kNone) room_on(found);
+    const NodeIndex found = node_of.find(node);
+    if (!found.is_none()) room_on(found);
   }
   // Staging memory of the nodes is free, or has another size: makings may wait for it.
-  std::vector<std::uint32_t> nodes_to_stage;
-  void staging_changed(std::uint32_t node) {
+  std::vector<NodeIndex> nodes_to_stage;
+  void staging_changed(NodeIndex node) {
     if (!std::exchange(nodes[node].staging_changed, true)) nodes_to_stage.push_back(node);
   }
   // What streams need of staging memory on the nodes, or their number of workers, has changed.
-  std::vector<std::uint32_t> nodes_to_plan;
-  void plan_staging(std::uint32_t node) {
+  std::vector<NodeIndex> nodes_to_plan;
+  void plan_staging(NodeIndex node) {
     if (!std::exchange(nodes[node].staging_due, true)) nodes_to_plan.push_back(node);
   }
-  void sort_by_joining(std::vector<std::uint32_t>& some) const {
+  void sort_by_joining(std::vector<NodeIndex>& some) const {
     std::sort(some.begin(), some.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return nodes[a].joined < nodes[b].joined; });
+              [&](NodeIndex a, NodeIndex b) { return nodes[a].joined < nodes[b].joined; });
   }
-  std::vector<std::uint32_t> changed_nodes;  // since the scaling policy was last asked
-  void changed_on(std::uint32_t node) {
+  std::vector<NodeIndex> changed_nodes;  // since the scaling policy was last asked
+  void changed_on(NodeIndex node) {
     if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
   }
   std::vector<std::uint32_t> current_blocks;  // charged as such
@@ -169,8 +169,8 @@ struct EngineState {
 
   // The node is lost, with all that was on it: no command goes there.
   bool is_lost(NodeId node) const {
-    const auto found = node_of.find(node.value);
-    return found == kNone || nodes[found].lost;
+    const auto found = node_of.find(node);
+    return found.is_none() || nodes[found].lost;
   }
 
   order::Lineage lineage(const Block& block) const;

@@ -115,7 +115,7 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
 bool Streams::add_helpers(Stream& stream) {
   bool added = false;
   std::uint32_t helpers = 0;
-  const auto enough = [&](std::uint32_t /*node*/) { return helpers++ == s_.config.helper_nodes; };
+  const auto enough = [&](NodeIndex /*node*/) { return helpers++ == s_.config.helper_nodes; };
   for (const NodeId node : ranking_.first(stream.dataset, true, enough)) {
     added = add_node(stream, node) || added;
   }
@@ -129,7 +129,7 @@ bool Streams::add_helpers(Stream& stream) {
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = datasets_[stream.dataset];
   const auto open = [&](NodeId node) {
-    return items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
+    return items_.open_shares(s_.node_of.at(node), dataset, *stream.pipeline);
   };
   bool opened = false;
   if (!s_.config.share_nodes || s_.config.helper_nodes == 0) {
@@ -139,7 +139,7 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Bytes twice = saturating_product(2, dataset.catalogue->total_bytes());
   Bytes room = 0;
   std::uint32_t homes = 0;
-  const auto enough = [&](std::uint32_t node) {
+  const auto enough = [&](NodeIndex node) {
     if (homes >= s_.config.helper_nodes && room > twice) return true;
     ++homes;
     room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
@@ -161,7 +161,7 @@ bool Streams::add_node(Stream& stream, NodeId node) {
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
-  part.index = s_.node_of.at(node.value);
+  part.index = s_.node_of.at(node);
   stream.nodes.push_back(part);
   s_.nodes[part.index].streams.push_back(stream.id);
   standby_nodes_.push_back(part.index);
@@ -205,7 +205,7 @@ bool Streams::stand_by() {
   standby_nodes_.erase(std::unique(standby_nodes_.begin(), standby_nodes_.end()),
                        standby_nodes_.end());
   bool changed = false;
-  for (const std::uint32_t node : std::exchange(standby_nodes_, {})) {
+  for (const NodeIndex node : std::exchange(standby_nodes_, {})) {
     const std::vector<StreamId>& streams = s_.nodes[node].streams;
     maybe_stranded_.insert(maybe_stranded_.end(), streams.begin(), streams.end());
     changed = stand_by(s_.nodes[node]) || changed;
@@ -341,7 +341,7 @@ void Streams::lose_node(NodeId node) {
     }
     std::erase_if(stream.nodes, [&](const StreamNode& part) { return part.node == node; });
   });
-  s_.nodes[s_.node_of.at(node.value)].streams.clear();
+  s_.nodes[s_.node_of.at(node)].streams.clear();
 }
 
 // Loses all blocks of the stream that were on a lost node.

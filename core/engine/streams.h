@@ -45,7 +45,7 @@ class Streams {
   bool free_unused();
 
   // The node may have become able to prepare. `new_helper`: it could not do so at all.
-  void node_changed(std::uint32_t node, bool new_helper) {
+  void node_changed(NodeIndex node, bool new_helper) {
     helpers_due_ = helpers_due_ || new_helper;
     standby_nodes_.push_back(node);
   }
@@ -77,7 +77,7 @@ class Streams {
   std::vector<StreamId> maybe_stranded_;
   bool stranded_due_ = false;
   // Nodes on which streams may be promised a slot that were not before.
-  std::vector<std::uint32_t> standby_nodes_;
+  std::vector<NodeIndex> standby_nodes_;
   bool helpers_due_ = false;       // a node can prepare that could not before
   std::vector<StreamId> closing_;  // without jobs
   std::size_t drops_left_ = 0;     // how much one step drops at most

@@ -12,12 +12,12 @@ std::uint32_t Workers::find(WorkerId worker) const {
   return found == index_of_.end() ? kNone : found->second;
 }
 
-std::uint32_t Workers::joined(const WorkerJoined& event) {
-  const std::uint32_t node = s_.node_of.find(event.node.value);
+NodeIndex Workers::joined(const WorkerJoined& event) {
+  const NodeIndex node = s_.node_of.find(event.node);
   const std::uint32_t known = find(event.worker);
-  if (node == kNone || (known != kNone && workers_[known].state != Worker::State::lost)) {
+  if (node.is_none() || (known != kNone && workers_[known].state != Worker::State::lost)) {
     s_.protocol_error();
-    return kNone;
+    return NodeIndex::none();
   }
   if (quiet_.empty()) {
     quiet_.push_back(static_cast<std::uint32_t>(workers_.size()));
@@ -59,13 +59,13 @@ void Workers::quiesced(std::uint32_t index) {
   s_.room_everywhere();
 }
 
-void Workers::stop(std::uint32_t node) {
+void Workers::stop(NodeIndex node) {
   for (const std::uint32_t worker : s_.nodes[node].staff) {
     workers_[worker].state = Worker::State::quiesced;
   }
 }
 
-void Workers::forget_all(std::uint32_t node_index) {
+void Workers::forget_all(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   node.idle.clear();
   node.workers = 0;
@@ -88,7 +88,7 @@ void Workers::forget(std::uint32_t index) {
   quiet_.push_back(index);
 }
 
-std::uint32_t Workers::take(std::uint32_t node_index, MakingIndex making) {
+std::uint32_t Workers::take(NodeIndex node_index, MakingIndex making) {
   Node& node = s_.nodes[node_index];
   const std::uint32_t worker = node.idle.back();
   node.idle.pop_back();
@@ -101,7 +101,7 @@ void Workers::reassign(std::uint32_t worker, MakingIndex making) {
   if (workers_[worker].state == Worker::State::busy) workers_[worker].making = making;
 }
 
-MakingIndex Workers::holder_that_waits(std::uint32_t node) const {
+MakingIndex Workers::holder_that_waits(NodeIndex node) const {
   for (const std::uint32_t index : s_.nodes[node].staff) {
     const Worker& worker = workers_[index];
     if (worker.state != Worker::State::busy) continue;

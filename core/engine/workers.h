@@ -17,23 +17,23 @@ class Workers {
 
   // The index of a worker that is not known to be quiet, or kNone.
   std::uint32_t find(WorkerId worker) const;
-  // Answers the node on which the worker is idle now; kNone: the event cannot be right.
-  std::uint32_t joined(const WorkerJoined& event);
+  // Answers the node on which the worker is idle now; none: the event cannot be right.
+  NodeIndex joined(const WorkerJoined& event);
   // Answers the making that the worker had, if any. REQUIRES: it is not lost yet
   MakingIndex lost(std::uint32_t worker);
   // The lost worker writes no more: the slots that it might have written are free.
   void quiesced(std::uint32_t worker);
   // No worker of the node writes any more, and none is given work.
-  void stop(std::uint32_t node);
+  void stop(NodeIndex node);
   // They are forgotten, after their makings have ended.
-  void forget_all(std::uint32_t node);
+  void forget_all(NodeIndex node);
 
   // Gives the making the worker of its node that was used last. REQUIRES: one is idle
-  std::uint32_t take(std::uint32_t node, MakingIndex making);
+  std::uint32_t take(NodeIndex node, MakingIndex making);
   // From now on the busy worker counts as that of another making. A lost one has none.
   void reassign(std::uint32_t worker, MakingIndex making);
   // A making that waits while it holds a worker of the node; none: there is none.
-  MakingIndex holder_that_waits(std::uint32_t node) const;
+  MakingIndex holder_that_waits(NodeIndex node) const;
   void release(std::uint32_t worker);
   // A slot that the lost worker may still write to.
   void quarantine(std::uint32_t worker, const Resident& slot);
