@@ -124,7 +124,7 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   spec.node = making.node;
   spec.lineage = s_.lineage(block);
   spec.all = s_.config.count_staging ? all : 0;
-  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+  if (!making.worker.is_none()) spec.held = s_.workers[making.worker].id;
   const ReadIndex read = reads_.open(spec, {});
   reads_.own(read, index);
   making.staging = s_.reads[read].request.id;

@@ -43,9 +43,9 @@ struct Node {
   std::uint32_t cores = 1;
 
   // Workers
-  std::vector<std::uint32_t> staff;  // workers that are not known to be quiet
-  std::vector<std::uint32_t> idle;   // of these, used last in first out
-  std::uint32_t workers = 0;         // idle and busy
+  std::vector<WorkerIndex> staff;  // workers that are not known to be quiet
+  std::vector<WorkerIndex> idle;   // of these, used last in first out
+  std::uint32_t workers = 0;       // idle and busy
 
   // Preparation, and SecondWorkers for their makings
   std::uint32_t started = 0;      // makings not finished
@@ -158,7 +158,7 @@ struct Making {
   JobIndex job = JobIndex::none();  // that asked; for statistics and limits
   NodeIndex node = NodeIndex::none();
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
-  std::uint32_t worker = kNone;
+  WorkerIndex worker = WorkerIndex::none();
   bool remake = false;
   bool ready = false;  // in the queue for a worker
   RequestId request = RequestId::none();

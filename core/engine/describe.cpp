@@ -62,7 +62,7 @@ void describe_streams(const EngineState& s, Out out) {
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
                    index.value, making.block, making.waiting, making.held.reads.size(),
-                   static_cast<int>(making.worker), making.attempts,
+                   static_cast<int>(making.worker.value), making.attempts,
                    making.preparing  ? ", preparing"
                    : making.ready    ? ", ready"
                    : making.unstaged ? ", waits for staging memory"

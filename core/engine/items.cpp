@@ -258,7 +258,7 @@ void Items::send_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   for (const ReadGroups::Group& group : groups_.all()) {
     Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
-    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    if (!making.worker.is_none()) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
     const ReadIndex read = reads_.open(spec, group.samples);

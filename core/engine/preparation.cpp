@@ -84,7 +84,7 @@ void Preparation::making_ready(MakingIndex index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
-  if (making.worker != kNone) return send_preparation(index);
+  if (!making.worker.is_none()) return send_preparation(index);
   making.ready = true;
   s_.nodes[making.node].ready.push_back(index);
   assign(making.node);
@@ -140,10 +140,10 @@ void Preparation::send_preparation(MakingIndex index) {
 }
 
 void Preparation::free_worker(Making& making) {
-  if (making.worker == kNone) return;
+  if (making.worker.is_none()) return;
   workers_.release(making.worker);
   s_.room_on(making.node);
-  making.worker = kNone;
+  making.worker = WorkerIndex::none();
 }
 
 // What it has made of the part stays. Its corrupt samples are tried again, or replaced.
@@ -287,7 +287,7 @@ void Preparation::abort(MakingIndex index) {
   Stream& stream = s_.streams[block.stream];
   const bool writing = making.preparing;
   const bool written = !making.request.is_none();
-  const std::uint32_t worker = making.worker;
+  const WorkerIndex worker = making.worker;
   BF_CHECK(!writing || s_.workers[worker].state == Worker::State::lost ||
            s_.nodes[making.node].lost);
   if (!making.request.is_none()) {
@@ -308,14 +308,14 @@ void Preparation::abort(MakingIndex index) {
     const Place place = s_.memory[block.share].spec.place;
     s_.emit(Drop{block.share, place, Form::prepared, block.item, block.slot});
   }
-  return_slot(block, writing ? worker : kNone);
+  return_slot(block, writing ? worker : WorkerIndex::none());
   s_.room_on(making.node);
   s_.blocks.release(making.block);
   s_.makings.release(index);
 }
 
-void Preparation::return_slot(Block& block, std::uint32_t worker) {
-  if (worker != kNone) {
+void Preparation::return_slot(Block& block, WorkerIndex worker) {
+  if (!worker.is_none()) {
     workers_.quarantine(worker, {block.share, block.item, kNone, block.slot});
     s_.memory[block.share].owner_of[block.item.value] = kNone;
     return;
@@ -338,15 +338,15 @@ void Preparation::joined(const WorkerJoined& event) {
 }
 
 void Preparation::lost(const WorkerLost& event) {
-  const std::uint32_t worker = workers_.find(event.worker);
-  if (worker == kNone || s_.workers[worker].state == Worker::State::lost) {
+  const WorkerIndex worker = workers_.find(event.worker);
+  if (worker.is_none() || s_.workers[worker].state == Worker::State::lost) {
     return s_.protocol_error();
   }
   MakingIndex making = workers_.lost(worker);
   if (making.is_none()) return;
   if (!s_.makings[making].preparing) {
     // It only waited for reads: another worker takes its place.
-    s_.makings[making].worker = kNone;
+    s_.makings[making].worker = WorkerIndex::none();
     return;
   }
   const MakingIndex other_making = s_.makings[making].other_making;
@@ -359,8 +359,8 @@ void Preparation::lost(const WorkerLost& event) {
 }
 
 void Preparation::quiesced(const WorkerQuiesced& event) {
-  const std::uint32_t worker = workers_.find(event.worker);
-  if (worker == kNone) return s_.protocol_error();
+  const WorkerIndex worker = workers_.find(event.worker);
+  if (worker.is_none()) return s_.protocol_error();
   if (s_.workers[worker].state != Worker::State::lost) lost({event.worker});
   workers_.quiesced(worker);
 }

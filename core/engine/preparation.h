@@ -77,7 +77,7 @@ class Preparation {
   void free_worker(Making& making);
   void finish(MakingIndex making);
   void abort(MakingIndex making);
-  void return_slot(Block& block, std::uint32_t worker);
+  void return_slot(Block& block, WorkerIndex worker);
   void corrupt(MakingIndex making, std::span<const SampleId> failed);
   void resume_waiting(const Block& block);
 

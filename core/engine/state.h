@@ -72,7 +72,7 @@ struct EngineState {
   IndexedVector<Node, NodeIndex> nodes;
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   IndexMap<NodeId, NodeIndex> node_of;
-  Owned<std::vector<Worker>, Workers> workers;
+  Owned<IndexedVector<Worker, WorkerIndex>, Workers> workers;
   Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
   std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
