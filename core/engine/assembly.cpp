@@ -164,7 +164,7 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
     }
     if (batch.share.is_none()) {
       const ShareId share = batch_share(job, batch.node);
-      const auto taken = s_.memory.take(share, kNone, s_.evicted);
+      const auto taken = s_.memory.take(share, BlockIndex::none(), s_.evicted);
       if (!taken) {
         s_.short_of_memory = true;
         job.wait(Job::Waits::for_memory);

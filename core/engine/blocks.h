@@ -154,7 +154,7 @@ struct ReadHolds {
 // that has to be read. When a worker has prepared them, none of that is held any more. A block that
 // fits is one part.
 struct Making {
-  std::uint32_t block = kNone;
+  BlockIndex block = BlockIndex::none();
   JobIndex job = JobIndex::none();  // that asked; for statistics and limits
   NodeIndex node = NodeIndex::none();
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for

@@ -44,24 +44,22 @@ void describe_streams(const EngineState& s, Out out) {
     for (const StreamNode& part : stream.nodes) {
       fmt::format_to(out, " node {} share {} reserve {} ahead {} current {}{};", part.node.value,
                      part.share.value, part.reserve, part.ahead,
-                     part.current.index == kNone ? -1 : static_cast<int>(part.current.index),
-                     part.standby ? " standby" : "");
+                     static_cast<int>(part.current.index.value), part.standby ? " standby" : "");
     }
     fmt::format_to(out, "\n");
   });
-  for (std::uint32_t index = 0; index < s.blocks.size(); ++index) {
-    if (!s.blocks.live(index)) continue;
+  s.blocks.each([&](BlockIndex index) {
     const Block& block = s.blocks[index];
-    fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n", index,
-                   block.name.generation, block.name.lane, block.name.pass, block.name.block,
-                   block.share.value, block.resident ? "resident" : "in the making",
-                   static_cast<int>(block.charge), static_cast<int>(block.charged_job.value),
-                   block.grants);
-  }
+    fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n",
+                   index.value, block.name.generation, block.name.lane, block.name.pass,
+                   block.name.block, block.share.value,
+                   block.resident ? "resident" : "in the making", static_cast<int>(block.charge),
+                   static_cast<int>(block.charged_job.value), block.grants);
+  });
   s.makings.each([&](MakingIndex index) {
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
-                   index.value, making.block, making.waiting, making.held.reads.size(),
+                   index.value, making.block.value, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker.value), making.attempts,
                    making.preparing  ? ", preparing"
                    : making.ready    ? ", ready"

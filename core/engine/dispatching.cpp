@@ -70,7 +70,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       // As long as its pass is open, the remade block is for all jobs that need it.
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
         if (order::is_here(lanes.state(grant->ref))) {
-          adopt(*grant, lanes.tag(grant->ref));
+          adopt(*grant, BlockIndex(lanes.tag(grant->ref)));
           s_.touch(job.index);
           return next_need(job);
         }
@@ -110,7 +110,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 }
 
 // The block was made again for another job: the grant refers to it from now on.
-void Dispatching::adopt(Grant& grant, std::uint32_t index) {
+void Dispatching::adopt(Grant& grant, BlockIndex index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
   report_need(s_, index);

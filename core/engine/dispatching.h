@@ -60,7 +60,7 @@ class Dispatching {
   std::uint32_t blocks_to_its_end(const Job& job) const;
   std::optional<Preparation::Need> next_need(Job& job);
   Grant* lost_grant(Job& job);
-  void adopt(Grant& grant, std::uint32_t block);
+  void adopt(Grant& grant, BlockIndex block);
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
   std::size_t choose();
   void wake_policy();

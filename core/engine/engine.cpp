@@ -348,7 +348,8 @@ void Engine::Parts::refresh_needs() {
       const bool all =
           lanes.visit_changed_needs(kSlice / 2 - needs_reported, [&](order::BlockRef block) {
             ++needs_reported;
-            if (lanes.state(block) == order::BlockState::resident) report_need(s, lanes.tag(block));
+            if (lanes.state(block) == order::BlockState::resident)
+              report_need(s, BlockIndex(lanes.tag(block)));
           });
       if (!all) break;
       s.streams[index].needs_changed = false;
@@ -413,7 +414,7 @@ void Engine::Parts::decide() {
   std::vector<Resident> adopted;
   if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {
-    if (one.owner != kNone) report_need(s, one.owner);
+    if (!one.owner.is_none()) report_need(s, one.owner);
   }
 }
 
@@ -481,12 +482,11 @@ void Engine::check_consistency() const {
   parts_->s.streams.each(
       [&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
   if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
-  for (std::uint32_t index = 0; index < parts_->s.blocks.size(); ++index) {
-    if (!parts_->s.blocks.live(index) || !parts_->s.blocks[index].resident) continue;
+  parts_->s.blocks.each([&](BlockIndex index) {
     const Block& block = parts_->s.blocks[index];
-    BF_CHECK_MSG(block.reported_need == need_of(parts_->s, block),
+    BF_CHECK_MSG(!block.resident || block.reported_need == need_of(parts_->s, block),
                  "a policy does not know who needs a block");
-  }
+  });
 }
 
 }  // namespace batchflow::engine

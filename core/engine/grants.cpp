@@ -267,7 +267,7 @@ std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
 // ready elsewhere is for the ranks there. If there is none, they take any block.
 void Grants::prefer_local(NodeId node) {
   const auto is_local = [&](const order::Lanes::Candidate& one) {
-    return s_.blocks[one.tag].node == node;
+    return s_.blocks[BlockIndex(one.tag)].node == node;
   };
   if (std::none_of(found_.begin(), found_.end(), is_local)) return;
   std::erase_if(found_, [&](const order::Lanes::Candidate& one) { return !is_local(one); });
@@ -284,7 +284,7 @@ void Grants::prefer_begun(const EpochRun& run) {
   if (!is_full(run)) return;
   const bool none = run.open.size() >= order::Position::kPartBlocksMost;
   std::erase_if(found_, [&](const order::Lanes::Candidate& one) {
-    return none || !run.begun.has(s_.blocks[one.tag].name.lane);
+    return none || !run.begun.has(s_.blocks[BlockIndex(one.tag)].name.lane);
   });
 }
 
@@ -300,7 +300,7 @@ const order::Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& ru
   views_.clear();
   for (const order::Lanes::Candidate& candidate : found_) {
     views_.push_back({candidate.distance, candidate.ready, candidate.needed,
-                      seconds(s_.now - s_.blocks[candidate.tag].since)});
+                      seconds(s_.now - s_.blocks[BlockIndex(candidate.tag)].since)});
   }
   const std::size_t choice = chosen(job);
   return choice == kNoChoice ? nullptr : &found_[choice];
@@ -330,9 +330,9 @@ std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
   }
   const order::Lanes::Candidate* chosen = choose_block(job, run, node);
   if (!chosen) return std::nullopt;
-  const Block& block = s_.blocks[chosen->tag];
+  const Block& block = s_.blocks[BlockIndex(chosen->tag)];
   std::optional<Grant> taken(std::in_place);
-  taken->block = {chosen->tag, block.serial};
+  taken->block = {BlockIndex(chosen->tag), block.serial};
   taken->ref = chosen->block;
   taken->name = block.name;
   taken->sizes = block.sizes;

@@ -14,6 +14,8 @@
 namespace batchflow::engine {
 
 using BatchIndex = Id<struct BatchIndexTag, std::uint32_t>;
+using BlockIndex = Id<struct BlockIndexTag, std::uint32_t>;
+using DatasetIndex = Id<struct DatasetIndexTag, std::uint32_t>;
 using JobIndex = Id<struct JobIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
 using NodeIndex = Id<struct NodeIndexTag, std::uint32_t>;

@@ -12,8 +12,8 @@ namespace batchflow::engine {
 
 const ItemCaches& Items::caches(DatasetId dataset) const {
   static const ItemCaches kNoneYet;
-  const std::uint32_t index = s_.dataset_of.at(dataset.value);
-  return index < caches_.size() ? caches_[index] : kNoneYet;
+  const DatasetIndex index = s_.dataset_of.at(dataset);
+  return index.value < caches_.size() ? caches_[index.value] : kNoneYet;
 }
 
 const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) const {
@@ -23,7 +23,7 @@ const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) 
 bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->samples() > kCachedSamplesMost) return false;
   caches_.resize(s_.datasets.size());
-  ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id.value)];
+  ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id).value];
   bool opened = false;
   const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
     if (caches.find(node, prefix)) return;
@@ -74,7 +74,7 @@ void Items::close_shares(NodeIndex node) {
 }
 
 void Items::settle(const Dataset& dataset) {
-  const std::uint32_t index = s_.dataset_of.at(dataset.id.value);
+  const std::uint32_t index = s_.dataset_of.at(dataset.id).value;
   if (index >= caches_.size()) return;
   if (!caches_[index].homes_known) settle_homes(caches_[index]);
   count_jobs(dataset);
@@ -127,7 +127,7 @@ void Items::close_unused(std::span<const ShareId> shares) {
   for (const ShareId index : shares) {
     if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
     const ShareSpec spec = s_.memory[index].spec;
-    ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset.value)];
+    ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset).value];
     const NodeIndex node = s_.node_of.at(spec.place.node);
     const ItemCache* cache = caches.find(node, spec.prefix);
     BF_CHECK(cache != nullptr);
@@ -167,7 +167,7 @@ void Items::capacity_changed(Place place) {
     if (caches_[index].first(node) == nullptr) continue;
     open_drive(caches_[index], node);
     settle_homes(caches_[index]);
-    count_jobs(s_.datasets[index]);
+    count_jobs(s_.datasets[DatasetIndex(index)]);
   }
 }
 

@@ -68,7 +68,7 @@ struct Dataset {
 struct Stream {
   // Streams
   StreamId id;
-  std::uint32_t dataset = kNone;
+  DatasetIndex dataset = DatasetIndex::none();
   const PipelineInfo* pipeline = nullptr;
   PipelineId pipeline_id;
   Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
@@ -191,7 +191,7 @@ struct Job {
   JobIndex index = JobIndex::none();
   std::uint64_t serial = 0;
   StreamId stream = StreamId::none();
-  std::uint32_t dataset = kNone;
+  DatasetIndex dataset = DatasetIndex::none();
   Order order = Order::relaxed;
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
@@ -271,8 +271,8 @@ struct Job {
   order::Position committed;
 
   // core/engine/books.h
-  std::vector<std::uint32_t> charged;  // blocks charged to it
-  std::uint32_t ahead = 0;             // of these, as made ahead
+  std::vector<BlockIndex> charged;  // blocks charged to it
+  std::uint32_t ahead = 0;          // of these, as made ahead
 
   // Preparation
   std::uint32_t makings = 0;      // under way that were started for it

@@ -27,8 +27,8 @@ bool leaves_room(const order::Position& position) {
 // ----------------------------------------------------------------------------------- joining ----
 
 std::optional<Refusal> Membership::objection(const JobJoined& event) const {
-  const auto dataset = s_.dataset_of.find(event.dataset.value);
-  if (dataset == s_.dataset_of.end()) return Refusal::unknown_dataset;
+  const DatasetIndex dataset = s_.dataset_of.find(event.dataset);
+  if (dataset.is_none()) return Refusal::unknown_dataset;
   if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
   if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
   if (s_.job_of.has(event.job)) return Refusal::bad_request;
@@ -40,7 +40,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
     return Refusal::wrong_order;
   }
-  const std::uint64_t samples = s_.datasets[dataset->second].catalogue->samples();
+  const std::uint64_t samples = s_.datasets[dataset].catalogue->samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&
       (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
@@ -67,7 +67,7 @@ void Membership::joined(const JobJoined& event) {
   if (event.pipeline_hash != 0 && event.pipeline_hash != pipeline) {
     return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
   }
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset)];
   const std::uint64_t seed = seed_group(event);
   const Digest version = dataset.catalogue->version();
   const std::uint64_t samples = dataset.catalogue->samples();
@@ -104,7 +104,7 @@ void Membership::joined(const JobJoined& event) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
   }
-  job.dataset = s_.dataset_of.at(event.dataset.value);
+  job.dataset = s_.dataset_of.at(event.dataset);
   if (event.order == Order::weighted)
     job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
   job.stream = streams_.stream_for(event, position);

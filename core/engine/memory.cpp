@@ -258,7 +258,7 @@ void Memory::drop_idle(ShareId index) {
   plan_again(part.spec.place);
 }
 
-std::optional<Memory::Taken> Memory::take(ShareId index, std::uint32_t owner,
+std::optional<Memory::Taken> Memory::take(ShareId index, BlockIndex owner,
                                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   Share& share = *part.share;
@@ -267,7 +267,7 @@ std::optional<Memory::Taken> Memory::take(ShareId index, std::uint32_t owner,
 
   if (part.free_items.empty()) {
     const auto item = static_cast<std::uint32_t>(part.owner_of.size());
-    part.owner_of.push_back(kNone);
+    part.owner_of.push_back(BlockIndex::none());
     part.slot_of.push_back(SlotId::none());
     share.grow(item + 1);
     part.free_items.push_back(ItemId(item));
@@ -306,7 +306,7 @@ void Memory::note_evicted(ShareId index, const std::vector<ItemId>& gone,
 void Memory::free_item(SharePart& part, ItemId item) {
   part.free_slots.push_back(part.slot_of[item.value]);
   part.slot_of[item.value] = SlotId::none();
-  part.owner_of[item.value] = kNone;
+  part.owner_of[item.value] = BlockIndex::none();
   part.free_items.push_back(item);
 }
 
@@ -544,7 +544,7 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   }
   for (const ItemId item : shown) {
     const bool block = of_blocks(part.spec.use);
-    adopted.push_back({index, item, block ? part.owner_of[item.value] : kNone,
+    adopted.push_back({index, item, block ? part.owner_of[item.value] : BlockIndex::none(),
                        block ? part.slot_of[item.value] : SlotId::none()});
   }
   return !adopting_.empty();

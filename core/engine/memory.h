@@ -59,7 +59,7 @@ struct SharePart {
   std::vector<ItemId> free_items;
   std::vector<SlotId> free_slots;
   std::vector<SlotId> slot_of;
-  std::vector<std::uint32_t> owner_of;  // block or batch that an item is
+  std::vector<BlockIndex> owner_of;  // the block that an item is; none: a batch, or nothing
   std::uint32_t slots_made = 0;
 
   void reset() { *this = SharePart(); }
@@ -73,7 +73,7 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 struct Resident {
   ShareId share;
   ItemId item;
-  std::uint32_t owner = kNone;  // of a block or batch
+  BlockIndex owner = BlockIndex::none();  // the block that it is; none: a batch
   SlotId slot = SlotId::none();
 };
 
@@ -147,7 +147,7 @@ class Memory {
     ItemId item;
     SlotId slot;
   };
-  std::optional<Taken> take(ShareId share, std::uint32_t owner, std::vector<Resident>& evicted);
+  std::optional<Taken> take(ShareId share, BlockIndex owner, std::vector<Resident>& evicted);
   // The item leaves because its owner says so, pinned or not.
   void give_back(ShareId share, ItemId item);
 

@@ -6,9 +6,9 @@
 
 namespace batchflow::engine {
 
-const std::vector<NodeIndex>& NodeRanking::of(std::uint32_t dataset) {
-  if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
-  Ranked& ranked = ranked_[dataset];
+const std::vector<NodeIndex>& NodeRanking::of(DatasetIndex dataset) {
+  if (ranked_.size() <= dataset.value) ranked_.resize(dataset.value + 1);
+  Ranked& ranked = ranked_[dataset.value];
   std::vector<NodeIndex>& nodes = ranked.nodes;
   if (std::exchange(ranked.as_of, s_.nodes_changed) == s_.nodes_changed) return nodes;
   nodes.clear();

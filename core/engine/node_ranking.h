@@ -18,7 +18,7 @@ class NodeRanking {
   // Nodes, or those that can prepare, until there are enough. `enough(index)`: no more are needed,
   // not even this one.
   template <class Enough>
-  std::vector<NodeId> first(std::uint32_t dataset, bool to_prepare, Enough enough) {
+  std::vector<NodeId> first(DatasetIndex dataset, bool to_prepare, Enough enough) {
     std::vector<NodeIndex> chosen;
     for (const NodeIndex index : of(dataset)) {
       const Node& node = s_.nodes[index];
@@ -34,7 +34,7 @@ class NodeRanking {
   }
 
  private:
-  const std::vector<NodeIndex>& of(std::uint32_t dataset);
+  const std::vector<NodeIndex>& of(DatasetIndex dataset);
 
   const EngineState& s_;
   // For each dataset: all nodes by their scores for it, brought up to date when they are asked for.

@@ -34,7 +34,7 @@ void Preparation::fill_block(Block& block, const Stream& stream, const Need& nee
 
 bool Preparation::start(Job& job, Need need, Charges::Site site) {
   Stream& stream = s_.streams[job.stream];
-  const std::uint32_t index = s_.blocks.make();
+  const BlockIndex index = s_.blocks.make();
   const auto taken = s_.memory.take(stream.nodes[site.part].share, index, s_.evicted);
   if (!taken) {
     s_.blocks.release(index);
@@ -53,7 +53,7 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
     ++block.grants;
   }
   if (!block.ref.is_none()) {
-    stream.lanes->tag(block.ref) = index;
+    stream.lanes->tag(block.ref) = index.value;
     stream.lanes->making(block.ref);
   }
 
@@ -256,7 +256,7 @@ void Preparation::finish(MakingIndex index) {
   items_.leave(making, index, true);
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
-  const std::uint32_t block_index = making.block;
+  const BlockIndex block_index = making.block;
   s_.makings.release(index);
 
   block.making = MakingIndex::none();
@@ -316,8 +316,8 @@ void Preparation::abort(MakingIndex index) {
 
 void Preparation::return_slot(Block& block, WorkerIndex worker) {
   if (!worker.is_none()) {
-    workers_.quarantine(worker, {block.share, block.item, kNone, block.slot});
-    s_.memory[block.share].owner_of[block.item.value] = kNone;
+    workers_.quarantine(worker, {block.share, block.item, BlockIndex::none(), block.slot});
+    s_.memory[block.share].owner_of[block.item.value] = BlockIndex::none();
     return;
   }
   s_.memory.give_back(block.share, block.item);

@@ -45,9 +45,8 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.lineage = spec.lineage;
   read.listed = spec.listed;
   // Other streams care for a read into no share only if they use the same dataset.
-  read.shared =
-      !spec.alone && (!spec.keep.is_none() ||
-                      s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
+  read.shared = !spec.alone && (!spec.keep.is_none() ||
+                                s_.datasets[s_.dataset_of.at(spec.dataset)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
   if (read.shared) show_samples(index);
   if (!spec.keep.is_none()) {
@@ -66,7 +65,7 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 // ---------------------------------------------------------------------- the bytes of a read ----
 
 void Reads::count(ReadJob& read, const Spec& spec) {
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset.value)];
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
   read.each = spec.each > 0                     ? spec.each
               : dataset.catalogue->is_uniform() ? largest_staged(s_, dataset)
                                                 : 0;
@@ -83,7 +82,7 @@ void Reads::count(ReadJob& read, const Spec& spec) {
 
 Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
   if (read.each > 0) return read.each;
-  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset.value)], sample);
+  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset)], sample);
 }
 
 void Reads::uncount(ReadJob& read, Bytes bytes) {

@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/pool.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/order/lanes.h"
 #include "core/order/position.h"
 #include "core/order/rehearsal.h"
@@ -25,7 +25,7 @@ namespace batchflow::engine {
 
 // It notices that the block it named is gone.
 struct Handle {
-  std::uint32_t index = kNone;
+  BlockIndex index = BlockIndex::none();
   std::uint64_t serial = 0;
 };
 

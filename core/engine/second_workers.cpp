@@ -79,7 +79,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   if (part.ahead >= spare(s_, part)) return false;
   if (share.used() >= share.capacity() && share.evictable() == 0) return false;
 
-  const std::uint32_t block_index = s_.blocks.make();
+  const BlockIndex block_index = s_.blocks.make();
   const auto taken = s_.memory.take(part.share, block_index, s_.evicted);
   if (!taken) {
     s_.blocks.release(block_index);

@@ -73,12 +73,12 @@ struct EngineState {
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   IndexMap<NodeId, NodeIndex> node_of;
   Owned<IndexedVector<Worker, WorkerIndex>, Workers> workers;
-  Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
-  std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
+  Owned<IndexedVector<Dataset, DatasetIndex>, Datasets, Streams, Suspects> datasets;
+  IndexMap<DatasetId, DatasetIndex> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
   IndexMap<JobId, JobIndex> job_of;
 
-  Pool<Block> blocks;
+  IndexedPool<Block, BlockIndex> blocks;
   IndexedPool<Making, MakingIndex> makings;
   Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
   IndexedPool<Stream, StreamId> streams;
@@ -131,10 +131,10 @@ struct EngineState {
   void changed_on(NodeIndex node) {
     if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
   }
-  std::vector<std::uint32_t> current_blocks;  // charged as such
-  bool short_of_memory = false;               // a batch waits for a slot
-  std::vector<Resident> evicted;              // by shares, not carried out yet
-  order::PermutationCache rehearsed;          // orders of buffers
+  std::vector<BlockIndex> current_blocks;  // charged as such
+  bool short_of_memory = false;            // a batch waits for a slot
+  std::vector<Resident> evicted;           // by shares, not carried out yet
+  order::PermutationCache rehearsed;       // orders of buffers
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.
   order::Expander expander{std::size_t{32} << 20};
@@ -154,7 +154,7 @@ struct EngineState {
     dirty.push_back(job);
   }
   Block* at(Handle handle) {
-    if (handle.index == kNone || !blocks.live(handle.index)) return nullptr;
+    if (handle.index.is_none() || !blocks.live(handle.index)) return nullptr;
     Block& block = blocks[handle.index];
     return block.serial == handle.serial ? &block : nullptr;
   }

@@ -30,7 +30,7 @@ bool is_stranded(const EngineState& s, const Stream& stream) {
 // ------------------------------------------------------------------------------ coming ----
 
 StreamId Streams::stream_for(const JobJoined& event, const order::Position& position) {
-  const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset.value)];
+  const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
   // Jobs that draw from the same weights in different ways have nothing in common.
@@ -49,7 +49,7 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
 
 Bytes Streams::sample_bytes(const JobJoined& event) const {
   const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
-  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
   return std::max<Bytes>(
       1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
 }
@@ -58,7 +58,7 @@ Bytes Streams::sample_bytes(const JobJoined& event) const {
 // that hold those.
 std::uint32_t Streams::block_samples(const JobJoined& event,
                                      const order::Position& position) const {
-  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
   std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
                                                  catalogue.samples(), s_.config.blocks_least);
   const order::LanePosition& lanes = position.lanes();
@@ -73,7 +73,7 @@ StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::u
   const StreamId index = s_.streams.make();
   Stream& stream = s_.streams[index];
   stream.id = index;
-  stream.dataset = s_.dataset_of.at(event.dataset.value);
+  stream.dataset = s_.dataset_of.at(event.dataset);
   stream.pipeline_id = event.pipeline;
   stream.pipeline = s_.pipelines.at(event.pipeline.value);
   stream.family = family_of(event.order);
@@ -326,7 +326,7 @@ void Streams::drop_unused(const StreamNode& part) {
     if (item.is_none()) return;
     if (drops_left_ == 0) return s_.alarms.set(s_.now, {});
     --drops_left_;
-    const std::uint32_t owner = share.owner_of[item.value];
+    const BlockIndex owner = share.owner_of[item.value];
     s_.emit(Drop{part.share, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
     drop_block(s_, owner);
   }
@@ -349,8 +349,8 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
   bool any = false;
   for (const StreamNode& part : stream.nodes) {
     if (part.node != node) continue;
-    for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
-      if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
+    for (const BlockIndex owner : s_.memory[part.share].owner_of) {
+      if (owner.is_none() || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
       assembly_.lost_block({owner, s_.blocks[owner].serial});
       lift_charge(s_, s_.blocks[owner]);
       drop_block(s_, owner);

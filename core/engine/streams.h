@@ -68,7 +68,7 @@ class Streams {
   void lose_blocks(Stream& stream, NodeId node);
 
   EngineState& s_;
-  std::vector<Dataset>& datasets_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
   Items& items_;
   Preparation& preparation_;
   Assembly& assembly_;

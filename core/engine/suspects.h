@@ -44,7 +44,7 @@ class Suspects {
   std::optional<StreamFailure> declare_corrupt(const Making& making, Making::Suspect& suspect);
 
   EngineState& s_;
-  std::vector<Dataset>& datasets_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
   Reads& reads_;
   Items& items_;
   std::vector<SampleId> ids_;       // scratch
