@@ -95,7 +95,7 @@ struct Block {
   order::LaneSizes sizes;
   order::BlockRef
       ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
-  std::shared_ptr<const order::Rehearsal> rehearsal;  // whose draws it has, if any
+  std::shared_ptr<const order::Rehearsal> rehearsal;  // it has draws of this one, if any
   std::uint32_t samples = 0;
   ShareId share = ShareId::none();
   ItemId item;
@@ -180,7 +180,7 @@ struct Making {
   std::vector<ItemPin> pins;
   std::vector<ItemPin> decoding;        // decoded items it will put into their share
   std::vector<MakingIndex> dependents;  // makings that wait for its decoded items
-  std::vector<MakingIndex> makers;      // makings whose decoded items it waits for
+  std::vector<MakingIndex> makers;      // makings that decode items it waits for
   // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
   // failed.
   struct Suspect {
@@ -232,7 +232,7 @@ struct ReadJob {
   std::uint32_t owners = 0;            // of these, those that hold all of it
   // By sample, if others may hold some of them: the indices in Reads; kNone: released already.
   std::vector<std::uint32_t> shown;
-  bool listed = false;  // for batches of listed orders, whose memory is set apart
+  bool listed = false;  // for batches of listed orders: their memory is set apart
   Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue
   Bytes counted = 0;    // what it takes of the staging memory for blocks
   std::uint32_t attempts = 0;

@@ -80,7 +80,7 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  // Jobs whose needs may be startable; the needs of all others are known not to be.
+  // Jobs with needs that may be startable. The needs of all others are known not to be.
   std::vector<JobIndex> open_;
   struct Slowest {  // of a stream, as of when something was last started
     std::uint64_t asked = 0;
@@ -95,7 +95,7 @@ class Dispatching {
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
   std::vector<WorkCandidate> views_;  // of those that can be started now
-  std::vector<JobIndex> startable_;   // whose they are
+  std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;
 };
 

@@ -32,7 +32,7 @@ namespace {
 constexpr std::size_t kSlice = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
-// The most draws whose samples one step looks up for batches.
+// For so many draws at most, one step looks up the samples for batches.
 constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace

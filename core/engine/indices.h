@@ -22,7 +22,7 @@ using NodeIndex = Id<struct NodeIndexTag, std::uint32_t>;
 using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
 using WorkerIndex = Id<struct WorkerIndexTag, std::uint32_t>;
 
-// A pool whose objects are named by an id. `each` visits those that live, in the order of their
+// A pool of objects that are named by an id. `each` visits those that live, in the order of their
 // indices; the visitor may release any of them, and make others.
 template <class T, class Index>
 class IndexedPool {
@@ -50,7 +50,7 @@ class IndexedPool {
   Pool<T> pool_;
 };
 
-// A vector whose objects are named by an id.
+// A vector of objects that are named by an id.
 template <class T, class Index>
 class IndexedVector {
  public:

@@ -42,7 +42,7 @@ struct StreamNode {
   // Reserves
   Slots jobs = 0;     // with ranks on this node
   Slots ranks = 0;    // of them
-  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
+  Slots reserve = 0;  // ranks x credits of the jobs with batches in this share
 
   // core/engine/books.h
   Slots ahead = 0;  // blocks charged as made ahead
@@ -133,12 +133,11 @@ struct BatchState {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
-  bool held = false;  // of a step that is void: it only waits to be released
-  ShareId reserved =
-      ShareId::none();              // the stream's share whose reserve covers it while it is held
-  std::uint32_t numbering = 0;      // of the job's ranks, when it was begun
-  ShareId share = ShareId::none();  // of its own slot, when gathered
-  bool written = false;             // something was commanded to be copied there
+  bool held = false;                   // of a step that is void: it only waits to be released
+  ShareId reserved = ShareId::none();  // of the stream: its reserve covers the held batch
+  std::uint32_t numbering = 0;         // of the job's ranks, when it was begun
+  ShareId share = ShareId::none();     // of its own slot, when gathered
+  bool written = false;                // something was commanded to be copied there
   ItemId item;
   SlotId slot;
   NodeId node;

@@ -21,7 +21,7 @@ class Listed {
   void wanted(Job& job, const SamplesWanted& event);
   void ready(BatchIndex batch);
   void failed(BatchIndex batch, std::optional<Refusal> why);
-  // Calls `refuse` for each job whose batch could not be read.
+  // Calls `refuse` for each job with a batch that could not be read.
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:

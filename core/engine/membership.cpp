@@ -135,7 +135,8 @@ void Membership::joined(const JobJoined& event) {
 // An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
 // that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::asked(Job& job) {
-  // A job whose weights are all zero is refused before the step ends, and draws nothing until then.
+  // A job with weights that are all zero is refused before the step ends. Until then it draws
+  // nothing.
   const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),

@@ -55,8 +55,8 @@ class Membership {
   // Makes promises that are due, and frees streams that no job uses. This comes before memory is
   // planned, so that it is planned once.
   bool make_way();
-  // Admits jobs whose memory is there by now, and frees streams that no job uses. True if anything
-  // changed.
+  // Admits jobs that have their memory by now, and frees streams that no job uses. True if
+  // anything changed.
   bool settle();
 
  private:
@@ -81,7 +81,7 @@ class Membership {
   Streams& streams_;
   Reserves& reserves_;
   std::vector<JobIndex> joining_;
-  std::vector<JobIndex> refused_;     // jobs whose ranks still have batches
+  std::vector<JobIndex> refused_;     // jobs that still have batches with their ranks
   std::vector<Place> over_promised_;  // too small for their promises
   std::size_t refusals_left_ = 0;     // in this step
 };

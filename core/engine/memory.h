@@ -1,7 +1,7 @@
 // Places and their shares: how many slots of which memory each share may use.
 //
 // A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
-// stream, the batches of a job whose batch is larger than its block. The allocation policy says how
+// stream, the batches of a job if they are larger than its blocks. The allocation policy says how
 // many slots each share should have. This class raises every answer to what was promised, refuses
 // answers that exceed the place, and moves memory from one share to another in slices. A share
 // grows only by what another has really given up. The sum of all shares never exceeds the place.

@@ -31,7 +31,7 @@ class Preparation {
         parts_(parts),
         seconds_(seconds) {}
 
-  // ---- starting. A need is a block of the job's lanes, or a grant whose block is gone.
+  // ---- starting. A need is a block of the job's lanes, or a grant of a block that is gone.
   struct Need {
     order::BlockRef ref;
     Grant* grant = nullptr;
@@ -65,7 +65,7 @@ class Preparation {
   // The job leaves or starts over: what is under way for it goes on without it.
   void forget_job(Job& job);
 
-  // Streams whose jobs cannot go on; the engine refuses them.
+  // Streams with jobs that cannot go on; the engine refuses these jobs.
   std::vector<StreamFailure> failures;
 
  private:

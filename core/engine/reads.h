@@ -38,7 +38,7 @@ class Reads {
     Place to;
     Form form = Form::encoded;
     ShareId keep = ShareId::none();
-    ShareId source = ShareId::none();    // the share whose items are read; none: a store
+    ShareId source = ShareId::none();    // the share that items are read from; none: a store
     bool source_pinned = false;          // for this read, by its caller
     NodeIndex node = NodeIndex::none();  // where it goes
     WorkerId held = WorkerId::none();
@@ -70,8 +70,7 @@ class Reads {
   }
 
   // What brings an item that is resident already: a read, or a making that decodes it. Neither: it
-  // is there. A read that has come to nothing, and whose items are about to leave, brings it in
-  // vain.
+  // is there. A read that has come to nothing brings its items in vain: they are about to leave.
   struct Provider {
     ReadIndex read = ReadIndex::none();
     MakingIndex making = MakingIndex::none();

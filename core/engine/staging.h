@@ -5,8 +5,8 @@
 // making takes what the next part of its block needs all at once, in the order in which makings
 // came, and holds none while it waits for its turn. So no two makings wait for each other's memory.
 // What a making holds is free again when a worker has prepared the part. Until then it waits for
-// reads, for a worker, and for makings whose part was begun before its own, and each of these
-// comes.
+// reads, for a worker, and for makings that began their part before it began its own, and each of
+// these comes.
 #pragma once
 
 #include <algorithm>

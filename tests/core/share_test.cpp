@@ -129,7 +129,7 @@ TEST_CASE("a wrong proposal is refused, counted, and changes nothing") {
   }
 }
 
-TEST_CASE("naming nobody is no fault when all are pinned, and nobody is asked") {
+TEST_CASE("naming no victim is no fault when all are pinned, and none is asked for") {
   Fixture f;
   f.fill();
   for (std::uint32_t item = 0; item < 3; ++item) f.share->pin(ItemId(item));
@@ -143,7 +143,7 @@ TEST_CASE("naming nobody is no fault when all are pinned, and nobody is asked") 
   CHECK(f.share->counters().refused == 0);
 }
 
-TEST_CASE("an item that cannot fit beside the pinned evicts nobody") {
+TEST_CASE("an item that cannot fit beside the pinned evicts none") {
   Fixture f(4);
   f.access(0, 2);
   f.access(1, 2);

@@ -171,7 +171,7 @@ void Driver::on(const engine::Refuse& command) {
         client->batch_samples = client->plan.batch_samples;
         client->nodes = client->plan.ranks;
         if (can_be_asked_for(*client)) break;
-        client->state = Client::State::done;  // it asks for what nobody can have
+        client->state = Client::State::done;  // it asks for what no job can have
         return;
       }
       if (nodes_up(client->nodes)) violated("a join is called a bad request");

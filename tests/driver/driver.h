@@ -6,7 +6,7 @@
 // come to something later. Jobs have ranks with credits, a barrier a step, and a position of their
 // own, from which they go on after losses, resizes, restarts, and the loss of the engine itself.
 // Whatever is delivered goes to a Checker. A run ends when all jobs are done; if nothing is left to
-// happen before that, it is a deadlock, and a Violation says who waits.
+// happen before that, it is a deadlock, and a Violation says what waits.
 #pragma once
 
 #include <deque>

@@ -1,9 +1,9 @@
 // The memory of all nodes as commands make it: what is in every slot, share and staging buffer.
 //
 // It believes nothing but commands. Bytes are tokens: the token of a sample in a prepared block
-// names the pipeline, the sample whose bytes were used and the key its random steps were drawn
-// with, so equal tokens are equal bytes. Whatever a command does that real memory would not forgive
-// throws a Violation: a slot written while somebody reads it, a batch that is not what its slices
+// names the pipeline, the sample that gave the bytes and the key its random steps were drawn with,
+// so equal tokens are equal bytes. Whatever a command does that real memory would not forgive
+// throws a Violation: a slot written while it is read, a batch that is not what its slices
 // say, a read from where nothing is, more in a place than it holds.
 #pragma once
 
@@ -48,7 +48,7 @@ class Machine {
   void release(const engine::Release& command);
 
   void prepare(const engine::Prepare& command);
-  // `corrupt`: those of the command whose bytes were bad are left out.
+  // `corrupt`: those of the command that had bad bytes are left out.
   void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
   // The worker may go on writing to what the command named, until it is quiet.
   void prepare_cancelled(RequestId request, bool still_writing);
@@ -69,7 +69,7 @@ class Machine {
   // holds is learnt from the first command that made it; every other must agree.
   const std::vector<order::Draw>& contents(const order::Lineage& lineage);
 
-  // Nobody uses anything any more: no staging memory may be left, no slot be held.
+  // Nothing is in use any more: no staging memory may be left, and no slot be held.
   void check_idle() const;
   Bytes used(Place place) const;
   // Of all places: the most that reads took at any time, of what was kept and what was not.

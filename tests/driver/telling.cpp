@@ -73,7 +73,8 @@ void Driver::deliver_listed(Client& client, const engine::Deliver& command) {
   machine_.deliver_stored(command, client.plan.dataset);
   RankState& rank = client.ranks[command.rank];
   const std::size_t at = command.step - rank.next;
-  if (command.step < rank.next || at >= rank.asked.size() + 8) violated("a batch nobody asked for");
+  if (command.step < rank.next || at >= rank.asked.size() + 8)
+    violated("a batch that was not asked for");
   const auto& asked = rank.asked;
   bool found = false;
   for (const auto& samples : asked) {

@@ -85,7 +85,7 @@ void Driver::on(const engine::Deliver& command) {
   if (client == nullptr) violated("a delivery to a job that is not there");
   if (client->state != Client::State::running) return;  // it lost a rank in this very instant
   if (command.rank >= client->ranks.size()) violated("a delivery to no rank");
-  if (command.repeats != 0) violated("repeats, though nobody asked for re-use");
+  if (command.repeats != 0) violated("repeats, though re-use was not asked for");
   const bool listed = client->plan.order == Order::listed;
   if (Held* again = held(*client, command.request.id)) {
     if (again->arrived || command.request.attempt <= again->attempt) {
