@@ -1,8 +1,9 @@
-#include "core/engine/describe.h"
-
+// The engine's state as text (core/engine/state.h).
 #include <fmt/format.h>
 
 #include <iterator>
+
+#include "core/engine/state.h"
 
 namespace batchflow::engine {
 

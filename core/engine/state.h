@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -189,5 +190,8 @@ struct EngineState {
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);
   void promise_left(const Job& job);
 };
+
+// The state as text: what a person needs to see why nothing moves.
+std::string describe(const EngineState& state);
 
 }  // namespace batchflow::engine
