@@ -15,23 +15,6 @@ bool of_blocks(ShareUse use) {
   return use == ShareUse::blocks || use == ShareUse::batches;
 }
 
-// The members of a share or a part that are looked at stand at its beginning.
-void prefetch(const void* what) {
-  const char* const at = static_cast<const char*>(what);
-  for (const int line : {0, 64, 128}) __builtin_prefetch(at + line);
-}
-
-Form form_of(ShareUse use) {
-  switch (use) {
-    case ShareUse::encoded:
-      return Form::encoded;
-    case ShareUse::decoded:
-      return Form::decoded;
-    default:
-      return Form::prepared;
-  }
-}
-
 }  // namespace
 
 Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes) {
@@ -43,12 +26,11 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
                std::uint64_t seed, const Explain& explain)
-    : allocation_(allocation), seed_(seed), explain_(explain) {
+    : allocation_(allocation, seed, explain), seed_(seed), explain_(explain) {
   for (PolicyChoice& choice : eviction) {
     eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
   }
   BF_CHECK(eviction_.size() == kForms);
-  change_allocation(allocation);
 }
 
 // ---------------------------------------------------------------------------------- places ----
@@ -329,90 +311,8 @@ void Memory::plan_again(Place place) {
 void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_.push_back(place);
-  views_.clear();
-  // Each lies elsewhere in memory: all are fetched before the first is looked at.
-  for (const ShareId index : part.shares) prefetch(&shares_[index]);
-  for (const ShareId index : part.shares) prefetch(shares_[index].share.get());
-  for (const ShareId index : part.shares) {
-    SharePart& share = shares_[index];
-    const auto& counters = share.share->counters();
-    const std::uint64_t asked = counters.hits + counters.misses;
-    const auto requests = static_cast<double>(asked);
-    share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
-    views_.push_back({index, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
-                      share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
-                      share.jobs, share.requests.per_second(now),
-                      requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
-                      share.saved_s_per_hit, share.ranks});
-  }
   aim_staging(part);
-  std::vector<Slots>& slots = planned_slots_;
-  slots.assign(views_.size(), 0);
-  allocate_->allocate({place, room_for_shares(part), views_}, slots);
-
-  Bytes room = room_for_shares(part);
-  bool fits = true;
-  for (std::size_t i = 0; i < slots.size() && fits; ++i) {
-    fits = slots[i] <= room / views_[i].slot_bytes;
-    if (fits) room -= slots[i] * views_[i].slot_bytes;
-  }
-  if (!fits) {
-    ++refused_allocations_;
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views_[i].slots_now;
-  }
-  scale_down(part, slots);
-  keep_idle(part, slots);
-  for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
-}
-
-// Raises each share to its promise. The slots for this come from all shares above their promises,
-// in proportion.
-void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const {
-  unsigned __int128 least_bytes = 0;
-  unsigned __int128 extra_bytes = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    slots[i] = std::max(slots[i], share.least);
-    least_bytes += static_cast<unsigned __int128>(share.least) * share.spec.slot_bytes;
-    extra_bytes += static_cast<unsigned __int128>(slots[i] - share.least) * share.spec.slot_bytes;
-  }
-  const Bytes all = room_for_shares(part);
-  const unsigned __int128 room = all > least_bytes ? all - least_bytes : 0;
-  if (extra_bytes <= room) return;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    // room <= 2^64 and extra slots <= 2^64, so the product fits.
-    const unsigned __int128 extra = slots[i] - share.least;
-    slots[i] = share.least + static_cast<Slots>(extra * room / extra_bytes);
-  }
-}
-
-// Shares without jobs get what is left over, most recently read first: a job that comes back, or
-// the next one of a search, finds its samples there. Each view of a share costs time in a plan, so
-// they are few.
-void Memory::keep_idle(const PlacePart& part, std::vector<Slots>& slots) {
-  constexpr std::size_t kIdleMost = 32;
-  idle_.clear();
-  unsigned __int128 given = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    given += static_cast<unsigned __int128>(slots[i]) * share.spec.slot_bytes;
-    if (share.jobs == 0 && share.idle_since > 0 && share.share->used() > slots[i])
-      idle_.push_back(i);
-  }
-  std::sort(idle_.begin(), idle_.end(), [&](std::size_t a, std::size_t b) {
-    return shares_[part.shares[a]].idle_since > shares_[part.shares[b]].idle_since;
-  });
-  if (idle_.size() > kIdleMost) idle_.resize(kIdleMost);
-  const Bytes all = room_for_shares(part);
-  Bytes room = given < all ? all - static_cast<Bytes>(given) : 0;
-  for (const std::size_t i : idle_) {
-    const SharePart& share = shares_[part.shares[i]];
-    const Slots more =
-        std::min<Slots>(share.share->used() - slots[i], room / share.spec.slot_bytes);
-    slots[i] += more;
-    room -= more * share.spec.slot_bytes;
-  }
+  allocation_.plan(now, place, room_for_shares(part), part.shares, shares_);
 }
 
 void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {
@@ -511,10 +411,7 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
 // -------------------------------------------------------------------------------- policies ----
 
 void Memory::change_allocation(const PolicyChoice& choice) {
-  allocation_ = choice;
-  allocate_ = explained(explain_, allocation_,
-                        std::get<MakeAllocation>(choice.entry->make)(
-                            {Random(hash(seed_, 5, ++allocations_made_)), allocation_.parameters}));
+  allocation_.change(choice);
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
@@ -553,7 +450,7 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
 
 Memory::Counters Memory::counters() const {
   Counters counters;
-  counters.refused_allocations = refused_allocations_;
+  counters.refused_allocations = allocation_.refused();
   counters.refused_evictions = refused_evictions_;
   shares_.each([&](ShareId index) {
     counters.refused_evictions += shares_[index].share->counters().refused;

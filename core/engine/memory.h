@@ -2,9 +2,9 @@
 //
 // A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
 // stream, the batches of a job if they are larger than its blocks. The allocation policy says how
-// many slots each share should have. This class raises every answer to what was promised, refuses
-// answers that exceed the place, and moves memory from one share to another in slices. A share
-// grows only by what another has really given up. The sum of all shares never exceeds the place.
+// many slots each share should have (core/engine/allocation.h). This class moves memory from one
+// share to another in slices. A share grows only by what another has really given up. The sum of
+// all shares never exceeds the place.
 //
 // The engine's parts use it. It knows nothing of jobs, blocks or orders.
 #pragma once
@@ -17,53 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/rates.h"
 #include "core/base/types.h"
+#include "core/engine/allocation.h"
 #include "core/engine/explain.h"
 #include "core/engine/indices.h"
 #include "core/engine/policy_list.h"
-#include "core/engine/share.h"
+#include "core/engine/share_part.h"
 
 namespace batchflow::engine {
-
-enum class ShareUse : std::uint8_t { encoded, decoded, blocks, batches };
-
-// What a share is for, and in what units it counts.
-struct ShareSpec {
-  Place place;
-  ShareUse use = ShareUse::blocks;
-  DatasetId dataset;
-  Digest prefix = 0;  // decoded: hash of the pipeline's deterministic prefix
-  Bytes slot_bytes = 1;
-  std::size_t items = 0;  // the universe of dense ids; 0: as many as it has slots, and one
-  Slots slots_all = 0;    // what everything that could be kept in it would take
-};
-
-struct SharePart {
-  ShareSpec spec;
-  std::unique_ptr<Share> share;
-  Slots least = 0;               // promised: reserves and one preparation
-  Slots target = 0;              // what the allocation policy wants, raised to `least`
-  std::uint32_t jobs = 0;        // that read from it
-  std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
-  Slots ahead = 0;               // that workers of single jobs fill
-  std::uint32_t ranks = 0;
-  SmoothedRate requests;            // as of the last plan
-  std::uint64_t requests_seen = 0;  // by it
-  double saved_s_per_hit = 0;
-  std::uint64_t policy_changes = 0;
-  // A policy may go on reading its parameters: they stay as long as the policy does.
-  std::shared_ptr<const PolicyChoice> choice;
-  std::shared_ptr<const PolicyChoice> incoming_choice;
-  // Shares of blocks and batches: ids come from a pool, and each resident has a slot.
-  std::vector<ItemId> free_items;
-  std::vector<SlotId> free_slots;
-  std::vector<SlotId> slot_of;
-  std::vector<BlockIndex> owner_of;  // the block that an item is; none: a batch, or nothing
-  std::uint32_t slots_made = 0;
-
-  void reset() { *this = SharePart(); }
-};
 
 // The random numbers of a share's policy. They follow from the engine's seed, from what the share
 // is for, and from how often its policy was changed, and from nothing else.
@@ -203,8 +164,6 @@ class Memory {
   static void aim_staging(PlacePart& part);
   static Bytes room_for_shares(const PlacePart& part);
   void change_staging_promise(Place place, Bytes least, Bytes listed);
-  void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
-  void keep_idle(const PlacePart& part, std::vector<Slots>& slots);
   static bool shrink_staging(PlacePart& part);
   bool grow_staging(PlacePart& part, Bytes goal);
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
@@ -214,16 +173,13 @@ class Memory {
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
                                               std::uint64_t changes) const;
 
-  PolicyChoice allocation_;
+  Allocation allocation_;
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
-  std::unique_ptr<AllocationPolicy> allocate_;
   std::uint64_t seed_;
   const Explain& explain_;
-  std::uint64_t allocations_made_ = 0;
   std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
   IndexedPool<SharePart, ShareId> shares_;
   std::vector<ShareId> adopting_;
-  std::uint64_t refused_allocations_ = 0;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more
   std::vector<Place> to_plan_;           // plan_due
   std::vector<Place> to_settle_;         // not settled
@@ -231,9 +187,6 @@ class Memory {
   std::vector<ShareId> unused_;
   std::uint64_t left_idle_ = 0;
   std::vector<Place> planned_;
-  std::vector<ShareView> views_;      // scratch
-  std::vector<Slots> planned_slots_;  // scratch
-  std::vector<std::size_t> idle_;     // scratch
 };
 
 }  // namespace batchflow::engine
