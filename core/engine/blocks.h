@@ -142,7 +142,7 @@ struct ReadHold {
 };
 struct ReadHolds {
   std::vector<ReadHold> reads;
-  std::vector<std::uint32_t> samples;  // by their place in Reads
+  std::vector<ShownIndex> samples;
 };
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
@@ -230,8 +230,8 @@ struct ReadJob {
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it
   std::uint32_t owners = 0;            // of these, those that hold all of it
-  // By sample, if others may hold some of them: the indices in Reads; kNone: released already.
-  std::vector<std::uint32_t> shown;
+  // By sample, if others may hold some of them; none: released already.
+  std::vector<ShownIndex> shown;
   bool listed = false;  // for batches of listed orders: their memory is set apart
   Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue
   Bytes counted = 0;    // what it takes of the staging memory for blocks

@@ -20,6 +20,7 @@ using JobIndex = Id<struct JobIndexTag, std::uint32_t>;
 using MakingIndex = Id<struct MakingIndexTag, std::uint32_t>;
 using NodeIndex = Id<struct NodeIndexTag, std::uint32_t>;
 using ReadIndex = Id<struct ReadIndexTag, std::uint32_t>;
+using ShownIndex = Id<struct ShownIndexTag, std::uint32_t>;
 using WorkerIndex = Id<struct WorkerIndexTag, std::uint32_t>;
 
 // A pool of objects that are named by an id. `each` visits those that live, in the order of their

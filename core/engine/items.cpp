@@ -86,7 +86,7 @@ void Items::look_around(MakingIndex making_index) {
   firsts_.clear();
   around_.dataset = &dataset;
   around_.placed = caches.homes() ? &caches : nullptr;
-  around_.under_way = reads_.any(making.node, dataset.id);
+  around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](NodeIndex node) {
@@ -202,10 +202,10 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  const std::uint32_t shown =
-      reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
-  if (shown == kNone) return false;
-  const ReadIndex index = reads_.shown(shown).read;
+  const ShownIndex shown =
+      reads_.shown().find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
+  if (shown.is_none()) return false;
+  const ReadIndex index = reads_.shown()[shown].read;
   const ReadJob& read = s_.reads[index];
   // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;

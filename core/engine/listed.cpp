@@ -124,10 +124,10 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
 // block.
 bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dataset,
                            SampleId sample) {
-  const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
-  if (shown == kNone) return false;
+  const ShownIndex shown = reads_.shown().find(node, dataset, sample, Form::encoded);
+  if (shown.is_none()) return false;
   Batch& batch = batches_[batch_index];
-  const ReadIndex index = reads_.shown(shown).read;
+  const ReadIndex index = reads_.shown()[shown].read;
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
