@@ -216,7 +216,7 @@ EngineCounters Engine::counters() const {
   EngineCounters counters = parts_->s.counters;
   const Memory::Counters memory = parts_->s.memory.counters();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
-                               parts_->grants.refused() + parts_->dispatching.refused();
+                               parts_->selection.refused() + parts_->dispatching.refused();
   counters.operations = parts_->operations;
   counters.node_slots = parts_->s.nodes.size();
   counters.worker_slots = parts_->s.workers.size();

@@ -43,7 +43,7 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
       return;
     case PolicyKind::selection:
       selection_choice = choice;
-      return grants.change_selection(
+      return selection.change(
           make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
     case PolicyKind::dispatch:
       dispatch_choice = choice;

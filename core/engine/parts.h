@@ -10,6 +10,7 @@
 #include "core/base/zeroed_memory.h"
 #include "core/engine/assembly.h"
 #include "core/engine/block_parts.h"
+#include "core/engine/block_selection.h"
 #include "core/engine/charges.h"
 #include "core/engine/commits.h"
 #include "core/engine/datasets.h"
@@ -50,7 +51,8 @@ struct Engine::Parts final : Reads::Listener {
         block_parts(s, reads, items, suspects),
         second_workers(s, reads, workers),
         preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
-        grants(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        selection(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        grants(s, selection),
         assembly(s, grants),
         commits(s, grants),
         delivery(s, reads, assembly, commits),
@@ -174,6 +176,7 @@ struct Engine::Parts final : Reads::Listener {
   BlockParts block_parts;
   SecondWorkers second_workers;
   Preparation preparation;
+  BlockSelection selection;
   Grants grants;
   Assembly assembly;
   Commits commits;
