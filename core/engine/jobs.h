@@ -277,9 +277,10 @@ struct Job {
   std::uint32_t makings = 0;      // under way that were started for it
   std::uint64_t last_served = 0;  // serial of the making last started for it
 
+  std::int64_t head_start = 0;  // Leads; blocks it counts as having had when it came
+
   // Dispatching
   std::uint64_t asked = 0;               // when its present need arose
-  std::int64_t head_start = 0;           // blocks it counts as having had when it came
   std::uint32_t candidate_slot = kNone;  // in the list of needs
 
   void reset() { *this = Job(); }
