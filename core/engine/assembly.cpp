@@ -91,16 +91,16 @@ void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::IndexRange pl
                           });
 }
 
-std::uint32_t Assembly::batch_share(const Job& job, NodeId node) const {
+ShareId Assembly::batch_share(const Job& job, NodeId node) const {
   if (job.batch_shares.empty()) {
     for (const StreamNode& part : s_.streams[job.stream].nodes) {
       if (part.node == node) return part.share;
     }
   }
-  for (const std::uint32_t share : job.batch_shares) {
+  for (const ShareId share : job.batch_shares) {
     if (s_.memory[share].spec.place.node == node) return share;
   }
-  return kNone;
+  return ShareId::none();
 }
 
 // REQUIRES: the batch is being assembled.
@@ -121,7 +121,8 @@ void Assembly::advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn) 
 // The grant of the block that the batch lies in, if that is one block on the rank's node; else
 // null.
 Grant* Assembly::grant_in_place(const Job& job, EpochRun& run, const Batch& batch) {
-  if (batch.pieces.size() != 1 || batch.share != kNone || !job.batch_shares.empty()) return nullptr;
+  if (batch.pieces.size() != 1 || !batch.share.is_none() || !job.batch_shares.empty())
+    return nullptr;
   Grant& grant = Grants::grant_of(run, batch.pieces.front());
   const Block* block = s_.at(grant.block);
   return block && block->resident && block->node == batch.node ? &grant : nullptr;
@@ -161,9 +162,9 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
       want_again(job, grant);
       continue;
     }
-    if (batch.share == kNone) {
-      const std::uint32_t share = batch_share(job, batch.node);
-      const auto taken = s_.memory.take(share, kNone, s_.evicted);
+    if (batch.share.is_none()) {
+      const ShareId share = batch_share(job, batch.node);
+      const auto taken = s_.memory.take(share, BlockIndex::none(), s_.evicted);
       if (!taken) {
         s_.short_of_memory = true;
         job.wait(Job::Waits::for_memory);
@@ -186,10 +187,9 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
     const Request request = s_.requests.open(RequestKind::transfer, index.value, i);
     piece.request = request.id;
     batch.written = true;
-    s_.order(Transfer{request, s_.memory[block->share].spec.place,
-                      s_.memory[batch.share].spec.place, s_.memory[block->share].id, block->slot,
-                      s_.memory[batch.share].id, batch.slot, piece.slice, piece.offset,
-                      std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
+    s_.emit(Transfer{request, s_.memory[block->share].spec.place, s_.memory[batch.share].spec.place,
+                     block->share, block->slot, batch.share, batch.slot, piece.slice, piece.offset,
+                     std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
     // The piece may have been copied before, and have come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
     std::erase_if(batch.replacements, [&](const order::Replacement& old) {
@@ -229,7 +229,7 @@ bool Assembly::list_draws(const Job& job, Batch& batch) {
       continue;
     }
     if (s_.draws_left == 0) {
-      s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index, job.serial});
+      s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index.value, job.serial});
       return false;
     }
     draws_.resize(std::min(left, s_.draws_left));
@@ -257,38 +257,38 @@ std::uint32_t Assembly::repeats(const Job& job, const Batch& batch) const {
 
 void Assembly::send_delivery(const Job& job, BatchIndex index) {
   Batch& batch = batches_[index];
-  Deliver& order = s_.order(Deliver());
-  order.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index.value)
-                                          : s_.requests.again(batch.request);
-  order.job = job.id;
-  order.rank = batch.rank;
-  order.step = batch.step;
-  order.epoch = batch.epoch;
-  order.last_of_epoch = batch.last_of_epoch;
-  order.in_place = batch.in_place;
-  order.block_samples = batch.sizes.block_samples;
-  order.lane_blocks = batch.sizes.lane_blocks;
-  order.ingredients = s_.arena.copy(batch.ingredients);
-  if (job.drawn) order.drawn_from = job.weights->frozen().digest();
+  Deliver& command = s_.emit(Deliver());
+  command.request = batch.request.is_none() ? s_.requests.open(RequestKind::deliver, index.value)
+                                            : s_.requests.again(batch.request);
+  command.job = job.id;
+  command.rank = batch.rank;
+  command.step = batch.step;
+  command.epoch = batch.epoch;
+  command.last_of_epoch = batch.last_of_epoch;
+  command.in_place = batch.in_place;
+  command.block_samples = batch.sizes.block_samples;
+  command.lane_blocks = batch.sizes.lane_blocks;
+  command.ingredients = s_.arena.copy(batch.ingredients);
+  if (job.drawn) command.drawn_from = job.weights->frozen().digest();
   if (batch.rehearsal) {
-    order.drawn_from = batch.rehearsal->buffer();
-    order.rehearsed_block_samples = batch.rehearsed_sizes.block_samples;
+    command.drawn_from = batch.rehearsal->buffer();
+    command.rehearsed_block_samples = batch.rehearsed_sizes.block_samples;
   }
   if (batch.drawn) {
-    order.samples = *batch.drawn;
+    command.samples = *batch.drawn;
     s_.lent.push_back(batch.drawn);
   }
   auto slices = s_.arena.make<order::Slice>(batch.pieces.size());
   for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
-  order.slices = slices;
-  order.repeats = repeats(job, batch);
+  command.slices = slices;
+  command.repeats = repeats(job, batch);
   if (job.order == Order::listed) {
-    order.place = {batch.node, Tier::dram, 0};
+    command.place = {batch.node, Tier::dram, 0};
   } else if (batch.in_place) {
     const Block& block = *s_.at(batch.pieces.front().block);
-    order.place = s_.memory[block.share].spec.place;
-    order.share = s_.memory[block.share].id;
-    order.slot = block.slot;
+    command.place = s_.memory[block.share].spec.place;
+    command.share = block.share;
+    command.slot = block.slot;
     const order::Slice& slice = batch.pieces.front().slice;
     auto within = s_.arena.make<order::Replacement>(block.replacements.size());
     std::size_t count = 0;
@@ -297,19 +297,19 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
       replacement.place -= slice.from;
       within[count++] = replacement;
     }
-    order.replacements = within.first(count);
+    command.replacements = within.first(count);
   } else {
-    order.place = s_.memory[batch.share].spec.place;
-    order.share = s_.memory[batch.share].id;
-    order.slot = batch.slot;
-    order.replacements = s_.arena.copy(batch.replacements);
+    command.place = s_.memory[batch.share].spec.place;
+    command.share = batch.share;
+    command.slot = batch.slot;
+    command.replacements = s_.arena.copy(batch.replacements);
   }
-  batch.request = order.request.id;
+  batch.request = command.request.id;
   batch.state = Batch::State::delivering;
-  if (order.request.attempt == 0) {
+  if (command.request.attempt == 0) {
     ++s_.counters.batches;
     s_.counters.samples += batch.samples;
-    s_.counters.repeats += order.repeats;
+    s_.counters.repeats += command.repeats;
     if (!batch.in_place) ++s_.counters.copied_batches;
   }
 }
@@ -340,8 +340,8 @@ void Assembly::transferred(const TransferDone& event) {
 }
 
 void Assembly::lost_block(Handle handle) {
-  const std::uint32_t stream = s_.blocks[handle.index].stream;
-  for (const std::uint32_t job : s_.streams[stream].jobs) {
+  const StreamId stream = s_.blocks[handle.index].stream;
+  for (const JobIndex job : s_.streams[stream].jobs) {
     for (RankState& rank : s_.jobs[job].ranks) {
       for (const BatchIndex index : rank.batches) {
         for (Piece& piece : batches_[index].pieces) {
@@ -349,7 +349,7 @@ void Assembly::lost_block(Handle handle) {
           piece.block = {};
           if (piece.state != Piece::State::copying) continue;
           piece.state = Piece::State::missing;
-          s_.order(Cancel{s_.requests.latest(piece.request)});
+          s_.emit(Cancel{s_.requests.latest(piece.request)});
           s_.requests.close(piece.request);
           piece.request = RequestId::none();
           s_.touch(job);

@@ -39,7 +39,7 @@ class Assembly {
   bool list_draws(const Job& job, Batch& batch);
   void serve(Job& job, Grant& grant, const Piece& piece);
   std::uint32_t repeats(const Job& job, const Batch& batch) const;
-  std::uint32_t batch_share(const Job& job, NodeId node) const;
+  ShareId batch_share(const Job& job, NodeId node) const;
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;

@@ -42,7 +42,7 @@ bool BlockParts::staging_fits(const Making& making) const {
   return std::min(part_bytes(s_, node, stream), rest) <= s_.memory.staging(dram_of(node.id)).free();
 }
 
-void BlockParts::stage_waiting(std::uint32_t node_index) {
+void BlockParts::stage_waiting(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   while (!node.unstaged.empty()) {
     if (s_.samples_gathered >= EngineState::kSamplesAStep) {
@@ -64,10 +64,10 @@ void BlockParts::stage_waiting(std::uint32_t node_index) {
 
 bool BlockParts::stage_waiting() {
   bool any = false;
-  std::vector<std::uint32_t> changed;
+  std::vector<NodeIndex> changed;
   changed.swap(s_.nodes_to_stage);
   s_.sort_by_joining(changed);
-  for (const std::uint32_t index : changed) {
+  for (const NodeIndex index : changed) {
     s_.nodes[index].staging_changed = false;
     const std::size_t before = s_.nodes[index].unstaged.size();
     stage_waiting(index);
@@ -77,7 +77,7 @@ bool BlockParts::stage_waiting() {
 }
 
 void BlockParts::plan_staging() {
-  for (const std::uint32_t index : std::exchange(s_.nodes_to_plan, {})) {
+  for (const NodeIndex index : std::exchange(s_.nodes_to_plan, {})) {
     Node& node = s_.nodes[index];
     node.staging_due = false;
     if (!node.lost) engine::plan_staging(s_, node);
@@ -124,7 +124,7 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   spec.node = making.node;
   spec.lineage = s_.lineage(block);
   spec.all = s_.config.count_staging ? all : 0;
-  if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+  if (!making.worker.is_none()) spec.held = s_.workers[making.worker].id;
   const ReadIndex read = reads_.open(spec, {});
   reads_.own(read, index);
   making.staging = s_.reads[read].request.id;

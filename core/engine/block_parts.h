@@ -25,7 +25,7 @@ class BlockParts {
   void plan_staging();
 
  private:
-  void stage_waiting(std::uint32_t node);
+  void stage_waiting(NodeIndex node);
   bool staging_fits(const Making& making) const;
   void begin(MakingIndex making);
   bool begin_plain(MakingIndex making, Bytes most);

@@ -25,7 +25,7 @@ namespace batchflow::engine {
 // Workers alone changes it.
 struct Worker {
   WorkerId id;
-  std::uint32_t node = kNone;
+  NodeIndex node = NodeIndex::none();
   enum class State : std::uint8_t { idle, busy, lost, quiesced } state = State::idle;
   MakingIndex making = MakingIndex::none();
   // Slots that it might still write after it was lost. They are free when it is quiesced.
@@ -43,9 +43,9 @@ struct Node {
   std::uint32_t cores = 1;
 
   // Workers
-  std::vector<std::uint32_t> staff;  // workers that are not known to be quiet
-  std::vector<std::uint32_t> idle;   // of these, used last in first out
-  std::uint32_t workers = 0;         // idle and busy
+  std::vector<WorkerIndex> staff;  // workers that are not known to be quiet
+  std::vector<WorkerIndex> idle;   // of these, used last in first out
+  std::uint32_t workers = 0;       // idle and busy
 
   // Preparation, and SecondWorkers for their makings
   std::uint32_t started = 0;      // makings not finished
@@ -56,7 +56,7 @@ struct Node {
   std::deque<MakingIndex> unstaged;
 
   // Streams: those that have memory here
-  std::vector<std::uint32_t> streams;
+  std::vector<StreamId> streams;
 
   // Dispatching
   std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
@@ -90,21 +90,21 @@ std::vector<T> emptied(std::vector<T>& used) {
 // grants and need change, and it is released, by the functions of core/engine/books.h.
 struct Block {
   std::uint64_t serial = 0;
-  std::uint32_t stream = kNone;
+  StreamId stream = StreamId::none();
   order::BlockName name;
   order::LaneSizes sizes;
   order::BlockRef
       ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
-  std::shared_ptr<const order::Rehearsal> rehearsal;  // whose draws it has, if any
+  std::shared_ptr<const order::Rehearsal> rehearsal;  // it has draws of this one, if any
   std::uint32_t samples = 0;
-  std::uint32_t share = kNone;
+  ShareId share = ShareId::none();
   ItemId item;
   SlotId slot;
   NodeId node;
   bool resident = false;
   MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
-  std::uint32_t charged_job = kNone;
+  JobIndex charged_job = JobIndex::none();
   std::uint32_t charged_at = 0;     // in that job's list
   std::uint32_t current_at = 0;     // in the list of those charged as current
   std::uint32_t transfers = 0;      // that read from it
@@ -122,13 +122,13 @@ struct Block {
 
 // An item of a share that must stay until a block is made.
 struct ItemPin {
-  std::uint32_t share;
+  ShareId share;
   ItemId item;
 };
 
 // Why the jobs of a stream cannot go on.
 struct StreamFailure {
-  std::uint32_t stream;
+  StreamId stream;
   Refusal why;
   std::uint64_t needed;
   std::uint64_t available;
@@ -142,7 +142,7 @@ struct ReadHold {
 };
 struct ReadHolds {
   std::vector<ReadHold> reads;
-  std::vector<std::uint32_t> samples;  // by their place in Reads
+  std::vector<ShownIndex> samples;
 };
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
@@ -154,17 +154,17 @@ struct ReadHolds {
 // that has to be read. When a worker has prepared them, none of that is held any more. A block that
 // fits is one part.
 struct Making {
-  std::uint32_t block = kNone;
-  std::uint32_t job = kNone;  // that asked; for statistics and limits
-  std::uint32_t node = kNone;
+  BlockIndex block = BlockIndex::none();
+  JobIndex job = JobIndex::none();  // that asked; for statistics and limits
+  NodeIndex node = NodeIndex::none();
   std::uint32_t waiting = 0;  // staging memory, reads and other makings it waits for
-  std::uint32_t worker = kNone;
+  WorkerIndex worker = WorkerIndex::none();
   bool remake = false;
   bool ready = false;  // in the queue for a worker
   RequestId request = RequestId::none();
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
-  bool preparing = false;               // the worker has its order
+  bool preparing = false;               // the worker has its command
   bool cancelled = false;               // and was told to give it up, which it will report
   bool unstaged = false;                // in the queue for staging memory
   std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up
@@ -180,7 +180,7 @@ struct Making {
   std::vector<ItemPin> pins;
   std::vector<ItemPin> decoding;        // decoded items it will put into their share
   std::vector<MakingIndex> dependents;  // makings that wait for its decoded items
-  std::vector<MakingIndex> makers;      // makings whose decoded items it waits for
+  std::vector<MakingIndex> makers;      // makings that decode items it waits for
   // Corrupt samples under treatment: the index, the sample in use, how many reads of the store
   // failed.
   struct Suspect {
@@ -217,22 +217,22 @@ struct ReadJob {
   Place from;
   Place to;
   Form form = Form::encoded;
-  std::uint32_t keep = kNone;    // share
-  std::uint32_t source = kNone;  // the share it reads from, if any
+  ShareId keep = ShareId::none();    // share
+  ShareId source = ShareId::none();  // the share it reads from, if any
   WorkerId held = WorkerId::none();
-  bool shared = true;             // others find it
-  bool staged = true;             // into staging memory, whether it is kept elsewhere or not
-  std::uint32_t node = kNone;     // where it goes
-  std::vector<SampleId> samples;  // empty: all of the block's
-  std::vector<SampleId> missing;  // after an attempt that failed in part; empty: all of them
-  bool in_part = false;           // some of it may be there
+  bool shared = true;                  // others find it
+  bool staged = true;                  // into staging memory, whether it is kept elsewhere or not
+  NodeIndex node = NodeIndex::none();  // where it goes
+  std::vector<SampleId> samples;       // empty: all of the block's
+  std::vector<SampleId> missing;       // after an attempt that failed in part; empty: all of them
+  bool in_part = false;                // some of it may be there
   order::Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it
   std::uint32_t owners = 0;            // of these, those that hold all of it
-  // By sample, if others may hold some of them: the indices in Reads; kNone: released already.
-  std::vector<std::uint32_t> shown;
-  bool listed = false;  // for batches of listed orders, whose memory is set apart
+  // By sample, if others may hold some of them; none: released already.
+  std::vector<ShownIndex> shown;
+  bool listed = false;  // for batches of listed orders: their memory is set apart
   Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue
   Bytes counted = 0;    // what it takes of the staging memory for blocks
   std::uint32_t attempts = 0;

@@ -92,7 +92,7 @@ inline bool room_ahead(const EngineState& s, const StreamNode& part) {
 }
 
 // REQUIRES: the block's item is pinned once for its charge.
-inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
+inline void charge(EngineState& s, BlockIndex index, Charge as, Job& job) {
   Block& block = s.blocks[index];
   BF_CHECK(block.charge == Charge::none && as != Charge::none);
   StreamNode& part = node_of(s.streams[block.stream], block.node);
@@ -104,7 +104,7 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
     ++part.ahead;
     ++job.ahead;
   } else {
-    BF_CHECK(part.current.index == kNone);
+    BF_CHECK(part.current.index.is_none());
     part.current = {index, block.serial};
     block.current_at = static_cast<std::uint32_t>(s.current_blocks.size());
     s.current_blocks.push_back(index);
@@ -112,7 +112,7 @@ inline void charge(EngineState& s, std::uint32_t index, Charge as, Job& job) {
 }
 
 // Removes a pin of the item. If nothing could leave before, something can begin now.
-inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
+inline void unpin(EngineState& s, ShareId share_index, ItemId item) {
   Share& share = *s.memory[share_index].share;
   const bool stuck = share.evictable() == 0;
   share.unpin(item);
@@ -121,14 +121,14 @@ inline void unpin(EngineState& s, std::uint32_t share_index, ItemId item) {
 
 // The charge stays, but it is no longer on the account of its job.
 inline void disown(EngineState& s, Block& block) {
-  if (block.charged_job == kNone) return;
+  if (block.charged_job.is_none()) return;
   Job& job = s.jobs[block.charged_job];
   if (block.charge == Charge::ahead) --job.ahead;
-  const std::uint32_t last = job.charged.back();
+  const BlockIndex last = job.charged.back();
   job.charged[block.charged_at] = last;
   s.blocks[last].charged_at = block.charged_at;
   job.charged.pop_back();
-  block.charged_job = kNone;
+  block.charged_job = JobIndex::none();
 }
 
 // Removes the charge, but leaves its pin.
@@ -139,7 +139,7 @@ inline void lift_charge(EngineState& s, Block& block) {
     --part.ahead;
   } else {
     part.current = {};
-    const std::uint32_t last = s.current_blocks.back();
+    const BlockIndex last = s.current_blocks.back();
     s.current_blocks[block.current_at] = last;
     s.blocks[last].current_at = block.current_at;
     s.current_blocks.pop_back();
@@ -159,7 +159,7 @@ inline void uncharge(EngineState& s, Block& block) {
 // The job that it is charged to has yet to take it, or a job that took it has not had all of it.
 inline bool is_charged_for_need(const EngineState& s, const Block& block) {
   if (block.grants > 0) return true;
-  if (block.charged_job == kNone || block.ref.is_none()) return false;
+  if (block.charged_job.is_none() || block.ref.is_none()) return false;
   const Job& job = s.jobs[block.charged_job];
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   return !job.member.is_none() && lanes.valid(block.ref) && lanes.needs(job.member, block.ref);
@@ -179,7 +179,7 @@ inline void report_need(EngineState& s, Block& block, std::uint32_t need) {
   block.reported_need = need;
   s.memory[block.share].share->needed(block.item, need);
 }
-inline void report_need(EngineState& s, std::uint32_t index) {
+inline void report_need(EngineState& s, BlockIndex index) {
   Block& block = s.blocks[index];
   if (block.resident) report_need(s, block, need_of(s, block));
 }
@@ -196,11 +196,12 @@ inline void need_changed(EngineState& s, Block& block) {
 inline void touch_needing(EngineState& s, const Block& block) {
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (block.ref.is_none() || !lanes.valid(block.ref)) return;
-  lanes.for_each_needing(block.ref, [&](order::MemberId member) { s.touch(lanes.tag(member)); });
+  lanes.for_each_needing(block.ref,
+                         [&](order::MemberId member) { s.touch(JobIndex(lanes.tag(member))); });
 }
 
 // The block's slot is used for something else.
-inline void forget_block(EngineState& s, std::uint32_t index) {
+inline void forget_block(EngineState& s, BlockIndex index) {
   const Block& block = s.blocks[index];
   order::Lanes& lanes = *s.streams[block.stream].lanes;
   touch_needing(s, block);
@@ -209,7 +210,7 @@ inline void forget_block(EngineState& s, std::uint32_t index) {
 }
 
 // The same, and its slot is free from now on.
-inline void drop_block(EngineState& s, std::uint32_t index) {
+inline void drop_block(EngineState& s, BlockIndex index) {
   s.memory.give_back(s.blocks[index].share, s.blocks[index].item);
   forget_block(s, index);
 }
@@ -223,9 +224,9 @@ inline void drop_evicted(EngineState& s) {
                       : part.spec.use == ShareUse::encoded ? Form::encoded
                                                            : Form::decoded;
     if (!s.is_lost(part.spec.place.node)) {
-      s.order(Drop{part.id, part.spec.place, form, gone.item, gone.slot});
+      s.emit(Drop{gone.share, part.spec.place, form, gone.item, gone.slot});
     }
-    if (gone.owner == kNone) continue;
+    if (gone.owner.is_none()) continue;
     const Block& block = s.blocks[gone.owner];
     BF_CHECK(block.resident && block.charge == Charge::none);
     forget_block(s, gone.owner);

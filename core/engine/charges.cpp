@@ -18,14 +18,13 @@ bool Charges::room_for(const StreamNode& part, const Job& job, bool may_look_ahe
     return true;
   }
   as = Charge::current;
-  return job.is_waiting() && part.current.index == kNone;
+  return job.is_waiting() && part.current.index.is_none();
 }
 
 // How many blocks on the node are the job's, for each of its ranks there.
 double Charges::supply(const Job& job, NodeId node) const {
-  const auto here = std::count_if(job.charged.begin(), job.charged.end(), [&](std::uint32_t block) {
-    return s_.blocks[block].node == node;
-  });
+  const auto here = std::count_if(job.charged.begin(), job.charged.end(),
+                                  [&](BlockIndex block) { return s_.blocks[block].node == node; });
   return static_cast<double>(here) / ranks_on(job, node);
 }
 
@@ -73,10 +72,10 @@ bool Charges::may_take(const Stream& stream, const Job& job, const Block& block)
 bool Charges::settle_current() {
   bool changed = false;
   resident_.clear();
-  for (const std::uint32_t index : s_.current_blocks) {
+  for (const BlockIndex index : s_.current_blocks) {
     if (s_.blocks[index].resident) resident_.push_back(index);
   }
-  for (const std::uint32_t index : resident_) {
+  for (const BlockIndex index : resident_) {
     Block& block = s_.blocks[index];
     if (block.transfers > 0) continue;
     Stream& stream = s_.streams[block.stream];
@@ -115,9 +114,9 @@ void Charges::release_blocks_of(Job& job) {
 
 void Charges::strip_ahead(std::span<const Place> places) {
   for (const Place& place : places) {
-    const std::uint32_t node = s_.node_of.find(place.node.value);
-    if (node == kNone || place.tier != Tier::dram) continue;
-    for (const std::uint32_t stream : s_.nodes[node].streams) {
+    const NodeIndex node = s_.node_of.find(place.node);
+    if (node.is_none() || place.tier != Tier::dram) continue;
+    for (const StreamId stream : s_.nodes[node].streams) {
       strip_ahead(node_of(s_.streams[stream], place.node));
     }
   }
@@ -129,9 +128,9 @@ void Charges::strip_ahead(StreamNode& part) {
   const SharePart& share = s_.memory[part.share];
   const Slots room = share.target > part.reserve + 1 ? share.target - part.reserve - 1 : 0;
   for (const bool taken : {false, true}) {
-    for (const std::uint32_t owner : share.owner_of) {
+    for (const BlockIndex owner : share.owner_of) {
       if (part.ahead <= room) return;
-      if (owner == kNone || !s_.blocks.live(owner)) continue;
+      if (owner.is_none() || !s_.blocks.live(owner)) continue;
       Block& block = s_.blocks[owner];
       if (!block.resident || block.charge != Charge::ahead) continue;
       if ((block.grants > 0) == taken) uncharge(s_, block);

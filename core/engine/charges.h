@@ -37,7 +37,7 @@ class Charges {
 
   EngineState& s_;
   std::vector<order::Lanes::Candidate> candidates_;
-  std::vector<std::uint32_t> resident_;  // scratch
+  std::vector<BlockIndex> resident_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -57,7 +57,7 @@ void Commits::end_epochs(Job& job) {
     if (job.committed_step < run.first_step + run.steps) return;
     if (run.ended) continue;
     run.ended = true;
-    s_.order(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
+    s_.emit(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
     job.committed.finish_epoch();
     s_.promise_epoch_finished(job, run.epoch);
   }

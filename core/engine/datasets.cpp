@@ -4,15 +4,17 @@ namespace batchflow::engine {
 
 void Datasets::known(const CatalogueKnown& event) {
   const Catalogue* catalogue = s_.catalogues.find(event.dataset, event.version);
-  const auto known = s_.dataset_of.find(event.dataset.value);
+  const DatasetIndex known = s_.dataset_of.find(event.dataset);
   if (!catalogue) return s_.protocol_error();
-  if (known != s_.dataset_of.end()) {
+  if (!known.is_none()) {
     // A new version is another dataset, and needs an id of its own.
-    if (datasets_[known->second].catalogue != catalogue) s_.protocol_error();
+    if (datasets_[known].catalogue != catalogue) s_.protocol_error();
     return;
   }
-  s_.dataset_of[event.dataset.value] = static_cast<std::uint32_t>(datasets_.size());
-  datasets_.push_back({event.dataset, catalogue, {}, {}});
+  const DatasetIndex index = datasets_.add();
+  s_.dataset_of.set(event.dataset, index);
+  datasets_[index].id = event.dataset;
+  datasets_[index].catalogue = catalogue;
 }
 
 void Datasets::known(const PipelineKnown& event) {
@@ -22,19 +24,19 @@ void Datasets::known(const PipelineKnown& event) {
 }
 
 void Datasets::kept(const DatasetKept& event) {
-  const auto known = s_.dataset_of.find(event.dataset.value);
-  if (known == s_.dataset_of.end()) return s_.protocol_error();
-  Dataset& dataset = datasets_[known->second];
+  const DatasetIndex known = s_.dataset_of.find(event.dataset);
+  if (known.is_none()) return s_.protocol_error();
+  Dataset& dataset = datasets_[known];
   dataset.kept_always = event.keep == Keep::always;
   items_.settle(dataset);
   if (event.keep == Keep::dropped) items_.drop_idle(dataset);
 }
 
 void Datasets::measured(const DecodedMeasured& event) {
-  if (!s_.memory.live(event.share.value)) return s_.stale();
-  const ShareSpec& spec = s_.memory[event.share.value].spec;
+  if (!s_.memory.live(event.share)) return s_.stale();
+  const ShareSpec& spec = s_.memory[event.share].spec;
   if (spec.use != ShareUse::decoded || spec.dataset != event.dataset) return s_.stale();
-  if (!s_.memory.resize_slots(event.share.value, event.bytes)) s_.protocol_error();
+  if (!s_.memory.resize_slots(event.share, event.bytes)) s_.protocol_error();
 }
 
 }  // namespace batchflow::engine

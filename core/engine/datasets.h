@@ -21,7 +21,7 @@ class Datasets {
 
  private:
   EngineState& s_;
-  std::vector<Dataset>& datasets_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
   Items& items_;
 };
 

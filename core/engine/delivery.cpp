@@ -23,8 +23,8 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
 }
 
 void Delivery::stall_changed(const RankState& rank) {
-  const std::uint32_t node = s_.node_of.find(rank.node.value);
-  if (node != kNone) s_.changed_on(node);
+  const NodeIndex node = s_.node_of.find(rank.node);
+  if (!node.is_none()) s_.changed_on(node);
 }
 
 void Delivery::delivered(const DeliveryDone& event) {
@@ -115,7 +115,7 @@ void Delivery::take_back(BatchIndex index) {
     }
     piece.block = {};
     if (piece.request.is_none()) continue;
-    s_.order(Cancel{s_.requests.latest(piece.request)});
+    s_.emit(Cancel{s_.requests.latest(piece.request)});
     s_.requests.close(piece.request);
     piece.request = RequestId::none();
   }
@@ -123,15 +123,15 @@ void Delivery::take_back(BatchIndex index) {
   for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
   batch.pins.clear();
   if (!batch.reads.reads.empty()) reads_.leave_listed(batch, index);
-  if (batch.share != kNone) {
+  if (!batch.share.is_none()) {
     const SharePart& part = s_.memory[batch.share];
     if (batch.written && !s_.is_lost(batch.node)) {
-      s_.order(Drop{part.id, part.spec.place, Form::prepared, batch.item, batch.slot});
+      s_.emit(Drop{batch.share, part.spec.place, Form::prepared, batch.item, batch.slot});
     }
     // If nothing could leave before, something can begin now.
     if (part.share->evictable() == 0) s_.room_on(batch.node);
     s_.memory.give_back(batch.share, batch.item);
-    batch.share = kNone;
+    batch.share = ShareId::none();
   }
 }
 
@@ -190,7 +190,7 @@ void Delivery::abandon_node(Job& job, NodeId node) {
 
 void Delivery::close_delivery(Batch& batch) {
   if (batch.request.is_none()) return;
-  s_.order(Cancel{s_.requests.latest(batch.request)});
+  s_.emit(Cancel{s_.requests.latest(batch.request)});
   s_.requests.close(batch.request);
   batch.request = RequestId::none();
 }
@@ -208,7 +208,7 @@ bool Delivery::release_held(Job& job, const SlotReleased& event) {
 }
 
 void Delivery::free_held(Job& job, BatchIndex index) {
-  const std::uint32_t share = batches_[index].share;
+  const ShareId share = batches_[index].share;
   if (!batches_[index].request.is_none()) {
     s_.requests.close(batches_[index].request);
     batches_[index].request = RequestId::none();

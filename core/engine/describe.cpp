@@ -1,8 +1,9 @@
-#include "core/engine/describe.h"
-
+// The engine's state as text (core/engine/state.h).
 #include <fmt/format.h>
 
 #include <iterator>
+
+#include "core/engine/state.h"
 
 namespace batchflow::engine {
 
@@ -11,17 +12,16 @@ namespace {
 using Out = std::back_insert_iterator<std::string>;
 
 void describe_places(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.memory.share_count(); ++index) {
-    if (!s.memory.live(index)) continue;
+  s.memory.each([&](ShareId index) {
     const SharePart& part = s.memory[index];
     fmt::format_to(out,
                    "share {} (node {} tier {} use {}): {} of {} slots of {} B used, {} pinned, "
                    "promised {}, target {}\n",
-                   index, part.spec.place.node.value, static_cast<int>(part.spec.place.tier),
+                   index.value, part.spec.place.node.value, static_cast<int>(part.spec.place.tier),
                    static_cast<int>(part.spec.use), part.share->used(), part.share->capacity(),
                    part.spec.slot_bytes, part.share->used() - part.share->evictable(), part.least,
                    part.target);
-  }
+  });
   for (const Node& node : s.nodes) {
     if (node.lost) continue;
     fmt::format_to(out, "node {}: {} workers, {} idle, {} started, {} ready{}\n", node.id.value,
@@ -38,33 +38,30 @@ void describe_places(const EngineState& s, Out out) {
 }
 
 void describe_streams(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.streams.size(); ++index) {
-    if (!s.streams.live(index)) continue;
+  s.streams.each([&](StreamId index) {
     const Stream& stream = s.streams[index];
-    fmt::format_to(out, "stream {}: B {}, {} jobs;", index, stream.block_samples,
+    fmt::format_to(out, "stream {}: B {}, {} jobs;", index.value, stream.block_samples,
                    stream.jobs.size());
     for (const StreamNode& part : stream.nodes) {
       fmt::format_to(out, " node {} share {} reserve {} ahead {} current {}{};", part.node.value,
-                     part.share, part.reserve, part.ahead,
-                     part.current.index == kNone ? -1 : static_cast<int>(part.current.index),
-                     part.standby ? " standby" : "");
+                     part.share.value, part.reserve, part.ahead,
+                     static_cast<int>(part.current.index.value), part.standby ? " standby" : "");
     }
     fmt::format_to(out, "\n");
-  }
-  for (std::uint32_t index = 0; index < s.blocks.size(); ++index) {
-    if (!s.blocks.live(index)) continue;
+  });
+  s.blocks.each([&](BlockIndex index) {
     const Block& block = s.blocks[index];
-    fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n", index,
-                   block.name.generation, block.name.lane, block.name.pass, block.name.block,
-                   block.share, block.resident ? "resident" : "in the making",
-                   static_cast<int>(block.charge), static_cast<int>(block.charged_job),
-                   block.grants);
-  }
+    fmt::format_to(out, "block {}: g{} v{} r{} b{} share {} {} charge {} job {} grants {}\n",
+                   index.value, block.name.generation, block.name.lane, block.name.pass,
+                   block.name.block, block.share.value,
+                   block.resident ? "resident" : "in the making", static_cast<int>(block.charge),
+                   static_cast<int>(block.charged_job.value), block.grants);
+  });
   s.makings.each([&](MakingIndex index) {
     const Making& making = s.makings[index];
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
-                   index.value, making.block, making.waiting, making.held.reads.size(),
-                   static_cast<int>(making.worker), making.attempts,
+                   index.value, making.block.value, making.waiting, making.held.reads.size(),
+                   static_cast<int>(making.worker.value), making.attempts,
                    making.preparing  ? ", preparing"
                    : making.ready    ? ", ready"
                    : making.unstaged ? ", waits for staging memory"
@@ -73,13 +70,12 @@ void describe_streams(const EngineState& s, Out out) {
 }
 
 void describe_jobs(const EngineState& s, Out out) {
-  for (std::uint32_t index = 0; index < s.jobs.size(); ++index) {
-    if (!s.jobs.live(index)) continue;
+  s.jobs.each([&](JobIndex index) {
     const Job& job = s.jobs[index];
     fmt::format_to(out,
                    "job {} (id {}, order {}, b {}, drop_last {}): state {}, {}committed {}, ahead "
                    "{}, makings {}, held {}, need {}\n",
-                   index, job.id.value, static_cast<int>(job.order), job.batch_samples,
+                   index.value, job.id.value, static_cast<int>(job.order), job.batch_samples,
                    job.drop_last, static_cast<int>(job.state), job.is_waiting() ? "waits, " : "",
                    job.committed_step, job.ahead, job.makings, job.held.size(),
                    static_cast<int>(job.candidate_slot));
@@ -110,7 +106,7 @@ void describe_jobs(const EngineState& s, Out out) {
         const Batch& batch = s.batches[batch_index];
         fmt::format_to(out, " [step {} state {} uncut {}-{} share {}", batch.step,
                        static_cast<int>(batch.state), batch.uncut.from, batch.uncut.to,
-                       static_cast<int>(batch.share));
+                       static_cast<int>(batch.share.value));
         for (const Piece& piece : batch.pieces) {
           fmt::format_to(out, " {}:{}", piece.index, static_cast<int>(piece.state));
         }
@@ -118,7 +114,7 @@ void describe_jobs(const EngineState& s, Out out) {
       }
       fmt::format_to(out, "\n");
     }
-  }
+  });
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       // As long as its pass is open, the remade block is for all jobs that need it.
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
         if (order::is_here(lanes.state(grant->ref))) {
-          adopt(*grant, lanes.tag(grant->ref));
+          adopt(*grant, BlockIndex(lanes.tag(grant->ref)));
           s_.touch(job.index);
           return next_need(job);
         }
@@ -110,60 +110,10 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 }
 
 // The block was made again for another job: the grant refers to it from now on.
-void Dispatching::adopt(Grant& grant, std::uint32_t index) {
+void Dispatching::adopt(Grant& grant, BlockIndex index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
   report_need(s_, index);
-}
-
-// How far the job has come, in blocks: the same measure for all jobs of a stream.
-std::int64_t Dispatching::progress(const Stream& stream, const Job& job) {
-  const EpochRun& run = job.runs.back();
-  const std::uint64_t blocks =
-      run.epoch * stream.lanes->sizes(job.member).blocks() + run.plain.end() / stream.block_samples;
-  return static_cast<std::int64_t>(blocks) + job.head_start;
-}
-
-// The job has taken all that it will: no job has to wait for it to move on.
-bool Dispatching::has_taken_all(const Job& job) {
-  const EpochRun& run = job.runs.back();
-  if (job.epochs == 0 || run.epoch + 1 < job.epochs) return false;
-  return run.steps == 0 || run.plain.end() >= run.plan.plain.step(run.steps - 1).to;
-}
-
-// The progress of the slowest job of the stream; INT64_MAX: there is none.
-std::int64_t Dispatching::slowest(const Stream& stream, const Job* but) const {
-  std::int64_t least = INT64_MAX;
-  for (const std::uint32_t index : stream.jobs) {
-    const Job& one = s_.jobs[index];
-    if (&one == but || one.state != Job::State::running || one.runs.empty()) continue;
-    if (has_taken_all(one)) continue;
-    least = std::min(least, progress(stream, one));
-  }
-  return least;
-}
-
-void Dispatching::level(Job& job) {
-  const Stream& stream = s_.streams[job.stream];
-  const std::int64_t others = slowest(stream, &job);
-  if (others == INT64_MAX) return;
-  const std::int64_t behind = others - progress(stream, job);
-  if (job.numbering == 0 || behind > 0) job.head_start += behind;
-}
-
-// How many blocks the job is ahead of the slowest job of its stream. Others move on, so this is
-// computed whenever the policy is asked.
-std::uint32_t Dispatching::lead(const Job& job) {
-  const Stream& stream = s_.streams[job.stream];
-  if (stream.jobs.size() < 2) return 0;
-  if (slowest_.size() <= job.stream) slowest_.resize(job.stream + 1);
-  Slowest& slowest = slowest_[job.stream];
-  if (slowest.asked != times_asked_) {
-    slowest = {times_asked_, this->slowest(stream, nullptr)};
-  }
-  if (slowest.progress == INT64_MAX) return 0;  // no job is left to wait for
-  const std::int64_t lead = std::max<std::int64_t>(0, progress(stream, job) - slowest.progress);
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(lead, UINT32_MAX));
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -219,11 +169,11 @@ void Dispatching::open_where_room_is() {
   if (std::exchange(s_.room_anywhere, false)) {
     for (const Need& need : needs_) open(s_.jobs[need.job]);
   }
-  for (const std::uint32_t index : s_.nodes_with_room) {
+  for (const NodeIndex index : s_.nodes_with_room) {
     Node& node = s_.nodes[index];
     node.has_room = false;
-    for (const std::uint32_t stream : node.streams) {
-      for (const std::uint32_t job : s_.streams[stream].jobs) {
+    for (const StreamId stream : node.streams) {
+      for (const JobIndex job : s_.streams[stream].jobs) {
         if (s_.jobs[job].candidate_slot != kNone) open(s_.jobs[job]);
       }
     }
@@ -290,7 +240,7 @@ std::size_t Dispatching::choose() {
 bool Dispatching::start_some() {
   bool any = false;
   held_back_ = false;
-  ++times_asked_;  // leads stay what they are until this call ends: no job takes a block in it
+  leads_.measure_again();  // until this call ends they stay: no job takes a block in it
   open_where_room_is();
   while (!open_.empty()) {
     if (s_.samples_gathered >= EngineState::kSamplesAStep) {
@@ -302,14 +252,14 @@ bool Dispatching::start_some() {
     startable_.clear();
     sites_.clear();
     // A need that could not be started still cannot be, until something makes room.
-    std::erase_if(open_, [&](std::uint32_t index) {
+    std::erase_if(open_, [&](JobIndex index) {
       const Job& job = s_.jobs[index];
       Need& need = needs_[job.candidate_slot];
       const auto site = charges_.site(s_.streams[job.stream], job);
       need.open = site.has_value();
       if (!site) return true;
       views_.push_back(need.view);
-      views_.back().lead = lead(job);
+      views_.back().lead = leads_.lead(job);
       startable_.push_back(index);
       sites_.push_back(*site);
       return false;
@@ -343,7 +293,7 @@ bool Dispatching::start_some() {
     if (!need.what.ref.is_none()) {
       const order::Lanes& lanes = *s_.streams[job.stream].lanes;
       lanes.for_each_needing(need.what.ref, [&](order::MemberId member) {
-        Job& other = s_.jobs[lanes.tag(member)];
+        Job& other = s_.jobs[JobIndex(lanes.tag(member))];
         if (other.candidate_slot != kNone && other.index != job.index) review(other);
       });
     }
@@ -358,8 +308,8 @@ void Dispatching::measure_stalls(Node& node) {
   if (s_.now < node.stall_measured + kInterval) return;
   node.stall_measured = s_.now;
   node.stall_fraction = 0;
-  for (const std::uint32_t stream : node.streams) {
-    for (const std::uint32_t job : s_.streams[stream].jobs) {
+  for (const StreamId stream : node.streams) {
+    for (const JobIndex job : s_.streams[stream].jobs) {
       for (const RankState& rank : s_.jobs[job].ranks) {
         if (rank.node != node.id) continue;
         node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
@@ -372,10 +322,10 @@ void Dispatching::scale() {
   const bool has_jobs = s_.job_of.size() != 0;
   if (std::exchange(had_jobs_, has_jobs) != has_jobs) scale_all_ = true;
   if (std::exchange(scale_all_, false)) {
-    for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) s_.changed_on(index);
+    s_.nodes.each([&](NodeIndex index) { s_.changed_on(index); });
   }
   s_.sort_by_joining(s_.changed_nodes);
-  for (const std::uint32_t index : s_.changed_nodes) {
+  for (const NodeIndex index : s_.changed_nodes) {
     s_.nodes[index].changed = false;
     if (s_.nodes[index].takes_work) scale(s_.nodes[index]);
   }
@@ -399,7 +349,7 @@ void Dispatching::scale(Node& node) {
   if (answer != wanted) ++refused_;
   if (wanted == node.workers_wanted) return;
   node.workers_wanted = wanted;
-  s_.order(SetWorkers{node.id, wanted});
+  s_.emit(SetWorkers{node.id, wanted});
 }
 
 }  // namespace batchflow::engine

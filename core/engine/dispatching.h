@@ -8,6 +8,7 @@
 
 #include "core/engine/charges.h"
 #include "core/engine/grants.h"
+#include "core/engine/leads.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
 
@@ -30,9 +31,8 @@ class Dispatching {
   // Starts what the policy chooses, as long as something can be started. True if anything was
   // started.
   bool start_some();
-  // Counts the job level with the others of its stream: a job that comes later, or comes back, is
-  // not behind for what the others had without it.
-  void level(Job& job);
+  // Counts the job, which has come or come back, level with the others of its stream.
+  void level(Job& job) { leads_.level(job); }
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
 
@@ -48,7 +48,7 @@ class Dispatching {
 
  private:
   struct Need {
-    std::uint32_t job;
+    JobIndex job;
     Preparation::Need what;
     WorkCandidate view;
     bool open = false;  // among those to be weighed
@@ -60,7 +60,7 @@ class Dispatching {
   std::uint32_t blocks_to_its_end(const Job& job) const;
   std::optional<Preparation::Need> next_need(Job& job);
   Grant* lost_grant(Job& job);
-  void adopt(Grant& grant, std::uint32_t block);
+  void adopt(Grant& grant, BlockIndex block);
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
   std::size_t choose();
   void wake_policy();
@@ -68,10 +68,6 @@ class Dispatching {
   void put(Job& job, const Preparation::Need& need);
   void open(const Job& job);
   void open_where_room_is();
-  static bool has_taken_all(const Job& job);
-  static std::int64_t progress(const Stream& stream, const Job& job);
-  std::uint32_t lead(const Job& job);
-  std::int64_t slowest(const Stream& stream, const Job* but) const;
 
   EngineState& s_;
   Grants& grants_;
@@ -79,23 +75,18 @@ class Dispatching {
   Preparation& preparation_;
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
+  Leads leads_{s_};
   std::vector<Need> needs_;  // at most one a job, in no particular order
-  // Jobs whose needs may be startable; the needs of all others are known not to be.
-  std::vector<std::uint32_t> open_;
-  struct Slowest {  // of a stream, as of when something was last started
-    std::uint64_t asked = 0;
-    std::int64_t progress = 0;
-  };
-  std::vector<Slowest> slowest_;
-  std::uint64_t times_asked_ = 0;
+  // Jobs with needs that may be startable. The needs of all others are known not to be.
+  std::vector<JobIndex> open_;
   bool held_back_ = false;  // the policy started nothing though something could be started
   bool had_jobs_ = false;
   bool scale_all_ = true;  // whatever has changed since the scaling policy was last asked
   Instant wake_at_{};      // when the policy is asked again, if that is to come
   std::uint64_t asked_ = 0;
   std::uint64_t refused_ = 0;
-  std::vector<WorkCandidate> views_;      // of those that can be started now
-  std::vector<std::uint32_t> startable_;  // whose they are
+  std::vector<WorkCandidate> views_;  // of those that can be started now
+  std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;
 };
 

@@ -64,9 +64,9 @@ struct EngineCounters {
   std::uint64_t copied_batches = 0;  // gathered from several blocks or nodes
   std::uint64_t preparations = 0;    // of blocks
   std::uint64_t remakes = 0;         // of these, of blocks that had been made before
-  std::uint64_t second_workers = 0;  // given a block whose first worker was late
+  std::uint64_t second_workers = 0;  // given a block that a first worker is late with
   std::uint64_t dropped_blocks = 0;
-  std::uint64_t reads = 0;  // orders, retries included
+  std::uint64_t reads = 0;  // commands, retries included
   std::uint64_t samples_read = 0;
   std::uint64_t failed_reads = 0;
   std::uint64_t corrupt_samples = 0;

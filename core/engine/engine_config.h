@@ -67,7 +67,7 @@ struct EngineConfig {
   Bytes staging_sector_bytes = 1;
   std::uint32_t blocks_in_flight_per_worker = 2;  // read or in preparation, where reads hold none
   // The most blocks of a job that are ready or being made beyond those its ranks wait for, whatever
-  // the policy asks for. 0 for replays, whose blocks stand for streams that come while they are
+  // the policy asks for. 0 for replays: their blocks stand for streams that come while they are
   // used.
   std::uint32_t look_ahead_most = 1 << 20;
   // A block that has been in preparation for longer than this many times its stream's p99 is given

@@ -344,8 +344,8 @@ struct Drop {
   ItemId item;
   SlotId slot = SlotId::none();
 };
-// Of a preparation whose worker is there, what becomes of it is still reported, as failed where it
-// was not at its end: until then the worker may write to the slot. Of all else, nothing is.
+// A cancelled preparation is still reported if its worker is there, as failed where it was not at
+// its end: until then the worker may write to the slot. Of all else, nothing is reported.
 struct Cancel {
   Request request;
 };

@@ -15,7 +15,7 @@ void Grants::begin(Job& job) {
   job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
     if (!position.has_generation()) {
-      job.member = stream.lanes->add_relaxed(job.index);
+      job.member = stream.lanes->add_relaxed(job.index.value);
     } else {
       // Only this job has the rest of a block that was used in part: for the lanes the block is
       // had.
@@ -23,7 +23,7 @@ void Grants::begin(Job& job) {
       for (const order::Position::PartBlock& part : position.part_blocks())
         resume(job, part, lanes);
       if (lanes.epoch_done()) ++job.lanes_epoch;  // the member begins the next one at once
-      job.member = stream.lanes->add_relaxed(job.index, lanes);
+      job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
   } else {
     return begin_in_sequence(job);
@@ -45,7 +45,7 @@ void Grants::begin_in_sequence(Job& job) {
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
   // Each epoch of a weighted order is drawn when the one before it is over.
   const std::uint64_t end = job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
-  job.member = lanes.add_strict(job.index, generation, over ? lanes.blocks() - 1 : next, end);
+  job.member = lanes.add_strict(job.index.value, generation, over ? lanes.blocks() - 1 : next, end);
   if (over) lanes.end_epoch(job.member);
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
   job.runs.back().ended = undrawn;
@@ -245,7 +245,7 @@ std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId 
   // All blocks are taken: what is left lies in the blocks of other nodes.
   if (job.resumed.empty() && job.lanes_epoch > run.epoch) return largest_rest(run);
   auto taken = take_block(job, run, node);
-  if (!taken) return is_full(run) ? largest_rest(run) : std::nullopt;
+  if (!taken) return BlockSelection::is_full(run) ? largest_rest(run) : std::nullopt;
   run.open.push_back({node, add(run.plain, std::move(*taken))});
   return run.open.back().grant;
 }
@@ -263,76 +263,17 @@ std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
   return largest;
 }
 
-// A node's ranks get blocks that are on it, and wait for a block that is being made there: what is
-// ready elsewhere is for the ranks there. If there is none, they take any block.
-void Grants::prefer_local(NodeId node) {
-  const auto is_local = [&](const order::Lanes::Candidate& one) {
-    return s_.blocks[one.tag].node == node;
-  };
-  if (std::none_of(found_.begin(), found_.end(), is_local)) return;
-  std::erase_if(found_, [&](const order::Lanes::Candidate& one) { return !is_local(one); });
-}
-
-// A position could not hold more lanes that are begun, or more blocks that are used in part.
-bool Grants::is_full(const EpochRun& run) {
-  return run.begun.full() || run.open.size() >= order::Position::kPartBlocksMost;
-}
-
-// No lane is begun that a position could not hold. Then a node takes from lanes that are begun, or
-// from what is left of other nodes' blocks, as at the end of an epoch.
-void Grants::prefer_begun(const EpochRun& run) {
-  if (!is_full(run)) return;
-  const bool none = run.open.size() >= order::Position::kPartBlocksMost;
-  std::erase_if(found_, [&](const order::Lanes::Candidate& one) {
-    return none || !run.begun.has(s_.blocks[one.tag].name.lane);
-  });
-}
-
-// What the selection policy chooses of what the order allows, or null.
-const order::Lanes::Candidate* Grants::choose_block(Job& job, const EpochRun& run, NodeId node) {
-  // A node's ranks choose among its own blocks, wherever these stand in the list.
-  s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
-  prefer_begun(run);
-  if (found_.empty()) return nullptr;
-  // A strict order leaves no choice.
-  if (job.order != Order::relaxed) return found_.front().ready ? &found_.front() : nullptr;
-  if (!node.is_none()) prefer_local(node);
-  views_.clear();
-  for (const order::Lanes::Candidate& candidate : found_) {
-    views_.push_back({candidate.distance, candidate.ready, candidate.needed,
-                      seconds(s_.now - s_.blocks[candidate.tag].since)});
-  }
-  const std::size_t choice = chosen(job);
-  return choice == kNoChoice ? nullptr : &found_[choice];
-}
-
-// The policy's answer. If that is none of the candidates, or not ready, the built-in default
-// chooses: the oldest that is ready.
-std::size_t Grants::chosen(Job& job) {
-  const std::size_t choice = selection_->choose({job.id, job.order, views_, s_.now});
-  if (choice == kNoChoice) {
-    s_.ask_again(selection_->ask_again(), job.asks_again,
-                 {AlarmKind::look_at_job, job.index, job.serial});
-    return kNoChoice;
-  }
-  if (choice < views_.size() && views_[choice].ready) return choice;
-  ++refused_;
-  const auto ready = std::find_if(views_.begin(), views_.end(),
-                                  [](const SelectionCandidate& one) { return one.ready; });
-  return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
-}
-
 std::optional<Grant> Grants::take_block(Job& job, EpochRun& run, NodeId node) {
   if (!job.resumed.empty()) {
     const Grant grant = job.resumed.front();
     job.resumed.erase(job.resumed.begin());
     return grant;
   }
-  const order::Lanes::Candidate* chosen = choose_block(job, run, node);
+  const order::Lanes::Candidate* chosen = selection_.choose(job, run, node);
   if (!chosen) return std::nullopt;
-  const Block& block = s_.blocks[chosen->tag];
+  const Block& block = s_.blocks[BlockIndex(chosen->tag)];
   std::optional<Grant> taken(std::in_place);
-  taken->block = {chosen->tag, block.serial};
+  taken->block = {BlockIndex(chosen->tag), block.serial};
   taken->ref = chosen->block;
   taken->name = block.name;
   taken->sizes = block.sizes;

@@ -1,18 +1,17 @@
 // A job's sequence: which blocks it has taken, in which order, and in which epoch it is.
 //
-// The order (core/order/lanes.h) says which blocks a job may take, the selection policy which of
-// them it takes; this part checks the choice, takes it, and cuts epochs into steps.
+// The order (core/order/lanes.h) says which blocks a job may take, and BlockSelection which of them
+// it takes. This part takes it, and cuts epochs into steps.
 #pragma once
 
+#include "core/engine/block_selection.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Grants {
  public:
-  Grants(EngineState& state, std::unique_ptr<SelectionPolicy> selection) : s_(state) {
-    change_selection(std::move(selection));
-  }
+  Grants(EngineState& state, BlockSelection& selection) : s_(state), selection_(selection) {}
 
   // Starts the job's sequence at its committed position.
   void begin(Job& job);
@@ -52,12 +51,6 @@ class Grants {
   // How many blocks the job still has to take to serve the batches that wait.
   std::uint32_t missing_blocks(Job& job);
 
-  void change_selection(std::unique_ptr<SelectionPolicy> policy) {
-    selection_ = std::move(policy);
-    to_first_ready_ = !selection_->looks_behind_ready();
-  }
-  std::uint64_t refused() const { return refused_; }
-
  private:
   void open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed);
   bool open_next_run(Job& job);
@@ -74,11 +67,6 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
-  const order::Lanes::Candidate* choose_block(Job& job, const EpochRun& run, NodeId node);
-  static bool is_full(const EpochRun& run);
-  void prefer_begun(const EpochRun& run);
-  std::size_t chosen(Job& job);
-  void prefer_local(NodeId node);
   static void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes);
@@ -88,11 +76,7 @@ class Grants {
   void drop_grant(Job& job, Grant& grant);
 
   EngineState& s_;
-  std::unique_ptr<SelectionPolicy> selection_;
-  bool to_first_ready_ = false;  // what lies behind is not of interest to it
-  std::uint64_t refused_ = 0;
-  std::vector<order::Lanes::Candidate> found_;
-  std::vector<SelectionCandidate> views_;
+  BlockSelection& selection_;
 };
 
 }  // namespace batchflow::engine

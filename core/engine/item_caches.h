@@ -9,6 +9,7 @@
 
 #include "core/base/pool.h"
 #include "core/base/types.h"
+#include "core/engine/indices.h"
 #include "core/engine/placement.h"
 
 namespace batchflow::engine {
@@ -20,11 +21,11 @@ inline ItemId item_of(SampleId sample) {
 
 // The samples that one node keeps in one form.
 struct ItemCache {
-  std::uint32_t node;
+  NodeIndex node;
   Digest prefix;  // 0: encoded; else decoded, by this part of a pipeline
-  // Shares, by tier; kNone where there is none.
-  std::uint32_t dram = kNone;
-  std::uint32_t nvme = kNone;
+  // Shares, by tier; none where there is none.
+  ShareId dram = ShareId::none();
+  ShareId nvme = ShareId::none();
   std::uint32_t next = kNone;  // another of this node
 };
 
@@ -32,30 +33,30 @@ class ItemCaches {
  public:
   const std::vector<ItemCache>& all() const { return all_; }
   // The caches of a node, one after the other.
-  const ItemCache* first(std::uint32_t node) const {
-    return at(node < first_.size() ? first_[node] : kNone);
+  const ItemCache* first(NodeIndex node) const {
+    return at(node.value < first_.size() ? first_[node.value] : kNone);
   }
   const ItemCache* next(const ItemCache& cache) const { return at(cache.next); }
-  const ItemCache* find(std::uint32_t node, Digest prefix) const {
+  const ItemCache* find(NodeIndex node, Digest prefix) const {
     const ItemCache* cache = first(node);
     while (cache != nullptr && cache->prefix != prefix) cache = next(*cache);
     return cache;
   }
   // REQUIRES: there is none with this node and prefix
   void add(ItemCache cache) {
-    if (first_.size() <= cache.node) first_.resize(cache.node + 1, kNone);
-    cache.next = std::exchange(first_[cache.node], static_cast<std::uint32_t>(all_.size()));
+    if (first_.size() <= cache.node.value) first_.resize(cache.node.value + 1, kNone);
+    cache.next = std::exchange(first_[cache.node.value], static_cast<std::uint32_t>(all_.size()));
     all_.push_back(cache);
   }
   // `cache` is one of these.
-  void set_drive(const ItemCache& cache, std::uint32_t share) {
+  void set_drive(const ItemCache& cache, ShareId share) {
     all_[static_cast<std::size_t>(&cache - all_.data())].nvme = share;
   }
-  void remove_node(std::uint32_t node) {
+  void remove_node(NodeIndex node) {
     if (first(node) == nullptr) return;
     remove_if([&](const ItemCache& cache) { return cache.node == node; });
   }
-  void remove(std::uint32_t node, Digest prefix) {
+  void remove(NodeIndex node, Digest prefix) {
     remove_if([&](const ItemCache& cache) { return cache.node == node && cache.prefix == prefix; });
   }
 
@@ -85,7 +86,7 @@ class ItemCaches {
 
   template <class Gone>
   void remove_if(Gone gone) {
-    for (const ItemCache& cache : all_) first_[cache.node] = kNone;
+    for (const ItemCache& cache : all_) first_[cache.node.value] = kNone;
     for (const ItemCache& cache : std::exchange(all_, {})) {
       if (!gone(cache)) add(cache);
     }

@@ -12,18 +12,18 @@ namespace batchflow::engine {
 
 const ItemCaches& Items::caches(DatasetId dataset) const {
   static const ItemCaches kNoneYet;
-  const std::uint32_t index = s_.dataset_of.at(dataset.value);
-  return index < caches_.size() ? caches_[index] : kNoneYet;
+  const DatasetIndex index = s_.dataset_of.at(dataset);
+  return index.value < caches_.size() ? caches_[index.value] : kNoneYet;
 }
 
-const ItemCache* Items::cache(std::uint32_t node, DatasetId dataset, Digest prefix) const {
+const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) const {
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
-bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline) {
+bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->samples() > kCachedSamplesMost) return false;
   caches_.resize(s_.datasets.size());
-  ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id.value)];
+  ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id).value];
   bool opened = false;
   const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
     if (caches.find(node, prefix)) return;
@@ -32,7 +32,7 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
-      const std::uint32_t share = s_.memory.add_share(
+      const ShareId share = s_.memory.add_share(
           {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(), all});
       (tier == Tier::dram ? made.dram : made.nvme) = share;
     }
@@ -53,19 +53,18 @@ bool Items::open_shares(std::uint32_t node, const Dataset& dataset, const Pipeli
   return opened;
 }
 
-void Items::close_shares(std::uint32_t node) {
+void Items::close_shares(NodeIndex node) {
   for (ItemCaches& caches : caches_) {
     if (caches.first(node) == nullptr) continue;
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
-      for (const std::uint32_t share : {cache->dram, cache->nvme}) {
-        if (share == kNone) continue;
+      for (const ShareId share : {cache->dram, cache->nvme}) {
+        if (share.is_none()) continue;
         // Makings elsewhere that used what was here lose their pins on it, not their bytes.
-        for (std::uint32_t index = 0; index < s_.makings.size(); ++index) {
-          if (!s_.makings.live(index)) continue;
+        s_.makings.each([&](MakingIndex index) {
           std::erase_if(s_.makings[index].pins,
                         [&](const ItemPin& pin) { return pin.share == share; });
-        }
+        });
         s_.memory.remove_share(share);
       }
     }
@@ -75,7 +74,7 @@ void Items::close_shares(std::uint32_t node) {
 }
 
 void Items::settle(const Dataset& dataset) {
-  const std::uint32_t index = s_.dataset_of.at(dataset.id.value);
+  const std::uint32_t index = s_.dataset_of.at(dataset.id).value;
   if (index >= caches_.size()) return;
   if (!caches_[index].homes_known) settle_homes(caches_[index]);
   count_jobs(dataset);
@@ -91,7 +90,7 @@ void Items::count_jobs(const Dataset& dataset) {
                                     [&](const auto& one) { return one.first == prefix; });
     return found != readers.end() ? found->second : readers.emplace_back(prefix, 0).second;
   };
-  for (const std::uint32_t index : dataset.streams) {
+  for (const StreamId index : dataset.streams) {
     const Stream& stream = s_.streams[index];
     if (stream.jobs.empty()) continue;
     const auto jobs = static_cast<std::uint32_t>(stream.jobs.size());
@@ -99,47 +98,47 @@ void Items::count_jobs(const Dataset& dataset) {
     if (stream.pipeline->prefix_hash != 0) readers_of(stream.pipeline->prefix_hash) += jobs;
     if (s_.config.share_nodes) continue;
     for (const StreamNode& part : stream.nodes) {
-      const std::uint32_t node = s_.node_of.at(part.node.value);
-      const std::uint32_t before = here.find(node);
-      here.set(node, (before == kNone ? 0 : before) + jobs);
+      const NodeIndex node = s_.node_of.at(part.node);
+      const std::uint32_t before = here.find(node.value);
+      here.set(node.value, (before == kNone ? 0 : before) + jobs);
     }
   }
   for (const ItemCache& cache : caches(dataset.id).all()) {
     std::uint32_t jobs = readers_of(cache.prefix) + (dataset.kept_always ? 1 : 0);
     if (!s_.config.share_nodes && jobs > 0) {
-      const std::uint32_t own = here.find(cache.node);
+      const std::uint32_t own = here.find(cache.node.value);
       jobs = own == kNone ? 1 : std::min(own, jobs);
     }
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.set_jobs(share, jobs);
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none()) s_.memory.set_jobs(share, jobs);
     }
   }
 }
 
 void Items::drop_idle(const Dataset& dataset) {
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone) s_.memory.drop_idle(share);
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none()) s_.memory.drop_idle(share);
     }
   }
 }
 
-void Items::close_unused(std::span<const std::uint32_t> shares) {
-  for (const std::uint32_t index : shares) {
+void Items::close_unused(std::span<const ShareId> shares) {
+  for (const ShareId index : shares) {
     if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
     const ShareSpec spec = s_.memory[index].spec;
-    ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset.value)];
-    const std::uint32_t node = s_.node_of.at(spec.place.node.value);
+    ItemCaches& caches = caches_[s_.dataset_of.at(spec.dataset).value];
+    const NodeIndex node = s_.node_of.at(spec.place.node);
     const ItemCache* cache = caches.find(node, spec.prefix);
     BF_CHECK(cache != nullptr);
-    const std::array<std::uint32_t, 2> both{cache->dram, cache->nvme};
-    const bool in_use = std::any_of(both.begin(), both.end(), [&](std::uint32_t share) {
-      return share != kNone && !s_.memory.unused(share);
+    const std::array<ShareId, 2> both{cache->dram, cache->nvme};
+    const bool in_use = std::any_of(both.begin(), both.end(), [&](ShareId share) {
+      return !share.is_none() && !s_.memory.unused(share);
     });
     if (in_use) continue;
     caches.remove(node, spec.prefix);
-    for (const std::uint32_t share : both) {
-      if (share != kNone) s_.memory.remove_share(share);
+    for (const ShareId share : both) {
+      if (!share.is_none()) s_.memory.remove_share(share);
     }
     if (spec.prefix == 0) settle_homes(caches);
   }
@@ -163,21 +162,21 @@ void Items::settle_homes(ItemCaches& caches) {
 // A node holds more, or less, than before: it is the home of more, or fewer, samples. The copies of
 // samples that move leave as policies say.
 void Items::capacity_changed(Place place) {
-  const std::uint32_t node = s_.node_of.at(place.node.value);
+  const NodeIndex node = s_.node_of.at(place.node);
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
     if (caches_[index].first(node) == nullptr) continue;
     open_drive(caches_[index], node);
     settle_homes(caches_[index]);
-    count_jobs(s_.datasets[index]);
+    count_jobs(s_.datasets[DatasetIndex(index)]);
   }
 }
 
 // A drive that comes later than the first job gets the shares that it would have had.
-void Items::open_drive(ItemCaches& caches, std::uint32_t node) {
+void Items::open_drive(ItemCaches& caches, NodeIndex node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};
   if (!s_.memory.has(drive)) return;
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
-    if (cache->nvme != kNone || cache->dram == kNone) continue;
+    if (!cache->nvme.is_none() || cache->dram.is_none()) continue;
     ShareSpec spec = s_.memory[cache->dram].spec;
     spec.place = drive;
     caches.set_drive(*cache, s_.memory.add_share(spec));
@@ -189,8 +188,8 @@ bool Items::plain(const Stream& stream) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share != kNone && s_.memory[share].share->capacity() > 0) return false;
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
     }
   }
   return true;
@@ -202,8 +201,8 @@ double Items::cached(const Stream& stream) const {
   std::size_t decoded = 0;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
-    for (const std::uint32_t share : {cache.dram, cache.nvme}) {
-      if (share == kNone) continue;
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (share.is_none()) continue;
       (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents();
     }
   }
@@ -214,22 +213,22 @@ double Items::cached(const Stream& stream) const {
 void Items::purge(DatasetId dataset, SampleId sample) {
   const ItemId item = item_of(sample);
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-      if (index == kNone) continue;
+    for (const ShareId index : {cache.dram, cache.nvme}) {
+      if (index.is_none()) continue;
       Share& share = *s_.memory[index].share;
       // A making that has it pinned will notice by itself.
       if (!share.resident(item) || share.pinned(item)) continue;
       share.remove(item, Removal::invalidated);
-      s_.order(Drop{s_.memory[index].id, s_.memory[index].spec.place,
-                    cache.prefix == 0 ? Form::encoded : Form::decoded, item});
+      s_.emit(Drop{index, s_.memory[index].spec.place,
+                   cache.prefix == 0 ? Form::encoded : Form::decoded, item});
     }
   }
 }
 
 void Items::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-      if (index != kNone) s_.memory[index].share->scored(item_of(sample), score);
+    for (const ShareId index : {cache.dram, cache.nvme}) {
+      if (!index.is_none()) s_.memory[index].share->scored(item_of(sample), score);
     }
   }
 }

@@ -86,10 +86,10 @@ void Items::look_around(MakingIndex making_index) {
   firsts_.clear();
   around_.dataset = &dataset;
   around_.placed = caches.homes() ? &caches : nullptr;
-  around_.under_way = reads_.any(making.node, dataset.id);
+  around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.homes.clear();
   around_.likely.clear();
-  const auto add = [&](std::uint32_t node) {
+  const auto add = [&](NodeIndex node) {
     const bool lost = s_.nodes[node].lost;
     const Digest prefix = stream.pipeline->prefix_hash;
     const bool decodes = stream.pipeline->decodes();
@@ -100,14 +100,14 @@ void Items::look_around(MakingIndex making_index) {
     add(making.node);
   } else {
     for (std::size_t i = 0; i < caches.homes()->members(); ++i) {
-      add(s_.node_of.at(caches.homes()->member(i).value));
+      add(s_.node_of.at(caches.homes()->member(i)));
     }
   }
   // Where the samples of a block are most likely to be looked up.
   for (const ItemCache* cache = caches.first(making.node); cache != nullptr;
        cache = caches.next(*cache)) {
-    for (const std::uint32_t index : {cache->dram, cache->nvme}) {
-      if (index != kNone) around_.likely.push_back(s_.memory[index].share.get());
+    for (const ShareId index : {cache->dram, cache->nvme}) {
+      if (!index.is_none()) around_.likely.push_back(s_.memory[index].share.get());
     }
   }
 }
@@ -131,8 +131,9 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
   if (use_under_way(making_index, at)) return;
   staging_taken_ += staged_bytes(s_, dataset, sample);
-  groups_.add({kNone, home.encoded ? admit_encoded(*home.encoded, dataset, sample) : kNone}, sample,
-              at);
+  groups_.add({ShareId::none(),
+               home.encoded ? admit_encoded(*home.encoded, dataset, sample) : ShareId::none()},
+              sample, at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
@@ -148,8 +149,8 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const ItemId item = item_of(ingredient.sample);
-  for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-    if (index == kNone || !s_.memory[index].share->resident(item)) continue;
+  for (const ShareId index : {cache.dram, cache.nvme}) {
+    if (index.is_none() || !s_.memory[index].share->resident(item)) continue;
     const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
     const Reads::Provider provider = reads_.provider(index, item);
@@ -184,14 +185,14 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
     // The read pins the item from its command on; so does the making, if it holds its ingredients.
     share.pin(item);
     if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-    groups_.add({index, kNone, form}, ingredient.sample, at);
+    groups_.add({index, ShareId::none(), form}, ingredient.sample, at);
     return true;
   }
   ingredient.form = Form::encoded;
   return false;
 }
 
-void Items::pin(Making& making, std::uint32_t share, ItemId item) {
+void Items::pin(Making& making, ShareId share, ItemId item) {
   s_.memory[share].share->pin(item);
   making.pins.push_back({share, item});
 }
@@ -201,10 +202,10 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  const std::uint32_t shown =
-      reads_.find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
-  if (shown == kNone) return false;
-  const ReadIndex index = reads_.shown(shown).read;
+  const ShownIndex shown =
+      reads_.shown().find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
+  if (shown.is_none()) return false;
+  const ReadIndex index = reads_.shown()[shown].read;
   const ReadJob& read = s_.reads[index];
   // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;
@@ -218,25 +219,24 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   return true;
 }
 
-std::uint32_t Items::admit_encoded(const ItemCache& cache, const Dataset& dataset,
-                                   SampleId sample) {
-  for (const std::uint32_t index : {cache.dram, cache.nvme}) {
-    if (index == kNone) continue;
+ShareId Items::admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample) {
+  for (const ShareId index : {cache.dram, cache.nvme}) {
+    if (index.is_none()) continue;
     const Bytes bytes = dataset.catalogue->bytes(sample);
     const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
     if (slots > kItemSlotsMost || !admit(index, {item_of(sample), slots, kUnknownUse})) continue;
     s_.memory[index].share->pin(item_of(sample));  // for the read that will bring it
     return index;
   }
-  return kNone;
+  return ShareId::none();
 }
 
 void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  const std::uint32_t index = cache.dram;
+  const ShareId index = cache.dram;
   const ItemId item = item_of(ingredient.sample);
-  if (index == kNone || !admit(index, {item, 1, kUnknownUse})) return;
+  if (index.is_none() || !admit(index, {item, 1, kUnknownUse})) return;
   s_.memory[index].share->pin(item);
   making.decoding.push_back({index, item});
   reads_.begin_decoding(index, item, making_index);
@@ -244,7 +244,7 @@ void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const Item
 }
 
 // A miss: the share's policy decides whether the item comes in.
-bool Items::admit(std::uint32_t index, const Access& access) {
+bool Items::admit(ShareId index, const Access& access) {
   Share& share = *s_.memory[index].share;
   if (share.capacity() == 0) return false;
   gone_.clear();
@@ -258,7 +258,7 @@ void Items::send_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   for (const ReadGroups::Group& group : groups_.all()) {
     Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
-    if (making.worker != kNone) spec.held = s_.workers[making.worker].id;
+    if (!making.worker.is_none()) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
     const ReadIndex read = reads_.open(spec, group.samples);

@@ -34,8 +34,8 @@ class Items {
 
   // Opens the shares of a dataset and a pipeline's prefix on a node; they exist as long as anything
   // uses them. True if they are new; then `settle` must follow.
-  bool open_shares(std::uint32_t node, const Dataset& dataset, const PipelineInfo& pipeline);
-  void close_shares(std::uint32_t node);
+  bool open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline);
+  void close_shares(NodeIndex node);
   // The capacity of a node's memory or drive has changed; a new one is used from here on.
   void capacity_changed(Place place);
   // How many bytes a node can keep samples in.
@@ -44,7 +44,7 @@ class Items {
                           s_.memory.capacity({node, Tier::nvme, 0}));
   }
   // Closes those of `shares` that no job uses and that are empty.
-  void close_unused(std::span<const std::uint32_t> shares);
+  void close_unused(std::span<const ShareId> shares);
   // Drops what no job reads of the dataset.
   void drop_idle(const Dataset& dataset);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
@@ -61,7 +61,7 @@ class Items {
   double cached(const Stream& stream) const;
 
   // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
-  const ItemCache* cache(std::uint32_t node, DatasetId dataset, Digest prefix) const;
+  const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
 
   // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
   void leave(Making& making, MakingIndex index, bool well);
@@ -80,7 +80,7 @@ class Items {
   struct Around {
     // A node that keeps samples. A null pointer: it does not keep that form.
     struct Home {
-      std::uint32_t node;
+      NodeIndex node;
       const ItemCache* encoded;
       const ItemCache* decoded;
     };
@@ -96,16 +96,16 @@ class Items {
   void look_around(MakingIndex making);
   void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
-  void pin(Making& making, std::uint32_t share, ItemId item);
+  void pin(Making& making, ShareId share, ItemId item);
   bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
-  std::uint32_t admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
+  ShareId admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
-  bool admit(std::uint32_t share, const Access& access);
+  bool admit(ShareId share, const Access& access);
   void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);
-  void open_drive(ItemCaches& caches, std::uint32_t node);
+  void open_drive(ItemCaches& caches, NodeIndex node);
   void retry_without(Making& making, const Making& failed);
   void regather(MakingIndex making);
   void share_firsts(Making& making);

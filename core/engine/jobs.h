@@ -35,14 +35,14 @@ namespace batchflow::engine {
 struct StreamNode {
   // Streams
   NodeId node;
-  std::uint32_t index = kNone;  // of the node
-  std::uint32_t share = kNone;
+  NodeIndex index = NodeIndex::none();  // of the node
+  ShareId share = ShareId::none();
   bool standby = false;  // no ranks, but a slot was promised, so that blocks can be made here
 
   // Reserves
   Slots jobs = 0;     // with ranks on this node
   Slots ranks = 0;    // of them
-  Slots reserve = 0;  // ranks x credits of the jobs whose batches live in this share
+  Slots reserve = 0;  // ranks x credits of the jobs with batches in this share
 
   // core/engine/books.h
   Slots ahead = 0;  // blocks charged as made ahead
@@ -55,7 +55,7 @@ struct Dataset {
   const Catalogue* catalogue = nullptr;
   // Sorted. By pipeline, since a step of one pipeline may fail where another does not.
   std::map<std::uint32_t, std::vector<SampleId>> corrupt;
-  std::vector<std::uint32_t> streams;  // that use it
+  std::vector<StreamId> streams;  // that use it
   bool kept_always = false;
 
   const std::vector<SampleId>& corrupt_by(PipelineId pipeline) const {
@@ -68,7 +68,7 @@ struct Dataset {
 struct Stream {
   // Streams
   StreamId id;
-  std::uint32_t dataset = kNone;
+  DatasetIndex dataset = DatasetIndex::none();
   const PipelineInfo* pipeline = nullptr;
   PipelineId pipeline_id;
   Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
@@ -82,8 +82,8 @@ struct Stream {
   std::vector<StreamNode> nodes;
   std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
-  std::vector<std::uint32_t> jobs;  // Membership
-  double prepare_s = 0;             // Preparation; smoothed
+  std::vector<JobIndex> jobs;  // Membership
+  double prepare_s = 0;        // Preparation; smoothed
 
   // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
@@ -119,7 +119,7 @@ struct Piece {
 
 // What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
-  std::uint32_t job = kNone;
+  JobIndex job = JobIndex::none();
   Rank rank = 0;
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
@@ -133,11 +133,11 @@ struct BatchState {
   bool in_place = false;
   bool consumed = false;
   bool released = false;
-  bool held = false;               // of a step that is void: it only waits to be released
-  std::uint32_t reserved = kNone;  // the stream's share whose reserve covers it while it is held
-  std::uint32_t numbering = 0;     // of the job's ranks, when it was begun
-  std::uint32_t share = kNone;     // of its own slot, when gathered
-  bool written = false;            // something was ordered to be copied there
+  bool held = false;                   // of a step that is void: it only waits to be released
+  ShareId reserved = ShareId::none();  // of the stream: its reserve covers the held batch
+  std::uint32_t numbering = 0;         // of the job's ranks, when it was begun
+  ShareId share = ShareId::none();     // of its own slot, when gathered
+  bool written = false;                // something was commanded to be copied there
   ItemId item;
   SlotId slot;
   NodeId node;
@@ -187,10 +187,10 @@ struct RankState {
 struct Job {
   // Membership: what the job asked for
   JobId id;
-  std::uint32_t index = kNone;
+  JobIndex index = JobIndex::none();
   std::uint64_t serial = 0;
-  std::uint32_t stream = kNone;
-  std::uint32_t dataset = kNone;
+  StreamId stream = StreamId::none();
+  DatasetIndex dataset = DatasetIndex::none();
   Order order = Order::relaxed;
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
@@ -239,8 +239,8 @@ struct Job {
 
   // Reserves
   std::uint32_t credits = 0;
-  std::vector<std::uint32_t> batch_shares;    // a node: where batches larger than a block live
-  std::vector<std::uint32_t> retired_shares;  // where held batches are, of an earlier size
+  std::vector<ShareId> batch_shares;    // a node: where batches larger than a block live
+  std::vector<ShareId> retired_shares;  // where held batches are, of an earlier size
   struct Reserved {
     NodeId node;
     Slots ranks;
@@ -270,16 +270,17 @@ struct Job {
   order::Position committed;
 
   // core/engine/books.h
-  std::vector<std::uint32_t> charged;  // blocks charged to it
-  std::uint32_t ahead = 0;             // of these, as made ahead
+  std::vector<BlockIndex> charged;  // blocks charged to it
+  std::uint32_t ahead = 0;          // of these, as made ahead
 
   // Preparation
   std::uint32_t makings = 0;      // under way that were started for it
   std::uint64_t last_served = 0;  // serial of the making last started for it
 
+  std::int64_t head_start = 0;  // Leads; blocks it counts as having had when it came
+
   // Dispatching
   std::uint64_t asked = 0;               // when its present need arose
-  std::int64_t head_start = 0;           // blocks it counts as having had when it came
   std::uint32_t candidate_slot = kNone;  // in the list of needs
 
   void reset() { *this = Job(); }

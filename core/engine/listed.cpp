@@ -36,7 +36,7 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   batch.samples = static_cast<std::uint32_t>(event.samples.size());
   rank.batches.push_back(index);
   rank.stall.wanted(s_.now, 1);
-  const std::uint32_t node = s_.node_of.at(rank.node.value);
+  const NodeIndex node = s_.node_of.at(rank.node);
   for (std::size_t i = 0; i < event.samples.size(); ++i) {
     const SampleId sample = event.samples[i];
     want(index, node, s_.datasets[job.dataset].id, sample,
@@ -50,16 +50,16 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
 void Listed::ready(BatchIndex index) {
   Batch& batch = batches_[index];
   const Job& job = s_.jobs[batch.job];
-  Deliver order;
-  order.request = s_.requests.open(RequestKind::deliver, index.value);
-  order.job = job.id;
-  order.rank = batch.rank;
-  order.step = batch.step;
-  order.place = {batch.node, Tier::dram, 0};
-  order.ingredients = s_.arena.copy(batch.ingredients);
-  batch.request = order.request.id;
+  Deliver command;
+  command.request = s_.requests.open(RequestKind::deliver, index.value);
+  command.job = job.id;
+  command.rank = batch.rank;
+  command.step = batch.step;
+  command.place = {batch.node, Tier::dram, 0};
+  command.ingredients = s_.arena.copy(batch.ingredients);
+  batch.request = command.request.id;
   batch.state = Batch::State::delivering;
-  s_.order(order);
+  s_.emit(command);
   ++s_.counters.batches;
   s_.counters.samples += batch.samples;
 }
@@ -75,15 +75,15 @@ void Listed::failed(BatchIndex index, std::optional<Refusal> why) {
 
 void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
   for (const Failed& failed : failed_) {
-    const std::uint32_t job = s_.job_of.find(failed.job.value);
-    if (job != kNone) refuse(s_.jobs[job], failed.why);
+    const JobIndex job = s_.job_of.find(failed.job);
+    if (!job.is_none()) refuse(s_.jobs[job], failed.why);
   }
   failed_.clear();
 }
 
 // ---------------------------------------------------------------------- where samples are ----
 
-void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset, SampleId sample,
+void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, SampleId sample,
                   Bytes bytes, std::uint64_t next_use) {
   Batch& batch = batches_[batch_index];
   Ingredient ingredient;
@@ -91,11 +91,11 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
   ingredient.sample = sample;
   batch.ingredients.push_back(ingredient);
   const ItemCache* encoded = items_.cache(node, dataset, 0);
-  const std::uint32_t index = encoded ? encoded->dram : kNone;
+  const ShareId index = encoded ? encoded->dram : ShareId::none();
   const ItemId item = item_of(sample);
-  std::uint32_t keep = kNone;
-  const Slots slots = index == kNone ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
-  if (index != kNone && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
+  ShareId keep = ShareId::none();
+  const Slots slots = index.is_none() ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
+  if (!index.is_none() && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
     Share& share = *s_.memory[index].share;
     gone_.clear();
     const Share::Result result = share.access({item, slots, next_use}, gone_);
@@ -116,18 +116,18 @@ void Listed::want(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
     }
   }
   // An item that was let in just now is read for the share.
-  if (keep == kNone && use_under_way(batch_index, node, dataset, sample)) return;
-  groups_.add({kNone, keep}, sample, ingredient.place);
+  if (keep.is_none() && use_under_way(batch_index, node, dataset, sample)) return;
+  groups_.add({ShareId::none(), keep}, sample, ingredient.place);
 }
 
 // It is staged, or on its way, for another batch. What is staged for a block is in memory of that
 // block.
-bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId dataset,
+bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dataset,
                            SampleId sample) {
-  const std::uint32_t shown = reads_.find(node, dataset, sample, Form::encoded);
-  if (shown == kNone) return false;
+  const ShownIndex shown = reads_.shown().find(node, dataset, sample, Form::encoded);
+  if (shown.is_none()) return false;
   Batch& batch = batches_[batch_index];
-  const ReadIndex index = reads_.shown(shown).read;
+  const ReadIndex index = reads_.shown()[shown].read;
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
@@ -142,7 +142,7 @@ bool Listed::use_under_way(BatchIndex batch_index, std::uint32_t node, DatasetId
 }
 
 // A sample that stands in a batch twice is read once.
-void Listed::send_reads(BatchIndex batch_index, std::uint32_t node, DatasetId dataset) {
+void Listed::send_reads(BatchIndex batch_index, NodeIndex node, DatasetId dataset) {
   drop_evicted(s_);
   for (const ReadGroups::Group& group : groups_.all()) {
     once_.clear();

@@ -21,14 +21,14 @@ class Listed {
   void wanted(Job& job, const SamplesWanted& event);
   void ready(BatchIndex batch);
   void failed(BatchIndex batch, std::optional<Refusal> why);
-  // Calls `refuse` for each job whose batch could not be read.
+  // Calls `refuse` for each job with a batch that could not be read.
   void refuse_failed(const std::function<void(Job&, Refusal)>& refuse);
 
  private:
-  void want(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample, Bytes bytes,
+  void want(BatchIndex batch, NodeIndex node, DatasetId dataset, SampleId sample, Bytes bytes,
             std::uint64_t next_use);
-  bool use_under_way(BatchIndex batch, std::uint32_t node, DatasetId dataset, SampleId sample);
-  void send_reads(BatchIndex batch, std::uint32_t node, DatasetId dataset);
+  bool use_under_way(BatchIndex batch, NodeIndex node, DatasetId dataset, SampleId sample);
+  void send_reads(BatchIndex batch, NodeIndex node, DatasetId dataset);
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;

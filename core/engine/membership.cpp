@@ -27,20 +27,20 @@ bool leaves_room(const order::Position& position) {
 // ----------------------------------------------------------------------------------- joining ----
 
 std::optional<Refusal> Membership::objection(const JobJoined& event) const {
-  const auto dataset = s_.dataset_of.find(event.dataset.value);
-  if (dataset == s_.dataset_of.end()) return Refusal::unknown_dataset;
+  const DatasetIndex dataset = s_.dataset_of.find(event.dataset);
+  if (dataset.is_none()) return Refusal::unknown_dataset;
   if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
   if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
-  if (s_.job_of.has(event.job.value)) return Refusal::bad_request;
+  if (s_.job_of.has(event.job)) return Refusal::bad_request;
   for (const NodeId node : event.ranks) {
-    const std::uint32_t known = s_.node_of.find(node.value);
-    if (known == kNone || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
+    const NodeIndex known = s_.node_of.find(node);
+    if (known.is_none() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
   if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
     return Refusal::wrong_order;
   }
-  const std::uint64_t samples = s_.datasets[dataset->second].catalogue->samples();
+  const std::uint64_t samples = s_.datasets[dataset].catalogue->samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&
       (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
@@ -55,7 +55,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
 
 void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
                              std::uint64_t available) {
-  s_.order(Refuse{job, why, needed, available});
+  s_.emit(Refuse{job, why, needed, available});
   s_.refused_joins.push_back(job);
 }
 
@@ -67,7 +67,7 @@ void Membership::joined(const JobJoined& event) {
   if (event.pipeline_hash != 0 && event.pipeline_hash != pipeline) {
     return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
   }
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset.value)];
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset)];
   const std::uint64_t seed = seed_group(event);
   const Digest version = dataset.catalogue->version();
   const std::uint64_t samples = dataset.catalogue->samples();
@@ -84,7 +84,7 @@ void Membership::joined(const JobJoined& event) {
     position = *event.position;
   }
 
-  const std::uint32_t index = s_.jobs.make();
+  const JobIndex index = s_.jobs.make();
   Job& job = s_.jobs[index];
   job.index = index;
   job.serial = ++s_.serials;
@@ -104,7 +104,7 @@ void Membership::joined(const JobJoined& event) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
   }
-  job.dataset = s_.dataset_of.at(event.dataset.value);
+  job.dataset = s_.dataset_of.at(event.dataset);
   if (event.order == Order::weighted)
     job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
   job.stream = streams_.stream_for(event, position);
@@ -118,14 +118,14 @@ void Membership::joined(const JobJoined& event) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
   if (!reserves_.reserve(job, credits, needed, available)) {
-    const std::uint32_t of = job.stream;
+    const StreamId of = job.stream;
     s_.jobs.release(index);
     streams_.close_if_empty(of);
     return refuse_join(event.job, Refusal::no_room, needed, available);
   }
   stream.jobs.push_back(index);
   if (job.weights) s_.weighted_jobs.push_back(index);
-  s_.job_of.set(event.job.value, index);
+  s_.job_of.set(event.job, index);
   reserves_.take(job);
   items_.settle(dataset);
   s_.promise_joined(job, event);
@@ -135,7 +135,8 @@ void Membership::joined(const JobJoined& event) {
 // An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
 // that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::asked(Job& job) {
-  // A job whose weights are all zero is refused before the step ends, and draws nothing until then.
+  // A job with weights that are all zero is refused before the step ends. Until then it draws
+  // nothing.
   const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
                       job.state == Job::State::running;
   const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
@@ -186,7 +187,7 @@ void Membership::left(Job& job) {
 // it.
 void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available) {
   if (job.state == Job::State::refused) return;
-  s_.order(Refuse{job.id, why, needed, available});
+  s_.emit(Refuse{job.id, why, needed, available});
   start_over(job, false);
   end_service(job);
   job.state = Job::State::refused;
@@ -204,7 +205,7 @@ void Membership::end_service(Job& job) {
 
 void Membership::forget(Job& job) {
   reserves_.forget(job);
-  s_.job_of.erase(job.id.value);
+  s_.job_of.erase(job.id);
   s_.jobs.release(job.index);
 }
 
@@ -223,11 +224,11 @@ void Membership::rank_lost(Job& job, Rank rank) {
   if (first) {
     job.lost_serial = ++s_.serials;
     s_.alarms.set(after(s_.now, s_.config.rank_timeout),
-                  {AlarmKind::rank_timeout, job.index, job.lost_serial});
+                  {AlarmKind::rank_timeout, job.index.value, job.lost_serial});
   }
 }
 
-void Membership::timed_out(std::uint32_t index, std::uint64_t serial) {
+void Membership::timed_out(JobIndex index, std::uint64_t serial) {
   if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::degraded) return;
   if (s_.jobs[index].lost_serial == serial) refuse(s_.jobs[index], Refusal::rank_lost, 0, 0);
 }
@@ -236,7 +237,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
-    return s_.node_of.has(node.value) && s_.memory.has(dram_of(node));
+    return s_.node_of.has(node) && s_.memory.has(dram_of(node));
   });
   if (step == 0 || !nodes_known || job.order == Order::listed ||
       (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {
@@ -296,9 +297,9 @@ bool Membership::make_way() {
 bool Membership::settle() {
   bool changed = make_way();
   streams_.find_stranded();
-  std::vector<std::uint32_t> waiting;
+  std::vector<JobIndex> waiting;
   waiting.swap(joining_);
-  for (const std::uint32_t index : waiting) {
+  for (const JobIndex index : waiting) {
     if (!s_.jobs.live(index)) continue;
     if (s_.jobs[index].state == Job::State::resizing) {
       if (!reserve_resized(s_.jobs[index])) continue;
@@ -315,7 +316,7 @@ bool Membership::settle() {
     admit(s_.jobs[index]);
     changed = true;
   }
-  std::erase_if(refused_, [&](std::uint32_t index) {
+  std::erase_if(refused_, [&](JobIndex index) {
     if (!s_.jobs[index].held.empty()) return false;
     forget(s_.jobs[index]);
     return true;
@@ -327,15 +328,15 @@ void Membership::admit(Job& job) {
   Stream& stream = s_.streams[job.stream];
   job.state = Job::State::running;
   if (job.order != Order::listed) streams_.size_lanes(stream);
-  s_.order(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
   s_.touch(job.index);
 }
 
-void Membership::still_stranded(std::uint32_t index, std::uint64_t serial) {
+void Membership::still_stranded(StreamId index, std::uint64_t serial) {
   if (!s_.streams.live(index) || s_.streams[index].stranded != serial) return;
-  const std::vector<std::uint32_t> jobs = s_.streams[index].jobs;
-  for (const std::uint32_t job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
+  const std::vector<JobIndex> jobs = s_.streams[index].jobs;
+  for (const JobIndex job : jobs) refuse(s_.jobs[job], Refusal::no_workers, 0, 0);
 }
 
 // If a place has become too small for its promises, the youngest are taken back. False: some in
@@ -345,8 +346,8 @@ bool Membership::keep_promises(Place place) {
     const Bytes promised = s_.memory.promised(place);
     const Bytes capacity = s_.memory.capacity(place);
     if (promised <= capacity) return true;
-    const std::uint32_t youngest = reserves_.youngest_on(place.node);
-    if (youngest == kNone) {
+    const JobIndex youngest = reserves_.youngest_on(place.node);
+    if (youngest.is_none()) {
       streams_.give_up_standby(place);
       return true;
     }
@@ -364,18 +365,16 @@ void Membership::capacity_changed(Place place) {
 }
 
 void Membership::lose_node(NodeId node) {
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index)) continue;
-    for (Rank rank = 0; rank < s_.jobs[index].ranks.size(); ++rank) {
-      const RankState& state = s_.jobs[index].ranks[rank];
-      if (state.node == node && !state.lost) rank_lost(s_.jobs[index], rank);
+  s_.jobs.each([&](JobIndex index) {
+    Job& job = s_.jobs[index];
+    for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+      if (job.ranks[rank].node == node && !job.ranks[rank].lost) rank_lost(job, rank);
     }
-  }
-  for (std::uint32_t index = 0; index < s_.jobs.size(); ++index) {
-    if (!s_.jobs.live(index)) continue;
+  });
+  s_.jobs.each([&](JobIndex index) {
     delivery_.abandon_node(s_.jobs[index], node);
     reserves_.forget_node(s_.jobs[index], node);
-  }
+  });
 }
 
 }  // namespace batchflow::engine

@@ -40,8 +40,8 @@ class Membership {
   void resized(Job& job, const JobResized& event);
   // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
   void asked(Job& job);
-  void timed_out(std::uint32_t job, std::uint64_t serial);
-  void still_stranded(std::uint32_t stream, std::uint64_t serial);
+  void timed_out(JobIndex job, std::uint64_t serial);
+  void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
   void refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64_t available);
 
@@ -55,8 +55,8 @@ class Membership {
   // Makes promises that are due, and frees streams that no job uses. This comes before memory is
   // planned, so that it is planned once.
   bool make_way();
-  // Admits jobs whose memory is there by now, and frees streams that no job uses. True if anything
-  // changed.
+  // Admits jobs that have their memory by now, and frees streams that no job uses. True if
+  // anything changed.
   bool settle();
 
  private:
@@ -80,10 +80,10 @@ class Membership {
   Dispatching& dispatching_;
   Streams& streams_;
   Reserves& reserves_;
-  std::vector<std::uint32_t> joining_;
-  std::vector<std::uint32_t> refused_;  // jobs whose ranks still have batches
-  std::vector<Place> over_promised_;    // too small for their promises
-  std::size_t refusals_left_ = 0;       // in this step
+  std::vector<JobIndex> joining_;
+  std::vector<JobIndex> refused_;     // jobs that still have batches with their ranks
+  std::vector<Place> over_promised_;  // too small for their promises
+  std::size_t refusals_left_ = 0;     // in this step
 };
 
 }  // namespace batchflow::engine

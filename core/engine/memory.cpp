@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "core/engine/explained.h"
 
 namespace batchflow::engine {
 
@@ -14,23 +13,6 @@ constexpr Bytes kSharesBytesMost = Bytes{1} << 56;
 
 bool of_blocks(ShareUse use) {
   return use == ShareUse::blocks || use == ShareUse::batches;
-}
-
-// The members of a share or a part that are looked at stand at its beginning.
-void prefetch(const void* what) {
-  const char* const at = static_cast<const char*>(what);
-  for (const int line : {0, 64, 128}) __builtin_prefetch(at + line);
-}
-
-Form form_of(ShareUse use) {
-  switch (use) {
-    case ShareUse::encoded:
-      return Form::encoded;
-    case ShareUse::decoded:
-      return Form::decoded;
-    default:
-      return Form::prepared;
-  }
 }
 
 }  // namespace
@@ -44,12 +26,11 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
                std::uint64_t seed, const Explain& explain)
-    : allocation_(allocation), seed_(seed), explain_(explain) {
+    : allocation_(allocation, seed, explain), seed_(seed), explain_(explain) {
   for (PolicyChoice& choice : eviction) {
     eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
   }
   BF_CHECK(eviction_.size() == kForms);
-  change_allocation(allocation);
 }
 
 // ---------------------------------------------------------------------------------- places ----
@@ -87,10 +68,9 @@ bool Memory::promises_kept(Place place) const {
   const StagingPart& staging = found->second.staging;
   // What blocks still have of it is not there for a listed order yet.
   if (staging.granted < staging.listed + std::max(staging.least, staging.used)) return false;
-  return std::all_of(found->second.shares.begin(), found->second.shares.end(),
-                     [&](std::uint32_t share) {
-                       return shares_[share].share->capacity() >= shares_[share].least;
-                     });
+  return std::all_of(found->second.shares.begin(), found->second.shares.end(), [&](ShareId share) {
+    return shares_[share].share->capacity() >= shares_[share].least;
+  });
 }
 
 // --------------------------------------------------------------------------------- staging ----
@@ -190,14 +170,13 @@ std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots
                    spec.dataset);
 }
 
-std::uint32_t Memory::add_share(const ShareSpec& spec) {
+ShareId Memory::add_share(const ShareSpec& spec) {
   BF_CHECK(spec.slot_bytes > 0);
   const auto place = places_.find(spec.place);
   BF_CHECK_MSG(place != places_.end(), "a share needs a place that has a capacity");
-  const std::uint32_t index = shares_.make();
+  const ShareId index = shares_.make();
   SharePart& part = shares_[index];
   part.spec = spec;
-  part.id = ShareId(index);
   part.choice = choice_for(spec);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
   part.share->count_freed(&place->second.freed);
@@ -206,7 +185,7 @@ std::uint32_t Memory::add_share(const ShareSpec& spec) {
   return index;
 }
 
-void Memory::remove_share(std::uint32_t index) {
+void Memory::remove_share(ShareId index) {
   SharePart& part = shares_[index];
   PlacePart& place = places_.at(part.spec.place);
   place.granted -= part.share->capacity() * part.spec.slot_bytes;
@@ -218,7 +197,7 @@ void Memory::remove_share(std::uint32_t index) {
   shares_.release(index);
 }
 
-void Memory::promise(std::uint32_t index, Slots least) {
+void Memory::promise(ShareId index, Slots least) {
   SharePart& part = shares_[index];
   if (part.least == least) return;
   PlacePart& place = places_.at(part.spec.place);
@@ -228,7 +207,7 @@ void Memory::promise(std::uint32_t index, Slots least) {
   plan_again(part.spec.place);
 }
 
-bool Memory::resize_slots(std::uint32_t index, Bytes slot_bytes) {
+bool Memory::resize_slots(ShareId index, Bytes slot_bytes) {
   SharePart& part = shares_[index];
   const Slots capacity = part.share->capacity();
   const Slots most = std::max({capacity, part.least, part.spec.slots_all, Slots{1}});
@@ -243,7 +222,7 @@ bool Memory::resize_slots(std::uint32_t index, Bytes slot_bytes) {
   return true;
 }
 
-void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {
+void Memory::set_jobs(ShareId index, std::uint32_t jobs, Slots ahead, std::uint32_t ranks) {
   SharePart& part = shares_[index];
   if (part.jobs == jobs && part.ahead == ahead && part.ranks == ranks) return;
   part.ranks = ranks;
@@ -253,14 +232,14 @@ void Memory::set_jobs(std::uint32_t index, std::uint32_t jobs, Slots ahead, std:
   plan_again(part.spec.place);
 }
 
-void Memory::drop_idle(std::uint32_t index) {
+void Memory::drop_idle(ShareId index) {
   SharePart& part = shares_[index];
   if (part.jobs > 0) return;
   part.idle_since = 0;
   plan_again(part.spec.place);
 }
 
-std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t owner,
+std::optional<Memory::Taken> Memory::take(ShareId index, BlockIndex owner,
                                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   Share& share = *part.share;
@@ -269,7 +248,7 @@ std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t own
 
   if (part.free_items.empty()) {
     const auto item = static_cast<std::uint32_t>(part.owner_of.size());
-    part.owner_of.push_back(kNone);
+    part.owner_of.push_back(BlockIndex::none());
     part.slot_of.push_back(SlotId::none());
     share.grow(item + 1);
     part.free_items.push_back(ItemId(item));
@@ -292,7 +271,7 @@ std::optional<Memory::Taken> Memory::take(std::uint32_t index, std::uint32_t own
 
 // The slots of evicted items are free at once: their owners are told, and drop the items before
 // anything is put there.
-void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
+void Memory::note_evicted(ShareId index, const std::vector<ItemId>& gone,
                           std::vector<Resident>& evicted) {
   SharePart& part = shares_[index];
   for (const ItemId item : gone) {
@@ -308,11 +287,11 @@ void Memory::note_evicted(std::uint32_t index, const std::vector<ItemId>& gone,
 void Memory::free_item(SharePart& part, ItemId item) {
   part.free_slots.push_back(part.slot_of[item.value]);
   part.slot_of[item.value] = SlotId::none();
-  part.owner_of[item.value] = kNone;
+  part.owner_of[item.value] = BlockIndex::none();
   part.free_items.push_back(item);
 }
 
-void Memory::give_back(std::uint32_t index, ItemId item) {
+void Memory::give_back(ShareId index, ItemId item) {
   SharePart& part = shares_[index];
   while (part.share->pinned(item)) part.share->unpin(item);
   part.share->remove(item, Removal::invalidated);
@@ -332,90 +311,8 @@ void Memory::plan_again(Place place) {
 void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_.push_back(place);
-  views_.clear();
-  // Each lies elsewhere in memory: all are fetched before the first is looked at.
-  for (const std::uint32_t index : part.shares) prefetch(&shares_[index]);
-  for (const std::uint32_t index : part.shares) prefetch(shares_[index].share.get());
-  for (const std::uint32_t index : part.shares) {
-    SharePart& share = shares_[index];
-    const auto& counters = share.share->counters();
-    const std::uint64_t asked = counters.hits + counters.misses;
-    const auto requests = static_cast<double>(asked);
-    share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
-    views_.push_back({share.id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
-                      share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
-                      share.jobs, share.requests.per_second(now),
-                      requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
-                      share.saved_s_per_hit, share.ranks});
-  }
   aim_staging(part);
-  std::vector<Slots>& slots = planned_slots_;
-  slots.assign(views_.size(), 0);
-  allocate_->allocate({place, room_for_shares(part), views_}, slots);
-
-  Bytes room = room_for_shares(part);
-  bool fits = true;
-  for (std::size_t i = 0; i < slots.size() && fits; ++i) {
-    fits = slots[i] <= room / views_[i].slot_bytes;
-    if (fits) room -= slots[i] * views_[i].slot_bytes;
-  }
-  if (!fits) {
-    ++refused_allocations_;
-    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = views_[i].slots_now;
-  }
-  scale_down(part, slots);
-  keep_idle(part, slots);
-  for (std::size_t i = 0; i < slots.size(); ++i) shares_[part.shares[i]].target = slots[i];
-}
-
-// Raises each share to its promise. The slots for this come from all shares above their promises,
-// in proportion.
-void Memory::scale_down(const PlacePart& part, std::vector<Slots>& slots) const {
-  unsigned __int128 least_bytes = 0;
-  unsigned __int128 extra_bytes = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    slots[i] = std::max(slots[i], share.least);
-    least_bytes += static_cast<unsigned __int128>(share.least) * share.spec.slot_bytes;
-    extra_bytes += static_cast<unsigned __int128>(slots[i] - share.least) * share.spec.slot_bytes;
-  }
-  const Bytes all = room_for_shares(part);
-  const unsigned __int128 room = all > least_bytes ? all - least_bytes : 0;
-  if (extra_bytes <= room) return;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    // room <= 2^64 and extra slots <= 2^64, so the product fits.
-    const unsigned __int128 extra = slots[i] - share.least;
-    slots[i] = share.least + static_cast<Slots>(extra * room / extra_bytes);
-  }
-}
-
-// Shares without jobs get what is left over, most recently read first: a job that comes back, or
-// the next one of a search, finds its samples there. Each view of a share costs time in a plan, so
-// they are few.
-void Memory::keep_idle(const PlacePart& part, std::vector<Slots>& slots) {
-  constexpr std::size_t kIdleMost = 32;
-  idle_.clear();
-  unsigned __int128 given = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const SharePart& share = shares_[part.shares[i]];
-    given += static_cast<unsigned __int128>(slots[i]) * share.spec.slot_bytes;
-    if (share.jobs == 0 && share.idle_since > 0 && share.share->used() > slots[i])
-      idle_.push_back(i);
-  }
-  std::sort(idle_.begin(), idle_.end(), [&](std::size_t a, std::size_t b) {
-    return shares_[part.shares[a]].idle_since > shares_[part.shares[b]].idle_since;
-  });
-  if (idle_.size() > kIdleMost) idle_.resize(kIdleMost);
-  const Bytes all = room_for_shares(part);
-  Bytes room = given < all ? all - static_cast<Bytes>(given) : 0;
-  for (const std::size_t i : idle_) {
-    const SharePart& share = shares_[part.shares[i]];
-    const Slots more =
-        std::min<Slots>(share.share->used() - slots[i], room / share.spec.slot_bytes);
-    slots[i] += more;
-    room -= more * share.spec.slot_bytes;
-  }
+  allocation_.plan(now, place, room_for_shares(part), part.shares, shares_);
 }
 
 void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {
@@ -424,7 +321,7 @@ void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacit
   part.granted += capacity * share.spec.slot_bytes;
 }
 
-bool Memory::unused(std::uint32_t index) const {
+bool Memory::unused(ShareId index) const {
   const SharePart& part = shares_[index];
   return !of_blocks(part.spec.use) && part.jobs == 0 && part.share->used() == 0 &&
          part.share->capacity() == 0;
@@ -433,7 +330,7 @@ bool Memory::unused(std::uint32_t index) const {
 // True when all shares are at or below their targets.
 bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
   bool all = shrink_staging(part);
-  for (const std::uint32_t index : part.shares) {
+  for (const ShareId index : part.shares) {
     SharePart& share = shares_[index];
     if (unused(index)) unused_.push_back(index);
     if (share.share->capacity() <= share.target) continue;
@@ -448,7 +345,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     if (unused(index)) unused_.push_back(index);
   }
   part.granted = part.staging.granted;
-  for (const std::uint32_t index : part.shares) {
+  for (const ShareId index : part.shares) {
     part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
   }
   return all;
@@ -461,7 +358,7 @@ void Memory::grow(Place place, PlacePart& part) {
     const Bytes staged =
         promised ? std::min(staging.least + staging.listed, staging.target) : staging.target;
     if (grow_staging(part, staged)) grown_.push_back(place);
-    for (const std::uint32_t index : part.shares) {
+    for (const ShareId index : part.shares) {
       SharePart& share = shares_[index];
       const Slots now = share.share->capacity();
       const Slots goal = promised ? std::min(share.least, share.target) : share.target;
@@ -514,29 +411,26 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
 // -------------------------------------------------------------------------------- policies ----
 
 void Memory::change_allocation(const PolicyChoice& choice) {
-  allocation_ = choice;
-  allocate_ = explained(explain_, allocation_,
-                        std::get<MakeAllocation>(choice.entry->make)(
-                            {Random(hash(seed_, 5, ++allocations_made_)), allocation_.parameters}));
+  allocation_.change(choice);
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
 void Memory::change_eviction(const PolicyChoice& choice, Form form) {
   eviction_[static_cast<std::size_t>(form)] = std::make_shared<const PolicyChoice>(choice);
-  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
-    if (!shares_.live(index) || form_of(shares_[index].spec.use) != form) continue;
+  shares_.each([&](ShareId index) {
+    if (form_of(shares_[index].spec.use) != form) return;
     SharePart& part = shares_[index];
     ShareSpec spec = part.spec;
     spec.items = std::max(spec.items, part.owner_of.size());
     part.share->swap_policy(make_policy(spec, part.share->capacity(), ++part.policy_changes));
     part.incoming_choice = choice_for(spec);
     adopting_.push_back(index);
-  }
+  });
 }
 
 bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   if (adopting_.empty()) return false;
-  const std::uint32_t index = adopting_.back();
+  const ShareId index = adopting_.back();
   SharePart& part = shares_[index];
   std::vector<ItemId> shown;
   if (part.share->adopt(limit, &shown)) {
@@ -546,7 +440,7 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
   }
   for (const ItemId item : shown) {
     const bool block = of_blocks(part.spec.use);
-    adopted.push_back({index, item, block ? part.owner_of[item.value] : kNone,
+    adopted.push_back({index, item, block ? part.owner_of[item.value] : BlockIndex::none(),
                        block ? part.slot_of[item.value] : SlotId::none()});
   }
   return !adopting_.empty();
@@ -556,11 +450,11 @@ bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
 
 Memory::Counters Memory::counters() const {
   Counters counters;
-  counters.refused_allocations = refused_allocations_;
+  counters.refused_allocations = allocation_.refused();
   counters.refused_evictions = refused_evictions_;
-  for (std::uint32_t index = 0; index < shares_.size(); ++index) {
-    if (shares_.live(index)) counters.refused_evictions += shares_[index].share->counters().refused;
-  }
+  shares_.each([&](ShareId index) {
+    counters.refused_evictions += shares_[index].share->counters().refused;
+  });
   return counters;
 }
 
@@ -569,7 +463,7 @@ void Memory::check_consistency() const {
     const StagingPart& staging = part.staging;
     Bytes granted = staging.granted;
     Bytes promised = staging.least + staging.listed;
-    for (const std::uint32_t index : part.shares) {
+    for (const ShareId index : part.shares) {
       const SharePart& share = shares_[index];
       BF_CHECK(share.spec.place == place);
       BF_CHECK(share.share->used() <= share.share->capacity());

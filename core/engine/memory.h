@@ -1,10 +1,10 @@
 // Places and their shares: how many slots of which memory each share may use.
 //
 // A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
-// stream, the batches of a job whose batch is larger than its block. The allocation policy says how
-// many slots each share should have. This class raises every answer to what was promised, refuses
-// answers that exceed the place, and moves memory from one share to another in slices. A share
-// grows only by what another has really given up. The sum of all shares never exceeds the place.
+// stream, the batches of a job if they are larger than its blocks. The allocation policy says how
+// many slots each share should have (core/engine/allocation.h). This class moves memory from one
+// share to another in slices. A share grows only by what another has really given up. The sum of
+// all shares never exceeds the place.
 //
 // The engine's parts use it. It knows nothing of jobs, blocks or orders.
 #pragma once
@@ -17,54 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/pool.h"
-#include "core/base/rates.h"
 #include "core/base/types.h"
+#include "core/engine/allocation.h"
 #include "core/engine/explain.h"
+#include "core/engine/indices.h"
 #include "core/engine/policy_list.h"
-#include "core/engine/share.h"
+#include "core/engine/share_part.h"
 
 namespace batchflow::engine {
-
-enum class ShareUse : std::uint8_t { encoded, decoded, blocks, batches };
-
-// What a share is for, and in what units it counts.
-struct ShareSpec {
-  Place place;
-  ShareUse use = ShareUse::blocks;
-  DatasetId dataset;
-  Digest prefix = 0;  // decoded: hash of the pipeline's deterministic prefix
-  Bytes slot_bytes = 1;
-  std::size_t items = 0;  // the universe of dense ids; 0: as many as it has slots, and one
-  Slots slots_all = 0;    // what everything that could be kept in it would take
-};
-
-struct SharePart {
-  ShareSpec spec;
-  ShareId id = ShareId::none();
-  std::unique_ptr<Share> share;
-  Slots least = 0;               // promised: reserves and one preparation
-  Slots target = 0;              // what the allocation policy wants, raised to `least`
-  std::uint32_t jobs = 0;        // that read from it
-  std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
-  Slots ahead = 0;               // that workers of single jobs fill
-  std::uint32_t ranks = 0;
-  SmoothedRate requests;            // as of the last plan
-  std::uint64_t requests_seen = 0;  // by it
-  double saved_s_per_hit = 0;
-  std::uint64_t policy_changes = 0;
-  // A policy may go on reading its parameters: they stay as long as the policy does.
-  std::shared_ptr<const PolicyChoice> choice;
-  std::shared_ptr<const PolicyChoice> incoming_choice;
-  // Shares of blocks and batches: ids come from a pool, and each resident has a slot.
-  std::vector<ItemId> free_items;
-  std::vector<SlotId> free_slots;
-  std::vector<SlotId> slot_of;
-  std::vector<std::uint32_t> owner_of;  // block or batch that an item is
-  std::uint32_t slots_made = 0;
-
-  void reset() { *this = SharePart(); }
-};
 
 // The random numbers of a share's policy. They follow from the engine's seed, from what the share
 // is for, and from how often its policy was changed, and from nothing else.
@@ -72,9 +32,9 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 
 // A resident of a share, with all its names.
 struct Resident {
-  std::uint32_t share;
+  ShareId share;
   ItemId item;
-  std::uint32_t owner = kNone;  // of a block or batch
+  BlockIndex owner = BlockIndex::none();  // the block that it is; none: a batch
   SlotId slot = SlotId::none();
 };
 
@@ -123,21 +83,24 @@ class Memory {
   void forget_node(NodeId node);
 
   // ------------------------------------------------------------------------------ shares ----
-  std::uint32_t add_share(const ShareSpec& spec);
+  ShareId add_share(const ShareSpec& spec);
   // The residents of the share and their pins are gone with it.
-  void remove_share(std::uint32_t share);
-  SharePart& operator[](std::uint32_t share) { return shares_[share]; }
-  const SharePart& operator[](std::uint32_t share) const { return shares_[share]; }
-  bool live(std::uint32_t share) const { return shares_.live(share); }
-  std::uint32_t share_count() const { return shares_.size(); }
-  void promise(std::uint32_t share, Slots least);
+  void remove_share(ShareId share);
+  SharePart& operator[](ShareId share) { return shares_[share]; }
+  const SharePart& operator[](ShareId share) const { return shares_[share]; }
+  bool live(ShareId share) const { return shares_.live(share); }
+  template <class Visit>
+  void each(Visit visit) const {
+    shares_.each(visit);
+  }
+  void promise(ShareId share, Slots least);
   // A share that no job reads any more keeps its memory as long as no other share wants it.
-  void set_jobs(std::uint32_t share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
+  void set_jobs(ShareId share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
   // What is in a slot was measured, and differs from what the share counts for it. False, and
   // nothing changes: a slot cannot be that large.
-  bool resize_slots(std::uint32_t share, Bytes slot_bytes);
+  bool resize_slots(ShareId share, Bytes slot_bytes);
   // Everything in the share leaves, unless a job reads it.
-  void drop_idle(std::uint32_t share);
+  void drop_idle(ShareId share);
 
   // Puts an item of one slot, owned by `owner`, into a share of blocks or batches, and pins it
   // once. Nothing when everything in the share is pinned.
@@ -145,10 +108,9 @@ class Memory {
     ItemId item;
     SlotId slot;
   };
-  std::optional<Taken> take(std::uint32_t share, std::uint32_t owner,
-                            std::vector<Resident>& evicted);
+  std::optional<Taken> take(ShareId share, BlockIndex owner, std::vector<Resident>& evicted);
   // The item leaves because its owner says so, pinned or not.
-  void give_back(std::uint32_t share, ItemId item);
+  void give_back(ShareId share, ItemId item);
 
   // -------------------------------------------------------------------------- allocation ----
   // Something changed: ask the allocation policy before the next `settle`.
@@ -161,8 +123,8 @@ class Memory {
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
   // Shares of items that no job uses and that are empty, as far as this was found since the last
   // call.
-  bool unused(std::uint32_t share) const;
-  std::vector<std::uint32_t> take_unused() { return std::exchange(unused_, {}); }
+  bool unused(ShareId share) const;
+  std::vector<ShareId> take_unused() { return std::exchange(unused_, {}); }
   // Places in which targets were set anew, and places in which a share has grown, since the last
   // call.
   std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
@@ -187,7 +149,7 @@ class Memory {
     Bytes granted = 0;   // staging, and the sum of the shares' capacities in bytes
     Bytes promised = 0;  // sum of what they were promised
     StagingPart staging;
-    std::vector<std::uint32_t> shares;
+    std::vector<ShareId> shares;
     bool plan_due = false;
     bool settled = true;
     // While the place is not settled: if these two differ, something that was in the way may have
@@ -196,15 +158,12 @@ class Memory {
     std::uint64_t freed_when_tried = 0;
   };
 
-  void note_evicted(std::uint32_t share, const std::vector<ItemId>& gone,
-                    std::vector<Resident>& evicted);
+  void note_evicted(ShareId share, const std::vector<ItemId>& gone, std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
   void plan(Instant now, Place place, PlacePart& part);
   static void aim_staging(PlacePart& part);
   static Bytes room_for_shares(const PlacePart& part);
   void change_staging_promise(Place place, Bytes least, Bytes listed);
-  void scale_down(const PlacePart& part, std::vector<Slots>& slots) const;
-  void keep_idle(const PlacePart& part, std::vector<Slots>& slots);
   static bool shrink_staging(PlacePart& part);
   bool grow_staging(PlacePart& part, Bytes goal);
   bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
@@ -214,26 +173,20 @@ class Memory {
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
                                               std::uint64_t changes) const;
 
-  PolicyChoice allocation_;
+  Allocation allocation_;
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
-  std::unique_ptr<AllocationPolicy> allocate_;
   std::uint64_t seed_;
   const Explain& explain_;
-  std::uint64_t allocations_made_ = 0;
   std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
-  Pool<SharePart> shares_;
-  std::vector<std::uint32_t> adopting_;
-  std::uint64_t refused_allocations_ = 0;
+  IndexedPool<SharePart, ShareId> shares_;
+  std::vector<ShareId> adopting_;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more
   std::vector<Place> to_plan_;           // plan_due
   std::vector<Place> to_settle_;         // not settled
   std::vector<Place> grown_;
-  std::vector<std::uint32_t> unused_;
+  std::vector<ShareId> unused_;
   std::uint64_t left_idle_ = 0;
   std::vector<Place> planned_;
-  std::vector<ShareView> views_;      // scratch
-  std::vector<Slots> planned_slots_;  // scratch
-  std::vector<std::size_t> idle_;     // scratch
 };
 
 }  // namespace batchflow::engine

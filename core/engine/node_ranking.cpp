@@ -6,22 +6,22 @@
 
 namespace batchflow::engine {
 
-const std::vector<std::uint32_t>& NodeRanking::of(std::uint32_t dataset) {
-  if (ranked_.size() <= dataset) ranked_.resize(dataset + 1);
-  Ranked& ranked = ranked_[dataset];
-  std::vector<std::uint32_t>& nodes = ranked.nodes;
+const std::vector<NodeIndex>& NodeRanking::of(DatasetIndex dataset) {
+  if (ranked_.size() <= dataset.value) ranked_.resize(dataset.value + 1);
+  Ranked& ranked = ranked_[dataset.value];
+  std::vector<NodeIndex>& nodes = ranked.nodes;
   if (std::exchange(ranked.as_of, s_.nodes_changed) == s_.nodes_changed) return nodes;
   nodes.clear();
-  for (std::uint32_t index = 0; index < s_.nodes.size(); ++index) {
+  s_.nodes.each([&](NodeIndex index) {
     if (!s_.nodes[index].lost) nodes.push_back(index);
-  }
+  });
   const Digest version = s_.datasets[dataset].catalogue->version();
-  const auto score = [&](std::uint32_t index) {
+  const auto score = [&](NodeIndex index) {
     const NodeId node = s_.nodes[index].id;
     return std::tuple(hash(version, node.value), node);
   };
   std::sort(nodes.begin(), nodes.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return score(a) < score(b); });
+            [&](NodeIndex a, NodeIndex b) { return score(a) < score(b); });
   return nodes;
 }
 

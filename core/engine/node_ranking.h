@@ -18,9 +18,9 @@ class NodeRanking {
   // Nodes, or those that can prepare, until there are enough. `enough(index)`: no more are needed,
   // not even this one.
   template <class Enough>
-  std::vector<NodeId> first(std::uint32_t dataset, bool to_prepare, Enough enough) {
-    std::vector<std::uint32_t> chosen;
-    for (const std::uint32_t index : of(dataset)) {
+  std::vector<NodeId> first(DatasetIndex dataset, bool to_prepare, Enough enough) {
+    std::vector<NodeIndex> chosen;
+    for (const NodeIndex index : of(dataset)) {
       const Node& node = s_.nodes[index];
       if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
       if (enough(index)) break;
@@ -29,18 +29,18 @@ class NodeRanking {
     // So that the nodes of a small cluster stand in the order in which they joined.
     s_.sort_by_joining(chosen);
     std::vector<NodeId> nodes;
-    for (const std::uint32_t index : chosen) nodes.push_back(s_.nodes[index].id);
+    for (const NodeIndex index : chosen) nodes.push_back(s_.nodes[index].id);
     return nodes;
   }
 
  private:
-  const std::vector<std::uint32_t>& of(std::uint32_t dataset);
+  const std::vector<NodeIndex>& of(DatasetIndex dataset);
 
   const EngineState& s_;
   // For each dataset: all nodes by their scores for it, brought up to date when they are asked for.
   struct Ranked {
     std::uint64_t as_of = 0;  // EngineState::nodes_changed
-    std::vector<std::uint32_t> nodes;
+    std::vector<NodeIndex> nodes;
   };
   std::vector<Ranked> ranked_;
 };

@@ -8,9 +8,9 @@ namespace batchflow::engine {
 void Nodes::joined(const NodeJoined& event) {
   constexpr std::uint32_t kCoresMost = 1 << 16;  // no machine has more
   if (event.node.is_none() || event.cores > kCoresMost) return s_.protocol_error();
-  if (s_.node_of.has(event.node.value)) return s_.protocol_error();
-  const std::uint32_t index = slot_for_node();
-  s_.node_of.set(event.node.value, index);
+  if (s_.node_of.has(event.node)) return s_.protocol_error();
+  const NodeIndex index = slot_for_node();
+  s_.node_of.set(event.node, index);
   Node& node = s_.nodes[index];
   node = Node();
   node.id = event.node;
@@ -21,38 +21,35 @@ void Nodes::joined(const NodeJoined& event) {
 }
 
 // The slot of a node that is gone, once nothing under way refers to it.
-std::uint32_t Nodes::slot_for_node() {
-  const auto is_free = [&](std::uint32_t index) {
-    for (std::uint32_t read = 0; read < s_.reads.size(); ++read) {
-      if (s_.reads.live(ReadIndex(read)) && s_.reads[ReadIndex(read)].node == index) return false;
-    }
-    return s_.nodes[index].started == 0;
+NodeIndex Nodes::slot_for_node() {
+  const auto is_free = [&](NodeIndex index) {
+    const bool read_to = s_.reads.any([&](ReadIndex read) { return s_.reads[read].node == index; });
+    return !read_to && s_.nodes[index].started == 0;
   };
   if (!lost_.empty() && is_free(lost_.back())) {
-    const std::uint32_t index = lost_.back();
+    const NodeIndex index = lost_.back();
     lost_.pop_back();
     return index;
   }
-  s_.nodes.emplace_back();
-  return static_cast<std::uint32_t>(s_.nodes.size() - 1);
+  return s_.nodes.add();
 }
 
 void Nodes::quiesced(const NodeQuiesced& event) {
-  const std::uint32_t found = s_.node_of.find(event.node.value);
-  if (found == kNone) return s_.protocol_error();
+  const NodeIndex found = s_.node_of.find(event.node);
+  if (found.is_none()) return s_.protocol_error();
   s_.nodes[found].takes_work = false;
   streams_.workers_gone();
 }
 
 void Nodes::capacity_changed(const CapacityChanged& event) {
-  if (event.place.tier != Tier::store && !s_.node_of.has(event.place.node.value)) {
+  if (event.place.tier != Tier::store && !s_.node_of.has(event.place.node)) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
   const bool changed = !known || s_.memory.capacity(event.place) != event.bytes;
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
-    const std::uint32_t node = s_.node_of.at(event.place.node.value);
+    const NodeIndex node = s_.node_of.at(event.place.node);
     s_.nodes[node].has_memory = true;
     streams_.node_changed(node, !known);
     s_.plan_staging(node);
@@ -63,8 +60,8 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
 }
 
 void Nodes::lost(const NodeLost& event) {
-  const std::uint32_t node = s_.node_of.find(event.node.value);
-  if (node == kNone) return s_.protocol_error();
+  const NodeIndex node = s_.node_of.find(event.node);
+  if (node.is_none()) return s_.protocol_error();
   streams_.workers_gone();
   s_.nodes[node].takes_work = false;
   s_.nodes[node].lost = true;
@@ -73,15 +70,15 @@ void Nodes::lost(const NodeLost& event) {
   streams_.lose_node(event.node);
   items_.close_shares(node);
   s_.memory.forget_node(event.node);
-  s_.node_of.erase(event.node.value);
+  s_.node_of.erase(event.node);
   lost_.push_back(node);
   ++s_.nodes_changed;
 }
 
 // A stream's helpers are always the first nodes that can prepare.
 void Nodes::worker_joined(NodeId node) {
-  if (!s_.node_of.has(node.value)) return;
-  const std::uint32_t index = s_.node_of.at(node.value);
+  if (!s_.node_of.has(node)) return;
+  const NodeIndex index = s_.node_of.at(node);
   if (!s_.nodes[index].has_memory) return;
   streams_.node_changed(index, s_.nodes[index].workers == 1);
 }

@@ -30,15 +30,15 @@ class Nodes {
   void worker_joined(NodeId node);
 
  private:
-  std::uint32_t slot_for_node();
+  NodeIndex slot_for_node();
 
   EngineState& s_;
   Items& items_;
   Preparation& preparation_;
   Streams& streams_;
   Membership& membership_;
-  std::vector<std::uint32_t> lost_;  // slots to be used again
-  std::uint64_t joined_ = 0;         // counts them
+  std::vector<NodeIndex> lost_;  // slots to be used again
+  std::uint64_t joined_ = 0;     // counts them
 };
 
 }  // namespace batchflow::engine

@@ -18,6 +18,10 @@ class Owned {
   bool live(Index index) const {
     return value_.live(index);
   }
+  template <class Is>
+  bool any(Is is) const {
+    return value_.any(is);
+  }
   std::uint32_t size() const { return static_cast<std::uint32_t>(value_.size()); }
 
   // For `this` of an owner.

@@ -38,7 +38,7 @@ enum class Admission : std::uint8_t {
   // Evict as if for insertion, but keep the item out (S3-FIFO, with an item as large as its small
   // queue). Naming no victim ends it early (Belady, when all items needed later have left).
   make_room,
-  // As insert, but evict until the policy names no victim, even if there is room before (2Q, whose
+  // As insert, but evict until the policy names no victim, even if there is room before (2Q: its
   // main part has a bound of its own).
   trim_and_insert,
 };

@@ -13,7 +13,7 @@ namespace batchflow::engine {
 void Preparation::fill_block(Block& block, const Stream& stream, const Need& need,
                              const StreamNode& part, Memory::Taken taken) {
   block.serial = ++s_.serials;
-  block.stream = stream.id.value;
+  block.stream = stream.id;
   block.ref = need.ref;
   if (need.grant) {
     block.rehearsal = need.grant->rehearsal;
@@ -34,7 +34,7 @@ void Preparation::fill_block(Block& block, const Stream& stream, const Need& nee
 
 bool Preparation::start(Job& job, Need need, Charges::Site site) {
   Stream& stream = s_.streams[job.stream];
-  const std::uint32_t index = s_.blocks.make();
+  const BlockIndex index = s_.blocks.make();
   const auto taken = s_.memory.take(stream.nodes[site.part].share, index, s_.evicted);
   if (!taken) {
     s_.blocks.release(index);
@@ -53,7 +53,7 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
     ++block.grants;
   }
   if (!block.ref.is_none()) {
-    stream.lanes->tag(block.ref) = index;
+    stream.lanes->tag(block.ref) = index.value;
     stream.lanes->making(block.ref);
   }
 
@@ -84,13 +84,13 @@ void Preparation::making_ready(MakingIndex index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
-  if (making.worker != kNone) return send_preparation(index);
+  if (!making.worker.is_none()) return send_preparation(index);
   making.ready = true;
   s_.nodes[making.node].ready.push_back(index);
   assign(making.node);
 }
 
-void Preparation::assign(std::uint32_t node_index) {
+void Preparation::assign(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   s_.changed_on(node_index);
   if (!node.ready.empty() && node.idle.empty() && s_.config.workers_held_during_reads) {
@@ -111,20 +111,20 @@ void Preparation::assign(std::uint32_t node_index) {
 void Preparation::send_preparation(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
-  Prepare order;
-  order.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index.value)
-                                           : s_.requests.again(making.request);
-  making.request = order.request.id;
+  Prepare command;
+  command.request = making.request.is_none() ? s_.requests.open(RequestKind::prepare, index.value)
+                                             : s_.requests.again(making.request);
+  making.request = command.request.id;
   making.preparing = true;
   making.prepare_since = s_.now;
-  order.worker = s_.workers[making.worker].id;
-  order.node = block.node;
-  order.lineage = s_.lineage(block);
-  order.share = s_.memory[block.share].id;
-  order.slot = block.slot;
-  order.staging = making.staging;
-  order.ingredients = s_.arena.copy(making.ingredients);
-  order.mends = making.mends;
+  command.worker = s_.workers[making.worker].id;
+  command.node = block.node;
+  command.lineage = s_.lineage(block);
+  command.share = block.share;
+  command.slot = block.slot;
+  command.staging = making.staging;
+  command.ingredients = s_.arena.copy(making.ingredients);
+  command.mends = making.mends;
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
@@ -132,18 +132,18 @@ void Preparation::send_preparation(MakingIndex index) {
     block.replacements.push_back({suspect.index, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
-    order.decoded_share = s_.memory[making.decoding.front().share].id;
+    command.decoded_share = making.decoding.front().share;
   }
-  order.replacements = s_.arena.copy(block.replacements);
-  s_.order(order);
+  command.replacements = s_.arena.copy(block.replacements);
+  s_.emit(command);
   seconds_.watch(s_.streams[block.stream], index);
 }
 
 void Preparation::free_worker(Making& making) {
-  if (making.worker == kNone) return;
+  if (making.worker.is_none()) return;
   workers_.release(making.worker);
   s_.room_on(making.node);
-  making.worker = kNone;
+  making.worker = WorkerIndex::none();
 }
 
 // What it has made of the part stays. Its corrupt samples are tried again, or replaced.
@@ -170,7 +170,7 @@ void Preparation::prepared(const PreparationDone& event) {
     s_.protocol_error();
     outcome = Outcome::failed;
   }
-  const std::uint32_t node = s_.makings[index].node;
+  const NodeIndex node = s_.makings[index].node;
   if (const MakingIndex other_making = s_.makings[index].other_making; !other_making.is_none()) {
     // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
@@ -238,7 +238,7 @@ void Preparation::go_on(MakingIndex index) {
 
 void Preparation::retry(MakingIndex index, std::uint64_t serial) {
   if (!s_.makings.live(index) || s_.makings[index].serial != serial) return;
-  const std::uint32_t node = s_.makings[index].node;
+  const NodeIndex node = s_.makings[index].node;
   making_ready(index);
   assign(node);
 }
@@ -256,7 +256,7 @@ void Preparation::finish(MakingIndex index) {
   items_.leave(making, index, true);
   --s_.nodes[making.node].started;
   if (s_.jobs.live(making.job)) --s_.jobs[making.job].makings;
-  const std::uint32_t block_index = making.block;
+  const BlockIndex block_index = making.block;
   s_.makings.release(index);
 
   block.making = MakingIndex::none();
@@ -274,8 +274,8 @@ void Preparation::finish(MakingIndex index) {
 void Preparation::resume_waiting(const Block& block) {
   touch_needing(s_, block);
   if (block.grants > 0) {
-    for (const std::uint32_t job : s_.streams[block.stream].jobs) s_.touch(job);
-  } else if (block.charged_job != kNone) {
+    for (const JobIndex job : s_.streams[block.stream].jobs) s_.touch(job);
+  } else if (!block.charged_job.is_none()) {
     s_.touch(block.charged_job);
   }
 }
@@ -287,11 +287,11 @@ void Preparation::abort(MakingIndex index) {
   Stream& stream = s_.streams[block.stream];
   const bool writing = making.preparing;
   const bool written = !making.request.is_none();
-  const std::uint32_t worker = making.worker;
+  const WorkerIndex worker = making.worker;
   BF_CHECK(!writing || s_.workers[worker].state == Worker::State::lost ||
            s_.nodes[making.node].lost);
   if (!making.request.is_none()) {
-    if (writing) s_.order(Cancel{s_.requests.latest(making.request)});
+    if (writing) s_.emit(Cancel{s_.requests.latest(making.request)});
     s_.requests.close(making.request);
   }
   seconds_.separate(making);
@@ -305,19 +305,19 @@ void Preparation::abort(MakingIndex index) {
   resume_waiting(block);
   lift_charge(s_, block);
   if (written && !writing && !s_.is_lost(block.node)) {
-    const SharePart& part = s_.memory[block.share];
-    s_.order(Drop{part.id, part.spec.place, Form::prepared, block.item, block.slot});
+    const Place place = s_.memory[block.share].spec.place;
+    s_.emit(Drop{block.share, place, Form::prepared, block.item, block.slot});
   }
-  return_slot(block, writing ? worker : kNone);
+  return_slot(block, writing ? worker : WorkerIndex::none());
   s_.room_on(making.node);
   s_.blocks.release(making.block);
   s_.makings.release(index);
 }
 
-void Preparation::return_slot(Block& block, std::uint32_t worker) {
-  if (worker != kNone) {
-    workers_.quarantine(worker, {block.share, block.item, kNone, block.slot});
-    s_.memory[block.share].owner_of[block.item.value] = kNone;
+void Preparation::return_slot(Block& block, WorkerIndex worker) {
+  if (!worker.is_none()) {
+    workers_.quarantine(worker, {block.share, block.item, BlockIndex::none(), block.slot});
+    s_.memory[block.share].owner_of[block.item.value] = BlockIndex::none();
     return;
   }
   s_.memory.give_back(block.share, block.item);
@@ -325,7 +325,7 @@ void Preparation::return_slot(Block& block, std::uint32_t worker) {
 
 void Preparation::making_failed(MakingIndex index, std::optional<Refusal> why) {
   const Making& making = s_.makings[index];
-  const std::uint32_t stream = s_.blocks[making.block].stream;
+  const StreamId stream = s_.blocks[making.block].stream;
   abort(index);
   if (why) failures.push_back({stream, *why, 0, 0});
 }
@@ -333,20 +333,20 @@ void Preparation::making_failed(MakingIndex index, std::optional<Refusal> why) {
 // ------------------------------------------------------------------------ workers and nodes ----
 
 void Preparation::joined(const WorkerJoined& event) {
-  const std::uint32_t node = workers_.joined(event);
-  if (node != kNone) assign(node);
+  const NodeIndex node = workers_.joined(event);
+  if (!node.is_none()) assign(node);
 }
 
 void Preparation::lost(const WorkerLost& event) {
-  const std::uint32_t worker = workers_.find(event.worker);
-  if (worker == kNone || s_.workers[worker].state == Worker::State::lost) {
+  const WorkerIndex worker = workers_.find(event.worker);
+  if (worker.is_none() || s_.workers[worker].state == Worker::State::lost) {
     return s_.protocol_error();
   }
   MakingIndex making = workers_.lost(worker);
   if (making.is_none()) return;
   if (!s_.makings[making].preparing) {
     // It only waited for reads: another worker takes its place.
-    s_.makings[making].worker = kNone;
+    s_.makings[making].worker = WorkerIndex::none();
     return;
   }
   const MakingIndex other_making = s_.makings[making].other_making;
@@ -359,25 +359,25 @@ void Preparation::lost(const WorkerLost& event) {
 }
 
 void Preparation::quiesced(const WorkerQuiesced& event) {
-  const std::uint32_t worker = workers_.find(event.worker);
-  if (worker == kNone) return s_.protocol_error();
+  const WorkerIndex worker = workers_.find(event.worker);
+  if (worker.is_none()) return s_.protocol_error();
   if (s_.workers[worker].state != Worker::State::lost) lost({event.worker});
   workers_.quiesced(worker);
 }
 
-void Preparation::abandon(std::uint32_t stream) {
+void Preparation::abandon(StreamId stream) {
   s_.makings.each([&](MakingIndex index) {
     Making& making = s_.makings[index];
     if (s_.blocks[making.block].stream != stream) return;
     if (!making.preparing) {
       abort(index);
     } else if (!std::exchange(making.cancelled, true)) {
-      s_.order(Cancel{s_.requests.latest(making.request)});
+      s_.emit(Cancel{s_.requests.latest(making.request)});
     }
   });
 }
 
-void Preparation::lose_node(std::uint32_t node_index) {
+void Preparation::lose_node(NodeIndex node_index) {
   workers_.stop(node_index);
   reads_.lose_node(node_index, s_.nodes[node_index].id);
   s_.makings.each([&](MakingIndex index) {
@@ -391,7 +391,7 @@ void Preparation::lose_node(std::uint32_t node_index) {
 void Preparation::forget_job(Job& job) {
   s_.makings.each([&](MakingIndex index) {
     if (s_.makings[index].job == job.index) {
-      s_.makings[index].job = kNone;
+      s_.makings[index].job = JobIndex::none();
     }
   });
   job.makings = 0;

@@ -31,7 +31,7 @@ class Preparation {
         parts_(parts),
         seconds_(seconds) {}
 
-  // ---- starting. A need is a block of the job's lanes, or a grant whose block is gone.
+  // ---- starting. A need is a block of the job's lanes, or a grant of a block that is gone.
   struct Need {
     order::BlockRef ref;
     Grant* grant = nullptr;
@@ -48,7 +48,7 @@ class Preparation {
   void prepared(const PreparationDone& event);
   void retry(MakingIndex making, std::uint64_t serial);
   // Blocks of the stream may be late.
-  void look_for_late(std::uint32_t stream) {
+  void look_for_late(StreamId stream) {
     seconds_.look_for_late(stream, [this](MakingIndex making) { send_preparation(making); });
   }
 
@@ -58,26 +58,26 @@ class Preparation {
   void lost(const WorkerLost& event);
   // No job needs what is made for the stream: what no worker has begun ends, and what one has begun
   // is cancelled. That ends when the worker reports that it writes no more.
-  void abandon(std::uint32_t stream);
+  void abandon(StreamId stream);
   // All makings on the node end; its blocks are gone.
-  void lose_node(std::uint32_t node);
+  void lose_node(NodeIndex node);
 
   // The job leaves or starts over: what is under way for it goes on without it.
   void forget_job(Job& job);
 
-  // Streams whose jobs cannot go on; the engine refuses them.
+  // Streams with jobs that cannot go on; the engine refuses these jobs.
   std::vector<StreamFailure> failures;
 
  private:
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
-  void assign(std::uint32_t node);
+  void assign(NodeIndex node);
   void send_preparation(MakingIndex making);
   void go_on(MakingIndex making);
   void free_worker(Making& making);
   void finish(MakingIndex making);
   void abort(MakingIndex making);
-  void return_slot(Block& block, std::uint32_t worker);
+  void return_slot(Block& block, WorkerIndex worker);
   void corrupt(MakingIndex making, std::span<const SampleId> failed);
   void resume_waiting(const Block& block);
 

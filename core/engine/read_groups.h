@@ -40,8 +40,8 @@ class FirstIndices {
 
 // Where samples come from, and where they are to stay.
 struct ReadSource {
-  std::uint32_t share = kNone;  // none: a store
-  std::uint32_t keep = kNone;   // share
+  ShareId share = ShareId::none();  // none: a store
+  ShareId keep = ShareId::none();   // share
   Form form = Form::encoded;
   friend bool operator==(const ReadSource&, const ReadSource&) = default;
 };
@@ -81,11 +81,11 @@ class ReadGroups {
 
 // The read of a group: from where its samples are to the node, for a share or for staging.
 inline Reads::Spec read_spec(const EngineState& s, const ReadSource& source, DatasetId dataset,
-                             std::uint32_t node) {
+                             NodeIndex node) {
   Reads::Spec spec;
   spec.dataset = dataset;
-  spec.from = source.share == kNone ? Place{NodeId::none(), Tier::store, 0}
-                                    : s.memory[source.share].spec.place;
+  spec.from = source.share.is_none() ? Place{NodeId::none(), Tier::store, 0}
+                                     : s.memory[source.share].spec.place;
   spec.source = source.share;
   spec.keep = source.keep;
   spec.form = source.form;

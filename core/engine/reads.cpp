@@ -18,17 +18,11 @@ constexpr std::uint32_t kListed = 1u << 31;
 // An item is brought by a read or, with the highest bit, by a making.
 constexpr std::uint32_t kMaking = 1u << 31;
 
-std::uint64_t coming_key(std::uint32_t share, ItemId item) {
-  return std::uint64_t{share} << 32 | item.value;
+std::uint64_t coming_key(ShareId share, ItemId item) {
+  return std::uint64_t{share.value} << 32 | item.value;
 }
 
 }  // namespace
-
-std::uint64_t Reads::sample_key(std::uint32_t shared, SampleId sample, Form form) {
-  static_assert(order::kSamplesMost < std::uint64_t{1} << 40);
-  BF_CHECK(shared < 1u << 23 && sample.value < std::uint64_t{1} << 40);
-  return std::uint64_t{form == Form::decoded} << 63 | std::uint64_t{shared} << 40 | sample.value;
-}
 
 ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   const ReadIndex index = reads_.make();
@@ -45,19 +39,18 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.lineage = spec.lineage;
   read.listed = spec.listed;
   // Other streams care for a read into no share only if they use the same dataset.
-  read.shared =
-      !spec.alone &&
-      (spec.keep != kNone || s_.datasets[s_.dataset_of.at(spec.dataset.value)].streams.size() > 1);
+  read.shared = !spec.alone && (!spec.keep.is_none() ||
+                                s_.datasets[s_.dataset_of.at(spec.dataset)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
-  if (read.shared) show_samples(index);
-  if (spec.keep != kNone) {
+  if (read.shared) shown_.show(read, index);
+  if (!spec.keep.is_none()) {
     for (const SampleId sample : samples)
       coming_.set(coming_key(spec.keep, item_of(sample)), index.value);
   }
-  if (spec.source != kNone && !spec.source_pinned) {
+  if (!spec.source.is_none() && !spec.source_pinned) {
     for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
   }
-  read.staged = spec.keep == kNone || s_.memory[spec.keep].spec.place != spec.to;
+  read.staged = spec.keep.is_none() || s_.memory[spec.keep].spec.place != spec.to;
   count(read, spec);
   send_read(read);
   return index;
@@ -66,7 +59,7 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 // ---------------------------------------------------------------------- the bytes of a read ----
 
 void Reads::count(ReadJob& read, const Spec& spec) {
-  const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset.value)];
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
   read.each = spec.each > 0                     ? spec.each
               : dataset.catalogue->is_uniform() ? largest_staged(s_, dataset)
                                                 : 0;
@@ -83,7 +76,7 @@ void Reads::count(ReadJob& read, const Spec& spec) {
 
 Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
   if (read.each > 0) return read.each;
-  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset.value)], sample);
+  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset)], sample);
 }
 
 void Reads::uncount(ReadJob& read, Bytes bytes) {
@@ -102,37 +95,31 @@ void Reads::set_apart(ReadJob& read) {
 }
 
 void Reads::send_read(ReadJob& read) {
-  const SharePart* kept = read.keep == kNone ? nullptr : &s_.memory[read.keep];
+  const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
-  s_.order(Read{read.request, read.dataset, read.from, read.to, read.form,
-                kept ? kept->id : ShareId::none(), kept ? kept->spec.place : Place{}, read.held,
-                read.lineage, s_.arena.copy(samples)});
+  s_.emit(Read{read.request, read.dataset, read.from, read.to, read.form, read.keep, keep_at,
+               read.held, read.lineage, s_.arena.copy(samples)});
   ++s_.counters.reads;
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
 
-std::uint32_t Reads::find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const {
-  const std::uint32_t shared = shared_at_.find(shared_key(node, dataset));
-  return shared == kNone ? kNone : in_flight_.find(sample_key(shared, sample, form));
-}
-
-Reads::Provider Reads::provider(std::uint32_t share, ItemId item) const {
+Reads::Provider Reads::provider(ShareId share, ItemId item) const {
   const std::uint32_t found = coming_.find(coming_key(share, item));
   if (found == kNone) return {};
   if (found & kMaking) return {ReadIndex::none(), MakingIndex(found & ~kMaking), false};
   return {ReadIndex(found), MakingIndex::none(), reads_[ReadIndex(found)].done};
 }
 
-void Reads::begin_decoding(std::uint32_t share, ItemId item, MakingIndex making) {
+void Reads::begin_decoding(ShareId share, ItemId item, MakingIndex making) {
   coming_.set(coming_key(share, item), making.value | kMaking);
 }
 
-void Reads::end_decoding(std::uint32_t share, ItemId item) {
+void Reads::end_decoding(ShareId share, ItemId item) {
   coming_.erase(coming_key(share, item));
 }
 
 void Reads::forget_items(const ReadJob& read) {
-  if (read.keep == kNone) return;
+  if (read.keep.is_none()) return;
   for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
 }
 
@@ -173,18 +160,18 @@ void Reads::own_listed(ReadIndex read, BatchIndex index) {
 }
 
 // A holder of the whole read, and one that wants the sample twice, hold it already.
-void Reads::hold(ReadHolds& held, std::uint32_t shown) {
-  ++shown_samples_[shown].holders;
+void Reads::hold(ReadHolds& held, ShownIndex shown) {
+  ++shown_[shown].holders;
   held.samples.push_back(shown);
 }
 
-void Reads::hold(std::uint32_t shown, MakingIndex making) {
-  wait_for(shown_samples_[shown].read, making);
+void Reads::hold(ShownIndex shown, MakingIndex making) {
+  wait_for(shown_[shown].read, making);
   hold(s_.makings[making].held, shown);
 }
 
-void Reads::hold_listed(std::uint32_t shown, BatchIndex batch) {
-  wait_for_listed(shown_samples_[shown].read, batch);
+void Reads::hold_listed(ShownIndex shown, BatchIndex batch) {
+  wait_for_listed(shown_[shown].read, batch);
   hold(batches_[batch].reads, shown);
 }
 
@@ -193,7 +180,7 @@ void Reads::hold_likewise(const Making& first, MakingIndex index) {
   for (const ReadHold& one : first.held.reads) {
     BF_CHECK(!add(second.held, one.read, index.value, one.all));
   }
-  for (const std::uint32_t shown : first.held.samples) hold(second.held, shown);
+  for (const ShownIndex shown : first.held.samples) hold(second.held, shown);
 }
 
 void Reads::leave(Making& making, MakingIndex index) {
@@ -212,26 +199,26 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
     --read.holders;
     if (one.all) --read.owners;
   }
-  for (const std::uint32_t shown : held.samples) --shown_samples_[shown].holders;
+  for (const ShownIndex shown : held.samples) --shown_[shown].holders;
   // The samples of reads that others own; those of one read go into one command.
   unheld_.clear();
-  for (const std::uint32_t shown : held.samples) {
-    const Shown& sample = shown_samples_[shown];
+  for (const ShownIndex shown : held.samples) {
+    const ShownSample& sample = shown_[shown];
     const ReadJob& read = reads_[sample.read];
     const bool goes_on = read.holders > 0 && read.done && !read.failed;
     if (goes_on && read.owners == 0 && sample.holders == 0) unheld_.push_back(shown);
   }
   held.samples.clear();
-  std::sort(unheld_.begin(), unheld_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const Shown& one = shown_samples_[a];
-    const Shown& other = shown_samples_[b];
+  std::sort(unheld_.begin(), unheld_.end(), [&](ShownIndex a, ShownIndex b) {
+    const ShownSample& one = shown_[a];
+    const ShownSample& other = shown_[b];
     return one.read != other.read ? one.read < other.read : one.index < other.index;
   });
   unheld_.erase(std::unique(unheld_.begin(), unheld_.end()), unheld_.end());
   for (std::size_t from = 0; from < unheld_.size();) {
-    const ReadIndex read = shown_samples_[unheld_[from]].read;
+    const ReadIndex read = shown_[unheld_[from]].read;
     std::size_t to = from;
-    while (to < unheld_.size() && shown_samples_[unheld_[to]].read == read) ++to;
+    while (to < unheld_.size() && shown_[unheld_[to]].read == read) ++to;
     release_samples(read, std::span(unheld_).subspan(from, to - from));
     from = to;
   }
@@ -247,22 +234,18 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
 }
 
 // Releases some samples of the read, while others are held.
-void Reads::release_samples(ReadIndex index, std::span<const std::uint32_t> shown) {
+void Reads::release_samples(ReadIndex index, std::span<const ShownIndex> shown) {
   ReadJob& read = reads_[index];
   gone_.clear();
   Bytes bytes = 0;
-  const std::uint32_t shared = read.shared ? shared_at_.at(shared_key(read.node, read.dataset)) : 0;
-  for (const std::uint32_t one : shown) {
-    const std::uint32_t place = shown_samples_[one].index;
-    const SampleId sample = read.samples[place];
+  for (const ShownIndex one : shown) {
+    const SampleId sample = read.samples[shown_[one].index];
     gone_.push_back(sample);
     bytes += bytes_of(read, sample);
-    if (read.shared) in_flight_.erase(sample_key(shared, sample, read.form), one);
-    read.shown[place] = kNone;
-    shown_samples_.release(one);
   }
+  shown_.release(read, shown);
   if (!s_.nodes[read.node].lost) {
-    s_.order(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
+    s_.emit(Release{s_.requests.latest(read.request.id), s_.arena.copy(gone_)});
   }
   uncount(read, bytes);
 }
@@ -272,40 +255,10 @@ void Reads::release_unheld(ReadIndex index) {
   const ReadJob& read = reads_[index];
   if (!read.staged) return;
   unheld_.clear();
-  for (const std::uint32_t shown : read.shown) {
-    if (shown != kNone && shown_samples_[shown].holders == 0) unheld_.push_back(shown);
+  for (const ShownIndex shown : read.shown) {
+    if (!shown.is_none() && shown_[shown].holders == 0) unheld_.push_back(shown);
   }
   if (!unheld_.empty()) release_samples(index, unheld_);
-}
-
-void Reads::show_samples(ReadIndex index) {
-  ReadJob& read = reads_[index];
-  const std::uint64_t here = shared_key(read.node, read.dataset);
-  std::uint32_t shared = shared_at_.find(here);
-  if (shared == kNone) shared_at_.set(here, shared = shared_.make());
-  ++shared_[shared].reads;
-  for (std::uint32_t place = 0; place < read.samples.size(); ++place) {
-    const std::uint32_t shown = shown_samples_.make();
-    shown_samples_[shown] = {index, place, 0};
-    read.shown.push_back(shown);
-    in_flight_.set(sample_key(shared, read.samples[place], read.form), shown);
-  }
-}
-
-// From now on nothing finds the samples of the read.
-void Reads::hide_samples(ReadIndex index) {
-  ReadJob& read = reads_[index];
-  if (!std::exchange(read.shared, false)) return;
-  const std::uint64_t here = shared_key(read.node, read.dataset);
-  const std::uint32_t shared = shared_at_.at(here);
-  // Another read of the same sample may have taken its place.
-  for (std::size_t place = 0; place < read.samples.size(); ++place) {
-    if (read.shown[place] == kNone) continue;
-    in_flight_.erase(sample_key(shared, read.samples[place], read.form), read.shown[place]);
-  }
-  if (--shared_[shared].reads > 0) return;
-  shared_at_.erase(here);
-  shared_.release(shared);
 }
 
 // A read into a share is over when it is done; a read into staging, when nothing holds any of it.
@@ -314,16 +267,14 @@ void Reads::close_if_unused(ReadIndex index) {
   ReadJob& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
-    s_.order(Release{s_.requests.latest(read.request.id)});
-    hide_samples(index);
+    s_.emit(Release{s_.requests.latest(read.request.id)});
+    shown_.hide(read);
   }
   if (read.listed && read.counted > 0) {
     s_.memory.give_back_listed(dram_of(s_.nodes[read.node].id), read.counted);
   }
   uncount(read, read.counted);
-  for (const std::uint32_t shown : read.shown) {
-    if (shown != kNone) shown_samples_.release(shown);
-  }
+  shown_.release(read);
   s_.requests.close(read.request.id);
   reads_.release(index);
 }
@@ -340,7 +291,7 @@ void Reads::done(const ReadDone& event) {
   read.done = true;
   read.in_part = false;
   if (!read.staged) {
-    hide_samples(index);
+    shown_.hide(read);
     uncount(read, read.counted);
   }
   forget_items(read);
@@ -399,14 +350,14 @@ void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
     s_.alarms.set(after(s_.now, wait), {AlarmKind::retry_read, index.value, read.request.id.value});
     return;
   }
-  if (read.source != kNone) return give_up_copies(index);
+  if (!read.source.is_none()) return give_up_copies(index);
   end_without_result(index, Refusal::storage_failed);
 }
 
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
 void Reads::give_up_copies(ReadIndex index) {
-  const std::uint32_t source = reads_[index].source;
+  const ShareId source = reads_[index].source;
   const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);
   Share& share = *s_.memory[source].share;
@@ -424,10 +375,10 @@ void Reads::give_up_copies(ReadIndex index) {
 // told.
 void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   ReadJob& read = reads_[index];
-  hide_samples(index);
+  shown_.hide(read);
   read.done = true;
   read.failed = true;
-  const std::uint32_t keep = read.keep;
+  const ShareId keep = read.keep;
   const std::vector<SampleId> samples = read.samples;
   std::vector<std::uint32_t> waiters;
   waiters.swap(read.waiters);
@@ -441,7 +392,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   }
   forget_items(reads_[index]);
   unpin(reads_[index]);
-  if (keep != kNone) {
+  if (!keep.is_none()) {
     for (const SampleId sample : samples) {
       s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
     }
@@ -451,8 +402,8 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
 }
 
 void Reads::unpin(ReadJob& read) {
-  for (const std::uint32_t share : {read.keep, read.source}) {
-    if (share == kNone) continue;
+  for (const ShareId share : {read.keep, read.source}) {
+    if (share.is_none()) continue;
     for (const SampleId sample : read.samples) s_.memory[share].share->unpin(item_of(sample));
   }
 }
@@ -462,20 +413,20 @@ void Reads::retry(ReadIndex index, std::uint64_t serial) {
   if (!reads_[index].done) send_read(reads_[index]);
 }
 
-void Reads::lose_node(std::uint32_t node, NodeId id) {
+void Reads::lose_node(NodeIndex node, NodeId id) {
   reads_.each([&](ReadIndex index) {
     ReadJob& read = reads_[index];
     if (read.done) {
       uncount_lost(index, node);
       return;
     }
-    if (read.keep != kNone && s_.memory[read.keep].spec.place.node == id) {
+    if (!read.keep.is_none() && s_.memory[read.keep].spec.place.node == id) {
       forget_items(read);
-      read.keep = kNone;  // with the share
+      read.keep = ShareId::none();  // with the share
       if (read.node != node && read.from.node != id) return;
     }
     if (read.node != node && read.from.node != id) return;
-    s_.order(Cancel{s_.requests.latest(read.request.id)});
+    s_.emit(Cancel{s_.requests.latest(read.request.id)});
     read.request = s_.requests.again(read.request.id);
     end_without_result(index, std::nullopt);
     uncount_lost(index, node);
@@ -483,7 +434,7 @@ void Reads::lose_node(std::uint32_t node, NodeId id) {
 }
 
 // Makings of other nodes may hold what they waited for here, and its memory is gone.
-void Reads::uncount_lost(ReadIndex index, std::uint32_t node) {
+void Reads::uncount_lost(ReadIndex index, NodeIndex node) {
   if (!reads_.live(index) || reads_[index].node != node) return;
   uncount(reads_[index], reads_[index].counted);
 }

@@ -8,6 +8,7 @@
 // memory wherever it goes.
 #pragma once
 
+#include "core/engine/shown_samples.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
@@ -37,10 +38,10 @@ class Reads {
     Place from;
     Place to;
     Form form = Form::encoded;
-    std::uint32_t keep = kNone;
-    std::uint32_t source = kNone;  // the share whose items are read; none: a store
-    bool source_pinned = false;    // for this read, by its caller
-    std::uint32_t node = kNone;    // where it goes
+    ShareId keep = ShareId::none();
+    ShareId source = ShareId::none();    // the share that items are read from; none: a store
+    bool source_pinned = false;          // for this read, by its caller
+    NodeIndex node = NodeIndex::none();  // where it goes
     WorkerId held = WorkerId::none();
     order::Lineage lineage;
     bool alone = false;   // no other making may use it: a second look at a bad sample
@@ -54,33 +55,20 @@ class Reads {
 
   Listener& listener() { return listener_; }
 
-  // A sample, on a node, of a read that is under way or still staged.
-  struct Shown {
-    ReadIndex read = ReadIndex::none();
-    std::uint32_t index = 0;    // among its samples
-    std::uint32_t holders = 0;  // beside those that hold all of the read
-    void reset() { *this = Shown(); }
-  };
-  // The index of the sample's Shown; kNone if there is none.
-  std::uint32_t find(std::uint32_t node, DatasetId dataset, SampleId sample, Form form) const;
-  const Shown& shown(std::uint32_t index) const { return shown_samples_[index]; }
-  // False if find() would answer kNone for all samples of the dataset on this node.
-  bool any(std::uint32_t node, DatasetId dataset) const {
-    return shared_at_.has(shared_key(node, dataset));
-  }
+  // The samples that these reads show to others.
+  const ShownSamples& shown() const { return shown_; }
 
   // What brings an item that is resident already: a read, or a making that decodes it. Neither: it
-  // is there. A read that has come to nothing, and whose items are about to leave, brings it in
-  // vain.
+  // is there. A read that has come to nothing brings its items in vain: they are about to leave.
   struct Provider {
     ReadIndex read = ReadIndex::none();
     MakingIndex making = MakingIndex::none();
     bool in_vain = false;
     bool is_none() const { return read.is_none() && making.is_none(); }
   };
-  Provider provider(std::uint32_t share, ItemId item) const;
-  void begin_decoding(std::uint32_t share, ItemId item, MakingIndex making);
-  void end_decoding(std::uint32_t share, ItemId item);
+  Provider provider(ShareId share, ItemId item) const;
+  void begin_decoding(ShareId share, ItemId item, MakingIndex making);
+  void end_decoding(ShareId share, ItemId item);
 
   // The making waits for the read, unless it is done.
   void wait_for(ReadIndex read, MakingIndex making);
@@ -89,8 +77,8 @@ class Reads {
   void own(ReadIndex read, MakingIndex making);
   void own_listed(ReadIndex read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
-  void hold(std::uint32_t shown, MakingIndex making);
-  void hold_listed(std::uint32_t shown, BatchIndex batch);
+  void hold(ShownIndex shown, MakingIndex making);
+  void hold_listed(ShownIndex shown, BatchIndex batch);
   // The second making holds what the first one does, all of which is there.
   void hold_likewise(const Making& first, MakingIndex second);
   // What the making, or the batch, holds is no longer needed.
@@ -100,31 +88,20 @@ class Reads {
   void done(const ReadDone& event);
   void retry(ReadIndex read, std::uint64_t serial);
   // All reads to or from the node are void; makings that wait for one are told.
-  void lose_node(std::uint32_t node, NodeId id);
+  void lose_node(NodeIndex node, NodeId id);
 
  private:
-  // The samples of a dataset on a node that reads in flight show to others.
-  struct Shared {
-    std::uint32_t reads = 0;
-    void reset() { reads = 0; }
-  };
-  static std::uint64_t shared_key(std::uint32_t node, DatasetId dataset) {
-    return std::uint64_t{node} << 32 | dataset.value;
-  }
-  static std::uint64_t sample_key(std::uint32_t shared, SampleId sample, Form form);
   void send_read(ReadJob& read);
   void count(ReadJob& read, const Spec& spec);
   void uncount(ReadJob& read, Bytes bytes);
-  void uncount_lost(ReadIndex index, std::uint32_t node);
+  void uncount_lost(ReadIndex index, NodeIndex node);
   void set_apart(ReadJob& read);
   Bytes bytes_of(const ReadJob& read, SampleId sample) const;
   bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
-  void hold(ReadHolds& held, std::uint32_t shown);
+  void hold(ReadHolds& held, ShownIndex shown);
   void leave(ReadHolds& held, std::uint32_t waiter);
-  void release_samples(ReadIndex read, std::span<const std::uint32_t> shown);
+  void release_samples(ReadIndex read, std::span<const ShownIndex> shown);
   void release_unheld(ReadIndex read);
-  void show_samples(ReadIndex read);
-  void hide_samples(ReadIndex read);
   void fail(ReadIndex index, std::span<const SampleId> failed);
   bool are_of(const ReadJob& read, std::span<const SampleId> failed);
   void give_up_copies(ReadIndex read);
@@ -137,13 +114,10 @@ class Reads {
   IndexedPool<Batch, BatchIndex>& batches_;
   IndexedPool<ReadJob, ReadIndex>& reads_;
   Listener& listener_;
-  Pool<Shared> shared_;
-  FlatMap shared_at_;  // by node and dataset
-  FlatMap in_flight_;  // indices in shown_samples_, by sample and index in shared_
-  Pool<Shown> shown_samples_;
+  ShownSamples shown_;
   FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
   std::vector<std::uint32_t> notified_;  // scratch
-  std::vector<std::uint32_t> unheld_;    // scratch
+  std::vector<ShownIndex> unheld_;       // scratch
   std::vector<SampleId> gone_;           // scratch
   std::vector<SampleId> asked_;          // scratch
   std::vector<order::Draw> draws_;       // scratch

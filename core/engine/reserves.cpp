@@ -106,7 +106,7 @@ void Reserves::take(Job& job) {
     const Slots ranks = ranks_on(job, part.node);
     if (ranks == 0) continue;
     if (own) {
-      const std::uint32_t share = s_.memory.add_share(
+      const ShareId share = s_.memory.add_share(
           {dram_of(part.node), ShareUse::batches, s_.datasets[stream.dataset].id, 0,
            stream.sample_bytes * job.batch_samples, 0, ranks * job.credits});
       s_.memory.promise(share, ranks * job.credits);
@@ -138,7 +138,7 @@ void Reserves::take_listed(Job& job) {
 
 Bytes Reserves::promised_to(const Job& job, Place place) const {
   Bytes bytes = 0;
-  const auto count = [&](std::uint32_t index, Slots slots) {
+  const auto count = [&](ShareId index, Slots slots) {
     const SharePart& share = s_.memory[index];
     if (share.spec.place == place) bytes += slots * share.spec.slot_bytes;
   };
@@ -146,7 +146,7 @@ Bytes Reserves::promised_to(const Job& job, Place place) const {
     for (const StreamNode& part : s_.streams[job.stream].nodes)
       if (part.node == one.node) count(part.share, one.slots);
   }
-  for (const std::uint32_t share : job.batch_shares) count(share, s_.memory[share].least);
+  for (const ShareId share : job.batch_shares) count(share, s_.memory[share].least);
   for (const Job::Listed& one : job.listed) bytes += dram_of(one.node) == place ? one.bytes : 0;
   return bytes;
 }
@@ -158,9 +158,9 @@ void Reserves::cover_held(const Job& job, Stream& stream) {
   for (const BatchIndex index : job.held) {
     Batch& batch = batches_[index];
     const Block* block = batch.in_place ? s_.at(batch.pieces.front().block) : nullptr;
-    const std::uint32_t share = block ? block->share : batch.share;
+    const ShareId share = block ? block->share : batch.share;
     for (StreamNode& part : stream.nodes) {
-      if (part.share != share || batch.reserved != kNone) continue;
+      if (part.share != share || !batch.reserved.is_none()) continue;
       batch.reserved = share;
       ++part.reserve;
     }
@@ -168,17 +168,17 @@ void Reserves::cover_held(const Job& job, Stream& stream) {
 }
 
 void Reserves::uncover(EngineState& s, Batch& batch) {
-  if (batch.reserved == kNone) return;
+  if (batch.reserved.is_none()) return;
   for (StreamNode& part : s.streams[s.jobs[batch.job].stream].nodes) {
     if (part.share != batch.reserved) continue;
     --part.reserve;
     keep_promise(s, part);
     s.room_on(part.node);
   }
-  batch.reserved = kNone;
+  batch.reserved = ShareId::none();
 }
 
-void Reserves::free_retired(EngineState& s, Job& job, std::uint32_t share) {
+void Reserves::free_retired(EngineState& s, Job& job, ShareId share) {
   const auto retired = std::find(job.retired_shares.begin(), job.retired_shares.end(), share);
   if (retired == job.retired_shares.end() || s.memory[share].share->used() > 0) return;
   s.memory.remove_share(share);
@@ -187,7 +187,7 @@ void Reserves::free_retired(EngineState& s, Job& job, std::uint32_t share) {
 
 void Reserves::forget(Job& job) {
   give_up_listed(job);
-  for (const std::uint32_t share : job.retired_shares) s_.memory.remove_share(share);
+  for (const ShareId share : job.retired_shares) s_.memory.remove_share(share);
 }
 
 void Reserves::forget_node(Job& job, NodeId node) {
@@ -195,17 +195,18 @@ void Reserves::forget_node(Job& job, NodeId node) {
   std::erase_if(job.listed, [&](const Job::Listed& one) { return one.node == node; });
   holders_.erase({node, job.serial});
   for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
-    for (const std::uint32_t share : *shares) {
+    for (const ShareId share : *shares) {
       if (s_.memory[share].spec.place.node == node) s_.memory.remove_share(share);
     }
-    std::erase_if(*shares, [&](std::uint32_t share) { return !s_.memory.live(share); });
+    std::erase_if(*shares, [&](ShareId share) { return !s_.memory.live(share); });
   }
 }
 
-std::uint32_t Reserves::youngest_on(NodeId node) const {
+JobIndex Reserves::youngest_on(NodeId node) const {
   const auto after = holders_.upper_bound({node, UINT64_MAX});
   const auto youngest = after == holders_.begin() ? holders_.end() : std::prev(after);
-  return youngest == holders_.end() || youngest->first.first != node ? kNone : youngest->second;
+  return youngest == holders_.end() || youngest->first.first != node ? JobIndex::none()
+                                                                     : youngest->second;
 }
 
 void Reserves::give_up(Job& job) {
@@ -224,7 +225,7 @@ void Reserves::give_up(Job& job) {
   job.reserved.clear();
   for (const Job::Listed& one : job.listed) holders_.erase({one.node, job.serial});
   if (job.held.empty()) give_up_listed(job);
-  for (const std::uint32_t share : job.batch_shares) {
+  for (const ShareId share : job.batch_shares) {
     // Batches that are still read keep their share until the last one is released.
     if (s_.memory[share].share->used() > 0) {
       s_.memory.promise(share, s_.memory[share].share->used());

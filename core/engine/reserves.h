@@ -34,12 +34,12 @@ class Reserves {
   // A batch of a void step is released: nothing need be promised for it any more.
   static void uncover(EngineState& s, Batch& batch);
   // Such a batch may have been the last one in a share of an earlier size of the job.
-  static void free_retired(EngineState& s, Job& job, std::uint32_t share);
+  static void free_retired(EngineState& s, Job& job, ShareId share);
 
   // What the job was promised of the place.
   Bytes promised_to(const Job& job, Place place) const;
-  // Of the jobs with memory promised on the node, the one that joined last; kNone: there is none.
-  std::uint32_t youngest_on(NodeId node) const;
+  // Of the jobs with memory promised on the node, the one that joined last; none: there is none.
+  JobIndex youngest_on(NodeId node) const;
 
  private:
   bool fits(const Job& job, std::uint32_t credits, std::uint64_t& needed,
@@ -56,7 +56,7 @@ class Reserves {
   IndexedPool<Batch, BatchIndex>& batches_;
   Streams& streams_;
   // Jobs with memory promised on a node, by their serials; the youngest is last.
-  std::map<std::pair<NodeId, std::uint64_t>, std::uint32_t> holders_;
+  std::map<std::pair<NodeId, std::uint64_t>, JobIndex> holders_;
 };
 
 }  // namespace batchflow::engine

@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/pool.h"
 #include "core/engine/event.h"
+#include "core/engine/indices.h"
 #include "core/order/lanes.h"
 #include "core/order/position.h"
 #include "core/order/rehearsal.h"
@@ -25,7 +25,7 @@ namespace batchflow::engine {
 
 // It notices that the block it named is gone.
 struct Handle {
-  std::uint32_t index = kNone;
+  BlockIndex index = BlockIndex::none();
   std::uint64_t serial = 0;
 };
 
@@ -42,7 +42,7 @@ struct Grant {
   bool made = true;            // it was there before
   bool wanted = false;         // a batch waits for it, and it is gone: to be made
   std::shared_ptr<const order::Rehearsal>
-      rehearsal;  // whose draws it has; null: it is of the plain order
+      rehearsal;  // it has draws of this one; null: it is of the plain order
 };
 
 // Samples [from, from + count) of a grant, at indices [start, start + count).
@@ -105,8 +105,8 @@ class Sequence {
 //
 // A position holds a limited number of them (order rules, section 7). Where all nodes cut from one
 // sequence, these are nearly always the lanes with blocks to take. Where each node has an open
-// block of its own, a lane whose last block is open is begun, too: there may be as many as there
-// are nodes.
+// block of its own, a lane is begun, too, while its last block is open: there may be as many as
+// there are nodes.
 class BegunLanes {
  public:
   BegunLanes() = default;

@@ -40,8 +40,7 @@ bool SecondWorkers::is_preparing(const Stream::Begun& begun) const {
          making.other_making.is_none();
 }
 
-void SecondWorkers::look_for_late(std::uint32_t index,
-                                  const std::function<void(MakingIndex)>& send) {
+void SecondWorkers::look_for_late(StreamId index, const std::function<void(MakingIndex)>& send) {
   if (!s_.streams.live(index)) return;
   Stream& stream = s_.streams[index];
   stream.watched = false;
@@ -57,7 +56,7 @@ void SecondWorkers::look_for_late(std::uint32_t index,
       }
       if (next > s_.now) {
         stream.watched = true;
-        s_.alarms.set(next, {AlarmKind::late_prepare, index, 0});
+        s_.alarms.set(next, {AlarmKind::late_prepare, index.value, 0});
         return;
       }
     }
@@ -80,7 +79,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   if (part.ahead >= spare(s_, part)) return false;
   if (share.used() >= share.capacity() && share.evictable() == 0) return false;
 
-  const std::uint32_t block_index = s_.blocks.make();
+  const BlockIndex block_index = s_.blocks.make();
   const auto taken = s_.memory.take(part.share, block_index, s_.evicted);
   if (!taken) {
     s_.blocks.release(block_index);
@@ -99,7 +98,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   block.making = second_index;
   block.grants = 0;
   block.charge = Charge::ahead;
-  block.charged_job = kNone;
+  block.charged_job = JobIndex::none();
   ++part.ahead;
 
   second.block = block_index;

@@ -23,7 +23,7 @@ class SecondWorkers {
   // The making is being prepared from now on: it may turn out to be late.
   void watch(Stream& stream, MakingIndex making);
   // Blocks of the stream may be late. Calls `send` for each new making of one.
-  void look_for_late(std::uint32_t stream, const std::function<void(MakingIndex)>& send);
+  void look_for_late(StreamId stream, const std::function<void(MakingIndex)>& send);
   // The second worker was faster.
   void use(MakingIndex second);
   // One of the two makings is over.

@@ -5,8 +5,8 @@
 // making takes what the next part of its block needs all at once, in the order in which makings
 // came, and holds none while it waits for its turn. So no two makings wait for each other's memory.
 // What a making holds is free again when a worker has prepared the part. Until then it waits for
-// reads, for a worker, and for makings whose part was begun before its own, and each of these
-// comes.
+// reads, for a worker, and for makings that began their part before it began its own, and each of
+// these comes.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline void plan_staging(EngineState& s, const Node& node) {
   if (!s.config.count_staging || !s.memory.has(place)) return;
   Bytes largest = 0;
   Bytes block = 0;
-  for (const std::uint32_t index : node.streams) {
+  for (const StreamId index : node.streams) {
     Stream& stream = s.streams[index];
     const StreamNode& part = node_of(stream, node.id);
     if (part.jobs == 0 && part.reserve == 0 && !part.standby) continue;
@@ -104,10 +104,10 @@ inline bool can_stage(const EngineState& s, const Node& node, const Stream& stre
          s.memory.staging(dram_of(node.id)).room() >= largest_staged(s, stream);
 }
 
-inline void stage(EngineState& s, std::uint32_t node, Bytes bytes) {
+inline void stage(EngineState& s, NodeIndex node, Bytes bytes) {
   if (bytes > 0 && s.config.count_staging) s.memory.stage(dram_of(s.nodes[node].id), bytes);
 }
-inline void unstage(EngineState& s, std::uint32_t node, Bytes bytes) {
+inline void unstage(EngineState& s, NodeIndex node, Bytes bytes) {
   if (bytes == 0 || !s.config.count_staging) return;
   s.memory.unstage(dram_of(s.nodes[node].id), bytes);
   s.staging_changed(node);

@@ -78,7 +78,7 @@ void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
     return;
   }
   // Any job with these weights in this epoch draws the same.
-  for (const std::uint32_t index : stream.jobs) {
+  for (const JobIndex index : stream.jobs) {
     const Job& job = jobs[index];
     if (!job.drawn || job.drawn->generation() != block.name.generation) continue;
     draws.resize(block.samples);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -58,7 +59,7 @@ struct EngineState {
   Arena arena;
   std::vector<Command> commands;
   template <class Command>
-  std::decay_t<Command>& order(Command&& command) {
+  std::decay_t<Command>& emit(Command&& command) {
     return std::get<std::decay_t<Command>>(commands.emplace_back(std::forward<Command>(command)));
   }
 
@@ -69,25 +70,25 @@ struct EngineState {
   // Ids of backends are looked up in maps, over which nothing iterates. Slots of nodes and workers
   // that are gone are used again: a node that comes back is a new one. Code that looks at nodes in
   // turn does so in the order in which they joined.
-  std::vector<Node> nodes;
+  IndexedVector<Node, NodeIndex> nodes;
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
-  FlatMap node_of;
-  Owned<std::vector<Worker>, Workers> workers;
-  Owned<std::vector<Dataset>, Datasets, Streams, Suspects> datasets;
-  std::unordered_map<std::uint32_t, std::uint32_t> dataset_of;
+  IndexMap<NodeId, NodeIndex> node_of;
+  Owned<IndexedVector<Worker, WorkerIndex>, Workers> workers;
+  Owned<IndexedVector<Dataset, DatasetIndex>, Datasets, Streams, Suspects> datasets;
+  IndexMap<DatasetId, DatasetIndex> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
-  FlatMap job_of;
+  IndexMap<JobId, JobIndex> job_of;
 
-  Pool<Block> blocks;
+  IndexedPool<Block, BlockIndex> blocks;
   IndexedPool<Making, MakingIndex> makings;
   Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
-  Pool<Stream> streams;
-  Pool<Job> jobs;
+  IndexedPool<Stream, StreamId> streams;
+  IndexedPool<Job, JobIndex> jobs;
   Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
   std::uint64_t serials = 0;
 
-  std::vector<std::uint32_t> weighted_jobs;
-  std::vector<std::uint32_t> contradicting_jobs;  // to be refused before the step ends
+  std::vector<JobIndex> weighted_jobs;
+  std::vector<JobIndex> contradicting_jobs;  // to be refused before the step ends
   // After looking up this many samples, a step begins nothing more: each may be the first to touch
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
   // half as many steps again.
@@ -102,59 +103,59 @@ struct EngineState {
   // room must say so, because nothing else is looked at again.
   bool room_changed = false;
   bool room_anywhere = false;
-  std::vector<std::uint32_t> nodes_with_room;
+  std::vector<NodeIndex> nodes_with_room;
   void room_everywhere() { room_changed = room_anywhere = true; }
-  void room_on(std::uint32_t node) {
+  void room_on(NodeIndex node) {
     room_changed = true;
     changed_on(node);
     if (!std::exchange(nodes[node].has_room, true)) nodes_with_room.push_back(node);
   }
   void room_on(NodeId node) {
-    const std::uint32_t found = node_of.find(node.value);
-    if (found != kNone) room_on(found);
+    const NodeIndex found = node_of.find(node);
+    if (!found.is_none()) room_on(found);
   }
   // Staging memory of the nodes is free, or has another size: makings may wait for it.
-  std::vector<std::uint32_t> nodes_to_stage;
-  void staging_changed(std::uint32_t node) {
+  std::vector<NodeIndex> nodes_to_stage;
+  void staging_changed(NodeIndex node) {
     if (!std::exchange(nodes[node].staging_changed, true)) nodes_to_stage.push_back(node);
   }
   // What streams need of staging memory on the nodes, or their number of workers, has changed.
-  std::vector<std::uint32_t> nodes_to_plan;
-  void plan_staging(std::uint32_t node) {
+  std::vector<NodeIndex> nodes_to_plan;
+  void plan_staging(NodeIndex node) {
     if (!std::exchange(nodes[node].staging_due, true)) nodes_to_plan.push_back(node);
   }
-  void sort_by_joining(std::vector<std::uint32_t>& some) const {
+  void sort_by_joining(std::vector<NodeIndex>& some) const {
     std::sort(some.begin(), some.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return nodes[a].joined < nodes[b].joined; });
+              [&](NodeIndex a, NodeIndex b) { return nodes[a].joined < nodes[b].joined; });
   }
-  std::vector<std::uint32_t> changed_nodes;  // since the scaling policy was last asked
-  void changed_on(std::uint32_t node) {
+  std::vector<NodeIndex> changed_nodes;  // since the scaling policy was last asked
+  void changed_on(NodeIndex node) {
     if (!std::exchange(nodes[node].changed, true)) changed_nodes.push_back(node);
   }
-  std::vector<std::uint32_t> current_blocks;  // charged as such
-  bool short_of_memory = false;               // a batch waits for a slot
-  std::vector<Resident> evicted;              // by shares, not carried out yet
-  order::PermutationCache rehearsed;          // orders of buffers
+  std::vector<BlockIndex> current_blocks;  // charged as such
+  bool short_of_memory = false;            // a batch waits for a slot
+  std::vector<Resident> evicted;           // by shares, not carried out yet
+  order::PermutationCache rehearsed;       // orders of buffers
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.
   order::Expander expander{std::size_t{32} << 20};
 
   // Streams with blocks that other jobs may need than the eviction policies were told.
-  std::vector<std::uint32_t> changed_streams;
-  void needs_changed(std::uint32_t stream) {
+  std::vector<StreamId> changed_streams;
+  void needs_changed(StreamId stream) {
     if (streams[stream].needs_changed) return;
     streams[stream].needs_changed = true;
     changed_streams.push_back(stream);
   }
 
-  std::vector<std::uint32_t> dirty;  // jobs to look at before the step ends
-  void touch(std::uint32_t job) {
+  std::vector<JobIndex> dirty;  // jobs to look at before the step ends
+  void touch(JobIndex job) {
     if (!jobs.live(job) || jobs[job].dirty) return;
     jobs[job].dirty = true;
     dirty.push_back(job);
   }
   Block* at(Handle handle) {
-    if (handle.index == kNone || !blocks.live(handle.index)) return nullptr;
+    if (handle.index.is_none() || !blocks.live(handle.index)) return nullptr;
     Block& block = blocks[handle.index];
     return block.serial == handle.serial ? &block : nullptr;
   }
@@ -169,8 +170,8 @@ struct EngineState {
 
   // The node is lost, with all that was on it: no command goes there.
   bool is_lost(NodeId node) const {
-    const auto found = node_of.find(node.value);
-    return found == kNone || nodes[found].lost;
+    const auto found = node_of.find(node);
+    return found.is_none() || nodes[found].lost;
   }
 
   order::Lineage lineage(const Block& block) const;
@@ -189,5 +190,8 @@ struct EngineState {
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);
   void promise_left(const Job& job);
 };
+
+// The state as text: what a person needs to see why nothing moves.
+std::string describe(const EngineState& state);
 
 }  // namespace batchflow::engine

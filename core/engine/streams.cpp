@@ -1,7 +1,6 @@
 #include "core/engine/streams.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "core/base/check.h"
@@ -30,8 +29,8 @@ bool is_stranded(const EngineState& s, const Stream& stream) {
 
 // ------------------------------------------------------------------------------ coming ----
 
-std::uint32_t Streams::stream_for(const JobJoined& event, const order::Position& position) {
-  const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset.value)];
+StreamId Streams::stream_for(const JobJoined& event, const order::Position& position) {
+  const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset)];
   const Order family = family_of(event.order);
   const bool alone = !s_.config.share_streams || family == Order::listed;
   // Jobs that draw from the same weights in different ways have nothing in common.
@@ -42,7 +41,7 @@ std::uint32_t Streams::stream_for(const JobJoined& event, const order::Position&
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
            s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
            static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
-  for (const std::uint32_t index : dataset.streams) {
+  for (const StreamId index : dataset.streams) {
     if (s_.streams[index].sharing_key == key) return index;
   }
   return make_stream(event, position.fields().seed, key, block);
@@ -50,7 +49,7 @@ std::uint32_t Streams::stream_for(const JobJoined& event, const order::Position&
 
 Bytes Streams::sample_bytes(const JobJoined& event) const {
   const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
-  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
   return std::max<Bytes>(
       1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
 }
@@ -59,7 +58,7 @@ Bytes Streams::sample_bytes(const JobJoined& event) const {
 // that hold those.
 std::uint32_t Streams::block_samples(const JobJoined& event,
                                      const order::Position& position) const {
-  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset.value)].catalogue;
+  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
   std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
                                                  catalogue.samples(), s_.config.blocks_least);
   const order::LanePosition& lanes = position.lanes();
@@ -69,12 +68,12 @@ std::uint32_t Streams::block_samples(const JobJoined& event,
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, catalogue.samples()));
 }
 
-std::uint32_t Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                                   std::uint32_t block_samples) {
-  const std::uint32_t index = s_.streams.make();
+StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
+                              std::uint32_t block_samples) {
+  const StreamId index = s_.streams.make();
   Stream& stream = s_.streams[index];
-  stream.id = StreamId(index);
-  stream.dataset = s_.dataset_of.at(event.dataset.value);
+  stream.id = index;
+  stream.dataset = s_.dataset_of.at(event.dataset);
   stream.pipeline_id = event.pipeline;
   stream.pipeline = s_.pipelines.at(event.pipeline.value);
   stream.family = family_of(event.order);
@@ -110,13 +109,13 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
   }
   open_homes(stream, ranks);
   items_.settle(datasets_[stream.dataset]);
-  maybe_stranded_.push_back(stream.id.value);
+  maybe_stranded_.push_back(stream.id);
 }
 
 bool Streams::add_helpers(Stream& stream) {
   bool added = false;
   std::uint32_t helpers = 0;
-  const auto enough = [&](std::uint32_t /*node*/) { return helpers++ == s_.config.helper_nodes; };
+  const auto enough = [&](NodeIndex /*node*/) { return helpers++ == s_.config.helper_nodes; };
   for (const NodeId node : ranking_.first(stream.dataset, true, enough)) {
     added = add_node(stream, node) || added;
   }
@@ -130,7 +129,7 @@ bool Streams::add_helpers(Stream& stream) {
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = datasets_[stream.dataset];
   const auto open = [&](NodeId node) {
-    return items_.open_shares(s_.node_of.at(node.value), dataset, *stream.pipeline);
+    return items_.open_shares(s_.node_of.at(node), dataset, *stream.pipeline);
   };
   bool opened = false;
   if (!s_.config.share_nodes || s_.config.helper_nodes == 0) {
@@ -140,7 +139,7 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Bytes twice = saturating_product(2, dataset.catalogue->total_bytes());
   Bytes room = 0;
   std::uint32_t homes = 0;
-  const auto enough = [&](std::uint32_t node) {
+  const auto enough = [&](NodeIndex node) {
     if (homes >= s_.config.helper_nodes && room > twice) return true;
     ++homes;
     room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
@@ -162,9 +161,9 @@ bool Streams::add_node(Stream& stream, NodeId node) {
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
-  part.index = s_.node_of.at(node.value);
+  part.index = s_.node_of.at(node);
   stream.nodes.push_back(part);
-  s_.nodes[part.index].streams.push_back(stream.id.value);
+  s_.nodes[part.index].streams.push_back(stream.id);
   standby_nodes_.push_back(part.index);
   return true;
 }
@@ -194,21 +193,20 @@ void Streams::promise(const StreamNode& part) {
 // Promises streams a slot on each of their nodes that can prepare, as long as there is room for it.
 bool Streams::stand_by() {
   if (std::exchange(helpers_due_, false)) {
-    for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-      if (!s_.streams.live(index) || s_.streams[index].jobs.empty()) continue;
+    s_.streams.each([&](StreamId index) {
       Stream& stream = s_.streams[index];
-      if (stream.family == Order::listed) continue;
+      if (stream.jobs.empty() || stream.family == Order::listed) return;
       add_helpers(stream);
       if (open_homes(stream, {})) items_.settle(datasets_[stream.dataset]);
-    }
+    });
   }
   if (standby_nodes_.empty()) return false;
   s_.sort_by_joining(standby_nodes_);
   standby_nodes_.erase(std::unique(standby_nodes_.begin(), standby_nodes_.end()),
                        standby_nodes_.end());
   bool changed = false;
-  for (const std::uint32_t node : std::exchange(standby_nodes_, {})) {
-    const std::vector<std::uint32_t>& streams = s_.nodes[node].streams;
+  for (const NodeIndex node : std::exchange(standby_nodes_, {})) {
+    const std::vector<StreamId>& streams = s_.nodes[node].streams;
     maybe_stranded_.insert(maybe_stranded_.end(), streams.begin(), streams.end());
     changed = stand_by(s_.nodes[node]) || changed;
   }
@@ -219,7 +217,7 @@ bool Streams::stand_by(const Node& node) {
   if (node.lost || node.workers == 0) return false;
   const Place place = dram_of(node.id);
   bool changed = false;
-  for (const std::uint32_t index : node.streams) {
+  for (const StreamId index : node.streams) {
     Stream& stream = s_.streams[index];
     StreamNode& part = node_of(stream, node.id);
     if (stream.jobs.empty() || part.jobs > 0 || part.standby) continue;
@@ -235,28 +233,26 @@ bool Streams::stand_by(const Node& node) {
 }
 
 void Streams::give_up_standby(Place place) {
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index)) continue;
+  s_.streams.each([&](StreamId index) {
     stranded_due_ = true;
     for (StreamNode& part : s_.streams[index].nodes) {
       if (dram_of(part.node) != place || part.jobs > 0) continue;
       part.standby = false;
       promise(part);
     }
-  }
+  });
 }
 
 // Workers may come back, and memory may become free. But ranks wait for an answer no longer than
 // for another rank.
 void Streams::find_stranded() {
   if (std::exchange(stranded_due_, false)) {
-    maybe_stranded_.resize(s_.streams.size());
-    std::iota(maybe_stranded_.begin(), maybe_stranded_.end(), 0u);
+    s_.streams.each([&](StreamId index) { maybe_stranded_.push_back(index); });
   }
   std::sort(maybe_stranded_.begin(), maybe_stranded_.end());
   maybe_stranded_.erase(std::unique(maybe_stranded_.begin(), maybe_stranded_.end()),
                         maybe_stranded_.end());
-  for (const std::uint32_t index : std::exchange(maybe_stranded_, {})) {
+  for (const StreamId index : std::exchange(maybe_stranded_, {})) {
     if (!s_.streams.live(index) || s_.streams[index].family == Order::listed) continue;
     Stream& stream = s_.streams[index];
     bool stranded = !stream.jobs.empty() && is_stranded(s_, stream);
@@ -271,13 +267,13 @@ void Streams::find_stranded() {
     stream.stranded = stranded ? ++s_.serials : 0;
     if (!stranded) continue;
     s_.alarms.set(after(s_.now, s_.config.rank_timeout),
-                  {AlarmKind::stranded, index, stream.stranded});
+                  {AlarmKind::stranded, index.value, stream.stranded});
   }
 }
 
 // ------------------------------------------------------------------------------- going ----
 
-void Streams::close_if_empty(std::uint32_t index) {
+void Streams::close_if_empty(StreamId index) {
   Stream& stream = s_.streams[index];
   if (!stream.jobs.empty()) return;
   preparation_.abandon(index);
@@ -304,7 +300,7 @@ bool Streams::free_unused() {
 }
 
 // True: the stream is gone, or in use again.
-bool Streams::try_free(std::uint32_t index) {
+bool Streams::try_free(StreamId index) {
   Stream& stream = s_.streams[index];
   if (!stream.jobs.empty()) return true;
   bool busy = false;
@@ -330,23 +326,22 @@ void Streams::drop_unused(const StreamNode& part) {
     if (item.is_none()) return;
     if (drops_left_ == 0) return s_.alarms.set(s_.now, {});
     --drops_left_;
-    const std::uint32_t owner = share.owner_of[item.value];
-    s_.order(Drop{share.id, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
+    const BlockIndex owner = share.owner_of[item.value];
+    s_.emit(Drop{part.share, share.spec.place, Form::prepared, item, s_.blocks[owner].slot});
     drop_block(s_, owner);
   }
 }
 
 void Streams::lose_node(NodeId node) {
-  for (std::uint32_t index = 0; index < s_.streams.size(); ++index) {
-    if (!s_.streams.live(index)) continue;
+  s_.streams.each([&](StreamId index) {
     Stream& stream = s_.streams[index];
     lose_blocks(stream, node);
     for (const StreamNode& part : stream.nodes) {
       if (part.node == node) s_.memory.remove_share(part.share);
     }
     std::erase_if(stream.nodes, [&](const StreamNode& part) { return part.node == node; });
-  }
-  s_.nodes[s_.node_of.at(node.value)].streams.clear();
+  });
+  s_.nodes[s_.node_of.at(node)].streams.clear();
 }
 
 // Loses all blocks of the stream that were on a lost node.
@@ -354,15 +349,15 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
   bool any = false;
   for (const StreamNode& part : stream.nodes) {
     if (part.node != node) continue;
-    for (const std::uint32_t owner : s_.memory[part.share].owner_of) {
-      if (owner == kNone || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
+    for (const BlockIndex owner : s_.memory[part.share].owner_of) {
+      if (owner.is_none() || !s_.blocks.live(owner) || !s_.blocks[owner].resident) continue;
       assembly_.lost_block({owner, s_.blocks[owner].serial});
       lift_charge(s_, s_.blocks[owner]);
       drop_block(s_, owner);
       any = true;
     }
   }
-  for (const std::uint32_t job : stream.jobs) {
+  for (const JobIndex job : stream.jobs) {
     if (any) s_.touch(job);
   }
 }

@@ -26,12 +26,12 @@ class Streams {
         ranking_(state) {}
 
   // The stream of a job that joins: one that is there, or a new one.
-  std::uint32_t stream_for(const JobJoined& event, const order::Position& position);
+  StreamId stream_for(const JobJoined& event, const order::Position& position);
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
   // True: some are new, and then the caches of its dataset must be settled.
   bool open_homes(Stream& stream, std::span<const NodeId> ranks);
   void size_lanes(Stream& stream);
-  void close_if_empty(std::uint32_t stream);
+  void close_if_empty(StreamId stream);
 
   // Promises the stream's share on a node what it needs now.
   void promise(const StreamNode& part);
@@ -45,7 +45,7 @@ class Streams {
   bool free_unused();
 
   // The node may have become able to prepare. `new_helper`: it could not do so at all.
-  void node_changed(std::uint32_t node, bool new_helper) {
+  void node_changed(NodeIndex node, bool new_helper) {
     helpers_due_ = helpers_due_ || new_helper;
     standby_nodes_.push_back(node);
   }
@@ -56,31 +56,31 @@ class Streams {
   void begin_step();
 
  private:
-  std::uint32_t make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                            std::uint32_t block_samples);
+  StreamId make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
+                       std::uint32_t block_samples);
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;
   bool add_helpers(Stream& stream);
   bool add_node(Stream& stream, NodeId node);
   bool stand_by(const Node& node);
-  bool try_free(std::uint32_t stream);
+  bool try_free(StreamId stream);
   void drop_unused(const StreamNode& part);
   void lose_blocks(Stream& stream, NodeId node);
 
   EngineState& s_;
-  std::vector<Dataset>& datasets_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
   Items& items_;
   Preparation& preparation_;
   Assembly& assembly_;
   NodeRanking ranking_;
   // These streams, or any at all, may have lost, or found, the workers that prepare for them.
-  std::vector<std::uint32_t> maybe_stranded_;
+  std::vector<StreamId> maybe_stranded_;
   bool stranded_due_ = false;
   // Nodes on which streams may be promised a slot that were not before.
-  std::vector<std::uint32_t> standby_nodes_;
-  bool helpers_due_ = false;            // a node can prepare that could not before
-  std::vector<std::uint32_t> closing_;  // without jobs
-  std::size_t drops_left_ = 0;          // how much one step drops at most
+  std::vector<NodeIndex> standby_nodes_;
+  bool helpers_due_ = false;       // a node can prepare that could not before
+  std::vector<StreamId> closing_;  // without jobs
+  std::size_t drops_left_ = 0;     // how much one step drops at most
 };
 
 }  // namespace batchflow::engine

@@ -1,5 +1,4 @@
-// Samples whose bytes cannot be decoded: they are read again, then replaced (order rules, section
-// 6).
+// Samples that cannot be decoded: they are read again, then replaced (order rules, section 6).
 //
 // What a worker has made of a part stays, except for these. Each is read anew from the store and
 // tried again alone. A sample that fails on two reads of its own is corrupt, and the rule names its
@@ -44,7 +43,7 @@ class Suspects {
   std::optional<StreamFailure> declare_corrupt(const Making& making, Making::Suspect& suspect);
 
   EngineState& s_;
-  std::vector<Dataset>& datasets_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
   Reads& reads_;
   Items& items_;
   std::vector<SampleId> ids_;       // scratch

@@ -7,26 +7,18 @@
 
 namespace batchflow::engine {
 
-std::uint32_t Workers::find(WorkerId worker) const {
-  const auto found = index_of_.find(worker.value);
-  return found == index_of_.end() ? kNone : found->second;
-}
-
-std::uint32_t Workers::joined(const WorkerJoined& event) {
-  const std::uint32_t node = s_.node_of.find(event.node.value);
-  const std::uint32_t known = find(event.worker);
-  if (node == kNone || (known != kNone && workers_[known].state != Worker::State::lost)) {
+NodeIndex Workers::joined(const WorkerJoined& event) {
+  const NodeIndex node = s_.node_of.find(event.node);
+  const WorkerIndex known = find(event.worker);
+  if (node.is_none() || (!known.is_none() && workers_[known].state != Worker::State::lost)) {
     s_.protocol_error();
-    return kNone;
+    return NodeIndex::none();
   }
-  if (quiet_.empty()) {
-    quiet_.push_back(static_cast<std::uint32_t>(workers_.size()));
-    workers_.emplace_back();
-  }
-  const std::uint32_t index = quiet_.back();
+  if (quiet_.empty()) quiet_.push_back(workers_.add());
+  const WorkerIndex index = quiet_.back();
   quiet_.pop_back();
   workers_[index] = {event.worker, node, Worker::State::idle, MakingIndex::none(), {}};
-  index_of_[event.worker.value] = index;
+  index_of_.set(event.worker, index);
   s_.nodes[node].staff.push_back(index);
   s_.nodes[node].idle.push_back(index);
   ++s_.nodes[node].workers;
@@ -35,7 +27,7 @@ std::uint32_t Workers::joined(const WorkerJoined& event) {
   return node;
 }
 
-MakingIndex Workers::lost(std::uint32_t index) {
+MakingIndex Workers::lost(WorkerIndex index) {
   Worker& worker = workers_[index];
   Node& node = s_.nodes[worker.node];
   std::erase(node.idle, index);
@@ -46,11 +38,11 @@ MakingIndex Workers::lost(std::uint32_t index) {
   return std::exchange(worker.making, MakingIndex::none());
 }
 
-void Workers::quiesced(std::uint32_t index) {
+void Workers::quiesced(WorkerIndex index) {
   Worker& worker = workers_[index];
   for (const Resident& slot : worker.quarantine) {
-    const SharePart& part = s_.memory[slot.share];
-    s_.order(Drop{part.id, part.spec.place, Form::prepared, slot.item, slot.slot});
+    const Place place = s_.memory[slot.share].spec.place;
+    s_.emit(Drop{slot.share, place, Form::prepared, slot.item, slot.slot});
     s_.memory.give_back(slot.share, slot.item);
   }
   worker.quarantine.clear();
@@ -59,17 +51,17 @@ void Workers::quiesced(std::uint32_t index) {
   s_.room_everywhere();
 }
 
-void Workers::stop(std::uint32_t node) {
-  for (const std::uint32_t worker : s_.nodes[node].staff) {
+void Workers::stop(NodeIndex node) {
+  for (const WorkerIndex worker : s_.nodes[node].staff) {
     workers_[worker].state = Worker::State::quiesced;
   }
 }
 
-void Workers::forget_all(std::uint32_t node_index) {
+void Workers::forget_all(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   node.idle.clear();
   node.workers = 0;
-  for (const std::uint32_t index : node.staff) {
+  for (const WorkerIndex index : node.staff) {
     Worker& worker = workers_[index];
     // Nothing on a lost node writes anywhere any more.
     for (const Resident& slot : worker.quarantine) s_.memory.give_back(slot.share, slot.item);
@@ -80,29 +72,29 @@ void Workers::forget_all(std::uint32_t node_index) {
 }
 
 // Nothing refers to the worker any more.
-void Workers::forget(std::uint32_t index) {
+void Workers::forget(WorkerIndex index) {
   Worker& worker = workers_[index];
   worker.state = Worker::State::quiesced;
   worker.making = MakingIndex::none();
-  if (find(worker.id) == index) index_of_.erase(worker.id.value);
+  if (find(worker.id) == index) index_of_.erase(worker.id);
   quiet_.push_back(index);
 }
 
-std::uint32_t Workers::take(std::uint32_t node_index, MakingIndex making) {
+WorkerIndex Workers::take(NodeIndex node_index, MakingIndex making) {
   Node& node = s_.nodes[node_index];
-  const std::uint32_t worker = node.idle.back();
+  const WorkerIndex worker = node.idle.back();
   node.idle.pop_back();
   workers_[worker].state = Worker::State::busy;
   workers_[worker].making = making;
   return worker;
 }
 
-void Workers::reassign(std::uint32_t worker, MakingIndex making) {
+void Workers::reassign(WorkerIndex worker, MakingIndex making) {
   if (workers_[worker].state == Worker::State::busy) workers_[worker].making = making;
 }
 
-MakingIndex Workers::holder_that_waits(std::uint32_t node) const {
-  for (const std::uint32_t index : s_.nodes[node].staff) {
+MakingIndex Workers::holder_that_waits(NodeIndex node) const {
+  for (const WorkerIndex index : s_.nodes[node].staff) {
     const Worker& worker = workers_[index];
     if (worker.state != Worker::State::busy) continue;
     const Making& making = s_.makings[worker.making];
@@ -111,7 +103,7 @@ MakingIndex Workers::holder_that_waits(std::uint32_t node) const {
   return MakingIndex::none();
 }
 
-void Workers::release(std::uint32_t index) {
+void Workers::release(WorkerIndex index) {
   Worker& worker = workers_[index];
   if (worker.state != Worker::State::busy) return;
   worker.state = Worker::State::idle;
@@ -119,7 +111,7 @@ void Workers::release(std::uint32_t index) {
   s_.nodes[worker.node].idle.push_back(index);
 }
 
-void Workers::quarantine(std::uint32_t worker, const Resident& slot) {
+void Workers::quarantine(WorkerIndex worker, const Resident& slot) {
   workers_[worker].quarantine.push_back(slot);
 }
 

@@ -4,7 +4,6 @@
 // quiesced.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "core/engine/state.h"
@@ -15,36 +14,36 @@ class Workers {
  public:
   explicit Workers(EngineState& state) : s_(state), workers_(state.workers.of(this)) {}
 
-  // The index of a worker that is not known to be quiet, or kNone.
-  std::uint32_t find(WorkerId worker) const;
-  // Answers the node on which the worker is idle now; kNone: the event cannot be right.
-  std::uint32_t joined(const WorkerJoined& event);
+  // The index of a worker that is not known to be quiet, or none.
+  WorkerIndex find(WorkerId worker) const { return index_of_.find(worker); }
+  // Answers the node on which the worker is idle now; none: the event cannot be right.
+  NodeIndex joined(const WorkerJoined& event);
   // Answers the making that the worker had, if any. REQUIRES: it is not lost yet
-  MakingIndex lost(std::uint32_t worker);
+  MakingIndex lost(WorkerIndex worker);
   // The lost worker writes no more: the slots that it might have written are free.
-  void quiesced(std::uint32_t worker);
+  void quiesced(WorkerIndex worker);
   // No worker of the node writes any more, and none is given work.
-  void stop(std::uint32_t node);
+  void stop(NodeIndex node);
   // They are forgotten, after their makings have ended.
-  void forget_all(std::uint32_t node);
+  void forget_all(NodeIndex node);
 
   // Gives the making the worker of its node that was used last. REQUIRES: one is idle
-  std::uint32_t take(std::uint32_t node, MakingIndex making);
+  WorkerIndex take(NodeIndex node, MakingIndex making);
   // From now on the busy worker counts as that of another making. A lost one has none.
-  void reassign(std::uint32_t worker, MakingIndex making);
+  void reassign(WorkerIndex worker, MakingIndex making);
   // A making that waits while it holds a worker of the node; none: there is none.
-  MakingIndex holder_that_waits(std::uint32_t node) const;
-  void release(std::uint32_t worker);
+  MakingIndex holder_that_waits(NodeIndex node) const;
+  void release(WorkerIndex worker);
   // A slot that the lost worker may still write to.
-  void quarantine(std::uint32_t worker, const Resident& slot);
+  void quarantine(WorkerIndex worker, const Resident& slot);
 
  private:
-  void forget(std::uint32_t worker);
+  void forget(WorkerIndex worker);
 
   EngineState& s_;
-  std::vector<Worker>& workers_;
-  std::vector<std::uint32_t> quiet_;  // slots of workers that are quiet
-  std::unordered_map<std::uint32_t, std::uint32_t> index_of_;
+  IndexedVector<Worker, WorkerIndex>& workers_;
+  std::vector<WorkerIndex> quiet_;  // slots of workers that are quiet
+  IndexMap<WorkerId, WorkerIndex> index_of_;
 };
 
 }  // namespace batchflow::engine

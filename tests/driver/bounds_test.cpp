@@ -99,7 +99,7 @@ TEST_CASE("jobs of one stream end together with the first, for what one of them 
   }
 }
 
-TEST_CASE("a barrier waits for the slowest of its ranks and for nobody else") {
+TEST_CASE("a barrier waits for the slowest of its ranks and for nothing else") {
   Scenario scenario = jobs_alone(1, 2, 2);
   scenario.jobs[0].ranks.assign(4, NodeId(1));
   scenario.jobs[0].batch_samples = 2;  // four ranks share a block: 8 steps an epoch

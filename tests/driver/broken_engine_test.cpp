@@ -211,7 +211,7 @@ TEST_CASE("each promise broken beside deliveries is noticed") {
       return false;
     }));
     CHECK(noticed(
-        [](std::vector<engine::Command>& commands) {  // nobody asked for it, and there is room
+        [](std::vector<engine::Command>& commands) {  // it was not asked for, and there is room
           commands.emplace_back(engine::Refuse{JobId(1), engine::Refusal::no_room, 1, 2});
           return true;
         }));

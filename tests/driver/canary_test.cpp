@@ -102,7 +102,7 @@ class Liar {
 };
 
 // ---- eviction: the oldest resident, but for victims that break one rule
-enum class Rule { pinned, not_resident, out_of_range, nobody };
+enum class Rule { pinned, not_resident, out_of_range, none };
 
 template <Rule rule, When when>
 class BreaksRule final : public engine::EvictionPolicy {
@@ -114,7 +114,7 @@ class BreaksRule final : public engine::EvictionPolicy {
   ItemId victim(const engine::Access&) override {
     if (liar_.may_lie() && !liar_.over()) {
       const ItemId wrong = broken();
-      if (!wrong.is_none() || rule == Rule::nobody) {
+      if (!wrong.is_none() || rule == Rule::none) {
         liar_.lied();
         return wrong;
       }
@@ -138,7 +138,7 @@ class BreaksRule final : public engine::EvictionPolicy {
   ItemId broken() const {
     if (rule == Rule::out_of_range) return ItemId(static_cast<std::uint32_t>(items_ + 5));
     if (rule == Rule::pinned) return pinned_.empty() ? ItemId::none() : pinned_.front();
-    for (std::uint32_t i = 0; i < items_ && rule != Rule::nobody; ++i) {
+    for (std::uint32_t i = 0; i < items_ && rule != Rule::none; ++i) {
       const bool here = std::count(residents_.begin(), residents_.end(), ItemId(i)) +
                             std::count(pinned_.begin(), pinned_.end(), ItemId(i)) !=
                         0;
@@ -176,9 +176,9 @@ class SelectsUnready final : public engine::SelectionPolicy {
   Liar<when> liar_;
 };
 template <When when>
-class SelectsNobody final : public engine::SelectionPolicy {
+class SelectsNone final : public engine::SelectionPolicy {
  public:
-  explicit SelectsNobody(const engine::PolicyContext&) {}
+  explicit SelectsNone(const engine::PolicyContext&) {}
   std::size_t choose(const engine::SelectionView& view) override {
     const bool lies = liar_.may_lie() && !liar_.over();
     if (lies) liar_.lied();
@@ -189,9 +189,9 @@ class SelectsNobody final : public engine::SelectionPolicy {
   Liar<when> liar_;
 };
 template <When when>
-class DispatchesNobody final : public engine::DispatchPolicy {
+class DispatchesNone final : public engine::DispatchPolicy {
  public:
-  explicit DispatchesNobody(const engine::PolicyContext&) {}
+  explicit DispatchesNone(const engine::PolicyContext&) {}
   std::size_t next(const engine::DispatchView& view) override {
     const bool lies = liar_.may_lie() && !liar_.over();
     if (lies) liar_.lied();
@@ -253,16 +253,16 @@ struct Liars {
   }
   template <Rule rule>
   static constexpr engine::MakeEviction kEvicts = &make_eviction_canary<BreaksRule<rule, when>>;
-  std::string names[7] = {named("unready"), named("nobody"), named("nobody"), named("pinned"),
-                          named("absent"),  named("beyond"), named("nobody")};
+  std::string names[7] = {named("unready"), named("none"),   named("none"), named("pinned"),
+                          named("absent"),  named("beyond"), named("none")};
   engine::PolicyEntry entries[7] = {
       {names[0].c_str(), "", &make_canary<engine::SelectionPolicy, SelectsUnready<when>>},
-      {names[1].c_str(), "", &make_canary<engine::SelectionPolicy, SelectsNobody<when>>},
-      {names[2].c_str(), "", &make_canary<engine::DispatchPolicy, DispatchesNobody<when>>},
+      {names[1].c_str(), "", &make_canary<engine::SelectionPolicy, SelectsNone<when>>},
+      {names[2].c_str(), "", &make_canary<engine::DispatchPolicy, DispatchesNone<when>>},
       {names[3].c_str(), "", kEvicts<Rule::pinned>},
       {names[4].c_str(), "", kEvicts<Rule::not_resident>},
       {names[5].c_str(), "", kEvicts<Rule::out_of_range>},
-      {names[6].c_str(), "", kEvicts<Rule::nobody>}};
+      {names[6].c_str(), "", kEvicts<Rule::none>}};
 };
 
 const Canaries& canaries() {
@@ -307,7 +307,7 @@ TEST_CASE("a policy that never dispatches, or never selects, delivers nothing") 
   scenario.config.policies.selection = "never";
   out = Driver(scenario, list).run_for(10'000);
   CHECK(out.engine.batches == 0);
-  CHECK(out.steps < 10'000);  // it stops: nobody makes blocks for ever
+  CHECK(out.steps < 10'000);  // it stops: no worker makes blocks for ever
 }
 
 TEST_CASE("policies that break their rules are counted and harm nothing") {
@@ -363,9 +363,9 @@ std::uint64_t refused(std::string engine::PolicyTexts::*kind, const std::string&
 
 TEST_CASE("each rule broken now and then is refused each time, and nothing else changes") {
   CHECK(refused(&engine::PolicyTexts::selection, "unready") > 1);
-  CHECK(refused(&engine::PolicyTexts::selection, "nobody") > 1);
-  CHECK(refused(&engine::PolicyTexts::dispatch, "nobody") > 1);
-  for (const char* rule : {"pinned", "absent", "beyond", "nobody"}) {
+  CHECK(refused(&engine::PolicyTexts::selection, "none") > 1);
+  CHECK(refused(&engine::PolicyTexts::dispatch, "none") > 1);
+  for (const char* rule : {"pinned", "absent", "beyond", "none"}) {
     CHECK(refused(nullptr, rule) > 1);
   }
   CHECK(refused(nullptr, "fifo") == 0);
@@ -373,12 +373,12 @@ TEST_CASE("each rule broken now and then is refused each time, and nothing else 
 
 TEST_CASE("each rule broken once is refused once") {
   CHECK(refused(&engine::PolicyTexts::selection, "once-unready") == 1);
-  CHECK(refused(&engine::PolicyTexts::selection, "once-nobody") == 1);
-  CHECK(refused(&engine::PolicyTexts::dispatch, "once-nobody") == 1);
+  CHECK(refused(&engine::PolicyTexts::selection, "once-none") == 1);
+  CHECK(refused(&engine::PolicyTexts::dispatch, "once-none") == 1);
   CHECK(refused(&engine::PolicyTexts::allocation, "once") == 1);
   CHECK(refused(&engine::PolicyTexts::scaling, "once") == 1);
   // Each share has a policy of its own: the samples as stored, decoded, and the blocks.
-  for (const char* rule : {"once-pinned", "once-absent", "once-beyond", "once-nobody"}) {
+  for (const char* rule : {"once-pinned", "once-absent", "once-beyond", "once-none"}) {
     const std::uint64_t times = refused(nullptr, rule);
     CHECK(times >= 1);
     CHECK(times <= 3);

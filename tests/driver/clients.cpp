@@ -130,40 +130,40 @@ void Driver::let_all_go(Client& client, bool at_once) {
   }
 }
 
-void Driver::on(const engine::Admit& order) {
-  Client* client = client_of(order.job);
+void Driver::on(const engine::Admit& command) {
+  Client* client = client_of(command.job);
   if (client == nullptr) return;  // it has left meanwhile
   if (client->state != Client::State::joining) violated("a job is admitted that did not ask");
-  room_.check_admission(client->id, order.credits);
+  room_.check_admission(client->id, command.credits);
   client->state = Client::State::running;
-  client->credits = order.credits;
+  client->credits = command.credits;
   client->ranks.assign(client->nodes.size(), {});
   client->consumed.clear();
   client->checker->began(client->nodes, client->batch_samples,
                          std::exchange(client->joins_anew, false));
   for (Rank rank = 0; rank < client->ranks.size(); ++rank) {
     client->ranks[rank].node = client->nodes[rank];
-    client->ranks[rank].next = order.first_step;
+    client->ranks[rank].next = command.first_step;
     if (rank + 1 == client->ranks.size()) tell_first_scores(*client);
     if (client->plan.order == Order::listed) {
-      for (std::uint32_t i = 0; i < order.credits; ++i) ask_listed(*client, rank);
+      for (std::uint32_t i = 0; i < command.credits; ++i) ask_listed(*client, rank);
     } else {
-      report(engine::BatchWanted{client->id, rank, order.credits});
+      report(engine::BatchWanted{client->id, rank, command.credits});
     }
   }
   if (!facts_.empty()) after(us(1), [] {});
 }
 
-void Driver::on(const engine::Refuse& order) {
-  Client* client = client_of(order.job);
+void Driver::on(const engine::Refuse& command) {
+  Client* client = client_of(command.job);
   if (client == nullptr) return;
   ++refusals_;
   let_all_go(*client, false);
   client->listed_sent = client->listed_consumed;     // what is not consumed is asked for again
   if (client->state == Client::State::done) return;  // it was about to leave
-  switch (order.why) {
+  switch (command.why) {
     case engine::Refusal::no_room:
-      if (order.needed <= order.available) violated("a refusal for want of room there is");
+      if (command.needed <= command.available) violated("a refusal for want of room there is");
       room_.check_refusal(client->id, leftovers(), preparing(), config_.helper_nodes);
       break;
     case engine::Refusal::bad_request:
@@ -171,7 +171,7 @@ void Driver::on(const engine::Refuse& order) {
         client->batch_samples = client->plan.batch_samples;
         client->nodes = client->plan.ranks;
         if (can_be_asked_for(*client)) break;
-        client->state = Client::State::done;  // it asks for what nobody can have
+        client->state = Client::State::done;  // it asks for what no job can have
         return;
       }
       if (nodes_up(client->nodes)) violated("a join is called a bad request");
@@ -182,11 +182,11 @@ void Driver::on(const engine::Refuse& order) {
     case engine::Refusal::unknown_dataset:
     case engine::Refusal::unknown_pipeline:
     case engine::Refusal::bad_position:
-      violated(fmt::format("a join is refused for reason {}", static_cast<int>(order.why)));
+      violated(fmt::format("a join is refused for reason {}", static_cast<int>(command.why)));
     default:
       break;
   }
-  rejoin_or_give_up(*client, order.why);
+  rejoin_or_give_up(*client, command.why);
 }
 
 // What others have in their hands becomes free; what there is not enough of without them does not.

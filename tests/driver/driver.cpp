@@ -236,13 +236,13 @@ std::string Driver::who_waits() const {
                           state.training ? " training" : "");
     }
   }
-  text += fmt::format("\n  orders under way: {}", running_.size());
+  text += fmt::format("\n  commands under way: {}", running_.size());
   for (const auto& [id, running] : running_) {
     text += fmt::format(" {:x}:{}", id, static_cast<int>(running.kind));
   }
   for (const auto& [id, worker] : workers_) {
     text += fmt::format("\n  worker {} node {} {}{}", id, worker.node.value,
-                        worker.alive ? "alive" : "gone", worker.order.is_none() ? "" : " busy");
+                        worker.alive ? "alive" : "gone", worker.request.is_none() ? "" : " busy");
   }
   return text + "\n" + engine_->describe();
 }
@@ -252,11 +252,11 @@ std::string Driver::who_waits() const {
 
 void Driver::carry_out(std::span<const engine::Command> commands) {
   for (const engine::Command& command : commands) {
-    if (hooks_.ordered) hooks_.ordered(command);
-    std::visit([&](const auto& order) { on(order); }, command);
+    if (hooks_.commanded) hooks_.commanded(command);
+    std::visit([&](const auto& each) { on(each); }, command);
   }
   for (const RequestId id : for_gone_) {
-    if (running_.count(id.value) != 0) violated("an order for a worker that is gone");
+    if (running_.count(id.value) != 0) violated("a command for a worker that is gone");
   }
   for_gone_.clear();
 }
@@ -281,9 +281,9 @@ std::span<const SampleId> Driver::keep(std::vector<SampleId> samples) {
   return lists_.back();
 }
 
-void Driver::on(const engine::Read& order) {
-  machine_.read(order);
-  const engine::Request request = order.request;
+void Driver::on(const engine::Read& command) {
+  machine_.read(command);
+  const engine::Request request = command.request;
   start(Kind::read, request, drawn(scenario_.timings.read), [this, request] {
     const bool well = !fails(scenario_.failures.read);
     // Some of a read that fails are there, or none.
@@ -308,37 +308,38 @@ void Driver::on(const engine::Read& order) {
   });
 }
 
-void Driver::on(const engine::Prepare& order) {
-  const auto worker = workers_.find(order.worker.value);
-  if (worker == workers_.end()) violated("an order for no worker");
+void Driver::on(const engine::Prepare& command) {
+  const auto worker = workers_.find(command.worker.value);
+  if (worker == workers_.end()) violated("a command for no worker");
   // It was given before the engine heard, in the same step, that the worker has gone.
   const bool gone = !worker->second.alive;
-  if (gone && worker->second.left_in != steps_) violated("an order for a worker that is gone");
-  if (gone) for_gone_.push_back(order.request.id);
-  if (!worker->second.order.is_none()) violated("a second order for a busy worker");
-  if (worker->second.node != order.node) violated("a worker of another node");
-  machine_.prepare(order);
-  worker->second.order = order.request.id;
+  if (gone && worker->second.left_in != steps_) violated("a command for a worker that is gone");
+  if (gone) for_gone_.push_back(command.request.id);
+  if (!worker->second.request.is_none()) violated("a second command for a busy worker");
+  if (worker->second.node != command.node) violated("a worker of another node");
+  machine_.prepare(command);
+  worker->second.request = command.request.id;
   std::vector<SampleId> bad;
   const DatasetPlan* dataset = nullptr;
   for (const DatasetPlan& plan : scenario_.datasets) {
-    if (plan.id == order.lineage.dataset) dataset = &plan;
+    if (plan.id == command.lineage.dataset) dataset = &plan;
   }
   std::vector<SampleId> used;
-  if (order.ingredients.empty()) {
-    for (const order::Draw& draw : machine_.contents(order.lineage)) used.push_back(draw.sample);
+  if (command.ingredients.empty()) {
+    for (const order::Draw& draw : machine_.contents(command.lineage)) used.push_back(draw.sample);
   }
-  for (const engine::Ingredient& ingredient : order.ingredients) used.push_back(ingredient.sample);
+  for (const engine::Ingredient& ingredient : command.ingredients)
+    used.push_back(ingredient.sample);
   for (const SampleId sample : used) {
     const auto& corrupt = dataset->corrupt;
     const bool is_bad = std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
     if (is_bad && std::find(bad.begin(), bad.end(), sample) == bad.end()) bad.push_back(sample);
   }
-  const engine::Request request = order.request;
+  const engine::Request request = command.request;
   // A part takes its part of the time.
   const auto takes = scenario_.timings.prepare * static_cast<std::int64_t>(used.size()) /
-                     static_cast<std::int64_t>(order.lineage.samples);
-  start(Kind::prepare, request, drawn(takes), [this, request, id = order.worker.value, bad] {
+                     static_cast<std::int64_t>(command.lineage.samples);
+  start(Kind::prepare, request, drawn(takes), [this, request, id = command.worker.value, bad] {
     const bool well = !fails(scenario_.failures.prepare);
     machine_.prepare_over(request.id, well, bad);
     const engine::Outcome outcome = !well         ? engine::Outcome::failed
@@ -347,13 +348,13 @@ void Driver::on(const engine::Prepare& order) {
     const auto failed = well ? keep(bad) : std::span<const SampleId>();
     prepare_ended(request, id, outcome, failed);
   });
-  running_.at(request.id.value).worker = order.worker.value;
+  running_.at(request.id.value).worker = command.worker.value;
 }
 
 void Driver::prepare_ended(const engine::Request& request, std::uint32_t worker,
                            engine::Outcome outcome, std::span<const SampleId> failed) {
   Worker& mine = workers_.at(worker);
-  mine.order = RequestId::none();
+  mine.request = RequestId::none();
   complete(request.id, engine::PreparationDone{request, outcome, failed});
   if (fails(scenario_.failures.stale_reports)) {
     complete(request.id, engine::PreparationDone{request, engine::Outcome::done, {}});
@@ -363,9 +364,9 @@ void Driver::prepare_ended(const engine::Request& request, std::uint32_t worker,
   }
 }
 
-void Driver::on(const engine::Transfer& order) {
-  machine_.transfer(order);
-  const engine::Request request = order.request;
+void Driver::on(const engine::Transfer& command) {
+  machine_.transfer(command);
+  const engine::Request request = command.request;
   start(Kind::transfer, request, drawn(scenario_.timings.transfer), [this, request] {
     const bool well = !fails(scenario_.failures.transfer);
     machine_.transfer_over(request.id, well);
@@ -377,39 +378,40 @@ void Driver::on(const engine::Transfer& order) {
   });
 }
 
-void Driver::on(const engine::Cancel& order) {
-  const auto found = running_.find(order.request.id.value);
+void Driver::on(const engine::Cancel& command) {
+  const auto found = running_.find(command.request.id.value);
   if (found == running_.end()) {
     // Nothing is under way; but a batch that could not be handed over may still be held for it.
-    const auto of = delivery_of_.find(order.request.id.value);
+    const auto of = delivery_of_.find(command.request.id.value);
     if (of == delivery_of_.end()) return;
     Client& client = clients_[of->second];
-    const Held* mine = held(client, order.request.id);
+    const Held* mine = held(client, command.request.id);
     if (mine == nullptr || mine->arrived) return;
     let_go(*mine);
-    std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
+    std::erase_if(client.held, [&](const Held& one) { return one.request == command.request.id; });
     return;
   }
-  if (found->second.attempt != order.request.attempt)
+  if (found->second.attempt != command.request.attempt)
     violated("a cancelled attempt is not the last");
   const Running running = found->second;
   running_.erase(found);
   switch (running.kind) {
     case Kind::read:
-      return machine_.read_over(order.request.id, false);
+      return machine_.read_over(command.request.id, false);
     case Kind::transfer:
-      return machine_.transfer_over(order.request.id, false);
+      return machine_.transfer_over(command.request.id, false);
     case Kind::deliver: {
-      Client& client = clients_[delivery_of_.at(order.request.id.value)];
-      if (const Held* mine = held(client, order.request.id)) let_go(*mine);
-      std::erase_if(client.held, [&](const Held& one) { return one.request == order.request.id; });
+      Client& client = clients_[delivery_of_.at(command.request.id.value)];
+      if (const Held* mine = held(client, command.request.id)) let_go(*mine);
+      std::erase_if(client.held,
+                    [&](const Held& one) { return one.request == command.request.id; });
       return;
     }
     case Kind::prepare: {
       Worker& worker = workers_.at(running.worker);
-      if (!worker.alive) return machine_.prepare_cancelled(order.request.id, !worker.quiet);
+      if (!worker.alive) return machine_.prepare_cancelled(command.request.id, !worker.quiet);
       // It writes until it says that it does not, and says it once.
-      const engine::Request request = order.request;
+      const engine::Request request = command.request;
       start(Kind::prepare, request, drawn(ms(1)), [this, request, id = running.worker] {
         machine_.prepare_over(request.id, false, {});
         prepare_ended(request, id, engine::Outcome::failed, {});
@@ -420,22 +422,22 @@ void Driver::on(const engine::Cancel& order) {
   }
 }
 
-void Driver::on(const engine::Release& order) {
-  machine_.release(order);
+void Driver::on(const engine::Release& command) {
+  machine_.release(command);
 }
 
-void Driver::on(const engine::SetTimer& order) {
+void Driver::on(const engine::SetTimer& command) {
   const std::uint64_t incarnation = engine_incarnation_;
-  after(std::max(order.at, now_) - now_, [this, incarnation, id = order.timer] {
+  after(std::max(command.at, now_) - now_, [this, incarnation, id = command.timer] {
     if (incarnation == engine_incarnation_) report(engine::TimerFired{id});
   });
 }
 
-void Driver::on(const engine::SetWorkers& order) {
+void Driver::on(const engine::SetWorkers& command) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].plan.id != order.node || !nodes_[i].up) continue;
-    if (order.workers > nodes_[i].plan.cores) violated("more workers than cores");
-    nodes_[i].workers_wanted = order.workers;
+    if (nodes_[i].plan.id != command.node || !nodes_[i].up) continue;
+    if (command.workers > nodes_[i].plan.cores) violated("more workers than cores");
+    nodes_[i].workers_wanted = command.workers;
     const std::uint64_t incarnation = nodes_[i].incarnation;
     after(drawn(ms(1)), [this, i, incarnation] {
       if (nodes_[i].up && nodes_[i].incarnation == incarnation) match_workers(i);
@@ -494,7 +496,7 @@ void Driver::match_workers(std::size_t index) {
   for (; alive < node.workers_wanted; ++alive) add_worker(index);
   for (auto& [id, worker] : workers_) {
     if (alive <= node.workers_wanted) break;
-    if (worker.node != node.plan.id || !worker.alive || !worker.order.is_none()) continue;
+    if (worker.node != node.plan.id || !worker.alive || !worker.request.is_none()) continue;
     retire(id);
     --alive;
   }
@@ -517,14 +519,14 @@ void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
   Worker& worker = workers_.at(id);
   worker.alive = false;
   report(engine::WorkerLost{WorkerId(id)});
-  const RequestId order = worker.order;
-  if (const auto running = running_.find(order.value); running != running_.end()) {
+  const RequestId request = worker.request;
+  if (const auto running = running_.find(request.value); running != running_.end()) {
     running->second.serial = 0;  // it will not report
   }
-  after(quiet_after, [this, id, order, incarnation = engine_incarnation_] {
+  after(quiet_after, [this, id, request, incarnation = engine_incarnation_] {
     if (incarnation != engine_incarnation_) return;
     workers_.at(id).quiet = true;
-    machine_.quiet(order);
+    machine_.quiet(request);
     report(engine::WorkerQuiesced{WorkerId(id)});
   });
   const NodeId node = worker.node;

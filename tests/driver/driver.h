@@ -6,7 +6,7 @@
 // come to something later. Jobs have ranks with credits, a barrier a step, and a position of their
 // own, from which they go on after losses, resizes, restarts, and the loss of the engine itself.
 // Whatever is delivered goes to a Checker. A run ends when all jobs are done; if nothing is left to
-// happen before that, it is a deadlock, and a Violation says who waits.
+// happen before that, it is a deadlock, and a Violation says what waits.
 #pragma once
 
 #include <deque>
@@ -44,8 +44,8 @@ struct Outcomes : Counts {
 
 // What a test may do between engine and clients: to prove that the checker would notice.
 struct Hooks {
-  std::function<void(const engine::Command&)> ordered;
-  // Changes what the engine ordered before it is carried out: a broken engine.
+  std::function<void(const engine::Command&)> commanded;
+  // Changes what the engine commanded before it is carried out: a broken engine.
   std::function<void(std::vector<engine::Command>&)> spoil;
   std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
   std::function<void(Instant, std::span<const engine::Event>)> before_step;
@@ -67,7 +67,7 @@ class Driver {
     NodeId node;
     bool alive = true;  // as the engine knows it
     bool quiet = false;
-    RequestId order = RequestId::none();
+    RequestId request = RequestId::none();
     Instant joined{};
     std::uint64_t left_in = 0;  // the step in which the engine hears that it is quiet
   };
@@ -137,7 +137,7 @@ class Driver {
     RequestId id;
   };
   enum class Kind : std::uint8_t { read, prepare, transfer, deliver };
-  struct Running {  // an order under way
+  struct Running {  // a command under way
     Kind kind = Kind::read;
     std::uint32_t attempt = 0;
     std::uint64_t serial = 0;
@@ -155,21 +155,21 @@ class Driver {
 
   // ---- commands
   void carry_out(std::span<const engine::Command> commands);
-  void on(const engine::Admit& order);
-  void on(const engine::Refuse& order);
+  void on(const engine::Admit& command);
+  void on(const engine::Refuse& command);
   void rejoin_or_give_up(Client& client, engine::Refusal why);
-  void on(const engine::Read& order);
-  void on(const engine::Prepare& order);
-  void on(const engine::Transfer& order);
-  void on(const engine::Deliver& order);
-  void on(const engine::Drop& order) { machine_.drop(order); }
-  void on(const engine::Cancel& order);
+  void on(const engine::Read& command);
+  void on(const engine::Prepare& command);
+  void on(const engine::Transfer& command);
+  void on(const engine::Deliver& command);
+  void on(const engine::Drop& command) { machine_.drop(command); }
+  void on(const engine::Cancel& command);
   void prepare_ended(const engine::Request& request, std::uint32_t worker, engine::Outcome outcome,
                      std::span<const SampleId> failed);
-  void on(const engine::Release& order);
-  void on(const engine::EpochEnded& order);
-  void on(const engine::SetWorkers& order);
-  void on(const engine::SetTimer& order);
+  void on(const engine::Release& command);
+  void on(const engine::EpochEnded& command);
+  void on(const engine::SetWorkers& command);
+  void on(const engine::SetTimer& command);
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 
@@ -191,7 +191,7 @@ class Driver {
   void train(std::size_t client);
   void trained(std::size_t client, Rank rank, std::uint64_t incarnation, Duration compute);
   void release(std::size_t client, RequestId request);
-  void deliver_listed(Client& client, const engine::Deliver& order);
+  void deliver_listed(Client& client, const engine::Deliver& command);
   void over_to(std::size_t client, RequestId request, bool well);
   void commit(Client& client, std::uint64_t step);
   void enter_draws(Client& client, const Held& first);
@@ -210,9 +210,9 @@ class Driver {
   const DatasetPlan& dataset_of(const Client& client) const;
   std::uint64_t seed_of(const JobPlan& plan, JobId begins) const;
   void begin_at_start(Client& client);
-  order::Lineage lineage_of(const Client& client, const engine::Deliver& order,
+  order::Lineage lineage_of(const Client& client, const engine::Deliver& command,
                             const order::Slice& slice) const;
-  std::vector<Handed> expand(Client& client, const engine::Deliver& order,
+  std::vector<Handed> expand(Client& client, const engine::Deliver& command,
                              std::vector<std::uint64_t>& tokens);
 
   // ---- room
@@ -271,7 +271,7 @@ class Driver {
   std::vector<engine::Event> facts_;
   std::vector<Completion> completions_;
   std::vector<engine::Event> last_facts_;  // of workers that go: what they have done comes before
-  std::vector<RequestId> for_gone_;  // orders of this step for workers that it hears are quiet
+  std::vector<RequestId> for_gone_;  // commands of this step for workers that it hears are quiet
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
   std::deque<std::vector<engine::Score>> score_lists_;
   std::deque<std::vector<NodeId>> node_lists_;

@@ -108,7 +108,7 @@ void Driver::strike_node(const Fault& fault) {
   set_capacity(place, fault.bytes);
 }
 
-// Nobody resizes the job: in time all its ranks get their answer.
+// The job is not resized: in time all its ranks get their answer.
 void Driver::abandon_rank(Client& client, Rank rank) {
   lose_rank(client, rank, false);
   after(config_.rank_timeout + us(1), [this, index = client.index, id = client.id] {
@@ -131,15 +131,15 @@ void Driver::talk_nonsense(std::uint64_t which) {
   Random random(hash(10, which));
   Client& client = clients_[which % clients_.size()];
   const JobId job = client.state == Client::State::running ? client.id : JobId(1 << 30);
-  const JobId nobody(1 << 30);
+  const JobId unknown(1 << 30);
   const engine::Request request{RequestId(random.draw()),
                                 static_cast<std::uint32_t>(random.below(3))};
   report(engine::ReadDone{request, engine::Outcome::done, {}});
   report(engine::PreparationDone{request, engine::Outcome::corrupt, {}});
   report(engine::TransferDone{request, engine::Outcome::done});
   report(engine::DeliveryDone{request, engine::Outcome::failed});
-  report(engine::JobLeft{nobody});
-  report(engine::RankLost{nobody, 0});
+  report(engine::JobLeft{unknown});
+  report(engine::RankLost{unknown, 0});
   report(engine::RankLost{job, 1000});
   report(engine::BatchWanted{job, 0, 1'000'000'000});
   report(engine::BatchWanted{job, 0, UINT32_MAX});
@@ -148,9 +148,9 @@ void Driver::talk_nonsense(std::uint64_t which) {
   report(engine::BatchConsumed{job, 0, UINT64_MAX, Duration(-5)});
   report(engine::BatchConsumed{job, UINT32_MAX, 0, Duration(1)});
   report(engine::SlotReleased{job, 0, UINT64_MAX});
-  report(engine::SlotReleased{nobody, 3, 0});
+  report(engine::SlotReleased{unknown, 3, 0});
   report(engine::SamplesWanted{job, 0, keep({SampleId(UINT64_MAX)}), {}, {}});
-  report(engine::ExemplarsReported{nobody, true, 0, {}, false});
+  report(engine::ExemplarsReported{unknown, true, 0, {}, false});
   report(engine::ExemplarsReported{job, false, 0, keep({SampleId(UINT64_MAX)}), false});
   report(engine::ExemplarsReported{job, false, UINT32_MAX, keep({SampleId(0)}), false});
   report(engine::WorkerJoined{WorkerId(UINT32_MAX), NodeId(4'000'000'000)});

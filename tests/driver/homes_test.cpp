@@ -37,7 +37,7 @@ std::uint64_t read_again(const Scenario& scenario) {
   std::uint64_t in_epoch = 0;
   std::uint32_t ended = 0;
   Hooks hooks;
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     if (std::holds_alternative<engine::EpochEnded>(command)) ++ended;
     const auto* read = std::get_if<engine::Read>(&command);
     if (read == nullptr || read->from.tier != Tier::store || ended + 1 != kEpochs) return;
@@ -78,7 +78,7 @@ TEST_CASE("a drive that is announced after the first join is used") {
   CHECK(read_again(scenario) > kSamples / 2);
   Hooks hooks;
   std::uint64_t to_drive = 0;
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* read = std::get_if<engine::Read>(&command);
     if (read != nullptr && !read->keep.is_none() && read->keep_at.tier == Tier::nvme) ++to_drive;
   };

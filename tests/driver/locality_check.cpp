@@ -62,7 +62,7 @@ void LocalityCheck::check_cut(NodeId node) const {
   const bool rest = std::any_of(given_.begin(), given_.end(), [](const auto& entry) {
     return !entry.second.owned && entry.second.is_open();
   });
-  if (rest) violated("a block of another node, though one is nobody's");
+  if (rest) violated("a block of another node, though one is of no node");
 }
 
 void LocalityCheck::end_epoch() {

@@ -29,14 +29,14 @@ const DatasetPlan& Machine::dataset(DatasetId id) const {
   for (const DatasetPlan& plan : scenario_.datasets) {
     if (plan.id == id) return plan;
   }
-  violated("an order about a dataset that nobody told the engine of");
+  violated("a command about a dataset that the engine was never told of");
 }
 
 const engine::PipelineInfo& Machine::pipeline(PipelineId id) const {
   for (const PipelinePlan& plan : scenario_.pipelines) {
     if (plan.id == id) return plan.info;
   }
-  violated("an order about a pipeline that nobody told the engine of");
+  violated("a command about a pipeline that the engine was never told of");
 }
 
 void Machine::set_capacity(Place place, Bytes bytes) {
@@ -146,7 +146,7 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
 // ---------------------------------------------------------------------------------------- reads
 // ----
 
-// What a read brings takes memory from when it is ordered, wherever it is kept afterwards.
+// What a read brings takes memory from when it is commanded, wherever it is kept afterwards.
 void Machine::hold(Staging& staging, Bytes bytes) {
   remove(staging.at, staging.held);
   staged_ = staged_ - staging.held + bytes;
@@ -156,61 +156,63 @@ void Machine::hold(Staging& staging, Bytes bytes) {
 }
 
 // Decoded samples of a share have one size, which may have been measured since they came.
-Bytes Machine::decoded_bytes(const engine::Read& order) const {
-  const Digest prefix = pipeline(order.lineage.pipeline).prefix_hash;
-  return items_.at(find_item(order.from, order.form, order.dataset, prefix, order.samples.front()))
+Bytes Machine::decoded_bytes(const engine::Read& command) const {
+  const Digest prefix = pipeline(command.lineage.pipeline).prefix_hash;
+  return items_
+      .at(find_item(command.from, command.form, command.dataset, prefix, command.samples.front()))
       .bytes;
 }
 
-void Machine::read(const engine::Read& order) {
-  Staging& staging = stagings_[order.request.id.value];
-  if (staging.running) violated("a read is ordered again while it runs");
-  const bool again = order.request.attempt > 0;
+void Machine::read(const engine::Read& command) {
+  Staging& staging = stagings_[command.request.id.value];
+  if (staging.running) violated("a read is commanded again while it runs");
+  const bool again = command.request.attempt > 0;
   if (!again && staging.there) violated("a request id is used twice");
-  staging.node = order.to.node;
-  staging.dataset = order.dataset;
-  staging.form = order.form;
+  staging.node = command.to.node;
+  staging.dataset = command.dataset;
+  staging.form = command.form;
   const bool rest = again && !staging.missing.empty();
   if (rest) {
-    if (!std::equal(staging.missing.begin(), staging.missing.end(), order.samples.begin(),
-                    order.samples.end()))
-      violated("a read that failed in part is not ordered again for the rest");
+    if (!std::equal(staging.missing.begin(), staging.missing.end(), command.samples.begin(),
+                    command.samples.end()))
+      violated("a read that failed in part is not commanded again for the rest");
   } else {
-    staging.samples.assign(order.samples.begin(), order.samples.end());
+    staging.samples.assign(command.samples.begin(), command.samples.end());
     if (staging.samples.empty()) {
-      for (const order::Draw& draw : contents(order.lineage))
+      for (const order::Draw& draw : contents(command.lineage))
         staging.samples.push_back(draw.sample);
     }
   }
   const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
-  staging.at = order.to;
-  if (order.form == Form::decoded) {
-    if (!again) staging.each = decoded_bytes(order);
+  staging.at = command.to;
+  if (command.form == Form::decoded) {
+    if (!again) staging.each = decoded_bytes(command);
   } else {
-    staging.each = dataset(order.dataset).bytes;
+    staging.each = dataset(command.dataset).bytes;
   }
   hold(staging, staging.each * staging.samples.size());
-  staging.staged = order.keep.is_none() || order.keep_at != order.to;
+  staging.staged = command.keep.is_none() || command.keep_at != command.to;
   staging.running = true;
-  staging.from = order.from;
-  if (order.from.tier == Tier::store) {
+  staging.from = command.from;
+  if (command.from.tier == Tier::store) {
     samples_read_from_store += samples.size();
   } else {
     const Digest prefix =
-        order.form == Form::decoded ? pipeline(order.lineage.pipeline).prefix_hash : 0;
+        command.form == Form::decoded ? pipeline(command.lineage.pipeline).prefix_hash : 0;
     for (const SampleId sample : samples) {
-      const ItemKey key = find_item(order.from, order.form, order.dataset, prefix, sample);
+      const ItemKey key = find_item(command.from, command.form, command.dataset, prefix, sample);
       ++items_.at(key).readers;
       staging.sources.push_back(key);
     }
   }
-  if (order.keep.is_none() || rest) return;
-  shares_[{order.keep_at, order.form, order.dataset, 0}] = order.keep.value;
+  if (command.keep.is_none() || rest) return;
+  shares_[{command.keep_at, command.form, command.dataset, 0}] = command.keep.value;
   for (const SampleId sample : staging.samples) {
     const Bytes unit = scenario_.config.item_slot_bytes;
-    const Bytes bytes = (dataset(order.dataset).bytes_of(sample) + unit - 1) / unit * unit;
-    const ItemKey key{order.keep.value, static_cast<std::uint32_t>(sample.value)};
-    enter_item(key, {order.keep_at, order.form, order.dataset, bytes, order.request.id.value});
+    const Bytes bytes = (dataset(command.dataset).bytes_of(sample) + unit - 1) / unit * unit;
+    const ItemKey key{command.keep.value, static_cast<std::uint32_t>(sample.value)};
+    enter_item(key,
+               {command.keep_at, command.form, command.dataset, bytes, command.request.id.value});
     staging.kept.push_back(key);
   }
 }
@@ -265,14 +267,14 @@ void Machine::check_unused(std::uint64_t read, const std::vector<SampleId>& samp
   }
 }
 
-void Machine::release(const engine::Release& order) {
-  const std::uint64_t id = order.request.id.value;
+void Machine::release(const engine::Release& command) {
+  const std::uint64_t id = command.request.id.value;
   const auto found = stagings_.find(id);
   if (found == stagings_.end()) violated("the release of a read that has no staging memory");
   Staging& staging = found->second;
   if (staging.running) violated("staging memory is released while it is read into");
-  if (!order.samples.empty()) {
-    const std::vector<SampleId> gone(order.samples.begin(), order.samples.end());
+  if (!command.samples.empty()) {
+    const std::vector<SampleId> gone(command.samples.begin(), command.samples.end());
     check_unused(id, gone);
     for (const SampleId sample : gone) {
       const auto at = std::find(staging.samples.begin(), staging.samples.end(), sample);

@@ -1,9 +1,9 @@
-// The memory of all nodes as orders make it: what is in every slot, share and staging buffer.
+// The memory of all nodes as commands make it: what is in every slot, share and staging buffer.
 //
 // It believes nothing but commands. Bytes are tokens: the token of a sample in a prepared block
-// names the pipeline, the sample whose bytes were used and the key its random steps were drawn
-// with, so equal tokens are equal bytes. Whatever an order does that real memory would not forgive
-// throws a Violation: a slot written while somebody reads it, a batch that is not what its slices
+// names the pipeline, the sample that gave the bytes and the key its random steps were drawn with,
+// so equal tokens are equal bytes. Whatever a command does that real memory would not forgive
+// throws a Violation: a slot written while it is read, a batch that is not what its slices
 // say, a read from where nothing is, more in a place than it holds.
 #pragma once
 
@@ -40,36 +40,36 @@ class Machine {
   void lose_node(NodeId node);
   void clear();  // everything, on all nodes
 
-  void read(const engine::Read& order);
+  void read(const engine::Read& command);
   // `failed`: of a read that failed in part.
   void read_over(RequestId request, bool well, std::vector<SampleId> failed = {});
   // What a read under way brings.
   const std::vector<SampleId>& reads(RequestId request) const;
-  void release(const engine::Release& order);
+  void release(const engine::Release& command);
 
-  void prepare(const engine::Prepare& order);
-  // `corrupt`: those of the order whose bytes were bad are left out.
+  void prepare(const engine::Prepare& command);
+  // `corrupt`: those of the command that had bad bytes are left out.
   void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
-  // The worker may go on writing to what the order named, until it is quiet.
+  // The worker may go on writing to what the command named, until it is quiet.
   void prepare_cancelled(RequestId request, bool still_writing);
   void quiet(RequestId request);
 
-  void transfer(const engine::Transfer& order);
+  void transfer(const engine::Transfer& command);
   void transfer_over(RequestId request, bool well);
 
   // The batch's memory is read from here on until `let_go`. The tokens it holds must be `expected`.
-  void deliver(const engine::Deliver& order, const std::vector<std::uint64_t>& expected);
+  void deliver(const engine::Deliver& command, const std::vector<std::uint64_t>& expected);
   void let_go(RequestId delivery);
   // The same for a batch of samples as they are stored.
-  void deliver_stored(const engine::Deliver& order, DatasetId dataset);
+  void deliver_stored(const engine::Deliver& command, DatasetId dataset);
 
-  void drop(const engine::Drop& order);
+  void drop(const engine::Drop& command);
 
   // The samples of a block, and for a weighted one which visit of each it is. What a weighted block
-  // holds is learnt from the first order that made it; every other must agree.
+  // holds is learnt from the first command that made it; every other must agree.
   const std::vector<order::Draw>& contents(const order::Lineage& lineage);
 
-  // Nobody uses anything any more: no staging memory may be left, no slot be held.
+  // Nothing is in use any more: no staging memory may be left, and no slot be held.
   void check_idle() const;
   Bytes used(Place place) const;
   // Of all places: the most that reads took at any time, of what was kept and what was not.
@@ -142,11 +142,11 @@ class Machine {
   void enter_item(ItemKey key, const Item& item);
   void erase_item(ItemKey key);
   Slot& claim(SlotKey key, Place place, Bytes bytes);
-  void learn(const engine::Prepare& order);
+  void learn(const engine::Prepare& command);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
   void hold(Staging& staging, Bytes bytes);
-  Bytes decoded_bytes(const engine::Read& order) const;
+  Bytes decoded_bytes(const engine::Read& command) const;
   void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
   void end_preparation(Preparation& preparation);

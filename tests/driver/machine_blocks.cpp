@@ -43,7 +43,7 @@ Machine::Slot& Machine::slot(SlotKey key, const char* what) {
   return found->second;
 }
 
-// A slot is taken by the first order that writes to it, until it is dropped.
+// A slot is taken by the first command that writes to it, until it is dropped.
 Machine::Slot& Machine::claim(SlotKey key, Place place, Bytes bytes) {
   const auto [at, fresh] = slots_.try_emplace(key);
   if (!fresh) violated(fmt::format("{} is written anew before it was dropped", name(key)));
@@ -82,19 +82,19 @@ const std::vector<order::Draw>& Machine::contents(const order::Lineage& lineage)
 }
 
 // Of a block that is made part by part, what each part tells.
-void Machine::learn(const engine::Prepare& order) {
-  if (order.lineage.order != Order::weighted) return;
+void Machine::learn(const engine::Prepare& command) {
+  if (command.lineage.order != Order::weighted) return;
   constexpr SampleId kUnknown(UINT64_MAX);
-  std::vector<order::Draw>& known = weighted_[key_of(order.lineage)];
-  known.resize(order.lineage.samples, {kUnknown, 0});
-  for (const engine::Ingredient& one : order.ingredients) {
+  std::vector<order::Draw>& known = weighted_[key_of(command.lineage)];
+  known.resize(command.lineage.samples, {kUnknown, 0});
+  for (const engine::Ingredient& one : command.ingredients) {
     order::Draw draw{one.sample, one.occurrence};
-    for (const order::Replacement& instead : order.replacements) {
+    for (const order::Replacement& instead : command.replacements) {
       if (instead.place == one.place) draw.sample = instead.corrupt;
     }
     order::Draw& here = known.at(one.place);
     if (here.sample != kUnknown && here != draw) {
-      violated(name(order.lineage.name) + " is made otherwise");
+      violated(name(command.lineage.name) + " is made otherwise");
     }
     here = draw;
   }
@@ -103,25 +103,25 @@ void Machine::learn(const engine::Prepare& order) {
 // ----------------------------------------------------------------------------------- preparation
 // ----
 
-void Machine::prepare(const engine::Prepare& order) {
-  const std::uint64_t id = order.request.id.value;
-  const SlotKey key{order.share.value, order.slot.value};
-  const engine::PipelineInfo& info = pipeline(order.lineage.pipeline);
-  const Place dram{order.node, Tier::dram, 0};
-  const bool again = order.request.attempt > 0;
+void Machine::prepare(const engine::Prepare& command) {
+  const std::uint64_t id = command.request.id.value;
+  const SlotKey key{command.share.value, command.slot.value};
+  const engine::PipelineInfo& info = pipeline(command.lineage.pipeline);
+  const Place dram{command.node, Tier::dram, 0};
+  const bool again = command.request.attempt > 0;
   if (!again) {
     if (preparations_.count(id) != 0) violated("a request id is used twice");
     Slot& made = claim(key, dram,
                        std::max<Bytes>(1, info.prepared_bytes) *
-                           std::min<std::uint64_t>(order.lineage.block_samples,
-                                                   dataset(order.lineage.dataset).samples));
+                           std::min<std::uint64_t>(command.lineage.block_samples,
+                                                   dataset(command.lineage.dataset).samples));
     made.block = true;
     made.prepare = id;
-    made.lineage = order.lineage;
-    made.tokens.assign(order.lineage.samples, 0);
+    made.lineage = command.lineage;
+    made.tokens.assign(command.lineage.samples, 0);
   }
   Slot& target = slot(key, "a block is prepared again into");
-  if (target.prepare != id || !same_block(target.lineage, order.lineage)) {
+  if (target.prepare != id || !same_block(target.lineage, command.lineage)) {
     violated(fmt::format("{} is prepared by two", name(key)));
   }
   if (target.writing || target.whole) violated(fmt::format("{} is written twice", name(key)));
@@ -129,36 +129,36 @@ void Machine::prepare(const engine::Prepare& order) {
   Preparation& mine = preparations_[id];
   mine = {};
   mine.slot = key;
-  mine.node = order.node;
+  mine.node = command.node;
   mine.running = true;
-  learn(order);
-  const std::vector<order::Draw> draws = contents(order.lineage);
-  if (draws.size() != order.lineage.samples) violated("a lineage that does not know its size");
+  learn(command);
+  const std::vector<order::Draw> draws = contents(command.lineage);
+  if (draws.size() != command.lineage.samples) violated("a lineage that does not know its size");
   const auto take = [&](std::uint32_t place, SampleId used) {
     SampleId expected = draws.at(place).sample;
-    for (const order::Replacement& replacement : order.replacements) {
+    for (const order::Replacement& replacement : command.replacements) {
       if (replacement.place != place) continue;
       if (replacement.corrupt != expected) violated("a replacement of what is not there");
       expected = replacement.used;
     }
     if (used != expected) violated("an ingredient that is not the lineage's");
-    mine.tokens.emplace_back(place, token(order.lineage, draws[place], used));
+    mine.tokens.emplace_back(place, token(command.lineage, draws[place], used));
     mine.used.emplace_back(place, used);
   };
-  if (order.ingredients.empty()) {
+  if (command.ingredients.empty()) {
     for (std::uint32_t place = 0; place < draws.size(); ++place) {
-      if (!in_staging(order.staging, order.node, draws[place].sample, Form::encoded)) {
+      if (!in_staging(command.staging, command.node, draws[place].sample, Form::encoded)) {
         violated("a block is prepared from staging memory that does not hold it");
       }
-      mine.staged.emplace_back(order.staging.value, draws[place].sample);
+      mine.staged.emplace_back(command.staging.value, draws[place].sample);
       take(place, draws[place].sample);
     }
   }
-  for (const engine::Ingredient& ingredient : order.ingredients) {
-    const DatasetId of = order.lineage.dataset;
+  for (const engine::Ingredient& ingredient : command.ingredients) {
+    const DatasetId of = command.lineage.dataset;
     if (ingredient.form == Form::decoded && info.prefix_hash == 0) violated("no decoded form");
     if (!ingredient.staging.is_none()) {
-      if (!in_staging(ingredient.staging, order.node, ingredient.sample, ingredient.form)) {
+      if (!in_staging(ingredient.staging, command.node, ingredient.sample, ingredient.form)) {
         violated(fmt::format("sample {} is not in the staging memory of its read",
                              ingredient.sample.value));
       }
@@ -170,14 +170,14 @@ void Machine::prepare(const engine::Prepare& order) {
       mine.sources.push_back(item);
     }
     take(ingredient.place, ingredient.sample);
-    if (order.lineage.order == Order::weighted &&
+    if (command.lineage.order == Order::weighted &&
         draws[ingredient.place].occurrence != ingredient.occurrence) {
       violated("an ingredient drawn as another visit");
     }
     if (!ingredient.keep_decoded) continue;
-    if (order.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
-    shares_[{dram, Form::decoded, of, info.prefix_hash}] = order.decoded_share.value;
-    const ItemKey item{order.decoded_share.value,
+    if (command.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
+    shares_[{dram, Form::decoded, of, info.prefix_hash}] = command.decoded_share.value;
+    const ItemKey item{command.decoded_share.value,
                        static_cast<std::uint32_t>(ingredient.sample.value)};
     const auto measured = decoded_bytes_.find(item.first);
     const Bytes bytes = measured == decoded_bytes_.end() ? info.decoded_bytes : measured->second;
@@ -248,40 +248,42 @@ void Machine::quiet(RequestId request) {
 
 // -------------------------------------------------------------------------- batches and slots ----
 
-void Machine::transfer(const engine::Transfer& order) {
-  const SlotKey from{order.from_share.value, order.from_slot.value};
-  const SlotKey to{order.to_share.value, order.to_slot.value};
+void Machine::transfer(const engine::Transfer& command) {
+  const SlotKey from{command.from_share.value, command.from_slot.value};
+  const SlotKey to{command.to_share.value, command.to_slot.value};
   Slot& source = slot(from, "a copy from");
-  if (!source.block || !source.whole || source.lineage.name != order.slice.name ||
-      order.slice.to > source.tokens.size() || order.slice.from >= order.slice.to ||
-      source.place != order.from) {
-    violated(fmt::format("a copy of block {} from {}, which holds {} ({})", name(order.slice.name),
-                         name(from), name(source.lineage.name), source.whole));
+  if (!source.block || !source.whole || source.lineage.name != command.slice.name ||
+      command.slice.to > source.tokens.size() || command.slice.from >= command.slice.to ||
+      source.place != command.from) {
+    violated(fmt::format("a copy of block {} from {}, which holds {} ({})",
+                         name(command.slice.name), name(from), name(source.lineage.name),
+                         source.whole));
   }
   if (slots_.count(to) == 0) {
-    claim(to, order.to, 0);
+    claim(to, command.to, 0);
   }
   Slot& target = slot(to, "a copy to");
   if (target.block) violated("a batch is gathered in the slot of a block");
-  if (target.place != order.to) violated("a slot in two places");
-  const std::uint32_t count = order.slice.to - order.slice.from;
-  if (target.tokens.size() < order.offset_samples + count) {
-    target.tokens.resize(order.offset_samples + count, 0);
-    target.pending.resize(order.offset_samples + count, false);
-    // At least what is written of it: how large the slot is, no order says.
+  if (target.place != command.to) violated("a slot in two places");
+  const std::uint32_t count = command.slice.to - command.slice.from;
+  if (target.tokens.size() < command.offset_samples + count) {
+    target.tokens.resize(command.offset_samples + count, 0);
+    target.pending.resize(command.offset_samples + count, false);
+    // At least what is written of it: how large the slot is, no command says.
     const engine::PipelineInfo& info = pipeline(slot(from, "a copy from").lineage.pipeline);
     const Bytes bytes = target.tokens.size() * std::max<Bytes>(1, info.prepared_bytes);
     add(target.place, bytes - target.bytes);
     target.bytes = bytes;
   }
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (target.tokens[order.offset_samples + i] != 0 || target.pending[order.offset_samples + i]) {
+    if (target.tokens[command.offset_samples + i] != 0 ||
+        target.pending[command.offset_samples + i]) {
       violated("a part of a batch is copied twice");
     }
-    target.pending[order.offset_samples + i] = true;
+    target.pending[command.offset_samples + i] = true;
   }
   ++slot(from, "a copy from").readers;
-  copies_[order.request.id.value] = {from, to, order.slice.from, count, order.offset_samples};
+  copies_[command.request.id.value] = {from, to, command.slice.from, count, command.offset_samples};
 }
 
 void Machine::transfer_over(RequestId request, bool well) {
@@ -301,17 +303,17 @@ void Machine::transfer_over(RequestId request, bool well) {
   }
 }
 
-void Machine::deliver(const engine::Deliver& order, const std::vector<std::uint64_t>& expected) {
-  const std::uint64_t id = order.request.id.value;
+void Machine::deliver(const engine::Deliver& command, const std::vector<std::uint64_t>& expected) {
+  const std::uint64_t id = command.request.id.value;
   if (deliveries_.count(id) != 0) {
-    if (order.request.attempt == 0) violated("a request id is used twice");
+    if (command.request.attempt == 0) violated("a request id is used twice");
     return;  // handed over again: it is held already
   }
-  const SlotKey key{order.share.value, order.slot.value};
+  const SlotKey key{command.share.value, command.slot.value};
   Slot& source = slot(key, "a delivery from");
-  if (source.place != order.place) violated("a delivery from another place");
-  const std::uint32_t from = order.in_place ? order.slices.front().from : 0;
-  if (order.in_place != source.block || (order.in_place && order.slices.size() != 1)) {
+  if (source.place != command.place) violated("a delivery from another place");
+  const std::uint32_t from = command.in_place ? command.slices.front().from : 0;
+  if (command.in_place != source.block || (command.in_place && command.slices.size() != 1)) {
     violated("a delivery in place is a slice of one block, another of none");
   }
   if (source.block && !source.whole) violated("a delivery from a block that is not made");
@@ -323,19 +325,19 @@ void Machine::deliver(const engine::Deliver& order, const std::vector<std::uint6
   deliveries_[id] = key;
 }
 
-void Machine::deliver_stored(const engine::Deliver& order, DatasetId dataset) {
-  const std::uint64_t id = order.request.id.value;
+void Machine::deliver_stored(const engine::Deliver& command, DatasetId dataset) {
+  const std::uint64_t id = command.request.id.value;
   if (listed_.count(id) != 0) return;
   std::vector<ItemKey>& items = listed_[id];
-  for (const engine::Ingredient& ingredient : order.ingredients) {
+  for (const engine::Ingredient& ingredient : command.ingredients) {
     if (!ingredient.staging.is_none()) {
-      if (!in_staging(ingredient.staging, order.place.node, ingredient.sample, Form::encoded)) {
+      if (!in_staging(ingredient.staging, command.place.node, ingredient.sample, Form::encoded)) {
         violated("a stored sample is delivered from where it is not");
       }
       borrowed_[id].emplace_back(ingredient.staging.value, ingredient.sample);
       continue;
     }
-    const ItemKey item = find_item(order.place, Form::encoded, dataset, 0, ingredient.sample);
+    const ItemKey item = find_item(command.place, Form::encoded, dataset, 0, ingredient.sample);
     ++items_.at(item).readers;
     items.push_back(item);
   }
@@ -357,9 +359,9 @@ void Machine::let_go(RequestId delivery) {
   deliveries_.erase(found);
 }
 
-void Machine::drop(const engine::Drop& order) {
-  if (order.slot.is_none()) {
-    const ItemKey key{order.share.value, order.item.value};
+void Machine::drop(const engine::Drop& command) {
+  if (command.slot.is_none()) {
+    const ItemKey key{command.share.value, command.item.value};
     const auto found = items_.find(key);
     if (found == items_.end()) {
       violated(
@@ -369,7 +371,7 @@ void Machine::drop(const engine::Drop& order) {
     if (!found->second.there) violated("an item is dropped while it is brought");
     return erase_item(key);
   }
-  const SlotKey key{order.share.value, order.slot.value};
+  const SlotKey key{command.share.value, command.slot.value};
   const Slot& gone = slot(key, "a drop of");
   if (gone.holders > 0) violated(fmt::format("{} is dropped while a rank has it", name(key)));
   if (gone.readers > 0) violated(fmt::format("{} is dropped while it is copied", name(key)));
@@ -377,7 +379,7 @@ void Machine::drop(const engine::Drop& order) {
   if (std::find(gone.pending.begin(), gone.pending.end(), true) != gone.pending.end()) {
     violated(fmt::format("{} is dropped while something is copied into it", name(key)));
   }
-  if (gone.place != order.place) violated("a drop in another place");
+  if (gone.place != command.place) violated("a drop in another place");
   remove(gone.place, gone.bytes);
   slots_.erase(key);
 }

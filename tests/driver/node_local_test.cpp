@@ -34,7 +34,7 @@ struct Run {
 Run run(const Scenario& scenario) {
   Run result;
   Hooks hooks;
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* copy = std::get_if<engine::Transfer>(&command);
     if (copy == nullptr || copy->from.node == copy->to.node) return;
     result.across += copy->slice.to - copy->slice.from;
@@ -99,7 +99,8 @@ TEST_CASE("a node is lost, the job goes on with others, or in a service that kno
 
 namespace {
 
-// A job on one node, whose generation has lanes of one block, and one that comes to it on many.
+// A job on one node in a generation with lanes of one block, and a job on many nodes that comes to
+// it.
 Scenario one_and_many(std::uint32_t nodes, std::uint64_t samples) {
   Scenario scenario = small_scenario();
   scenario.config.policies.scaling = "static:depth=6";
@@ -165,7 +166,7 @@ TEST_CASE("an order that leaves no choice cannot give blocks to nodes") {
     scenario.jobs[0].order = order;
     std::optional<engine::Refusal> refused;
     Hooks hooks;
-    hooks.ordered = [&](const engine::Command& command) {
+    hooks.commanded = [&](const engine::Command& command) {
       if (const auto* one = std::get_if<engine::Refuse>(&command)) refused = one->why;
     };
     Driver(scenario, policies::policy_list(), hooks).run();
@@ -212,7 +213,7 @@ TEST_CASE("the check of blocks and nodes, rule by rule") {
   right.count(1, b, 8, 16, 7);
   right.count(1, a, 8, 16, 4);
   CHECK(right.cut() == 1);
-  // What is nobody's comes before what is another's.
+  // A block of no node comes before a block of another node.
   spoilt = check();
   for (std::uint32_t i = 0; i < 4; ++i) spoilt.count(1, b, 8, 16, i);
   spoilt.began({NodeId(1), NodeId(2)});

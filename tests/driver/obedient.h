@@ -1,4 +1,4 @@
-// A backend with one node that does at once whatever it is ordered, and ranks that train on what
+// A backend with one node that does at once whatever it is commanded, and ranks that train on what
 // they get and let go of it: for tests of the engine's answers to jobs, not of time.
 #pragma once
 
@@ -57,7 +57,7 @@ class Obedient {
     const auto commands = engine_.step(now_, events);
     for (const engine::Promise& promise : engine_.promises()) promises_.push_back(promise);
     for (const engine::Command& command : commands) {
-      std::visit([&](const auto& order) { on(order); }, command);
+      std::visit([&](const auto& each) { on(each); }, command);
     }
     engine_.check_consistency();
     return true;
@@ -86,22 +86,24 @@ class Obedient {
 
   template <class Order>
   void on(const Order&) {}
-  void on(const engine::Admit& order) {
-    const std::uint32_t ranks = ranks_of(order.job);
+  void on(const engine::Admit& command) {
+    const std::uint32_t ranks = ranks_of(command.job);
     for (Rank rank = 0; rank < ranks; ++rank)
-      send(engine::BatchWanted{order.job, rank, order.credits});
+      send(engine::BatchWanted{command.job, rank, command.credits});
   }
-  void on(const engine::Refuse& order) { refused.emplace(order.job.value, order); }
-  void on(const engine::Read& order) { send(engine::ReadDone{order.request, {}, {}}); }
-  void on(const engine::Prepare& order) { send(engine::PreparationDone{order.request, {}, {}}); }
-  void on(const engine::Transfer& order) { send(engine::TransferDone{order.request, {}}); }
-  void on(const engine::SetTimer& order) { timer_ = std::min(timer_, order.at); }
-  void on(const engine::Deliver& order) {
-    ++delivered[order.job.value];
-    send(engine::DeliveryDone{order.request, {}});
-    send(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
-    send(engine::SlotReleased{order.job, order.rank, order.step});
-    send(engine::BatchWanted{order.job, order.rank, 1});
+  void on(const engine::Refuse& command) { refused.emplace(command.job.value, command); }
+  void on(const engine::Read& command) { send(engine::ReadDone{command.request, {}, {}}); }
+  void on(const engine::Prepare& command) {
+    send(engine::PreparationDone{command.request, {}, {}});
+  }
+  void on(const engine::Transfer& command) { send(engine::TransferDone{command.request, {}}); }
+  void on(const engine::SetTimer& command) { timer_ = std::min(timer_, command.at); }
+  void on(const engine::Deliver& command) {
+    ++delivered[command.job.value];
+    send(engine::DeliveryDone{command.request, {}});
+    send(engine::BatchConsumed{command.job, command.rank, command.step, Duration(1000)});
+    send(engine::SlotReleased{command.job, command.rank, command.step});
+    send(engine::BatchWanted{command.job, command.rank, 1});
   }
   // As the engine has promised last.
   std::uint32_t ranks_of(JobId job) const {

@@ -153,7 +153,7 @@ TEST_CASE("where nothing is shared each job has an order of its own, and keeps i
     scenario.faults = std::move(faults);
     std::set<std::uint64_t> found;
     Hooks hooks;
-    hooks.ordered = [&](const engine::Command& command) {
+    hooks.commanded = [&](const engine::Command& command) {
       if (const auto* order = std::get_if<engine::Prepare>(&command))
         found.insert(order->lineage.seed);
     };

@@ -235,7 +235,7 @@ TEST_CASE("a policy's parameters are its own while another is taking over") {
   CHECK(ReadsParameters::changed == 0);
 }
 
-TEST_CASE("who joins late holds back nobody for what they had before") {
+TEST_CASE("a job that joins late holds back no job for what that one had before") {
   for (const char* policy : {"bounded-lag:blocks=4", "coordinated:staging=4"}) {
     Scenario scenario = small_scenario();
     scenario.nodes[0].dram = 64 * 512;
@@ -268,7 +268,8 @@ TEST_CASE("jobs take turns, whatever one of them had before another came") {
     JobPlan late = early;
     late.user = 2;  // a stream of its own
     late.joins = ms(300);
-    // Who needs little has had little: it must not be the measure of what the others may have.
+    // A job that needs little has had little: it must not be the measure of what the others may
+    // have.
     JobPlan slow = one_rank(Order::relaxed, 1);
     slow.user = 3;
     slow.compute = ms(40);
@@ -285,7 +286,7 @@ TEST_CASE("jobs take turns, whatever one of them had before another came") {
   }
 }
 
-TEST_CASE("jobs whose only preparing node rests for ever get their answer") {
+TEST_CASE("jobs with one preparing node, which rests for ever, get their answer") {
   Scenario scenario = small_scenario();
   scenario.config.rank_timeout = ms(50);
   scenario.nodes.push_back({NodeId(2), 2, 100, 0, {}});  // no room for a block
@@ -296,7 +297,7 @@ TEST_CASE("jobs whose only preparing node rests for ever get their answer") {
   Instant first_refused{};
   Hooks hooks;
   hooks.before_step = [&](Instant at, std::span<const engine::Event>) { now = at; };
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* refuse = std::get_if<engine::Refuse>(&command);
     if (refuse == nullptr) return;
     if (refusals.empty()) first_refused = now;
@@ -334,7 +335,7 @@ TEST_CASE("workers that go finish what they have, and nothing they made is lost"
       gone += std::holds_alternative<engine::WorkerQuiesced>(event) ? 1 : 0;
     }
   };
-  hooks.ordered = [&](const engine::Command& command) {
+  hooks.commanded = [&](const engine::Command& command) {
     const auto* prepare = std::get_if<engine::Prepare>(&command);
     if (prepare != nullptr) made.insert({prepare->lineage.seed, prepare->lineage.name});
   };

@@ -279,7 +279,7 @@ class Maker {
     if (fault.kind == Fault::Kind::coordinator_lost && chance(30)) {
       fault.bytes = sample_bytes_ << from(0, 6);
     }
-    // A node that rests for ever may leave nobody who prepares.
+    // A node that rests for ever may leave no node that prepares.
     if (fault.kind == Fault::Kind::node_quiesced) fault.later = us(1) + fault.later;
     return fault;
   }

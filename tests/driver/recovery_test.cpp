@@ -1,4 +1,4 @@
-// What survives the engine: positions and promises, those of other sizes, and those that nobody can
+// What survives the engine: positions and promises, those of other sizes, and those that no job can
 // be at.
 #include <doctest/doctest.h>
 #include <fmt/format.h>

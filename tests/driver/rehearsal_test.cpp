@@ -116,7 +116,7 @@ TEST_CASE("draws and lists have no rehearsal, and something is new in each batch
     scenario.jobs[0].rehearsed = rehearsed;
     std::optional<engine::Refusal> refused;
     Hooks hooks;
-    hooks.ordered = [&](const engine::Command& command) {
+    hooks.commanded = [&](const engine::Command& command) {
       if (const auto* one = std::get_if<engine::Refuse>(&command)) refused = one->why;
     };
     Driver(scenario, policies::policy_list(), hooks).run();

@@ -24,7 +24,7 @@ namespace {
 std::vector<std::string> commands_of(std::uint64_t seed) {
   std::vector<std::string> lines;
   Hooks hooks;
-  hooks.ordered = [&](const engine::Command& command) { lines.push_back(text(command)); };
+  hooks.commanded = [&](const engine::Command& command) { lines.push_back(text(command)); };
   Driver(random_scenario(seed), policies::policy_list(), hooks).run();
   return lines;
 }

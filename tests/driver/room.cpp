@@ -1,4 +1,5 @@
-// What a run tells the check of room: what jobs ask for, what ranks still read, who can prepare.
+// What a run tells the check of room: what jobs ask for, what ranks still read, which nodes can
+// prepare.
 #include <algorithm>
 
 #include "core/base/random.h"

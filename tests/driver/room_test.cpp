@@ -1,4 +1,5 @@
-// Who is let in, and that a wrong answer is noticed: by hand, in the least memory there can be.
+// Which jobs are let in, and that a wrong answer is noticed: by hand, in the least memory there can
+// be.
 #include <doctest/doctest.h>
 
 #include "policies/registry.h"

@@ -89,7 +89,7 @@ struct Timings {
   bool jitter = true;
 };
 
-// Chances in 1000 that an order comes to nothing, until `heal`.
+// Chances in 1000 that a command comes to nothing, until `heal`.
 struct Failures {
   std::uint32_t read = 0;
   std::uint32_t prepare = 0;
@@ -111,7 +111,7 @@ struct Fault {
     policy,            // text
     rank_stops,        // number: the job; it computes no more for `later`
     nonsense,          // number: which, events that cannot be
-    rank_abandoned,    // number: the job; nobody resizes it
+    rank_abandoned,    // number: the job; it is not resized
     node_quiesced,     // number: the node; it is lost after `later`, 0: never, and comes back
     configuration,     // text
     drive,             // number: the node; of so many bytes, for as long as the node is up

@@ -23,7 +23,7 @@ void trace(Hooks& hooks) {
     fmt::print("{} ns\n", now.time_since_epoch().count());
     for (const engine::Event& event : events) fmt::print("  > {}\n", text(event));
   };
-  hooks.ordered = [](const engine::Command& command) { fmt::print("  < {}\n", text(command)); };
+  hooks.commanded = [](const engine::Command& command) { fmt::print("  < {}\n", text(command)); };
 }
 
 // Empty, or what went wrong.

@@ -69,7 +69,7 @@ TEST_CASE(
   CHECK(plenty.engine.reads <= 2 * 2 * 50);  // a block's: for the cache, and for itself alone
 }
 
-TEST_CASE("a join for whose samples there is no staging memory is refused, a byte short of it") {
+TEST_CASE("a join without staging memory for its samples is refused, a byte short of it") {
   Scenario scenario = seeds(1, 1, 2 * 512 + 99);
   scenario.jobs[0].credits = 1;
   CHECK(Driver(scenario, policies::policy_list()).run().jobs_without_room == 1);

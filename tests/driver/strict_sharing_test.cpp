@@ -34,7 +34,7 @@ TEST_CASE("a strict job that comes under other memory shares every block, in the
 
     std::set<std::uint32_t> lanes;  // sizes of them
     Hooks hooks;
-    hooks.ordered = [&](const engine::Command& command) {
+    hooks.commanded = [&](const engine::Command& command) {
       if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
         lanes.insert(prepare->lineage.lane_blocks);
       }

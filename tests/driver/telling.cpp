@@ -69,17 +69,18 @@ void Driver::ask_listed(Client& client, Rank rank) {
   report(engine::SamplesWanted{client.id, rank, keep(std::move(samples)), {}, {}});
 }
 
-void Driver::deliver_listed(Client& client, const engine::Deliver& order) {
-  machine_.deliver_stored(order, client.plan.dataset);
-  RankState& rank = client.ranks[order.rank];
-  const std::size_t at = order.step - rank.next;
-  if (order.step < rank.next || at >= rank.asked.size() + 8) violated("a batch nobody asked for");
+void Driver::deliver_listed(Client& client, const engine::Deliver& command) {
+  machine_.deliver_stored(command, client.plan.dataset);
+  RankState& rank = client.ranks[command.rank];
+  const std::size_t at = command.step - rank.next;
+  if (command.step < rank.next || at >= rank.asked.size() + 8)
+    violated("a batch that was not asked for");
   const auto& asked = rank.asked;
   bool found = false;
   for (const auto& samples : asked) {
     found = found ||
-            std::equal(samples.begin(), samples.end(), order.ingredients.begin(),
-                       order.ingredients.end(),
+            std::equal(samples.begin(), samples.end(), command.ingredients.begin(),
+                       command.ingredients.end(),
                        [](SampleId id, const engine::Ingredient& one) { return one.sample == id; });
   }
   if (!found) violated("a listed batch that is not what was asked for");

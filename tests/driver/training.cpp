@@ -9,7 +9,7 @@
 
 namespace batchflow::test {
 
-order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& order,
+order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& command,
                                   const order::Slice& slice) const {
   const DatasetPlan& dataset = dataset_of(client);
   const Order of = client.plan.order;
@@ -25,8 +25,8 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& o
   const std::uint64_t samples =
       of == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
   const order::LaneSizes sizes =
-      slice.rehearsed ? order::Rehearsal::sizes(order.rehearsed_block_samples)
-                      : order::LaneSizes{samples, order.block_samples, order.lane_blocks};
+      slice.rehearsed ? order::Rehearsal::sizes(command.rehearsed_block_samples)
+                      : order::LaneSizes{samples, command.block_samples, command.lane_blocks};
   lineage.block_samples = sizes.block_samples;
   lineage.lane_blocks = sizes.lane_blocks;
   lineage.name = slice.name;
@@ -39,13 +39,13 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& o
   return lineage;
 }
 
-std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& order,
+std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& command,
                                    std::vector<std::uint64_t>& tokens) {
   std::vector<Handed> handed;
   std::size_t drawn = 0;  // of the ids that come with draws
-  if (order.slices.empty()) violated("a batch of nothing");
-  for (const order::Slice& slice : order.slices) {
-    const order::Lineage lineage = lineage_of(client, order, slice);
+  if (command.slices.empty()) violated("a batch of nothing");
+  for (const order::Slice& slice : command.slices) {
+    const order::Lineage lineage = lineage_of(client, command, slice);
     const std::vector<order::Draw>& contents = machine_.contents(lineage);
     for (std::uint32_t place = slice.from; place < slice.to; ++place) {
       const order::Draw& draw = contents.at(place);
@@ -62,11 +62,11 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& order,
       }
       sample.place = place;
       if (lineage.order == Order::weighted) {
-        if (drawn >= order.samples.size() || order.samples[drawn++] != id) {
+        if (drawn >= command.samples.size() || command.samples[drawn++] != id) {
           violated("the ids that come with a batch are not those of its blocks");
         }
       }
-      for (const order::Replacement& replacement : order.replacements) {
+      for (const order::Replacement& replacement : command.replacements) {
         if (replacement.place != handed.size()) continue;
         if (replacement.corrupt != id || sample.replaced) violated("a replacement out of place");
         sample.used = replacement.used;
@@ -76,60 +76,60 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& order,
       handed.push_back(sample);
     }
   }
-  if (drawn != order.samples.size()) violated("more ids come with a batch than it has draws");
+  if (drawn != command.samples.size()) violated("more ids come with a batch than it has draws");
   return handed;
 }
 
-void Driver::on(const engine::Deliver& order) {
-  Client* client = client_of(order.job);
+void Driver::on(const engine::Deliver& command) {
+  Client* client = client_of(command.job);
   if (client == nullptr) violated("a delivery to a job that is not there");
   if (client->state != Client::State::running) return;  // it lost a rank in this very instant
-  if (order.rank >= client->ranks.size()) violated("a delivery to no rank");
-  if (order.repeats != 0) violated("repeats, though nobody asked for re-use");
+  if (command.rank >= client->ranks.size()) violated("a delivery to no rank");
+  if (command.repeats != 0) violated("repeats, though re-use was not asked for");
   const bool listed = client->plan.order == Order::listed;
-  if (Held* again = held(*client, order.request.id)) {
-    if (again->arrived || order.request.attempt <= again->attempt) {
+  if (Held* again = held(*client, command.request.id)) {
+    if (again->arrived || command.request.attempt <= again->attempt) {
       violated("a batch is handed over twice");
     }
-    again->attempt = order.request.attempt;
+    again->attempt = command.request.attempt;
   } else {
     Held mine;
     if (listed) {
-      deliver_listed(*client, order);
+      deliver_listed(*client, command);
     } else {
       std::vector<std::uint64_t> tokens;
-      std::vector<Handed> handed = expand(*client, order, tokens);
-      machine_.deliver(order, tokens);
-      if (hooks_.handed) hooks_.handed(handed, order.rank, order.step);
-      client->checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
+      std::vector<Handed> handed = expand(*client, command, tokens);
+      machine_.deliver(command, tokens);
+      if (hooks_.handed) hooks_.handed(handed, command.rank, command.step);
+      client->checker->handed(command.rank, command.step, command.epoch, command.last_of_epoch,
                               std::move(handed));
     }
     // A job of a listed order keeps all that it was promised until the last batch is released.
     const std::uint64_t batches = listed ? client->asked.credits * client->nodes.size() : 1;
-    mine.room = {client->ranks[order.rank].node, batches * client->asked.slot()};
-    mine.request = order.request.id;
-    mine.attempt = order.request.attempt;
+    mine.room = {client->ranks[command.rank].node, batches * client->asked.slot()};
+    mine.request = command.request.id;
+    mine.attempt = command.request.attempt;
     mine.job = client->id;
-    mine.rank = order.rank;
-    mine.step = order.step;
-    mine.epoch = order.epoch;
+    mine.rank = command.rank;
+    mine.step = command.step;
+    mine.epoch = command.epoch;
     mine.incarnation = client->incarnation;
-    mine.last_of_epoch = order.last_of_epoch;
-    mine.slices.assign(order.slices.begin(), order.slices.end());
-    mine.block_samples = order.block_samples;
-    mine.lane_blocks = order.lane_blocks;
-    mine.drawn_from = order.drawn_from;
-    mine.rehearses = std::any_of(order.slices.begin(), order.slices.end(),
+    mine.last_of_epoch = command.last_of_epoch;
+    mine.slices.assign(command.slices.begin(), command.slices.end());
+    mine.block_samples = command.block_samples;
+    mine.lane_blocks = command.lane_blocks;
+    mine.drawn_from = command.drawn_from;
+    mine.rehearses = std::any_of(command.slices.begin(), command.slices.end(),
                                  [](const order::Slice& slice) { return slice.rehearsed; });
     client->held.push_back(std::move(mine));
     std::uint32_t outstanding = 0;
     for (const Held& one : client->held) {
-      outstanding += one.rank == order.rank && one.incarnation == client->incarnation;
+      outstanding += one.rank == command.rank && one.incarnation == client->incarnation;
     }
     if (outstanding > client->credits) violated("more batches than the rank has credits");
   }
-  delivery_of_[order.request.id.value] = client->index;
-  const engine::Request request = order.request;
+  delivery_of_[command.request.id.value] = client->index;
+  const engine::Request request = command.request;
   start(Kind::deliver, request, drawn(scenario_.timings.deliver),
         [this, request, index = client->index] {
           const bool well = !fails(scenario_.failures.deliver);
@@ -278,11 +278,11 @@ void Driver::finish(Client& client) {
   });
 }
 
-void Driver::on(const engine::EpochEnded& order) {
-  Client* client = client_of(order.job);
+void Driver::on(const engine::EpochEnded& command) {
+  Client* client = client_of(command.job);
   if (client == nullptr) return;
-  client->checker->epoch_ended(order.epoch, order.samples);
-  if (client->position.epoch() == order.epoch) client->position.finish_epoch();
+  client->checker->epoch_ended(command.epoch, command.samples);
+  if (client->position.epoch() == command.epoch) client->position.finish_epoch();
   if (client->position.epoch() == client->plan.epochs && client->state != Client::State::done) {
     finish(*client);
   }

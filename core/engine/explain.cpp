@@ -1,4 +1,4 @@
-#include "core/engine/explained.h"
+#include "core/engine/explain.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,50 @@
+// What the allocation policy wants of a place, and what becomes of it.
+//
+// The policy says how many slots each share of a place should have. An answer that exceeds the
+// place is refused and counted: then the shares keep what they have. Each share is raised to what
+// it was promised. What is left over goes to shares without jobs. Memory moves what that takes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/engine/explain.h"
+#include "core/engine/share_part.h"
+
+namespace batchflow::engine {
+
+class Allocation {
+ public:
+  using Shares = IndexedPool<SharePart, ShareId>;
+
+  // `explain` outlives it.
+  Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain);
+
+  void change(const PolicyChoice& choice);
+  // Sets the target of each share of the place. `room`: what they may have together.
+  void plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,
+            Shares& shares);
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  void show(Instant now, SharePart& share, ShareId id);
+  bool exceeds(Bytes room) const;
+  void raise_to_promises(Bytes room, std::span<const ShareId> of_place, const Shares& shares);
+  void keep_idle(Bytes room, std::span<const ShareId> of_place, const Shares& shares);
+
+  PolicyChoice choice_;  // the policy refers to its parameters
+  std::unique_ptr<AllocationPolicy> policy_;
+  std::uint64_t seed_;
+  const Explain& explain_;
+  std::uint64_t made_ = 0;  // policies
+  std::uint64_t refused_ = 0;
+  // Scratch, an entry for each share of the place.
+  std::vector<ShareView> views_;
+  std::vector<Slots> slots_;
+  std::vector<std::size_t> idle_;
+};
+
+}  // namespace batchflow::engine

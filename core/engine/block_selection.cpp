@@ -1,0 +1,68 @@
+#include "core/engine/block_selection.h"
+
+#include <algorithm>
+
+#include "core/engine/books.h"
+
+namespace batchflow::engine {
+
+// A node's ranks get blocks that are on it, and wait for a block that is being made there: what is
+// ready elsewhere is for the ranks there. If there is none, they take any block.
+void BlockSelection::prefer_local(NodeId node) {
+  const auto is_local = [&](const order::Lanes::Candidate& one) {
+    return s_.blocks[BlockIndex(one.tag)].node == node;
+  };
+  if (std::none_of(found_.begin(), found_.end(), is_local)) return;
+  std::erase_if(found_, [&](const order::Lanes::Candidate& one) { return !is_local(one); });
+}
+
+// A position could not hold more lanes that are begun, or more blocks that are used in part.
+bool BlockSelection::is_full(const EpochRun& run) {
+  return run.begun.full() || run.open.size() >= order::Position::kPartBlocksMost;
+}
+
+// No lane is begun that a position could not hold. Then a node takes from lanes that are begun, or
+// from what is left of other nodes' blocks, as at the end of an epoch.
+void BlockSelection::prefer_begun(const EpochRun& run) {
+  if (!is_full(run)) return;
+  const bool none = run.open.size() >= order::Position::kPartBlocksMost;
+  std::erase_if(found_, [&](const order::Lanes::Candidate& one) {
+    return none || !run.begun.has(s_.blocks[BlockIndex(one.tag)].name.lane);
+  });
+}
+
+// What the selection policy chooses of what the order allows, or null.
+const order::Lanes::Candidate* BlockSelection::choose(Job& job, const EpochRun& run, NodeId node) {
+  // A node's ranks choose among its own blocks, wherever these stand in the list.
+  s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
+  prefer_begun(run);
+  if (found_.empty()) return nullptr;
+  // A strict order leaves no choice.
+  if (job.order != Order::relaxed) return found_.front().ready ? &found_.front() : nullptr;
+  if (!node.is_none()) prefer_local(node);
+  views_.clear();
+  for (const order::Lanes::Candidate& candidate : found_) {
+    views_.push_back({candidate.distance, candidate.ready, candidate.needed,
+                      seconds(s_.now - s_.blocks[BlockIndex(candidate.tag)].since)});
+  }
+  const std::size_t choice = chosen(job);
+  return choice == kNoChoice ? nullptr : &found_[choice];
+}
+
+// The policy's answer. If that is none of the candidates, or not ready, the built-in default
+// chooses: the oldest that is ready.
+std::size_t BlockSelection::chosen(Job& job) {
+  const std::size_t choice = policy_->choose({job.id, job.order, views_, s_.now});
+  if (choice == kNoChoice) {
+    s_.ask_again(policy_->ask_again(), job.asks_again,
+                 {AlarmKind::look_at_job, job.index.value, job.serial});
+    return kNoChoice;
+  }
+  if (choice < views_.size() && views_[choice].ready) return choice;
+  ++refused_;
+  const auto ready = std::find_if(views_.begin(), views_.end(),
+                                  [](const SelectionCandidate& one) { return one.ready; });
+  return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
+}
+
+}  // namespace batchflow::engine

@@ -1,0 +1,47 @@
+// Which block a job takes next.
+//
+// The order says which blocks a job may take, the selection policy which of them it takes. This
+// part leaves out what a position could not hold, prefers what is on the node, asks the policy and
+// checks its choice.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class BlockSelection {
+ public:
+  BlockSelection(EngineState& state, std::unique_ptr<SelectionPolicy> policy) : s_(state) {
+    change(std::move(policy));
+  }
+
+  void change(std::unique_ptr<SelectionPolicy> policy) {
+    policy_ = std::move(policy);
+    to_first_ready_ = !policy_->looks_behind_ready();
+  }
+  // What is chosen for the ranks on the node, or for all if it is none; null: nothing yet. It is
+  // valid until the next call.
+  const order::Lanes::Candidate* choose(Job& job, const EpochRun& run, NodeId node);
+  // No further lane may be begun, or no further block be used in part.
+  static bool is_full(const EpochRun& run);
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  void prefer_begun(const EpochRun& run);
+  void prefer_local(NodeId node);
+  std::size_t chosen(Job& job);
+
+  EngineState& s_;
+  std::unique_ptr<SelectionPolicy> policy_;
+  bool to_first_ready_ = false;  // what lies behind is not of interest to it
+  std::uint64_t refused_ = 0;
+  std::vector<order::Lanes::Candidate> found_;  // scratch
+  std::vector<SelectionCandidate> views_;       // scratch
+};
+
+}  // namespace batchflow::engine

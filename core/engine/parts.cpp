@@ -1,0 +1,82 @@
+#include "core/engine/parts.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/config_error.h"
+
+namespace batchflow::engine {
+
+void Engine::Parts::on(const ScoresReported& event) {
+  Job* of = job(event.job);
+  if (!of) return;
+  if (event.scores.size() > kScoresMost) return s.protocol_error();
+  const Dataset& dataset = s.datasets[of->dataset];
+  for (const Score& score : event.scores) {
+    if (score.sample.value >= dataset.catalogue->samples()) {
+      s.protocol_error();
+    } else {
+      items.scored(dataset.id, score.sample, score.value);
+      if (of->weights) of->weights->report(score.sample, order::weight_of_score(score.value));
+    }
+  }
+}
+
+void Engine::Parts::on(const ExemplarsReported& event) {
+  Job* of = job(event.job);
+  if (!of) return;
+  const std::uint64_t samples = s.datasets[of->dataset].catalogue->samples();
+  const bool known = std::all_of(event.samples.begin(), event.samples.end(),
+                                 [&](SampleId sample) { return sample.value < samples; });
+  if (of->rehearsed == 0 || !known || event.samples.size() > kExemplarsAtOnce ||
+      !of->exemplars.report(event.anew, event.first, event.samples, event.more)) {
+    s.protocol_error();
+  }
+}
+
+void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& choice) {
+  switch (name.kind) {
+    case PolicyKind::allocation:
+      return s.memory.change_allocation(choice);
+    case PolicyKind::eviction:
+      for (const Form form : name.forms) s.memory.change_eviction(choice, form);
+      return;
+    case PolicyKind::selection:
+      selection_choice = choice;
+      return selection.change(
+          make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
+    case PolicyKind::dispatch:
+      dispatch_choice = choice;
+      return dispatching.change_dispatch(
+          make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++policies_made)));
+    case PolicyKind::scaling:
+      scaling_choice = choice;
+      return dispatching.change_scaling(
+          make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
+  }
+}
+
+void Engine::Parts::on(const PolicyChanged& event) {
+  const std::size_t equals = event.text.find('=');
+  const std::string_view kind = event.text.substr(0, equals);
+  const std::string_view text =
+      equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
+  try {
+    const PolicyName name = policy_name(kind);
+    change_policy(name, s.list.choose(name.kind, text));
+  } catch (const ConfigError&) {
+    return s.protocol_error();  // the backend checks texts before it sends them
+  }
+  s.room_everywhere();  // what the old policy held back is offered to the new one
+  s.jobs.each([&](JobIndex index) { s.touch(index); });
+}
+
+void Engine::Parts::on(const ConfigurationChanged& event) {
+  try {
+    change_setting(s.config, event.text);
+  } catch (const ConfigError&) {
+    s.protocol_error();
+  }
+}
+
+}  // namespace batchflow::engine

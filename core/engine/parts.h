@@ -1,0 +1,195 @@
+// The parts of the engine, and which of them is told of which event.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "core/base/zeroed_memory.h"
+#include "core/engine/assembly.h"
+#include "core/engine/block_parts.h"
+#include "core/engine/block_selection.h"
+#include "core/engine/charges.h"
+#include "core/engine/commits.h"
+#include "core/engine/datasets.h"
+#include "core/engine/delivery.h"
+#include "core/engine/dispatching.h"
+#include "core/engine/engine.h"
+#include "core/engine/explain.h"
+#include "core/engine/grants.h"
+#include "core/engine/items.h"
+#include "core/engine/listed.h"
+#include "core/engine/membership.h"
+#include "core/engine/nodes.h"
+#include "core/engine/preparation.h"
+#include "core/engine/reads.h"
+#include "core/engine/reserves.h"
+#include "core/engine/second_workers.h"
+#include "core/engine/state.h"
+#include "core/engine/streams.h"
+#include "core/engine/suspects.h"
+#include "core/engine/workers.h"
+
+namespace batchflow::engine {
+
+struct Engine::Parts final : Reads::Listener {
+  Parts(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
+        Explain told)
+      : explain(std::move(told)),
+        s(config, policies, catalogues, explain),
+        selection_choice(policies.choose(PolicyKind::selection, config.policies.selection)),
+        dispatch_choice(policies.choose(PolicyKind::dispatch, config.policies.dispatch)),
+        scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
+        reads(s, *this),
+        items(s, reads),
+        datasets(s, items),
+        charges(s),
+        workers(s),
+        suspects(s, reads, items),
+        block_parts(s, reads, items, suspects),
+        second_workers(s, reads, workers),
+        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
+        selection(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        grants(s, selection),
+        assembly(s, grants),
+        commits(s, grants),
+        delivery(s, reads, assembly, commits),
+        listed(s, items, reads),
+        dispatching(s, grants, charges, preparation,
+                    make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
+                    make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
+        streams(s, items, preparation, assembly),
+        reserves(s, streams),
+        membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
+                   reserves),
+        nodes(s, items, preparation, streams, membership) {}
+
+  template <class Make, class Policy>
+  std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
+    return explained(explain, choice,
+                     std::get<Make>(choice.entry->make)({random, choice.parameters}));
+  }
+
+  // ---- Reads::Listener
+  void making_ready(MakingIndex making) override { preparation.making_ready(making); }
+  void making_failed(MakingIndex making, std::optional<Refusal> why) override {
+    preparation.making_failed(making, why);
+  }
+  void listed_ready(BatchIndex batch) override { listed.ready(batch); }
+  void listed_failed(BatchIndex batch, std::optional<Refusal> why) override {
+    listed.failed(batch, why);
+  }
+
+  // ---- events
+  Job* job(JobId id) {
+    const JobIndex found = s.job_of.find(id);
+    if (!found.is_none()) return &s.jobs[found];
+    const auto& refused = s.refused_joins;
+    if (std::find(refused.begin(), refused.end(), id) != refused.end()) {
+      s.stale();
+    } else {
+      s.protocol_error();
+    }
+    return nullptr;
+  }
+  void on(const CatalogueKnown& event) { datasets.known(event); }
+  void on(const PipelineKnown& event) { datasets.known(event); }
+  void on(const JobJoined& event) { membership.joined(event); }
+  void on(const JobLeft& event) {
+    if (Job* of = job(event.job)) membership.left(*of);
+  }
+  void on(const RankLost& event) {
+    if (Job* of = job(event.job)) membership.rank_lost(*of, event.rank);
+  }
+  void on(const JobResized& event) {
+    if (Job* of = job(event.job)) membership.resized(*of, event);
+  }
+  void on(const BatchWanted& event) {
+    Job* const of = job(event.job);
+    if (!of) return;
+    delivery.wanted(*of, event);
+    membership.asked(*of);
+  }
+  void on(const SamplesWanted& event) {
+    if (Job* of = job(event.job)) listed.wanted(*of, event);
+  }
+  void on(const BatchConsumed& event) {
+    if (Job* of = job(event.job)) delivery.consumed(*of, event);
+  }
+  void on(const SlotReleased& event) {
+    if (Job* of = job(event.job)) delivery.released(*of, event);
+  }
+  void on(const ScoresReported& event);
+  void on(const ExemplarsReported& event);
+  void on(const ReadDone& event) { reads.done(event); }
+  void on(const PreparationDone& event) { preparation.prepared(event); }
+  void on(const TransferDone& event) { assembly.transferred(event); }
+  void on(const DeliveryDone& event) { delivery.delivered(event); }
+  void on(const NodeJoined& event) { nodes.joined(event); }
+  void on(const NodeQuiesced& event) { nodes.quiesced(event); }
+  void on(const NodeLost& event) { nodes.lost(event); }
+  void on(const WorkerJoined& event) {
+    preparation.joined(event);
+    nodes.worker_joined(event.node);
+  }
+  void on(const WorkerQuiesced& event) {
+    preparation.quiesced(event);
+    streams.workers_gone();
+  }
+  void on(const WorkerLost& event) {
+    preparation.lost(event);
+    streams.workers_gone();
+  }
+  void on(const CapacityChanged& event) { nodes.capacity_changed(event); }
+  void on(const DecodedMeasured& event) { datasets.measured(event); }
+  void on(const DatasetKept& event) { datasets.kept(event); }
+  void on(const PolicyChanged& event);
+  void on(const ConfigurationChanged& event);
+  void on(const TimerFired&) {}  // what is due is done in any step
+
+  // ---- a step
+  void handle_alarms();
+  void handle_failures();
+  void change_policy(const PolicyName& name, const PolicyChoice& choice);
+  void decide();
+  void look_at(JobIndex index, std::uint64_t serial) {
+    if (s.jobs.live(index) && s.jobs[index].serial == serial) s.touch(index);
+  }
+  void look_at_dirty();
+  void refresh_needs();
+  void settle_weights();
+
+  UnhurriedMemory memory;
+  const Explain explain;  // policies refer to it
+  EngineState s;
+  PolicyChoice selection_choice;  // policies refer to their parameters
+  PolicyChoice dispatch_choice;
+  PolicyChoice scaling_choice;
+  Reads reads;
+  Items items;
+  Datasets datasets;
+  Charges charges;
+  Workers workers;
+  Suspects suspects;
+  BlockParts block_parts;
+  SecondWorkers second_workers;
+  Preparation preparation;
+  BlockSelection selection;
+  Grants grants;
+  Assembly assembly;
+  Commits commits;
+  Delivery delivery;
+  Listed listed;
+  Dispatching dispatching;
+  Streams streams;
+  Reserves reserves;
+  Membership membership;
+  Nodes nodes;
+  std::uint64_t operations = 0;
+  std::size_t needs_reported = 0;   // in this step
+  std::uint64_t policies_made = 4;  // each has a stream of chance of its own
+};
+
+}  // namespace batchflow::engine

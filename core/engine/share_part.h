@@ -1,0 +1,66 @@
+// A share of a place, with what it was promised and what it is for, as plain data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/base/rates.h"
+#include "core/base/types.h"
+#include "core/engine/indices.h"
+#include "core/engine/policy_list.h"
+#include "core/engine/share.h"
+
+namespace batchflow::engine {
+
+enum class ShareUse : std::uint8_t { encoded, decoded, blocks, batches };
+
+// What a share is for, and in what units it counts.
+struct ShareSpec {
+  Place place;
+  ShareUse use = ShareUse::blocks;
+  DatasetId dataset;
+  Digest prefix = 0;  // decoded: hash of the pipeline's deterministic prefix
+  Bytes slot_bytes = 1;
+  std::size_t items = 0;  // the universe of dense ids; 0: as many as it has slots, and one
+  Slots slots_all = 0;    // what everything that could be kept in it would take
+};
+
+struct SharePart {
+  ShareSpec spec;
+  std::unique_ptr<Share> share;
+  Slots least = 0;               // promised: reserves and one preparation
+  Slots target = 0;              // what the allocation policy wants, raised to `least`
+  std::uint32_t jobs = 0;        // that read from it
+  std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
+  Slots ahead = 0;               // that workers of single jobs fill
+  std::uint32_t ranks = 0;
+  SmoothedRate requests;            // as of the last plan
+  std::uint64_t requests_seen = 0;  // by it
+  double saved_s_per_hit = 0;
+  std::uint64_t policy_changes = 0;
+  // A policy may go on reading its parameters: they stay as long as the policy does.
+  std::shared_ptr<const PolicyChoice> choice;
+  std::shared_ptr<const PolicyChoice> incoming_choice;
+  // Shares of blocks and batches: ids come from a pool, and each resident has a slot.
+  std::vector<ItemId> free_items;
+  std::vector<SlotId> free_slots;
+  std::vector<SlotId> slot_of;
+  std::vector<BlockIndex> owner_of;  // the block that an item is; none: a batch, or nothing
+  std::uint32_t slots_made = 0;
+
+  void reset() { *this = SharePart(); }
+};
+
+inline Form form_of(ShareUse use) {
+  switch (use) {
+    case ShareUse::encoded:
+      return Form::encoded;
+    case ShareUse::decoded:
+      return Form::decoded;
+    default:
+      return Form::prepared;
+  }
+}
+
+}  // namespace batchflow::engine
