@@ -61,23 +61,23 @@ bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
   const order::RankBatch places = run.plan.plain.batch(step, batch.rank);
   const bool covered = grants_.cover(job, run, Grants::batch_end(run, step, places));
   const std::uint64_t have = run.plain.end();
-  const order::Places now{batch.uncut.from,
-                          std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
+  const order::IndexRange now{batch.uncut.from,
+                              std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
   add_pieces(run.plain, batch, now, false);
   batch.uncut.from = now.to;
   if (!covered) {
     job.wait(Job::Waits::to_take);
     return false;
   }
-  for (const order::Places& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
-  const order::Places draws = run.plan.buffer_draws(step, batch.rank);
+  for (const order::IndexRange& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
+  const order::IndexRange draws = run.plan.buffer_draws(step, batch.rank);
   grants_.rehearse(job, run, draws.to);
   add_pieces(run.rehearsed, batch, draws, false);
   batch.all_cut = true;
   return true;
 }
 
-void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::Places places, bool filler) {
+void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::IndexRange places, bool filler) {
   sequence.for_each_slice(places,
                           [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
                             Piece piece;

@@ -36,7 +36,7 @@ void Commits::commit(Job& job) {
   while (job.committed_step < all && !job.to_refuse) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
-    const order::Places places = run.plan.plain.step(step - run.first_step);
+    const order::IndexRange places = run.plan.plain.step(step - run.first_step);
     slices_.clear();
     const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
       slices_.push_back(slice);

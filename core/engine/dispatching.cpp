@@ -84,7 +84,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   const std::uint32_t target = std::max(ahead, grants_.missing_blocks(job));
   lanes.set_look_ahead(job.member, ahead);
   while (lanes.supply(job.member) < target) {
-    const order::Lanes::Need need = lanes.want(job.member);
+    const order::Lanes::Need need = lanes.next_need(job.member);
     if (need.kind == order::Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
     if (need.kind == order::Lanes::Need::Kind::joined) {

@@ -1,6 +1,6 @@
 #include "core/engine/engine.h"
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 #include <algorithm>
 #include <variant>

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::engine {
 

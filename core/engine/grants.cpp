@@ -200,12 +200,12 @@ bool Grants::cover(Job& job, EpochRun& run, std::uint64_t to) {
 std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
   if (run.steps == 0) return 0;
   const order::StepPlan& plan = run.plan.plain;
-  const order::Places tail = plan.step(run.steps - 1);
+  const order::IndexRange tail = plan.step(run.steps - 1);
   const std::uint64_t end = cut.start + cut.count;
   if (end <= tail.from || tail.count() == plan.step_samples()) return 0;
   std::uint64_t fillers = 0;
   for (Rank rank = 0; rank < plan.ranks; ++rank) {
-    for (const order::Places& filler : plan.batch(run.steps - 1, rank).fillers) {
+    for (const order::IndexRange& filler : plan.batch(run.steps - 1, rank).fillers) {
       const std::uint64_t from = std::max(filler.from, cut.start);
       const std::uint64_t to = std::min(filler.to, end);
       if (from < to) fillers += to - from;

@@ -6,7 +6,7 @@
 #include "core/base/check.h"
 #include "core/engine/books.h"
 #include "core/engine/seed_group.h"
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 
 namespace batchflow::engine {
 

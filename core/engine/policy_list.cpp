@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::engine {
 namespace {

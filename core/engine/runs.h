@@ -83,7 +83,7 @@ class Sequence {
   }
   // Calls `visit` with a Slice for each piece of a block at these indices, in their order.
   template <class Visit>
-  void for_each_slice(order::Places places, Visit visit) {
+  void for_each_slice(order::IndexRange places, Visit visit) {
     for (std::uint64_t at = places.from; at < places.to;) {
       const Cut& one = cut_at(at);
       const std::uint64_t until = std::min(places.to, one.start + one.count);

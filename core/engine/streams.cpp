@@ -8,7 +8,7 @@
 #include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/staging.h"
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 
 namespace batchflow::engine {
 

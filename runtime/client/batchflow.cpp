@@ -9,7 +9,7 @@
 #include <memory>
 #include <new>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "runtime/failpoint/failpoint.h"
 
 #include "runtime/client/c_interface.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "programs/output/terminal.h"

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <system_error>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "core/order/permutation.h"
 #include "nlohmann/json.hpp"
-#include "programs/output/job_figures.h"
 #include "programs/output/output.h"
+#include "programs/output/results.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/sources/npy.h"
 

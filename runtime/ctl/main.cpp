@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"

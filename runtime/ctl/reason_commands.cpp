@@ -6,11 +6,11 @@
 #include <string>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
-#include "programs/input/number_between.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/reasons.h"
@@ -144,7 +144,7 @@ void add_reason_commands(CLI::App& app, const std::string& service, Action& acti
                           "Measure for some seconds, and name the slow link", to_doctor, doctor);
   command->add_option("JOB", to_doctor->job, "As `jobs` names it; default: all");
   command->add_option("--seconds", to_doctor->seconds, "How long to measure; default: 5")
-      ->check(input::number_between(0.1, 3600));
+      ->check(output::number_between(0.1, 3600));
   command->footer("Exit code 1: a job waits, or something is wrong with the node.");
   const auto of_journal = std::make_shared<ReasonOptions>();
   add(app, service, action, "journal", "Where the service's journal is, and how long it is",

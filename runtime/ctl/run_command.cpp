@@ -9,14 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "nlohmann/json.hpp"
-#include "programs/input/number_between.h"
 #include "programs/input/yaml.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/results.h"
 #include "programs/output/terminal.h"
+#include "programs/output/usage.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/live_run.h"
@@ -160,7 +159,7 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action) 
   command
       ->add_option("--time-scale", options->time_scale,
                    "Multiplies all times that jobs sleep: 0.1 is a tenth")
-      ->check(input::number_between(0, 1e6));
+      ->check(output::number_between(0, 1e6));
   options->outputs.add(*command, "json", "JSON");
   command->callback([&service, &action, options] {
     action = [&service, options] { return run_scenario(*options, service); };

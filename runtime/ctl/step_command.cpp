@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "programs/output/output.h"
 #include "runtime/ctl/commands.h"

@@ -14,7 +14,6 @@
 #include <string>
 #include <thread>
 
-#include "core/base/config_error.h"
 #include "core/base/config_value.h"
 #include "core/base/random.h"
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kSideMost = 1 << 16;  // of a picture
 fs::path find_plugin(config::ConfigSection& section) {
   const fs::path name = section.text("plugin", "");
   std::vector<fs::path> folders;
-  if (const auto& file = section.place().file) folders.push_back(fs::path(*file).parent_path());
+  if (const auto& file = section.source().file) folders.push_back(fs::path(*file).parent_path());
   const char* const path = std::getenv("BATCHFLOW_PLUGIN_PATH");
   for (std::string_view rest = path ? path : ""; !rest.empty();) {
     const std::size_t colon = std::min(rest.find(':'), rest.size());

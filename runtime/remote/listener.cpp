@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"

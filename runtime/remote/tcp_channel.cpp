@@ -16,7 +16,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 

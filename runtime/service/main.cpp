@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "core/base/config_value.h"
-#include "programs/input/number_between.h"
 #include "programs/input/yaml.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
@@ -105,7 +104,7 @@ int serve(int argc, char** argv) {
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without a connected client, after which it ends; 0: never (default)")
-      ->check(input::number_between(0, 1e8));
+      ->check(output::number_between(0, 1e8));
   app.add_option("--log", log, "Its lines: text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");

@@ -14,7 +14,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/descriptor.h"

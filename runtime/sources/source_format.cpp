@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"

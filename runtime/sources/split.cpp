@@ -180,7 +180,7 @@ std::vector<bool> chosen_classes(const SampleIndex& whole, const SplitRule& rule
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       const std::string nearest = nearest_name(name, {classes.begin(), classes.end()});
-      throw DatasetError(fmt::format("{}: {} has no class '{}'; write {}", rule.place.text(),
+      throw DatasetError(fmt::format("{}: {} has no class '{}'; write {}", rule.source.text(),
                                      whole.name(), name,
                                      nearest.empty() ? "one of those it has" : nearest));
     }
@@ -225,7 +225,7 @@ Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& v
   std::vector<bool> in_subset;
   if (!rule.subset.empty()) in_subset = listed(whole, rule, version);
   const std::vector<bool> in_classes = chosen_classes(whole, rule);
-  const std::uint64_t below = rule.fraction ? rule.fraction->of(UINT64_MAX) : 0;
+  const std::uint64_t below = rule.fraction ? rule.fraction->share_of(UINT64_MAX) : 0;
   StopCheck check(bounds.stop);
   std::vector<std::uint64_t> keys;
   for (std::uint64_t key = range.first; key < end; ++key) {
@@ -260,11 +260,11 @@ Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& v
 
 SplitRule read_split_rule(config::ConfigSection& section) {
   SplitRule rule;
-  rule.place = section.place();
+  rule.source = section.source();
   rule.folder = section.text("folder", "");
   rule.subset = section.text("subset", "");
-  if (rule.subset.is_relative() && !rule.subset.empty() && rule.place.file)
-    rule.subset = std::filesystem::path(*rule.place.file).parent_path() / rule.subset;
+  if (rule.subset.is_relative() && !rule.subset.empty() && rule.source.file)
+    rule.subset = std::filesystem::path(*rule.source.file).parent_path() / rule.subset;
   rule.keys = read_range(section, "keys", parse_unsigned, "write 0-49999");
   rule.bytes = read_range(section, "bytes", parse_bytes, "write 1kb-1mb");
   if (section.has("fraction")) rule.fraction = section.ratio("fraction", {});
@@ -294,7 +294,7 @@ std::unique_ptr<SampleIndex> make_split(std::shared_ptr<const SampleIndex> whole
   Keys keys = chosen_keys(*whole, rule, version, bounds);
   if (keys.size() == 0)
     throw DatasetError(fmt::format("{}: no sample of {} is in split '{}'; write a wider rule",
-                                   rule.place.text(), whole->name(), name));
+                                   rule.source.text(), whole->name(), name));
   const bool classify =
       !prefix.empty() && whole->kind() == RecordKind::whole && !whole->classes().empty();
   auto split = std::make_unique<SplitIndex>(std::move(whole), std::move(name), version.digest(),

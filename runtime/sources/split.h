@@ -32,7 +32,7 @@ struct SplitRule {
   bool rest = false;                 // those that the fraction leaves out
   std::vector<std::string> classes;  // names
   std::optional<Range> bytes;        // of a sample as stored
-  config::ConfigPlace place;         // for errors
+  config::SourceLine source;         // for errors
 };
 
 // Reads the keys folder, subset, keys, fraction, part, classes and bytes. A subset's path is

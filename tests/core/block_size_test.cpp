@@ -1,8 +1,6 @@
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 
 #include <doctest/doctest.h>
-
-#include "core/order/lane_sizes.h"
 
 namespace batchflow::test::block_size_test {
 

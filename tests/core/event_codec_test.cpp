@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/log/command_digest.h"
-#include "core/log/describe.h"
 #include "tests/core/random_events.h"
 
 namespace batchflow::test::event_codec_test {

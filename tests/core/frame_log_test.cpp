@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 
 namespace batchflow::test::frame_log_test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "tests/core/random_events.h"
 
 namespace batchflow::test::journal_test {
@@ -68,10 +68,10 @@ Recorded record(std::uint64_t steps, Bytes bytes_max = log::FrameWriter::kNoBoun
   for (std::uint64_t i = 0; i < steps; ++i) {
     const auto events = random.events(1 + random.random().below(3));
     const Instant now = Instant(Duration(1ms) * i);
-    journal.record(now, events);
+    journal.record_events(now, events);
     take();
     recorded.sizes.push_back(recorded.bytes.size());
-    journal.ordered(machine.step(now, events));
+    journal.record_commands(machine.step(now, events));
   }
   if (close) journal.close();
   take();
@@ -185,10 +185,10 @@ TEST_CASE("what events refer to comes back, once, sizes and all") {
   const std::vector<engine::Event> second = {engine::CatalogueKnown{DatasetId(3), 33},
                                              engine::CatalogueKnown{DatasetId(4), 44},
                                              engine::PipelineKnown{PipelineId(9), 55}};
-  journal.record(Instant(1ms), first);
+  journal.record_events(Instant(1ms), first);
   const std::size_t once = journal.pending().size();
   CHECK(once < 200);  // not a size for each of 10^9 samples
-  journal.record(Instant(2ms), second);
+  journal.record_events(Instant(2ms), second);
   journal.close();
   log::JournalReader reader(journal.pending(), "j");
   REQUIRE(reader.next());

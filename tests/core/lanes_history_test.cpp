@@ -186,7 +186,7 @@ void History::fill(std::size_t index) {
   const Job& job = jobs_[index];
   if (!lanes_->in_epoch(job.member)) lanes_->begin_next_epoch(job.member);
   while (lanes_->supply(job.member) < std::max(job.look_ahead, 1u)) {
-    const order::Lanes::Need need = lanes_->want(job.member);
+    const order::Lanes::Need need = lanes_->next_need(job.member);
     if (need.kind == order::Lanes::Need::Kind::make) {
       lanes_->making(need.block);
       making_.push_back({need.block, index});

@@ -21,7 +21,7 @@ order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks)
 order::BlockRef take_next(order::Lanes& lanes, order::MemberId member) {
   std::vector<order::Lanes::Candidate> here;
   for (lanes.candidates(member, here); here.empty(); lanes.candidates(member, here)) {
-    const order::Lanes::Need need = lanes.want(member);
+    const order::Lanes::Need need = lanes.next_need(member);
     if (need.kind == Kind::joined) continue;
     REQUIRE(need.kind == Kind::make);
     lanes.making(need.block);
@@ -144,7 +144,7 @@ TEST_CASE("a relaxed job may come to a pass while another sits in it, and half o
   for (const order::BlockRef block : {first[0], first[1]}) lanes.dropped(block);
   CHECK(users(lanes, {first[2]}) == Users{1});
   lanes.dropped(first[2]);
-  const order::BlockRef last = lanes.want(fast).block;
+  const order::BlockRef last = lanes.next_need(fast).block;
   lanes.making(last);
   lanes.made(last);
   CHECK(users(lanes, {last}) == Users{1});  // only who made it: most of its pass is gone

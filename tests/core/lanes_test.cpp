@@ -23,8 +23,8 @@ order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks)
 }
 
 order::BlockRef make(order::Lanes& lanes, order::MemberId member) {
-  order::Lanes::Need need = lanes.want(member);
-  while (need.kind == Kind::joined) need = lanes.want(member);
+  order::Lanes::Need need = lanes.next_need(member);
+  while (need.kind == Kind::joined) need = lanes.next_need(member);
   REQUIRE(need.kind == Kind::make);
   lanes.making(need.block);
   lanes.made(need.block);
@@ -42,7 +42,7 @@ order::BlockRef next(order::Lanes& lanes, order::MemberId member) {
   for (;;) {
     const auto here = candidates(lanes, member);
     if (!here.empty()) return here.front().block;
-    const order::Lanes::Need need = lanes.want(member);
+    const order::Lanes::Need need = lanes.next_need(member);
     if (need.kind == Kind::joined) continue;
     REQUIRE(need.kind == Kind::make);
     lanes.making(need.block);
@@ -84,7 +84,7 @@ TEST_CASE("one job alone has each block once, and a new generation each epoch") 
     std::sort(had.begin(), had.end());
     CHECK(std::adjacent_find(had.begin(), had.end()) == had.end());
     CHECK_FALSE(lanes.in_epoch(job));
-    CHECK(lanes.want(job).kind == Kind::nothing);
+    CHECK(lanes.next_need(job).kind == Kind::nothing);
     lanes.begin_next_epoch(job);
   }
 }
@@ -111,7 +111,7 @@ TEST_CASE("a block is made once for all who are there, and needed until the last
   CHECK(lanes.may_join(block) == 0);
   const order::MemberId second = lanes.add_relaxed(2);
   CHECK(lanes.may_join(block) == 1);
-  CHECK(lanes.want(second).kind == Kind::joined);
+  CHECK(lanes.next_need(second).kind == Kind::joined);
   CHECK(lanes.supply(second) == 1);
   CHECK(lanes.needed(block) == 2);
   CHECK(lanes.may_join(block) == 0);
@@ -130,10 +130,10 @@ TEST_CASE("a block is made once for all who are there, and needed until the last
 TEST_CASE("a block in preparation is waited for, and the rule goes on to the next") {
   order::Lanes lanes(options_of(2, 4));
   const order::MemberId job = lanes.add_relaxed(0);
-  const order::BlockRef first = lanes.want(job).block;
-  CHECK(lanes.want(job).block == first);  // the same answer until something changes
+  const order::BlockRef first = lanes.next_need(job).block;
+  CHECK(lanes.next_need(job).block == first);  // the same answer until something changes
   lanes.making(first);
-  const order::BlockRef second = lanes.want(job).block;
+  const order::BlockRef second = lanes.next_need(job).block;
   CHECK(lanes.name(second).block == 1);
   lanes.making(second);
   lanes.made(second);
@@ -141,8 +141,8 @@ TEST_CASE("a block in preparation is waited for, and the rule goes on to the nex
   REQUIRE(here.size() == 2);
   CHECK((!here[0].ready && here[1].ready));
   lanes.failed(first);  // absent again: it is next to be made
-  CHECK(lanes.want(job).block == first);
-  CHECK_FALSE(lanes.want(job).remake);
+  CHECK(lanes.next_need(job).block == first);
+  CHECK_FALSE(lanes.next_need(job).remake);
 }
 
 TEST_CASE("join what has lost at most half, what has lost least first") {
@@ -157,7 +157,7 @@ TEST_CASE("join what has lost at most half, what has lost least first") {
       lanes.dropped(block);
     }
     const order::MemberId late = lanes.add_relaxed(1);
-    const order::BlockName name = lanes.name(lanes.want(late).block);
+    const order::BlockName name = lanes.name(lanes.next_need(late).block);
     CHECK(name.generation == 0);
     CHECK((name.lane == lane) == (lost == 2));
     if (lost == 2) CHECK(name.block == 2);  // what was lost comes when nothing else is left
@@ -169,7 +169,7 @@ TEST_CASE("open the lane that feeds the hungry, else one that nobody else needs"
   const order::MemberId a = lanes.add_relaxed(0);
   const std::uint32_t lane_a = lanes.name(make(lanes, a)).lane;
   const order::MemberId b = lanes.add_relaxed(1);
-  CHECK(lanes.want(b).kind == Kind::joined);
+  CHECK(lanes.next_need(b).kind == Kind::joined);
   // Both have all of lane_a before them, neither is hungry; b takes it all and opens another.
   for (int i = 0; i < 4; ++i) CHECK(take_next(lanes, b).lane == lane_a);
   const order::BlockName of_b = take_next(lanes, b);
@@ -187,14 +187,14 @@ TEST_CASE("lost blocks are made again last, or first when no more lanes may be o
     const order::BlockRef lost = make(lanes, job);
     make(lanes, job);
     lanes.dropped(lost);
-    const order::Lanes::Need need = lanes.want(job);
+    const order::Lanes::Need need = lanes.next_need(job);
     CHECK(need.kind == Kind::make);
     CHECK(need.remake == (most == 1));
     CHECK((need.block == lost) == (most == 1));
     lanes.making(need.block);
     lanes.failed(need.block);
-    CHECK(lanes.want(job).block == need.block);
-    CHECK(lanes.want(job).remake == need.remake);  // still known as made before
+    CHECK(lanes.next_need(job).block == need.block);
+    CHECK(lanes.next_need(job).remake == need.remake);  // still known as made before
   }
 }
 
@@ -233,7 +233,7 @@ TEST_CASE("new generations are above all that were reported, and follow a strict
   CHECK(lanes.generation(a) == 50);
   CHECK(take_next(lanes, strict) == order::BlockName{50, 0, 0, 0});
   CHECK(take_next(lanes, a) == order::BlockName{50, 0, 0, 0});
-  CHECK(lanes.want(a).block == lanes.want(strict).block);  // made once for both
+  CHECK(lanes.next_need(a).block == lanes.next_need(strict).block);  // made once for both
 }
 
 TEST_CASE("a strict job takes its sequence and nothing else") {
@@ -255,8 +255,8 @@ TEST_CASE("a strict job's supply ends at the first gap, and the gap is what it w
   lanes.dropped(blocks[1]);
   CHECK(lanes.supply(job) == 1);
   CHECK(candidates(lanes, job).size() == 1);
-  CHECK(lanes.want(job).block == blocks[1]);
-  CHECK(lanes.want(job).remake);
+  CHECK(lanes.next_need(job).block == blocks[1]);
+  CHECK(lanes.next_need(job).remake);
 }
 
 TEST_CASE("look-ahead begins the next epoch, and the running one still comes first") {
@@ -269,13 +269,13 @@ TEST_CASE("look-ahead begins the next epoch, and the running one still comes fir
   CHECK(lanes.may_begin_next_epoch(job));
   lanes.begin_next_epoch(job);
   CHECK(lanes.next_epoch_begun(job));
-  CHECK(lanes.want(job).next_epoch);
+  CHECK(lanes.next_need(job).next_epoch);
   const order::BlockRef ahead = make(lanes, job);
   CHECK(lanes.supply(job) == 5);
   lanes.dropped(blocks[3]);
   CHECK(lanes.supply(job) == 3);  // what is ahead is of no use while one is missing
-  CHECK(lanes.want(job).block == blocks[3]);
-  CHECK_FALSE(lanes.want(job).next_epoch);
+  CHECK(lanes.next_need(job).block == blocks[3]);
+  CHECK_FALSE(lanes.next_need(job).next_epoch);
   make(lanes, job);
   for (int i = 0; i < 4; ++i)
     CHECK(lanes.take(job, blocks[static_cast<std::size_t>(i)]) == (i == 3));
@@ -432,9 +432,9 @@ TEST_CASE("nothing is kept for jobs that have left, but blocks that are here") {
   const order::MemberId a = lanes.add_relaxed(0);
   const order::MemberId b = lanes.add_relaxed(1);
   const order::BlockRef block = make(lanes, a);
-  const order::BlockRef started = lanes.want(a).block;
+  const order::BlockRef started = lanes.next_need(a).block;
   lanes.making(started);
-  lanes.want(b);
+  lanes.next_need(b);
   lanes.remove(a);
   CHECK(lanes.needed(block) == 1);
   lanes.remove(b);

@@ -104,7 +104,7 @@ class OrderSimulation {
   void fill(order::MemberId member) {
     if (!lanes_.in_epoch(member)) lanes_.begin_next_epoch(member);
     while (lanes_.supply(member) < std::max(options_.look_ahead, 1u)) {
-      const order::Lanes::Need need = lanes_.want(member);
+      const order::Lanes::Need need = lanes_.next_need(member);
       if (need.kind == order::Lanes::Need::Kind::make) prepare(need.block);
       if (need.kind != order::Lanes::Need::Kind::nothing) continue;
       if (!lanes_.may_begin_next_epoch(member)) return;

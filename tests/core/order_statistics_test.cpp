@@ -241,11 +241,11 @@ double mix_of(const std::vector<Ids>& epochs, std::uint64_t batch) {
 
 // Mean distance in the order, over N, of samples stored side by side.
 double neighbour_distance(const Ids& order) {
-  Ids place_of(order.size());
-  for (std::uint64_t place = 0; place < order.size(); ++place) place_of[order[place]] = place;
+  Ids index_of(order.size());
+  for (std::uint64_t place = 0; place < order.size(); ++place) index_of[order[place]] = place;
   double sum = 0;
   for (std::size_t s = 1; s < order.size(); ++s) {
-    sum += std::abs(static_cast<double>(place_of[s]) - static_cast<double>(place_of[s - 1]));
+    sum += std::abs(static_cast<double>(index_of[s]) - static_cast<double>(index_of[s - 1]));
   }
   const auto n = static_cast<double>(order.size());
   return sum / (n - 1) / n;

@@ -263,10 +263,10 @@ TEST_CASE("the cache of permutations is bounded in bytes, whatever is asked of i
     CHECK(cache.bytes() <= 3 * kTable);
   }
   CHECK(cache.bytes() >= 2 * kTable);
-  CHECK(cache.places_made() == 16 * order::Permutation::kTableMost);
+  CHECK(cache.entries_made() == 16 * order::Permutation::kTableMost);
   // Networks have no table, and small tables are many.
   cache.get(1, order::Permutation::kTableMost + 1);
-  CHECK(cache.places_made() == 16 * order::Permutation::kTableMost);
+  CHECK(cache.entries_made() == 16 * order::Permutation::kTableMost);
   for (std::uint64_t key = 0; key < 10'000; ++key) {
     cache.get(key, 100);
     CHECK(cache.bytes() <= 3 * kTable);

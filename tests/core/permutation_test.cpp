@@ -25,7 +25,7 @@ bool is_bijection_with_inverse(const order::Permutation& permutation) {
   std::vector<bool> seen(permutation.size());
   for (std::uint64_t place = 0; place < permutation.size(); ++place) {
     const std::uint64_t thing = permutation(place);
-    if (thing >= permutation.size() || seen[thing] || permutation.place_of(thing) != place) {
+    if (thing >= permutation.size() || seen[thing] || permutation.index_of(thing) != place) {
       return false;
     }
     seen[thing] = true;
@@ -38,7 +38,7 @@ bool is_bijection_with_inverse(const order::Permutation& permutation) {
 TEST_CASE("golden values: a network over 1,281,167 places") {
   const order::Permutation permutation(kKey, 1281167);
   CHECK(first_places(permutation, 6) == List{1215657, 1208498, 296845, 233270, 781634, 485813});
-  CHECK(permutation.place_of(0) == 848801);
+  CHECK(permutation.index_of(0) == 848801);
   std::uint64_t fold = 0;
   for (std::uint64_t place = 0; place < permutation.size(); ++place) {
     fold = mix(fold ^ permutation(place));
@@ -70,7 +70,7 @@ TEST_CASE("the inverse is exact at the greatest size") {
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const std::uint64_t place = Random(hash(8, i)).below(order::kSamplesMost);
     REQUIRE(permutation(place) < order::kSamplesMost);
-    REQUIRE(permutation.place_of(permutation(place)) == place);
+    REQUIRE(permutation.index_of(permutation(place)) == place);
   }
 }
 
@@ -118,7 +118,7 @@ TEST_SUITE("long") {
     const order::Permutation permutation(kKey, order::kSamplesMost);
     for (std::uint64_t i = 0; i < 1'000'000; ++i) {
       const std::uint64_t place = Random(hash(8, i)).below(order::kSamplesMost);
-      REQUIRE(permutation.place_of(permutation(place)) == place);
+      REQUIRE(permutation.index_of(permutation(place)) == place);
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "tests/core/promised_join.h"
 

@@ -61,8 +61,8 @@ TEST_CASE("rehearsal: draws go on where they stood, whatever the size of a step"
   const order::RehearsalPlan plan = order::RehearsalPlan::split(
       {.samples = 100, .consumed = 40, .ranks = 2, .batch_samples = 8}, 3, 17);
   CHECK(plan.steps() == 6);
-  CHECK(plan.buffer_draws(0) == order::Places{17, 23});
-  CHECK(plan.buffer_draws(5, 1) == order::Places{17 + 33, 17 + 36});
+  CHECK(plan.buffer_draws(0) == order::IndexRange{17, 23});
+  CHECK(plan.buffer_draws(5, 1) == order::IndexRange{17 + 33, 17 + 36});
 }
 
 TEST_CASE("each round of as many draws as there are exemplars has each once") {

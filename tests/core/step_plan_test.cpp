@@ -16,7 +16,7 @@ namespace {
 void append(const order::RankBatch& batch, std::vector<std::uint64_t>& own,
             std::vector<std::uint64_t>& fillers) {
   for (std::uint64_t p = batch.own.from; p < batch.own.to; ++p) own.push_back(p);
-  for (const order::Places& range : batch.fillers) {
+  for (const order::IndexRange& range : batch.fillers) {
     for (std::uint64_t p = range.from; p < range.to; ++p) fillers.push_back(p);
   }
 }
@@ -65,23 +65,23 @@ void check_epoch(std::uint64_t seed) {
 TEST_CASE("a tail by hand: 10 samples, 4 ranks of 2") {
   const order::StepPlan plan{.samples = 10, .ranks = 4, .batch_samples = 2};
   CHECK(plan.steps() == 2);
-  CHECK(plan.batch(0, 3).own == order::Places{6, 8});
+  CHECK(plan.batch(0, 3).own == order::IndexRange{6, 8});
   CHECK(plan.rank_samples(1) == 1);
-  CHECK(plan.batch(1, 1).own == order::Places{9, 10});
+  CHECK(plan.batch(1, 1).own == order::IndexRange{9, 10});
   CHECK(plan.batch(1, 2).own.count() == 0);
-  CHECK(plan.batch(1, 2).fillers[0] == order::Places{8, 9});
-  CHECK(plan.batch(1, 3).fillers[0] == order::Places{9, 10});
+  CHECK(plan.batch(1, 2).fillers[0] == order::IndexRange{8, 9});
+  CHECK(plan.batch(1, 3).fillers[0] == order::IndexRange{9, 10});
   CHECK(order::StepPlan{.samples = 10, .ranks = 4, .batch_samples = 2, .drop_last = true}.steps() ==
         1);
 }
 
 TEST_CASE("fillers wrap around: 3 samples left for 2 ranks, 1 for 5") {
   const order::StepPlan two{.samples = 13, .consumed = 10, .ranks = 2, .batch_samples = 4};
-  CHECK(two.batch(0, 1).own == order::Places{12, 13});
-  CHECK(two.batch(0, 1).fillers[0] == order::Places{10, 11});
+  CHECK(two.batch(0, 1).own == order::IndexRange{12, 13});
+  CHECK(two.batch(0, 1).fillers[0] == order::IndexRange{10, 11});
   const order::StepPlan five{.samples = 11, .consumed = 10, .ranks = 5, .batch_samples = 4};
   for (std::uint32_t rank = 1; rank < 5; ++rank) {
-    CHECK(five.batch(0, rank).fillers[0] == order::Places{10, 11});
+    CHECK(five.batch(0, rank).fillers[0] == order::IndexRange{10, 11});
   }
 }
 

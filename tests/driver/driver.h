@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "core/log/command_digest.h"
+#include "core/log/event_codec.h"
 #include "core/log/promise_log.h"
 #include "tests/driver/checker.h"
 #include "tests/driver/machine.h"

@@ -12,8 +12,7 @@
 
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
 
@@ -98,9 +97,11 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
     std::vector<std::byte> bytes;
     Hooks hooks;
     hooks.before_step = [&](Instant now, std::span<const engine::Event> events) {
-      journal.record(now, events);
+      journal.record_events(now, events);
     };
-    hooks.stepped = [&](std::span<const engine::Command> commands) { journal.ordered(commands); };
+    hooks.stepped = [&](std::span<const engine::Command> commands) {
+      journal.record_commands(commands);
+    };
     const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
     journal.close();
     bytes.assign(journal.pending().begin(), journal.pending().end());

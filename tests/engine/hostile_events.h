@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "core/base/arena.h"
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 #include "core/log/promise_log.h"
 #include "tests/engine/hostile_values.h"
 #include "tests/policies/tested_policies.h"

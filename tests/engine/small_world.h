@@ -20,8 +20,7 @@
 
 #include "core/base/random.h"
 #include "core/engine/engine.h"
-#include "core/log/command_digest.h"
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 #include "core/order/order.h"
 
 namespace batchflow::test {

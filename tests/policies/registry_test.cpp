@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/description.h"
 #include "tests/policies/tested_policies.h"
 #include "tests/source_dir.h"

@@ -14,7 +14,7 @@ const auto kFile = std::make_shared<const std::string>("a.yaml");
 
 config::ConfigNode scalar(std::string text, int line) {
   config::ConfigNode node;
-  node.place = {kFile, line};
+  node.source = {kFile, line};
   node.kind = config::ConfigNode::Kind::scalar;
   node.scalar = std::move(text);
   return node;
@@ -27,7 +27,7 @@ struct Line {
 };
 config::ConfigNode tree(std::initializer_list<Line> lines) {
   config::ConfigNode root;
-  root.place = {kFile, 1};
+  root.source = {kFile, 1};
   for (const Line& line : lines) root.set(line.path, scalar(line.text, line.line));
   return root;
 }
@@ -57,12 +57,12 @@ TEST_CASE("sizes are exact, in powers of ten or of two") {
   }
   const auto tenth = parse_size("10%");
   REQUIRE(tenth);
-  CHECK(tenth->of(99) == 9);
-  CHECK(parse_size("0.1%")->of(1'000'000) == 1000);
-  CHECK(parse_size("100%")->of(UINT64_MAX) == UINT64_MAX);
-  CHECK(parse_size("10")->of(99) == 10);
+  CHECK(tenth->bytes_of(99) == 9);
+  CHECK(parse_size("0.1%")->bytes_of(1'000'000) == 1000);
+  CHECK(parse_size("100%")->bytes_of(UINT64_MAX) == UINT64_MAX);
+  CHECK(parse_size("10")->bytes_of(99) == 10);
   CHECK_FALSE(parse_size("%"));
-  CHECK(parse_ratio("0.001")->of(1'281'167) == 1281);
+  CHECK(parse_ratio("0.001")->share_of(1'281'167) == 1281);
 }
 
 TEST_CASE("durations need a unit, numbers are whole texts") {
@@ -89,7 +89,7 @@ TEST_CASE("what is written is read, what is not keeps its default") {
       tree({{"cache.size", "10%", 2}, {"cache.slots", "12", 3}, {"timeout", "5s", 4}});
   config::read_config(root, [](config::ConfigSection& section) {
     section.section("cache", [](config::ConfigSection& cache) {
-      CHECK(cache.size("size", {}).of(1000) == 100);
+      CHECK(cache.size("size", {}).bytes_of(1000) == 100);
       CHECK(cache.integer("slots", 0) == 12);
       CHECK(cache.flag("warm", true));
     });

@@ -1,5 +1,4 @@
 #include "core/engine/engine_config.h"
-#include "programs/config/engine_config_text.h"
 #include "programs/config/engine_settings.h"
 
 #include <doctest/doctest.h>

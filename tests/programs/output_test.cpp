@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::test::output_test {
 namespace fs = std::filesystem;

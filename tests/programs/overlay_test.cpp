@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/input/yaml.h"
 #include "tests/source_dir.h"
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/output/packed_runs.h"
 
 namespace batchflow::test::results_test {

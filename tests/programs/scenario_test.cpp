@@ -1,6 +1,6 @@
 // Scenarios: what they say, what is refused and where, and results of a run written and read.
 #include "programs/input/scenario.h"
-#include "programs/input/config_names.h"
+#include "programs/input/find_config.h"
 
 #include <doctest/doctest.h>
 

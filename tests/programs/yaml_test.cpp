@@ -72,8 +72,8 @@ TEST_CASE("maps, lists, values, anchors and merges, each with its line") {
         "{kind:scenario cache:{size:64gib forms:[encoded decoded]} nodes:[{name:a "
         "cache:{size:64gib forms:[encoded decoded]}} {name:b cache:{size:10% forms:[encoded "
         "decoded]}}] empty:~ text:folded lines\n}");
-  CHECK(root.find("cache")->find("size")->place.text() == "t.yaml:4");
-  CHECK(root.find("nodes")->list[1].find("cache")->find("size")->place.line == 12);
+  CHECK(root.find("cache")->find("size")->source.text() == "t.yaml:4");
+  CHECK(root.find("nodes")->list[1].find("cache")->find("size")->source.line == 12);
   CHECK(dump(input::parse_yaml("", "t.yaml")) == "~");
   CHECK(dump(input::parse_yaml("# nothing\n", "t.yaml")) == "~");
 }

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/log/describe.h"
+#include "core/log/event_codec.h"
 
 namespace batchflow::test::fault_injector_test {
 

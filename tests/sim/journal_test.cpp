@@ -7,7 +7,7 @@
 #include "core/engine/engine.h"
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
+#include "programs/config/engine_settings.h"
 #include "sim/simulate.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"
@@ -73,8 +73,8 @@ TEST_CASE("a difference is 1 and named, what is no journal is 2") {
                           policies::policy_list(), reader.catalogues());
     log::Journal changed(header, reader.catalogues(), log::FrameWriter::kNoBound);
     while (const auto step = reader.next()) {
-      changed.record(step->now, step->events);
-      changed.ordered(engine.step(step->now, step->events));
+      changed.record_events(step->now, step->events);
+      changed.record_commands(engine.step(step->now, step->events));
     }
     changed.close();
     const auto pending = changed.pending();

@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "sim/cluster_replay/replay_report.h"
 #include "tests/sim/replay_traces.h"
 

@@ -8,7 +8,7 @@
 #include <regex>
 #include <tuple>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "sim/simulate.h"
 #include "sim/study.h"
 #include "tests/sim/markup.h"

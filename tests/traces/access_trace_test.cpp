@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "tests/traces/trace_files.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/traces/damage.h"

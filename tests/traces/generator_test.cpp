@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 
 namespace batchflow::test::generator_test {

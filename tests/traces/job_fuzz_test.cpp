@@ -5,15 +5,15 @@
 
 #include <algorithm>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/traces/damage.h"
 #include "tests/traces/job_fixtures.h"
 #include "tests/traces/trace_files.h"
 #include "traces/formats/format.h"
-#include "traces/job_csv.h"
 #include "traces/job_statistics.h"
+#include "traces/job_trace.h"
 
 namespace batchflow::test::job_fuzz_test {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
-#include "core/base/config_error.h"
-#include "traces/job_csv.h"
+#include "core/base/config_value.h"
 #include "traces/job_statistics.h"
+#include "traces/job_trace.h"
 
 namespace batchflow::test::job_synth_test {
 

@@ -4,11 +4,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "tests/traces/job_fixtures.h"
 #include "tests/traces/trace_files.h"
 #include "traces/formats/format.h"
-#include "traces/job_csv.h"
 
 namespace batchflow::test::job_trace_test {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "tests/skip.h"
 #include "tests/source_dir.h"
 #include "traces/job_statistics.h"

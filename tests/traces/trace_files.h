@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "traces/compress.h"
+#include "traces/byte_source.h"
 
 namespace batchflow::test {
 

@@ -1,6 +1,6 @@
 // What every simulated world promises: it decides nothing, repeats itself, and is recorded.
 #include "sim/world/world.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/protocol/frame.h"

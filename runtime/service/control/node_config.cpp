@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
-#include "programs/input/config_names.h"
+#include "programs/input/find_config.h"
 #include "programs/input/scenario.h"
 #include "programs/input/yaml.h"
 #include "runtime/prepare/pipeline.h"

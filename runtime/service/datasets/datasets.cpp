@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/order/block_size.h"
+#include "core/order/lane_sizes.h"
 #include "fmt/format.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/sources/file_kinds.h"

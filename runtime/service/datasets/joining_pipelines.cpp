@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "programs/input/config_names.h"
+#include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
 #include "runtime/service/datasets/joining.h"
 #include "runtime/sources/file_kinds.h"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 

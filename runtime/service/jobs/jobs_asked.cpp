@@ -110,7 +110,7 @@ std::string Jobs::waits_for_ranks(Peer& peer) const {
 
 std::uint64_t Jobs::corrupt_most(const Job& job) const {
   const std::uint64_t samples = job.dataset->index->samples();
-  std::uint64_t most = options_.corrupt_ratio_max.of(samples);
+  std::uint64_t most = options_.corrupt_ratio_max.share_of(samples);
   if (const auto asked = job.request.corrupt_ratio_max) {
     const auto wanted = static_cast<std::uint64_t>(*asked * static_cast<double>(samples));
     most = std::min(wanted, std::max(most, kCorruptMost));

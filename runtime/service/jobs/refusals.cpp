@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/base/enum_names.h"
 #include "core/base/names.h"
 #include "core/order/weights.h"
 #include "fmt/format.h"

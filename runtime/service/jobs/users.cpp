@@ -40,9 +40,9 @@ void change_limit(UserLimits& limits, std::string_view assignment) {
   // The same reader, with the same bounds, as for a file.
   config::ConfigNode root;
   root.kind = config::ConfigNode::Kind::map;
-  root.place.file = std::make_shared<const std::string>("quota");
+  root.source.file = std::make_shared<const std::string>("quota");
   config::ConfigNode value;
-  value.place = root.place;
+  value.source = root.source;
   value.kind = config::ConfigNode::Kind::scalar;
   value.scalar = std::string(assignment.substr(equals + 1));
   root.map.push_back({std::string(assignment.substr(0, equals)), std::move(value)});

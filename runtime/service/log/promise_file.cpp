@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/descriptor.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "programs/config/engine_config_text.h"
+#include "programs/config/engine_settings.h"
 
 namespace batchflow::service {
 
@@ -26,7 +26,7 @@ void Recorder::record_events(Instant now, std::span<const engine::Event> events)
   ++steps_;
   events_ += events.size();
   if (!recorded()) return;
-  journal_->record(now, events);
+  journal_->record_events(now, events);
   write();
   if (!journal_) return;
   if (!journal_->recorded()) {
@@ -40,7 +40,7 @@ void Recorder::record_events(Instant now, std::span<const engine::Event> events)
 
 void Recorder::record_commands(std::span<const engine::Command> commands) {
   digest_.add(commands);
-  if (recorded()) journal_->ordered(commands);
+  if (recorded()) journal_->record_commands(commands);
 }
 
 void Recorder::close() {

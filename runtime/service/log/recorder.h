@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "core/log/command_digest.h"
+#include "core/log/event_codec.h"
 #include "core/log/journal.h"
 #include "runtime/service/log/log_file.h"
 

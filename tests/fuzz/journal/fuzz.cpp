@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "core/engine/engine.h"
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 
 namespace batchflow::test {
 

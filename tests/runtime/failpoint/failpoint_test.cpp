@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 
 namespace batchflow::test::failpoint_test {
 namespace {

@@ -1,7 +1,7 @@
 // A live service's journal decides the same once more, whatever happened in the run; and a journal
 // in which anything was changed does not.
 #include "core/log/journal.h"
-#include "programs/config/replay.h"
+#include "programs/config/engine_settings.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,6 @@
 
 #include "core/engine/engine.h"
 #include "policies/registry.h"
-#include "programs/config/engine_config_text.h"
 #include "runtime/protocol/channel.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/daemon.h"
@@ -318,8 +317,8 @@ TEST_CASE("canary: an event that was left out is a difference, named by its step
         left_out = true;
         events.erase(found);
       }
-      changed.record(step->now, events);
-      changed.ordered(engine.step(step->now, step->events));
+      changed.record_events(step->now, events);
+      changed.record_commands(engine.step(step->now, step->events));
     }
     CHECK(left_out);
     changed.close();

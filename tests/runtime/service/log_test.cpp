@@ -3,7 +3,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "doctest/doctest.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"

@@ -124,14 +124,14 @@ std::vector<Batch> cut(const std::function<std::uint64_t(std::uint64_t)>& at,
   std::vector<Batch> batches;
   for (std::uint64_t step = 0; step < plan.steps(); ++step) {
     Batch& batch = batches.emplace_back();
-    const auto add = [&](const order::Places& places, int marks) {
+    const auto add = [&](const order::IndexRange& places, int marks) {
       for (std::uint64_t i = places.from; i < places.to; ++i) batch.push_back({at(i), marks});
     };
     const order::RankBatch own = plan.plain.batch(step, rank);
     add(own.own, 0);
-    for (const order::Places& fillers : own.fillers) add(fillers, BF_MARK_FILLER);
+    for (const order::IndexRange& fillers : own.fillers) add(fillers, BF_MARK_FILLER);
     if (!rehearsal) continue;
-    const order::Places draws = plan.buffer_draws(step, rank);
+    const order::IndexRange draws = plan.buffer_draws(step, rank);
     std::vector<order::Draw> drawn(draws.count());
     rehearsal->fill(draws.from, drawn, permutations);
     for (const order::Draw& draw : drawn) batch.push_back({draw.sample.value, BF_MARK_REHEARSED});
@@ -406,7 +406,7 @@ TEST_CASE("a node-local job has each sample once, block by block, and goes on at
   const order::Permutation strict(order::generation_key(given[0].root, 0), kRows);
   std::set<std::uint64_t> blocks;
   for (std::size_t i = 0; i < keys.size();) {
-    const std::uint64_t first = strict.place_of(keys[i]);
+    const std::uint64_t first = strict.index_of(keys[i]);
     REQUIRE(first % block == 0);
     CHECK(blocks.insert(first / block).second);
     for (std::uint64_t place = first; place < std::min(first + block, kRows); ++place, ++i)

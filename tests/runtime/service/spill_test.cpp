@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "doctest/doctest.h"
 #include "programs/input/yaml.h"
 #include "tests/runtime/sources/dataset_files.h"

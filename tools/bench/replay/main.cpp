@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/input/yaml.h"
 #include "sim/cluster_replay/replay_scenario.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/input/yaml.h"
 #include "programs/output/packed_runs.h"
 #include "sim/forked_runs.h"

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "traces/compress.h"
-#include "traces/job_csv.h"
+#include "traces/byte_source.h"
 #include "traces/job_synth.h"
+#include "traces/job_trace.h"
 #include "traces/text_fields.h"
 
 namespace batchflow::bench {

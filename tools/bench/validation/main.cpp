@@ -16,7 +16,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/base/config_error.h"
+#include "core/base/config_value.h"
 #include "programs/input/yaml.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
