@@ -21,7 +21,7 @@ class Dataset:
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("samples of a service come in batches; iterate over the "
-                                  "DataLoader, whose batch.sample_keys say which they are")
+                                  "DataLoader; its batch.sample_keys say which they are")
 
     @property
     def classes(self) -> list[str]:

@@ -111,7 +111,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def sized(struct: type[Structure]) -> Any:
-    """A struct whose fields are 0 but for its size, as batchflow.h's _INIT makes it."""
+    """A struct with fields of 0 but for its size, as batchflow.h's _INIT makes it."""
     made = struct()
     made.struct_size = ctypes.sizeof(struct)
     return made

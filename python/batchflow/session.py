@@ -111,7 +111,7 @@ class Session:
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
 
     def close(self, why: str = CLOSED) -> None:
-        """`why` is the error of those who use it later, and of a thread that waits for a batch."""
+        """`why` is the error of each later use, and of a thread that waits for a batch."""
         self._ended_by = self._ended_by or why
         if self.process != os.getpid():
             self._close()  # no other thread came into this process

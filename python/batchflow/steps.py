@@ -88,16 +88,16 @@ def entry(function: Any) -> dict[str, Any]:
     packer.content["entry"] = function.__name__
     packer.take(function.__name__, function, function)
     packer.content.update(packer.own_modules())
-    packer.places = packer.places or [_place(function)]
+    packer.source_lines = packer.source_lines or [_source_line(function)]
     bundle = json.dumps(packer.content, sort_keys=True)
     if len(bundle) > _BUNDLE_MOST:
         raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job "
                          f"brings {_BUNDLE_MOST} at most; put them into a module or a file")
-    file, line = packer.places[0]
+    file, line = packer.source_lines[0]
     memory = packer.content["memory"]
     return {"python": bundle, "interpreter": sys.executable,
             "package": str(Path(__file__).parent.parent), "at": f"{file}:{line}",
-            "places": json.dumps(packer.places),
+            "places": json.dumps(packer.source_lines),
             **({} if memory is None else {"memory": memory})}
 
 
@@ -105,7 +105,7 @@ def _is_installed(file: str) -> bool:
     return os.path.realpath(file).startswith(_INSTALLED) or "-packages" + os.sep in file
 
 
-def _place(function: Any) -> tuple[str, int]:
+def _source_line(function: Any) -> tuple[str, int]:
     code = function.__code__
     return os.path.abspath(code.co_filename), code.co_firstlineno
 
@@ -212,7 +212,7 @@ class _Packer:
 
     def __init__(self) -> None:
         self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": []}
-        self.places: list[tuple[str, int]] = []
+        self.source_lines: list[tuple[str, int]] = []
         self._taken: dict[str, Any] = {}
         self._own: dict[str, tuple[str, str]] = {}  # the user's modules: hash, folder
 
@@ -225,7 +225,7 @@ class _Packer:
         for module in _imports(node, ""):
             self._reach(module)
         self.content["functions"].append(text)
-        self.places.append((_place(function)[0], line))
+        self.source_lines.append((_source_line(function)[0], line))
         used = _used_names(function.__code__)
         for default in [*node.args.defaults, *node.args.kw_defaults]:
             if default is not None:
@@ -245,11 +245,11 @@ class _Packer:
             return
         self._taken[name] = value
         if self._is_own(value) and inspect.isfunction(value) and value.__name__ != "<lambda>":
-            before = copy.deepcopy(self.content), list(self.places), dict(self._taken)
+            before = copy.deepcopy(self.content), list(self.source_lines), dict(self._taken)
             try:
                 return self.add_function(name, value)
             except NotTakable:
-                self.content, self.places, self._taken = before
+                self.content, self.source_lines, self._taken = before
                 if not self.importable(value):
                     raise
         imported = self.importable(value)

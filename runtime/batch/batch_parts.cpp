@@ -34,9 +34,9 @@ void BatchParts::add_field(const BlockLayout::FieldLayout& source,
   if (!source.ragged)
     return add(target.values,
                {values + source.row_bytes * from_, source.row_bytes * (to_ - from_)});
-  const auto offset = [&](std::uint32_t place) {
+  const auto offset = [&](std::uint32_t row) {
     std::int64_t value;
-    std::memcpy(&value, slot_ + source.offsets + Bytes{place} * sizeof value, sizeof value);
+    std::memcpy(&value, slot_ + source.offsets + Bytes{row} * sizeof value, sizeof value);
     return value;
   };
   const std::int64_t first = offset(from_);
@@ -44,9 +44,9 @@ void BatchParts::add_field(const BlockLayout::FieldLayout& source,
                       source.row_bytes * static_cast<Bytes>(offset(to_) - first)});
   std::vector<std::byte>& made =
       made_.emplace_back((Bytes{to_ - from_} + 1) * sizeof(std::int64_t));
-  for (std::uint32_t place = from_; place <= to_; ++place) {
-    const std::int64_t value = offset(place) - first;
-    std::memcpy(made.data() + Bytes{place - from_} * sizeof value, &value, sizeof value);
+  for (std::uint32_t row = from_; row <= to_; ++row) {
+    const std::int64_t value = offset(row) - first;
+    std::memcpy(made.data() + Bytes{row - from_} * sizeof value, &value, sizeof value);
   }
   add(target.offsets, made);
 }

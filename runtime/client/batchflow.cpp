@@ -12,10 +12,9 @@
 #include "core/base/config_value.h"
 #include "runtime/failpoint/failpoint.h"
 
-#include "runtime/client/error.h"
+#include "runtime/client/c_interface.h"
 #include "runtime/client/held_batches.h"
 #include "runtime/client/loader.h"
-#include "runtime/client/sized_struct.h"
 
 struct bf_loader {
   std::unique_ptr<batchflow::client::Loader> loader;

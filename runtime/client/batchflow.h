@@ -52,7 +52,7 @@ extern "C" {
 
 #define BF_ABI_VERSION 1
 
-/* A struct whose fields are 0, their default, but for its size. */
+/* A struct with fields of 0, their default, but for its size. */
 #ifdef __cplusplus
 #define BF_INIT(type)                 \
   [] {                                \

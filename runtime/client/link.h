@@ -12,7 +12,6 @@
 
 #include "core/engine/event.h"
 #include "runtime/protocol/channel.h"
-#include "runtime/protocol/companion.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
 

@@ -9,9 +9,9 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/client/error.h"
+#include "runtime/client/c_interface.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/protocol/futex.h"
+#include "runtime/protocol/ring.h"
 
 namespace batchflow::client {
 namespace {

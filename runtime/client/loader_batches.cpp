@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/client/error.h"
+#include "runtime/client/c_interface.h"
 #include "runtime/client/loader.h"
 
 namespace batchflow::client {

@@ -13,9 +13,8 @@
 #include <utility>
 
 #include "core/order/rehearsal.h"
-#include "runtime/client/error.h"
+#include "runtime/client/c_interface.h"
 #include "runtime/client/loader.h"
-#include "runtime/client/order_option.h"
 #include "runtime/failpoint/failpoint.h"
 
 namespace batchflow::client {

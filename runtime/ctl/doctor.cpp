@@ -1,12 +1,11 @@
-#include "runtime/ctl/doctor.h"
+#include "runtime/ctl/reasons.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "fmt/format.h"
-#include "runtime/ctl/fields.h"
-#include "runtime/ctl/tables.h"
+#include "runtime/ctl/answer.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -1,8 +1,8 @@
-#include "runtime/ctl/explain.h"
+#include "runtime/ctl/reasons.h"
 
 #include "fmt/format.h"
 #include "programs/output/terminal.h"
-#include "runtime/ctl/fields.h"
+#include "runtime/ctl/answer.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -1,7 +1,9 @@
-// Runs of a simulator's scenario on a live service: the scenario as toy jobs, and their outcomes as
-// the result of a run, in the form in which `batchflow-sim run` writes it.
+// Runs of a simulator's scenario on a live service: the scenario as toy jobs, their outcomes as the
+// result of a run, in the form in which `batchflow-sim run` writes it, and data for scenarios that
+// have none.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -29,5 +31,13 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
 output::RunResult live_results(const input::Scenario& scenario,
                                std::span<const toys::ToyOutcome> outcomes, double time_scale,
                                const nlohmann::json& before, const nlohmann::json& after);
+
+// Makes data: as many samples of as many bytes as the scenario says. The bytes are random, and the
+// same each time.
+// Makes a folder in `folder` for each dataset of the scenario, with a .npy file that has a row of
+// bytes for each sample. A file that is there already and has the same size stays. Answers the path
+// of each dataset, by its name. Throws ConfigError where all would take more than `most` bytes.
+std::map<std::string, std::string> make_data(const input::Scenario& scenario,
+                                             const std::filesystem::path& folder, Bytes most);
 
 }  // namespace batchflow::ctl

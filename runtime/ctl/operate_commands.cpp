@@ -12,10 +12,9 @@
 #include "nlohmann/json.hpp"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
-#include "runtime/ctl/ask_service.h"
+#include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/service_client.h"
-#include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -6,11 +6,9 @@
 #include "policies/description.h"
 #include "policies/registry.h"
 #include "programs/output/output_flags.h"
-#include "runtime/ctl/ask_service.h"
+#include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/fields.h"
 #include "runtime/ctl/service_client.h"
-#include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -11,12 +11,10 @@
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
+#include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
-#include "runtime/ctl/doctor.h"
-#include "runtime/ctl/explain.h"
-#include "runtime/ctl/fields.h"
+#include "runtime/ctl/reasons.h"
 #include "runtime/ctl/service_client.h"
-#include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -16,11 +16,10 @@
 #include "programs/output/results.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
+#include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/live_run.h"
-#include "runtime/ctl/made_data.h"
 #include "runtime/ctl/service_client.h"
-#include "runtime/ctl/tables.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -1,10 +1,13 @@
 #include "runtime/ctl/service_client.h"
 
+#include <CLI/CLI.hpp>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
+#include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "runtime/client/session.h"
 
@@ -55,6 +58,25 @@ json ServiceClient::ask(const std::string& name, json arguments, bool patient) {
     throw Failure(answer.value("message", "the service refused without a reason"));
   answer.erase("type");
   return answer;
+}
+
+void add_request(CLI::App& command, const std::string& service, Action& action,
+                 std::string question, std::function<json()> arguments,
+                 std::function<std::string(const json&)> shown, bool patient) {
+  const auto outputs = std::make_shared<output::OutputFlags>();
+  outputs->add(command, "json", "JSON");
+  command.callback([=, &service, &action] {
+    action = [=, &service] {
+      outputs->check();
+      const json answer = ServiceClient(service).ask(question, arguments(), patient);
+      if (outputs->wanted("json")) {
+        outputs->write("json", answer.dump(2) + "\n");
+      } else if (shown) {
+        outputs->write_text(shown(answer));
+      }
+      return 0;
+    };
+  });
 }
 
 }  // namespace batchflow::ctl

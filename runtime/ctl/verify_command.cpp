@@ -9,9 +9,9 @@
 #include "nlohmann/json.hpp"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
+#include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_path.h"
-#include "runtime/ctl/tables.h"
 #include "runtime/ctl/verify_dataset.h"
 
 namespace batchflow::ctl {

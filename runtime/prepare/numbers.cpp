@@ -27,7 +27,7 @@ struct Half {
     }
     return std::bit_cast<float>(result);
   }
-  static Half of(float value) { return {to_f16(value)}; }
+  static Half from(float value) { return {to_f16(value)}; }
 };
 
 struct Brain {
@@ -35,7 +35,7 @@ struct Brain {
   explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
-  static Brain of(float value) { return {to_bf16(value)}; }
+  static Brain from(float value) { return {to_bf16(value)}; }
 };
 
 template <class T>
@@ -59,7 +59,7 @@ To converted(From value) {
   if constexpr (kShort<From>)
     return converted<float, To>(static_cast<float>(value));
   else if constexpr (kShort<To>)
-    return To::of(static_cast<float>(value));
+    return To::from(static_cast<float>(value));
   else
     return static_cast<To>(value);
 }

@@ -21,7 +21,7 @@ namespace batchflow::protocol {
 
 // The layout of each file. The records follow.
 struct RingFileHead {
-  alignas(128) RingWriterPage writer;  // of the ring whose records follow
+  alignas(128) RingWriterPage writer;  // of the ring with the records that follow
   alignas(128) RingReaderPage reader;  // of the other ring
   // In the service's file, 1: the service has dropped the rank, and may use again the memory of its
   // batches. Where a service has died this stays 0, and batches that it delivered stay as they are.

@@ -25,7 +25,7 @@
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/secret.h"
-#include "runtime/remote/token.h"
+#include "runtime/remote/remote_options.h"
 
 namespace batchflow::remote {
 namespace {

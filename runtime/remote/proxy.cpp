@@ -22,8 +22,8 @@
 #include "runtime/protocol/pace.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring_files.h"
+#include "runtime/remote/remote_options.h"
 #include "runtime/remote/tcp_channel.h"
-#include "runtime/remote/token.h"
 
 namespace batchflow::remote {
 namespace {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "runtime/protocol/channel.h"
-#include "runtime/protocol/companion.h"
 
 namespace batchflow::remote {
 

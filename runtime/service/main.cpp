@@ -21,7 +21,7 @@
 #include "programs/version/version.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/log/rotating_file.h"
+#include "runtime/service/log/log_file.h"
 #include "runtime/service/service.h"
 
 namespace {
@@ -103,7 +103,7 @@ int serve(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
-                 "SECONDS without anybody connected, after which it ends; 0: never (default)")
+                 "SECONDS without a connected client, after which it ends; 0: never (default)")
       ->check(output::number_between(0, 1e8));
   app.add_option("--log", log, "Its lines: text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");

@@ -10,8 +10,7 @@
 #include <thread>
 
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/control/notify.h"
-#include "runtime/service/listening.h"
+#include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
@@ -51,7 +50,7 @@ void Service::Parts::start() {
                                     folder.string(), error.message()));
   }
   state_lock = lock_state(config.state);
-  engine = std::make_unique<engine::Engine>(config.engine_told(), policies, datasets.catalogues(),
+  engine = std::make_unique<engine::Engine>(config.engine_config(), policies, datasets.catalogues(),
                                             explaining());
   promises =
       std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max,
@@ -62,7 +61,7 @@ void Service::Parts::start() {
     log.say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
                         names.size(), fmt::join(names, ", ")));
   if (config.journal)
-    recorder.open(config.state / "journal", config.engine_told(), datasets.catalogues());
+    recorder.open(config.state / "journal", config.engine_config(), datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;
   options.scratch = config.scratch_limits();
@@ -94,12 +93,12 @@ void Service::Parts::start() {
           .set_apart_for_data =
               [this](Bytes bytes) {
                 set_apart_for_data(config, bytes);
-                tell_memory();
+                report_memory();
               },
           .give_back_of_data =
               [this](Bytes bytes) {
                 config.data_bytes -= bytes;
-                tell_memory();
+                report_memory();
               },
           .scratch = config.scratch_limits(),
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
@@ -108,7 +107,7 @@ void Service::Parts::start() {
   commands = std::make_unique<Commands>(
       Commands::Service{*engine, config.engine, decisions, config.explain, recorder, inbox, jobs,
                         users, datasets, *joining, *warming, [this] { return snapshot(); },
-                        [this] { drain(); }, [this](Reloaded told) { reload(std::move(told)); },
+                        [this] { drain(); }, [this](Reloaded done) { reload(std::move(done)); },
                         [this](const LogLine& line) { log.say(line); }});
   inbox.add(engine::NodeJoined{NodeId(0), config.workers});
   inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
@@ -149,7 +148,7 @@ void Service::Parts::wait_for_signal() {
       drain();
     } else {
       log.say(fmt::format("{}: ending at once; {} jobs are let go", strsignal(number),
-                          jobs.told(now()).size()));
+                          jobs.status(now()).size()));
       ended_by = number;
       loop.stop();
     }
@@ -160,14 +159,14 @@ void Service::Parts::wait_for_signal() {
 void Service::Parts::drain() {
   if (std::exchange(draining, true)) return;
   const double seconds = std::chrono::duration<double>(config.drain).count();
-  log.say(fmt::format("draining: {} jobs end their epochs, within {:g} s", jobs.told(now()).size(),
-                      seconds));
+  log.say(fmt::format("draining: {} jobs end their epochs, within {:g} s",
+                      jobs.status(now()).size(), seconds));
   notify_manager("STOPPING=1\nSTATUS=draining");
   jobs.drain();
   drain_timer.expires_after(config.drain);
   drain_timer.async_wait([this](const boost::system::error_code& cancelled) {
     if (cancelled) return;
-    log.say(fmt::format("drained: {} jobs are let go in mid-epoch", jobs.told(now()).size()));
+    log.say(fmt::format("drained: {} jobs are let go in mid-epoch", jobs.status(now()).size()));
     loop.stop();
   });
   end_if_drained();
@@ -184,7 +183,7 @@ void Service::Parts::end_if_drained() {
 void Service::Parts::end_if_idle() {
   const bool may_end = config.exit_when_idle > Duration(0) && sessions.empty();
   if (!may_end || now() - idle_since < config.exit_when_idle) return;
-  log.say({"nobody is connected any more (--exit-when-idle)"});
+  log.say({"no client is connected any more (--exit-when-idle)"});
   loop.stop();
 }
 
@@ -200,16 +199,16 @@ void Service::Parts::end() {
 
 void Service::Parts::set_apart(Bytes bytes_each) {
   set_apart_for_steps(config, bytes_each * workers_at_start);
-  tell_memory();
+  report_memory();
 }
 
 void Service::Parts::give_back(Bytes bytes_each) {
   backend->end_steps();
   config.steps_bytes -= bytes_each * workers_at_start;
-  tell_memory();
+  report_memory();
 }
 
-void Service::Parts::tell_memory() {
+void Service::Parts::report_memory() {
   inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   backend->set_memory(config.cache_bytes());
 }

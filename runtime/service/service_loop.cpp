@@ -6,7 +6,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/listening.h"
+#include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
@@ -34,11 +34,11 @@ void Service::Parts::step() {
     stepping.clear();
     stepping.swap(inbox);
     const Instant at = now();
-    recorder.told(at, stepping.events());
-    const std::span<const engine::Command> orders = engine->step(at, stepping.events());
-    recorder.ordered(orders);
+    recorder.record_events(at, stepping.events());
+    const std::span<const engine::Command> issued = engine->step(at, stepping.events());
+    recorder.record_commands(issued);
     promises->write(engine->promises());
-    backend->carry_out(orders);
+    backend->carry_out(issued);
   }
   if (const std::string problem = recorder.take_problem(); !problem.empty())
     log.say({problem, LogLevel::error});
@@ -109,8 +109,8 @@ void Service::Parts::check() {
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->retry_waiting();
-    // The engine still knows the jobs whose connections have ended meanwhile.
-    if (!draining) joining->let_go();
+    // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
+    if (!draining) joining->release();
     schedule();
     log.tick();
     memory::refill_memory_reserve();
@@ -122,7 +122,7 @@ void Service::Parts::check() {
 void Service::Parts::on_end(Connection& session) {
   jobs.gone(session);
   joining->gone(session);
-  if (BF_FAILPOINT("service.data.let_go")) joining->let_go();
+  if (BF_FAILPOINT("service.data.let_go")) joining->release();
   const auto found = sessions.find(&session);
   if (found != sessions.end()) {
     users.disconnects(session.user());

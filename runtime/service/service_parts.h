@@ -33,11 +33,11 @@
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/jobs/returning.h"
-#include "runtime/service/listening.h"
 #include "runtime/service/log/decision_log.h"
 #include "runtime/service/log/promise_file.h"
 #include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
+#include "runtime/service/node_sockets.h"
 #include "runtime/service/service.h"
 #ifdef BATCHFLOW_REMOTE
 #include "runtime/remote/listener.h"
@@ -74,7 +74,7 @@ struct Service::Parts final : ConnectionHost {
     Jobs::Options options;
     options.credits = config.engine.credits;
     options.corrupt_ratio_max = config.engine.corrupt_ratio_max;
-    options.corrupt_ratio_allowed = config.engine_told().corrupt_ratio_max;
+    options.corrupt_ratio_allowed = config.engine_config().corrupt_ratio_max;
     return options;
   }
 
@@ -118,7 +118,7 @@ struct Service::Parts final : ConnectionHost {
   bool step_due = false;
   using Reloaded = std::function<void(std::string changed, std::string problem)>;
   bool reloading = false;
-  std::vector<Reloaded> told_of_reload, told_of_next;
+  std::vector<Reloaded> asked_reload, asked_next_reload;
   const std::uint32_t workers_at_start = config.workers;  // as the engine was told
 #ifdef BATCHFLOW_REMOTE
   std::unique_ptr<remote::RemoteListener> remote;
@@ -146,12 +146,12 @@ struct Service::Parts final : ConnectionHost {
   // Takes memory of the cache for worker processes of steps.
   void set_apart(Bytes bytes_each);
   void give_back(Bytes bytes_each);
-  void tell_memory();
+  void report_memory();
   engine::Explain explaining();
   // Reads the configuration anew, opens what it adds, and only then changes to it: as a whole, or
-  // not at all. `told` gets what has changed, or why nothing has. A call while this goes on gets
+  // not at all. `done` gets what has changed, or why nothing has. A call while this goes on gets
   // the result of the next reading.
-  void reload(Reloaded told);
+  void reload(Reloaded done);
   void begin_reload();
   void end_reload(const std::string& changed, const std::string& problem);
   // What `wanted` changes, checked. Throws ConfigError.

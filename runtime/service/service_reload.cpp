@@ -1,9 +1,9 @@
 // Changes the configuration while the service runs.
 #include <utility>
 
-#include "runtime/service/control/notify.h"
 #include "runtime/service/control/reload.h"
 #include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
@@ -24,14 +24,14 @@ std::string problems_of(const std::vector<Joining::Opened>& opened) {
 
 }  // namespace
 
-void Service::Parts::reload(Reloaded told) {
-  told_of_next.push_back(std::move(told));
+void Service::Parts::reload(Reloaded done) {
+  asked_next_reload.push_back(std::move(done));
   if (!reloading) begin_reload();
 }
 
 void Service::Parts::begin_reload() {
   reloading = true;
-  told_of_reload.swap(told_of_next);
+  asked_reload.swap(asked_next_reload);
   notify_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
                              std::chrono::duration_cast<std::chrono::microseconds>(
                                  std::chrono::steady_clock::now().time_since_epoch())
@@ -63,10 +63,10 @@ void Service::Parts::end_reload(const std::string& changed, const std::string& p
   log.say({fmt::format("reload: {}", problem.empty() ? changed : problem),
            problem.empty() ? LogLevel::info : LogLevel::error});
   if (!draining) notify_manager("READY=1\nSTATUS=serving");
-  for (const Reloaded& told : std::exchange(told_of_reload, {}))
-    if (told) told(changed, problem);
+  for (const Reloaded& done : std::exchange(asked_reload, {}))
+    if (done) done(changed, problem);
   reloading = false;
-  if (!told_of_next.empty()) begin_reload();
+  if (!asked_next_reload.empty()) begin_reload();
 }
 
 ReloadPlan Service::Parts::planned(NodeConfig& next) const {

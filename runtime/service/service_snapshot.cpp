@@ -31,7 +31,7 @@ Snapshot Service::Parts::snapshot() const {
   all.workers = backend->preparations().workers();
   all.workers_most = config.workers;
   all.cores = std::thread::hardware_concurrency();
-  all.preparing_s = std::chrono::duration<double>(backend->preparations().busy()).count();
+  all.preparing_s = seconds(backend->preparations().busy());
   all.connections = sessions.size();
   all.engine = engine->counters();
   all.policies = config.engine.policies;
@@ -41,11 +41,10 @@ Snapshot Service::Parts::snapshot() const {
   all.events = recorder.events();
   all.digest = recorder.digest();
   all.moved = backend->counters();
-  all.jobs = jobs.told(now());
+  all.jobs = jobs.status(now());
   all.stalls = jobs.stalls();
   all.waits = jobs.waits();
   all.user_labels = config.user_labels;
-  const auto seconds = [](Duration time) { return std::chrono::duration<double>(time).count(); };
   all.storage_busy_s = seconds(stalls.storage_busy());
   all.reads_s = seconds(stalls.reads_lasted());
   all.reads_now = stalls.reads_now();

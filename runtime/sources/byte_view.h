@@ -51,7 +51,11 @@ T load(std::span<const std::byte> bytes, std::size_t at = 0) {
   return value;
 }
 
-void append(std::vector<std::byte>& out, std::span<const std::byte> bytes);
+// Not inlined: where GCC 12 sees how large the vector is, it warns of what cannot happen.
+[[gnu::noinline]] inline void append(std::vector<std::byte>& out,
+                                     std::span<const std::byte> bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
 // Appends the bytes of a number.
 template <class T>
 void append_value(std::vector<std::byte>& out, T value) {

@@ -7,7 +7,6 @@
 #include "core/log/frame_log.h"
 #include "core/order/permutation.h"
 #include "runtime/sources/packed.h"
-#include "runtime/sources/spec_codec.h"
 
 namespace batchflow::sources {
 namespace {

@@ -1,4 +1,5 @@
-// The packed record format of docs/packed.md, as its bytes.
+// The packed record format of docs/packed.md, as its bytes. Index files write names and fields in
+// the same way.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/byte_codec.h"
 #include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/sources/byte_view.h"
@@ -57,5 +59,16 @@ std::string read_packed_footer(ByteView& file, PackedFooter& footer);
 // A record: length of the payload (8), CRC-32C of length and payload (4), payload.
 std::uint32_t packed_checksum(Bytes length, std::span<const std::byte> payload);
 std::optional<std::span<const std::byte>> packed_payload(std::span<const std::byte> record);
+
+// Fields and lists of names as bytes.
+void put_text(std::string_view text, ByteWriter& out);
+void put_texts(const std::vector<std::string>& texts, ByteWriter& out);
+void put_spec(const batch::BatchSpec& spec, ByteWriter& out);
+
+// These read untrusted bytes; `in` says whether they were sound. The spec may still be one that no
+// batch can have.
+std::string take_text(ByteReader& in);
+std::vector<std::string> take_texts(ByteReader& in);
+batch::BatchSpec take_spec(ByteReader& in);
 
 }  // namespace batchflow::sources

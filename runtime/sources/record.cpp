@@ -7,7 +7,6 @@
 #include "runtime/sources/packed.h"
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"
-#include "runtime/sources/wire_reader.h"
 
 namespace batchflow::sources {
 

@@ -46,7 +46,7 @@ inline bool is_picture(const Array& array) {
   return array.type == Type::u8 && !array.ragged && array.shape.size() == 3 && array.shape[2] == 3;
 }
 
-// What stands beside `plugin:` in the pipeline. A name that nobody asks for is refused.
+// What stands beside `plugin:` in the pipeline. A name that the step does not ask for is refused.
 class Parameters {
  public:
   explicit Parameters(const bf_step_setup& setup) : setup_(setup) {}

@@ -64,10 +64,4 @@ void LargeFiles::forget(unsigned index) {
   file.users = users;
 }
 
-void LargeFiles::close_root(int root) {
-  for (unsigned index = 0; index < files_.size(); ++index) {
-    if (files_[index].root == root && files_[index].users == 0) forget(index);
-  }
-}
-
 }  // namespace batchflow::storage

@@ -41,7 +41,6 @@ class LargeFiles {
   void opened(unsigned index, int fd);
   // The file cannot be opened: the next read that needs it tries again.
   void forget(unsigned index);
-  void close_root(int root);
 
  private:
   Uring& ring_;

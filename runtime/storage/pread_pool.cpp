@@ -68,18 +68,13 @@ class OpenFiles {
       closed_last = std::move(oldest->second.file);
       files_.erase(oldest);
     }
-    files_.insert_or_assign(piece.file, Entry{opened.file, piece.root, ++now_});
+    files_.insert_or_assign(piece.file, Entry{opened.file, ++now_});
     return opened;
-  }
-  void close_root(int root) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(files_, [&](const auto& entry) { return entry.second.root == root; });
   }
 
  private:
   struct Entry {
     FilePointer file;
-    int root = -1;
     std::uint64_t used = 0;
   };
   std::mutex mutex_;
@@ -126,7 +121,6 @@ class PreadPool final : public Reader {
       filled_.notify_all();
     }
   }
-  void close_root(int root) override { files_.close_root(root); }
   void end() override {
     {
       const std::lock_guard lock(mutex_);

@@ -103,8 +103,4 @@ Bytes ReadEngine::staging_bytes() const {
   return staging_->bytes();
 }
 
-void ReadEngine::close_root(int root) {
-  reader_->close_root(root);
-}
-
 }  // namespace batchflow::storage

@@ -107,9 +107,6 @@ class ReadEngine {
   std::byte* stage(Bytes bytes);
   void unstage(std::byte* memory);
   Bytes staging_bytes() const;
-  // Closes the files of a root that are kept open. After that the root's descriptor number may be
-  // used for another root. REQUIRES: no read of the root is under way
-  void close_root(int root);
 
  private:
   std::shared_ptr<Staging> staging_;

@@ -95,7 +95,6 @@ class Reader {
  public:
   virtual ~Reader() = default;
   virtual void submit(std::span<const ReadPiece> pieces) = 0;
-  virtual void close_root(int root) = 0;
   // Begins no more reads, ends those that were not begun with ECANCELED, and waits for the others.
   virtual void end() = 0;
 };

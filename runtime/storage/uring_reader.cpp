@@ -78,12 +78,6 @@ void UringReader::submit(std::span<const ReadPiece> pieces) {
   if (wake) ::eventfd_write(wake_, 1);
 }
 
-void UringReader::close_root(int root) {
-  ReadPiece request;
-  request.root = root;
-  submit({&request, 1});
-}
-
 void UringReader::end() {
   ending_ = true;
   ::eventfd_write(wake_, 1);
@@ -120,15 +114,7 @@ bool UringReader::take_requests() {
     taken_.swap(requests_);
     asleep_ = true;
   }
-  for (const ReadPiece& request : taken_) {
-    if (request.path != nullptr || request.fd >= 0) {
-      queue_.push_back(request);
-      continue;
-    }
-    large_->close_root(request.root);
-    unchained_roots_.erase(request.root);
-    buffered_roots_.erase(request.root);
-  }
+  queue_.insert(queue_.end(), taken_.begin(), taken_.end());
   taken_.clear();
   return ending_;
 }

@@ -30,7 +30,6 @@ class UringReader final : public Reader {
 
   Started start(const std::shared_ptr<UringReader>& self);
   void submit(std::span<const ReadPiece> pieces) override;
-  void close_root(int root) override;
   void end() override;
 
  private:
@@ -107,8 +106,8 @@ class UringReader final : public Reader {
   std::thread::id thread_;
   std::atomic<bool> ending_{false};
   std::mutex mutex_;
-  std::vector<ReadPiece> requests_;  // a piece without a file: to close the root
-  bool asleep_ = false;              // the thread must be woken
+  std::vector<ReadPiece> requests_;
+  bool asleep_ = false;  // the thread must be woken
 
   Threads threads_;
 };

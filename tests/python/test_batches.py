@@ -30,7 +30,7 @@ class Memory(Served):
         gc.collect()
         self.assert_whole([key for batch in kept for key in self.check_content(batch)])
 
-    def test_what_nobody_has_is_free_so_that_nothing_is_copied(self):
+    def test_what_the_program_dropped_is_free_so_that_nothing_is_copied(self):
         loader = batchflow.DataLoader("rows", 64, True)
         for _ in range(3):
             for batch in loader:
@@ -147,7 +147,7 @@ assert not faulthandler.is_enabled()
         self.assertTrue(torch.equal(tensor, expected))
         self.assertEqual(tensor[:, 0].tolist(), (keys * 7).tolist())
 
-    def test_dlpack_capsules_are_dropped_when_nobody_has_them_or_what_came_of_them(self):
+    def test_dlpack_capsules_are_dropped_when_nothing_has_them_or_what_came_of_them(self):
         from batchflow import dlpack
         loader = batchflow.DataLoader("rows", 64, output="dlpack")
         batch = next(iter(loader))

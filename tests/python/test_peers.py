@@ -62,7 +62,7 @@ class Peers(Folder):
         import took
         took.adopt_orphans()
         before, _ = took.used()
-        # A process whose child works for half a second, and sleeps when its parent is gone.
+        # A process with a child that works for half a second, and sleeps when its parent is gone.
         busy = ("import time\nwhile time.process_time() < 0.5: pass\n"
                 "print('done', flush=True)\ntime.sleep(600)")
         parent = ("import subprocess, sys\n"

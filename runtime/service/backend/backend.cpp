@@ -5,7 +5,7 @@
 namespace batchflow::service {
 
 Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
-                 Customer& customer, StallBook& stalls, Post post)
+                 CommandHandler& customer, StallBook& stalls, Post post)
     : customer_(customer),
       troubles_(options.say),
       context_{options.node, datasets, inbox,           stalls,

@@ -17,18 +17,18 @@
 #include "core/order/order.h"
 #include "runtime/service/backend/backend_context.h"
 #include "runtime/service/backend/block_slots.h"
-#include "runtime/service/backend/cache_report.h"
 #include "runtime/service/backend/gatherings.h"
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/memory_wait.h"
 #include "runtime/service/backend/preparations.h"
 #include "runtime/service/backend/readings.h"
+#include "runtime/service/backend/reports.h"
 #include "runtime/service/backend/spill_tier.h"
 
 namespace batchflow::service {
 
 // What the backend reports to: the jobs.
-class Customer {
+class CommandHandler {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
   virtual void refused(const engine::Refuse& command) = 0;
@@ -39,7 +39,7 @@ class Customer {
   virtual void slab_gone(std::uint64_t slab) = 0;
 
  protected:
-  ~Customer() = default;
+  ~CommandHandler() = default;
 };
 
 // Counts since the start; bytes are those that were moved.
@@ -72,7 +72,7 @@ class Backend {
   // `budget` is for blocks, batches and kept samples, and for the rings of ranks. Throws
   // ConfigError when the spill file cannot be made.
   Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
-          Customer& customer, StallBook& stalls, Post post);
+          CommandHandler& customer, StallBook& stalls, Post post);
   Backend(const Backend&) = delete;
 
   void carry_out(std::span<const engine::Command> commands);
@@ -122,7 +122,7 @@ class Backend {
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
 
-  Customer& customer_;
+  CommandHandler& customer_;
   Troubles troubles_;
   const BackendContext context_;
   order::Expander expander_;

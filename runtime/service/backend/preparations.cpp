@@ -269,12 +269,12 @@ void Preparations::settle_workers() {
   context_.stalls.set_workers(workers());
 }
 
-template <class Of>
-bool Preparations::any(Of&& of) const {
+template <class IsOf>
+bool Preparations::any(IsOf&& is_of) const {
   return std::any_of(preparing_.begin(), preparing_.end(),
-                     [&](const auto& one) { return of(one.second); }) ||
+                     [&](const auto& one) { return is_of(one.second); }) ||
          std::any_of(waiting_.begin(), waiting_.end(),
-                     [&](const Waiting& one) { return of(one.entry); });
+                     [&](const Waiting& one) { return is_of(one.entry); });
 }
 
 bool Preparations::is_at(DatasetId dataset) const {

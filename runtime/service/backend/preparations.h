@@ -92,8 +92,8 @@ class Preparations {
   void take_made();
   void prepared(PreparationReport& report);
   void note_troubles(PipelineId pipeline, DatasetId dataset, const PreparationReport& report);
-  template <class Of>
-  bool any(Of&& of) const;
+  template <class IsOf>
+  bool any(IsOf&& is_of) const;
 
   const BackendContext& context_;
   order::Expander& expander_;

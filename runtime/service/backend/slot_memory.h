@@ -14,18 +14,20 @@
 // Used by the service's own thread alone, except for Slot::fill, which a worker calls.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/types.h"
 #include "runtime/service/backend/memory_budget.h"
-#include "runtime/service/backend/unmapper.h"
 
 namespace batchflow::service {
 
@@ -58,6 +60,25 @@ class SharedSlab {
   std::byte* memory_ = nullptr;
   bool is_read_ = true;
   bool can_be_emptied_ = false;
+};
+
+// Unmaps slabs that are no longer used, on a thread of its own: 32 MiB take some 10 ms, which the
+// service's thread has better use for.
+class Unmapper {
+ public:
+  Unmapper();
+  ~Unmapper();  // when all that was added is unmapped
+  Unmapper(const Unmapper&) = delete;
+  void add(std::unique_ptr<SharedSlab> slab);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<SharedSlab>> slabs_;
+  bool ending_ = false;
+  std::thread thread_;
 };
 
 struct Slot {

@@ -91,7 +91,7 @@ StallBook::Wait StallBook::begin(PipelineId pipeline) {
   return {pipeline, now, one.clocks};
 }
 
-StageTimes StallBook::of(const Wait& wait) const {
+StageTimes StallBook::times_of(const Wait& wait) const {
   if (!wait.is_on()) return {};
   BlockProgress one = progress_[wait.pipeline.value];
   settle(one, clock_());

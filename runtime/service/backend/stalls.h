@@ -7,6 +7,7 @@
 // and the parts add up to the whole.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -85,7 +86,7 @@ class StallBook {
   };
   Wait begin(PipelineId pipeline);
   // The wait so far; nothing if it is not on.
-  StageTimes of(const Wait& wait) const;
+  StageTimes times_of(const Wait& wait) const;
   Duration lasted(const Wait& wait) const;
   Stage stage(PipelineId pipeline) const;
 
@@ -124,6 +125,25 @@ class StallBook {
   Duration busy_{0};
   Duration lasted_{0};
   StageTimes ended_;
+};
+
+// How long ranks waited for each of their batches, in the buckets of a Prometheus histogram.
+struct WaitHistogram {
+  // Upper bounds, from a batch that is there to a time-out; there is one more bucket beyond the
+  // last.
+  static constexpr std::array<Duration, 9> kBounds = {
+      std::chrono::milliseconds(1),   std::chrono::milliseconds(5),   std::chrono::milliseconds(20),
+      std::chrono::milliseconds(100), std::chrono::milliseconds(500), std::chrono::seconds(2),
+      std::chrono::seconds(10),       std::chrono::seconds(60),       std::chrono::seconds(300)};
+
+  std::array<std::uint64_t, kBounds.size() + 1> counts{};  // not cumulative
+  Duration sum{0};
+
+  void add(Duration wait) {
+    const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), wait);
+    ++counts[static_cast<std::size_t>(bucket - kBounds.begin())];
+    sum += wait;
+  }
 };
 
 }  // namespace batchflow::service

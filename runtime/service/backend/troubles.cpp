@@ -8,7 +8,7 @@ namespace batchflow::service {
 namespace {
 
 constexpr std::chrono::minutes kSpan{1};
-constexpr std::uint32_t kSaidMost = 100;  // in each
+constexpr std::uint32_t kLinesMost = 100;  // in each
 constexpr const char* kKind = "sample";
 
 }  // namespace
@@ -19,19 +19,19 @@ void Troubles::note(PipelineId pipeline, std::string what) {
   last = std::move(what);
   const auto now = Clock::now();
   if (now - since_ > kSpan) {
-    if (unsaid_ > 0 && say_)
-      say_(
-          {fmt::format("and {} more such lines were left out", unsaid_), LogLevel::warning, kKind});
+    if (left_out_ > 0 && say_)
+      say_({fmt::format("and {} more such lines were left out", left_out_), LogLevel::warning,
+            kKind});
     since_ = now;
-    said_ = 0;
-    unsaid_ = 0;
+    lines_ = 0;
+    left_out_ = 0;
   }
   if (again) return;
-  if (said_ >= kSaidMost) {
-    ++unsaid_;
+  if (lines_ >= kLinesMost) {
+    ++left_out_;
     return;
   }
-  ++said_;
+  ++lines_;
   if (say_) say_({last, LogLevel::warning, kKind});
 }
 

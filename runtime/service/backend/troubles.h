@@ -28,8 +28,8 @@ class Troubles {
   Say say_;
   std::map<std::uint32_t, std::string> last_;  // by pipeline
   Clock::time_point since_{};
-  std::uint32_t said_ = 0;
-  std::uint64_t unsaid_ = 0;
+  std::uint32_t lines_ = 0;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace batchflow::service

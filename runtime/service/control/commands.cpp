@@ -98,15 +98,16 @@ std::string reload(const Question& asked) {
 std::string quota_list(const Question& asked) {
   std::map<uid_t, UserLimits> shown = asked.service.users.quotas().of_some;
   const bool sees_all = asked.user == 0 || asked.user == geteuid();
-  const std::vector<Jobs::Told> jobs = asked.service.snapshot().jobs;
-  for (const Jobs::Told& job : jobs) shown.emplace(job.user, asked.service.users.limits(job.user));
+  const std::vector<Jobs::Status> jobs = asked.service.snapshot().jobs;
+  for (const Jobs::Status& job : jobs)
+    shown.emplace(job.user, asked.service.users.limits(job.user));
   shown.emplace(asked.user, asked.service.users.limits(asked.user));
   Json users = Json::array();
   for (const auto& [user, limits] : shown) {
     if (!sees_all && user != asked.user) continue;
     std::uint64_t count = 0;
     Bytes bytes = 0;
-    for (const Jobs::Told& job : jobs) {
+    for (const Jobs::Status& job : jobs) {
       if (job.user != user) continue;
       ++count;
       bytes += job.batch_bytes;
@@ -184,7 +185,7 @@ std::string unpin(const Question& asked) {
 // What jobs read stays, or they would have to wait for it again.
 std::string drop(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
-  for (const Jobs::Told& job : asked.service.snapshot().jobs) {
+  for (const Jobs::Status& job : asked.service.snapshot().jobs) {
     if (job.dataset == dataset.name && !job.left)
       throw ConfigError(fmt::format("job '{}' reads dataset '{}'; drop it when no job does",
                                     job.name, dataset.name));

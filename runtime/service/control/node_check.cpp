@@ -9,7 +9,7 @@ namespace {
 void check_remote(const remote::RemoteOptions& tcp) {
   if (tcp.port >= 0 && tcp.token_file.empty())
     throw ConfigError(
-        "tcp: no token file; whoever reaches the port could read all data. Write "
+        "tcp: no token file; anyone at the port could read all data. Write "
         "token_file (--tcp-token FILE)");
   if (tcp.certificate.empty() != tcp.key.empty())
     throw ConfigError("tcp: a certificate takes its key, and a key its certificate; write both");

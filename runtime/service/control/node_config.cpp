@@ -323,7 +323,7 @@ void choose_policy(engine::EngineConfig& config, std::string_view text) {
   engine::set_policy(config.policies, kind, name);
 }
 
-engine::EngineConfig NodeConfig::engine_told() const {
+engine::EngineConfig NodeConfig::engine_config() const {
   engine::EngineConfig told = engine;
   told.corrupt_ratio_max = std::max(told.corrupt_ratio_max, corrupt_ratio_allowed);
   told.staging_bytes = staging_told();
@@ -341,18 +341,18 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
   config.scratch = section.bytes("scratch", 0, kScratchLeast);
   // The path is made absolute: then messages about it can be used in any folder.
-  const auto place = [&](const char* key, const std::filesystem::path& usual) {
+  const auto path_at = [&](const char* key, const std::filesystem::path& usual) {
     return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
   };
-  config.socket = place("socket", config.socket);
-  config.state = place("state", config.state);
+  config.socket = path_at("socket", config.socket);
+  config.state = path_at("state", config.state);
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
       section.duration("brought_kept", config.brought_kept, Duration(0), engine::kDurationMost);
   config.corrupt_ratio_allowed =
       section.ratio("corrupt_ratio_allowed", config.corrupt_ratio_allowed);
   config.log = section.choice("log", {"text", "json"}, config.log);
-  if (section.has("log_file")) config.log_file = place("log_file", "");
+  if (section.has("log_file")) config.log_file = path_at("log_file", "");
   config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);

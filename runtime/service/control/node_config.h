@@ -79,7 +79,7 @@ struct NodeConfig {
   engine::EngineConfig engine;
 
   // The engine's configuration: it ends jobs with more corrupt samples than any job may ask for.
-  engine::EngineConfig engine_told() const;
+  engine::EngineConfig engine_config() const;
   // The memory for blocks, batches and kept samples: what is left beside staging, scratch and the
   // service itself.
   Bytes cache_bytes() const;

@@ -120,14 +120,14 @@ std::string ReloadPlan::summary() const {
 ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   ReloadPlan plan;
   compare_datasets(running, wanted, plan);
-  compare_engines(running.engine_told(), wanted.engine_told(), plan);
+  compare_engines(running.engine_config(), wanted.engine_config(), plan);
   plan.memory = running.memory != wanted.memory;
   plan.workers = running.workers != wanted.workers;
   const auto looked_up = [&](bool differs, const char* what) {
     if (differs) plan.looked_up.emplace_back(what);
   };
   looked_up(running.engine.corrupt_ratio_max != wanted.engine.corrupt_ratio_max &&
-                running.engine_told() == wanted.engine_told(),
+                running.engine_config() == wanted.engine_config(),
             "corrupt_ratio_max");
   looked_up(running.corrupt_ratio_allowed != wanted.corrupt_ratio_allowed, "corrupt_ratio_allowed");
   looked_up(running.quotas.of_all != wanted.quotas.of_all, "limits");

@@ -120,7 +120,7 @@ std::vector<std::string> served_names(const NodeDataset& dataset) {
 
 namespace {
 
-sources::SourceOptions options_of(const NodeDataset& dataset, const Bringer& by) {
+sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& by) {
   sources::SourceOptions options;
   options.name = dataset.name;
   options.root = dataset.path;
@@ -134,7 +134,7 @@ sources::SourceOptions options_of(const NodeDataset& dataset, const Bringer& by)
   return options;
 }
 
-void check_samples(const NodeDataset& dataset, const Bringer& by,
+void check_samples(const NodeDataset& dataset, const Requester& by,
                    const sources::SampleIndex& index) {
   if (by.samples_most == 0 || index.samples() <= by.samples_most) return;
   throw sources::DatasetError(fmt::format(
@@ -145,7 +145,7 @@ void check_samples(const NodeDataset& dataset, const Bringer& by,
 
 }  // namespace
 
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Bringer& by,
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& by,
                                           const std::filesystem::path& index_folder,
                                           const sources::StopAsked& stop) {
   std::vector<OpenedIndex> all;

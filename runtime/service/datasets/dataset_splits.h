@@ -35,7 +35,7 @@ struct OpenedIndex {
   std::string closed;  // SourceOptions::closed, of what a job has brought
 };
 // The user whose job has named a dataset by its path, and what opening it may cost.
-struct Bringer {
+struct Requester {
   uid_t user = 0;
   bool is_trusted = true;                          // the service's own user, or root
   std::shared_ptr<const sources::DataRoot> shown;  // what it has shown; null: the path is looked up
@@ -44,7 +44,7 @@ struct Bringer {
 };
 // Answers the whole, then its splits in the order in which they were written. Builds or finds the
 // index.
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Bringer& by,
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& by,
                                           const std::filesystem::path& index_folder,
                                           const sources::StopAsked& stop);
 // The names that the whole and its splits will have.

@@ -9,6 +9,7 @@
 #include "core/order/lane_sizes.h"
 #include "fmt/format.h"
 #include "runtime/service/backend/slot_memory.h"
+#include "runtime/sources/file_kinds.h"
 
 namespace batchflow::service {
 namespace {
@@ -27,10 +28,10 @@ Bytes slot_bytes_a_sample(const batch::BatchSpec& spec, std::uint64_t samples,
 
 }  // namespace
 
-PlaceId place_id(int descriptor) {
+FileIdentity file_identity(int descriptor) {
   struct statx status {};
   if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &status) != 0) return {};
-  PlaceId id{std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
+  FileIdentity id{std::uint64_t{status.stx_dev_major} << 32 | status.stx_dev_minor, status.stx_ino};
   if ((status.stx_mask & STATX_BTIME) != 0) {
     id.born_s = status.stx_btime.tv_sec;
     id.born_ns = status.stx_btime.tv_nsec;
@@ -38,7 +39,7 @@ PlaceId place_id(int descriptor) {
   return id;
 }
 
-void ServedDataset::let_go() {
+void ServedDataset::release() {
   opened = nullptr;
   index = nullptr;
 }
@@ -73,7 +74,7 @@ ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root
 void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<const sources::DataRoot> opened,
                          std::shared_ptr<sources::SampleIndex> index) {
   dataset.opened = std::move(opened);
-  dataset.place = place_id(dataset.opened->shown());
+  dataset.identity = file_identity(dataset.opened->shown());
   struct stat status {};
   if (fstat(dataset.opened->shown(), &status) == 0)
     dataset.guard = {false, status.st_dev, status.st_ino};
@@ -135,6 +136,29 @@ ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
   if (found == compiled_.end()) return nullptr;
   ServedPipeline& one = pipeline(found->second);
   return one.pipeline ? &one : nullptr;
+}
+
+std::vector<std::string> data_notes(const sources::SampleIndex& index,
+                                    const prepare::Pipeline& pipeline, bool is_default,
+                                    std::uint64_t corrupt_most) {
+  const bool decodes = pipeline.info().decode_cost > Duration(0);
+  if (index.kind() != sources::RecordKind::whole) return {};
+  if (!decodes && is_default)
+    return {
+        fmt::format("its samples are the bytes of its files, {}, as they are: no pipeline was "
+                    "named, and none is usual for them; write pipeline= for what is to be made "
+                    "of them, or pipeline='bytes' to have them so (docs/datasets.md)",
+                    sources::endings_text(index, true))};
+  const std::uint64_t corrupt = sources::undecodable_samples(index);
+  if (!decodes || corrupt == 0) return {};
+  return {fmt::format(
+      "{} of {} samples cannot be decoded: {}; JPEG and PNG can. Another sample stands in the "
+      "place "
+      "of each{}; convert them, or leave them out (docs/python.md)",
+      corrupt, index.samples(), sources::endings_text(index, false),
+      corrupt > corrupt_most
+          ? fmt::format(", and more than {} end the job (corrupt_ratio_max)", corrupt_most)
+          : "")};
 }
 
 }  // namespace batchflow::service

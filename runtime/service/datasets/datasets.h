@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -22,14 +23,15 @@
 
 namespace batchflow::service {
 
-// Identifies the folder or file at a path: if another one is there later, it has another PlaceId.
-struct PlaceId {
+// Identifies the folder or file at a path: if another one is there later, it has another
+// FileIdentity.
+struct FileIdentity {
   std::uint64_t device = 0, number = 0;
   std::int64_t born_s = 0, born_ns = 0;  // 0 where the file system does not tell
-  friend bool operator==(const PlaceId&, const PlaceId&) = default;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
-// The PlaceId of what the descriptor has open.
-PlaceId place_id(int descriptor);
+// The FileIdentity of what the descriptor has open.
+FileIdentity file_identity(int descriptor);
 
 struct ServedDataset {
   DatasetId id;
@@ -43,7 +45,7 @@ struct ServedDataset {
   std::uint64_t tokens = 0;
   std::shared_ptr<sources::SampleIndex> index;  // null: let go
   Digest version = 0, listing = 0;              // of its index
-  PlaceId place;                                // of what is opened
+  FileIdentity identity;                        // of what is opened
   storage::ReadGuard guard;                     // of its file, where it is brought and one
   Bytes apart = 0;                              // memory that was set apart for it
   bool pinned = false;                          // kept although no job reads it
@@ -57,7 +59,7 @@ struct ServedDataset {
   // Null: they only have to lie below the root.
   const storage::ReadGuard* read_guard() const;
   // Lets go of its index and folder, but not of what is cached of it. REQUIRES: nothing reads it
-  void let_go();
+  void release();
   ServedDataset(const ServedDataset&) = delete;
   ServedDataset& operator=(const ServedDataset&) = delete;
 };
@@ -114,5 +116,12 @@ class Datasets {
   std::map<std::pair<std::uint32_t, std::string>, PipelineId> compiled_;  // by dataset and name
   engine::Catalogues catalogues_;
 };
+
+// What a job's user should know of the data when the job begins. The job's script prints it.
+// `is_default`: the job has named no pipeline. `corrupt_most`: how many corrupt samples end the
+// job.
+std::vector<std::string> data_notes(const sources::SampleIndex& index,
+                                    const prepare::Pipeline& pipeline, bool is_default,
+                                    std::uint64_t corrupt_most);
 
 }  // namespace batchflow::service

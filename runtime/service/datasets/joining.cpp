@@ -181,7 +181,7 @@ std::string Joining::names() const {
   return all.empty() ? "none" : all;
 }
 
-void Joining::let_go() {
+void Joining::release() {
   let_pipelines_go(config_.brought_kept);
   let_folders_go(config_.brought_kept);
 }
@@ -199,7 +199,7 @@ void Joining::let_folders_go(Duration kept) {
     const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) ||
                          opener_.is_at(one->id) || host_.reads(one->id);
     if (!is_idle(one->used, one->removed, is_used, kept)) continue;
-    one->let_go();
+    one->release();
     if (one->apart > 0) host_.give_back_of_data(std::exchange(one->apart, 0));
   }
 }

@@ -77,7 +77,7 @@ class Joining {
   // name none. Throws ConfigError, also while its plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // Lets go of what jobs have brought and none has used for long: call it now and then.
-  void let_go();
+  void release();
   // The session waits no more.
   void gone(const Connection& session);
   // Datasets with an index in the making.
@@ -98,29 +98,29 @@ class Joining {
   struct Opening {
     std::uint64_t number = 0;
     std::filesystem::path path;
-    Bringer by;
+    Requester by;
     std::vector<Waiting> waiting;
   };
-  void open(const NodeDataset& dataset, Bringer by);
+  void open(const NodeDataset& dataset, Requester by);
   void open_brought(const NodeDataset& wanted,
                     const std::shared_ptr<const sources::DataRoot>& shown, Connection& session);
   // The refusal if that may not be opened now; else empty.
   std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
                                                            const Connection& session);
-  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
+  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
                      std::function<void(Opened)> then);
-  void await(std::uint64_t number, const NodeDataset& dataset, const Bringer& by);
+  void await(std::uint64_t number, const NodeDataset& dataset, const Requester& by);
   void opened(std::uint64_t number, const Opened& all);
   void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
               double took);
-  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
                            double took);
   void remove(ServedDataset& dataset);
   bool is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const;
   void let_pipelines_go(Duration kept);
   void let_folders_go(Duration kept);
   void set_apart(Bytes bytes);
-  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
+  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
                      double took);
   void set_apart_for_data(Bytes bytes);
   void wait(Connection& session, const std::string& name, protocol::JoinRequest request,

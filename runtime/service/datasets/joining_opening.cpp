@@ -30,7 +30,7 @@ constexpr Bytes kTableBytes = 1;
 // Less than this is part of what the service itself takes.
 constexpr Bytes kApartLeast = Bytes{64} << 10;
 
-std::uint64_t samples_most(const Bringer& by) {
+std::uint64_t samples_most(const Requester& by) {
   return by.is_trusted ? kOwnSamplesMost : kBroughtSamplesMost;
 }
 
@@ -52,7 +52,7 @@ std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& 
   return none;
 }
 
-std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Bringer& by,
+std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Requester& by,
                                   const std::filesystem::path& folder,
                                   const sources::StopAsked& stop) {
   try {
@@ -75,7 +75,7 @@ Bytes table_bytes(const NodeDataset& dataset, const sources::SampleIndex& index)
 
 // ----------------------------------------------------------------------------------- threads ----
 
-void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, const Bringer& by,
+void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
                             std::function<void(Opened)> then) {
   const auto work = [dataset, by, folder = config_.state / "indices",
                      then](const sources::StopAsked& stop) -> std::function<void()> {
@@ -94,14 +94,14 @@ void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, co
   }
 }
 
-void Joining::await(std::uint64_t number, const NodeDataset& dataset, const Bringer& by) {
+void Joining::await(std::uint64_t number, const NodeDataset& dataset, const Requester& by) {
   for (const std::string& name : served_names(dataset)) {
     opening_[name] = {number, dataset.path, by, {}};
     failed_.erase(name);
   }
 }
 
-void Joining::open(const NodeDataset& dataset, Bringer by) {
+void Joining::open(const NodeDataset& dataset, Requester by) {
   const std::uint64_t number = next_++;
   await(number, dataset, by);
   begin_opening(number, dataset, by, [this, number](const Opened& all) { opened(number, all); });
@@ -151,7 +151,7 @@ std::pair<std::string_view, std::string> Joining::opening_problem(const NodeData
 void Joining::open_brought(const NodeDataset& wanted,
                            const std::shared_ptr<const sources::DataRoot>& shown,
                            Connection& session) {
-  Bringer by;
+  Requester by;
   by.user = session.user();
   by.is_trusted = is_trusted(session);
   by.shown = shown;
@@ -186,7 +186,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   const auto found = opening_.find(dataset.name);
   if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
   std::vector<Waiting> waiting = std::move(found->second.waiting);
-  const Bringer by = found->second.by;
+  const Requester by = found->second.by;
   opening_.erase(found);
   ServedDataset* served = nullptr;
   try {
@@ -220,11 +220,11 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
 
 // The dataset that is there already, if it is the same.
 ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex& made,
-                                  const Bringer& by, double took) {
+                                  const Requester& by, double took) {
   ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
   const bool same = before && before->version == made.index->version() &&
                     before->listing == made.index->listing() &&
-                    before->place == place_id(made.root->shown());
+                    before->identity == file_identity(made.root->shown());
   if (!same) return &add(dataset, made, by, took);
   if (!before->index) {
     const Bytes apart = table_bytes(dataset, *made.index);
@@ -236,8 +236,8 @@ ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex&
   return before;
 }
 
-ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made, const Bringer& by,
-                            double took) {
+ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made,
+                            const Requester& by, double took) {
   const bool is_brought = dataset.is_brought();
   const sources::SampleIndex& index = *made.index;
   std::uint64_t& samples = brought_samples_[by.user];

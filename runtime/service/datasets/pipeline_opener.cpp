@@ -60,21 +60,22 @@ void PipelineOpener::opened(const Key& key, std::unique_ptr<prepare::Pipeline> p
   opening_.erase(key);
   if (over.thread.joinable()) over.thread.join();
   over.done(std::move(pipeline), problem);
-  for (const auto& [who, then] : over.waiting) then();
+  for (const auto& [waiter, then] : over.waiting) then();
 }
 
-bool PipelineOpener::wait(const std::string& name, DatasetId dataset, const void* who, Then then) {
+bool PipelineOpener::wait(const std::string& name, DatasetId dataset, const void* waiter,
+                          Then then) {
   for (const auto& [key, one] : opening_) {
     for (const auto& [other, its] : one.waiting)
-      if (other == who) return false;
+      if (other == waiter) return false;
   }
-  opening_.at({name, dataset.value}).waiting.emplace_back(who, std::move(then));
+  opening_.at({name, dataset.value}).waiting.emplace_back(waiter, std::move(then));
   return true;
 }
 
-void PipelineOpener::forget(const void* who) {
+void PipelineOpener::forget(const void* waiter) {
   for (auto& [key, one] : opening_)
-    std::erase_if(one.waiting, [who](const auto& waiting) { return waiting.first == who; });
+    std::erase_if(one.waiting, [waiter](const auto& waiting) { return waiting.first == waiter; });
 }
 
 }  // namespace batchflow::service

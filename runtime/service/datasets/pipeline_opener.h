@@ -43,9 +43,9 @@ class PipelineOpener {
     return std::any_of(opening_.begin(), opening_.end(),
                        [&](const auto& one) { return one.first.second == dataset.value; });
   }
-  // False: `who` waits for one already. REQUIRES: is_opening(name, dataset)
-  bool wait(const std::string& name, DatasetId dataset, const void* who, Then then);
-  void forget(const void* who);
+  // False: `waiter` waits for one already. REQUIRES: is_opening(name, dataset)
+  bool wait(const std::string& name, DatasetId dataset, const void* waiter, Then then);
+  void forget(const void* waiter);
 
  private:
   using Key = std::pair<std::string, std::uint32_t>;

@@ -1,6 +1,5 @@
 // The metrics for Prometheus. Users' dashboards are built on their names and units: a change of any
 // is a change of the interface (configs/grafana/, docs/operations.md).
-#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -21,7 +20,7 @@ class Text {
     out_ += labels.empty() ? fmt::format("batchflow_{} {}\n", name, value)
                            : fmt::format("batchflow_{}{{{}}} {}\n", name, labels, value);
   }
-  void one(std::string_view name, std::string_view type, std::string_view help, double what) {
+  void metric(std::string_view name, std::string_view type, std::string_view help, double what) {
     head(name, type, help);
     value(name, {}, what);
   }
@@ -63,7 +62,7 @@ double number(std::uint64_t count) {
   return static_cast<double>(count);
 }
 
-std::string labels_of(const Jobs::Told& job, const Snapshot& now) {
+std::string labels_of(const Jobs::Status& job, const Snapshot& now) {
   const std::string labels = label("job", job.name) + "," + label("dataset", job.dataset);
   return now.user_labels ? labels + "," + label("user", user_name(job.user)) : labels;
 }
@@ -100,44 +99,45 @@ std::string metrics_text(const Snapshot& now) {
   Text text;
   text.head("build_info", "gauge", "The version that runs; always 1.");
   text.value("build_info", label("version", now.version), 1);
-  text.one("uptime_seconds", "gauge", "Since the service was started.", now.up_s);
-  text.one("batches_delivered_total", "counter", "Batches handed to ranks.",
-           number(now.moved.delivered_batches));
-  text.one("samples_delivered_total", "counter", "Samples in these.",
-           number(now.moved.delivered_samples));
-  text.one("samples_copied_total", "counter", "Samples gathered into batches that cross blocks.",
-           number(now.moved.copied_samples));
-  text.one("samples_prepared_total", "counter", "Samples decoded or augmented.",
-           number(now.moved.prepared_samples));
-  text.one("blocks_prepared_total", "counter", "Blocks prepared.",
-           number(now.moved.prepared_blocks));
-  text.one("blocks_remade_total", "counter", "Of these, blocks that had been prepared before.",
-           number(now.engine.remakes));
-  text.one("repeats_total", "counter",
-           "Deliveries of a sample with the same random draws to the same job.",
-           number(now.engine.repeats));
-  text.one("prepare_seconds_total", "counter", "Time workers spent preparing.", now.preparing_s);
+  text.metric("uptime_seconds", "gauge", "Since the service was started.", now.up_s);
+  text.metric("batches_delivered_total", "counter", "Batches handed to ranks.",
+              number(now.moved.delivered_batches));
+  text.metric("samples_delivered_total", "counter", "Samples in these.",
+              number(now.moved.delivered_samples));
+  text.metric("samples_copied_total", "counter", "Samples gathered into batches that cross blocks.",
+              number(now.moved.copied_samples));
+  text.metric("samples_prepared_total", "counter", "Samples decoded or augmented.",
+              number(now.moved.prepared_samples));
+  text.metric("blocks_prepared_total", "counter", "Blocks prepared.",
+              number(now.moved.prepared_blocks));
+  text.metric("blocks_remade_total", "counter", "Of these, blocks that had been prepared before.",
+              number(now.engine.remakes));
+  text.metric("repeats_total", "counter",
+              "Deliveries of a sample with the same random draws to the same job.",
+              number(now.engine.repeats));
+  text.metric("prepare_seconds_total", "counter", "Time workers spent preparing.", now.preparing_s);
   text.head("stall_seconds_total", "counter",
             "Time ranks had no batch, of all jobs there ever were, by the stage it was in.");
   for (std::size_t i = 0; i < kStages; ++i) {
     const auto stage = static_cast<Stage>(i);
     text.value("stall_seconds_total", label("stage", stage_name(stage)),
-               std::chrono::duration<double>(now.stalls[stage]).count());
+               seconds(now.stalls[stage]));
   }
   text.head("wait_seconds", "histogram",
             "How long ranks waited for each batch, of all jobs there ever were.");
   text.histogram("wait_seconds", {}, now.waits);
-  text.one("storage_busy_seconds_total", "counter", "Time in which anything was being read.",
-           now.storage_busy_s);
-  text.one("storage_block_read_seconds_total", "counter",
-           "Time blocks were being read, each on its own.", now.reads_s);
-  text.one("storage_block_reads", "gauge", "Blocks that are being read.", now.reads_now);
-  text.one("preparing_blocks", "gauge", "Blocks that workers have.", now.preparing_now);
-  text.one("storage_read_bytes_total", "counter", "Read from the datasets' storage.",
-           number(now.moved.read_bytes));
-  text.one("storage_reads_total", "counter", "Samples read from storage.",
-           number(now.moved.read_samples));
-  text.one("storage_errors_total", "counter", "Reads that failed.", number(now.moved.read_errors));
+  text.metric("storage_busy_seconds_total", "counter", "Time in which anything was being read.",
+              now.storage_busy_s);
+  text.metric("storage_block_read_seconds_total", "counter",
+              "Time blocks were being read, each on its own.", now.reads_s);
+  text.metric("storage_block_reads", "gauge", "Blocks that are being read.", now.reads_now);
+  text.metric("preparing_blocks", "gauge", "Blocks that workers have.", now.preparing_now);
+  text.metric("storage_read_bytes_total", "counter", "Read from the datasets' storage.",
+              number(now.moved.read_bytes));
+  text.metric("storage_reads_total", "counter", "Samples read from storage.",
+              number(now.moved.read_samples));
+  text.metric("storage_errors_total", "counter", "Reads that failed.",
+              number(now.moved.read_errors));
   text.head("cache_hits_total", "counter", "Samples prepared from what was kept, by its form.");
   text.value("cache_hits_total", label("form", "decoded"), number(now.moved.decoded_hits));
   text.value("cache_hits_total", label("form", "encoded"), number(now.moved.encoded_hits));
@@ -146,47 +146,48 @@ std::string metrics_text(const Snapshot& now) {
   for (const Kept& one : kept) text.value("cache_bytes", one.labels, number(one.bytes));
   text.head("cache_items", "gauge", "Samples, or blocks and batches, that are kept.");
   for (const Kept& one : kept) text.value("cache_items", one.labels, number(one.items));
-  text.one("cache_used_bytes", "gauge", "Memory in use, with what jobs have not yet unmapped.",
-           number(now.used_bytes));
-  text.one("staged_bytes", "gauge", "Memory of samples that are read and not yet prepared or kept.",
-           number(now.staged_bytes));
-  text.one("staging_limit_bytes", "gauge", "What is set apart for these.",
-           number(now.staging_bytes));
+  text.metric("cache_used_bytes", "gauge", "Memory in use, with what jobs have not yet unmapped.",
+              number(now.used_bytes));
+  text.metric("staged_bytes", "gauge",
+              "Memory of samples that are read and not yet prepared or kept.",
+              number(now.staged_bytes));
+  text.metric("staging_limit_bytes", "gauge", "What is set apart for these.",
+              number(now.staging_bytes));
   text.head("cache_limit_bytes", "gauge", "What these may take together.");
   text.value("cache_limit_bytes", label("tier", "dram"), number(now.cache_bytes));
   text.value("cache_limit_bytes", label("tier", "nvme"), number(now.spill_limit_bytes));
-  text.one("cache_refusals_total", "counter", "Samples that were to be kept, and found no room.",
-           number(now.moved.not_kept));
-  text.one("memory_waits_total", "counter", "Blocks and batches that found no memory at once.",
-           number(now.moved.no_memory));
-  text.one("spill_read_bytes_total", "counter", "Read back from the spill file.",
-           number(now.spill.read_bytes));
-  text.one("spill_reads_total", "counter", "Samples read back from the spill file.",
-           number(now.spill.read_samples));
-  text.one("spill_written_bytes_total", "counter", "Written to the spill file.",
-           number(now.spill.written_bytes));
-  text.one("spill_missed_total", "counter",
-           "Samples that should have been in the spill file, and were read from their source.",
-           number(now.spill.missed));
-  text.one("spill_mismatched_total", "counter", "Of these, samples that had changed there.",
-           number(now.spill.mismatched));
-  text.one("spill_errors_total", "counter", "Reads and writes of the spill file that failed.",
-           number(now.spill.errors));
-  text.one("workers", "gauge", "Threads that prepare.", now.workers);
-  text.one("workers_limit", "gauge", "What these may be at most.", now.workers_most);
+  text.metric("cache_refusals_total", "counter", "Samples that were to be kept, and found no room.",
+              number(now.moved.not_kept));
+  text.metric("memory_waits_total", "counter", "Blocks and batches that found no memory at once.",
+              number(now.moved.no_memory));
+  text.metric("spill_read_bytes_total", "counter", "Read back from the spill file.",
+              number(now.spill.read_bytes));
+  text.metric("spill_reads_total", "counter", "Samples read back from the spill file.",
+              number(now.spill.read_samples));
+  text.metric("spill_written_bytes_total", "counter", "Written to the spill file.",
+              number(now.spill.written_bytes));
+  text.metric("spill_missed_total", "counter",
+              "Samples that should have been in the spill file, and were read from their source.",
+              number(now.spill.missed));
+  text.metric("spill_mismatched_total", "counter", "Of these, samples that had changed there.",
+              number(now.spill.mismatched));
+  text.metric("spill_errors_total", "counter", "Reads and writes of the spill file that failed.",
+              number(now.spill.errors));
+  text.metric("workers", "gauge", "Threads that prepare.", now.workers);
+  text.metric("workers_limit", "gauge", "What these may be at most.", now.workers_most);
   std::uint32_t remote = 0, all = 0;
-  for (const Jobs::Told& job : now.jobs) {
+  for (const Jobs::Status& job : now.jobs) {
     remote += job.remote_ranks;
     all += job.ranks_here;
   }
   text.head("ranks", "gauge", "Ranks of jobs that are connected, by where they are.");
   text.value("ranks", label("where", "local"), all - remote);
   text.value("ranks", label("where", "remote"), remote);
-  text.one("connections", "gauge", "Open connections.", number(now.connections));
-  text.one("corrupt_samples_total", "counter", "Samples that could not be decoded.",
-           number(now.engine.corrupt_samples));
-  text.one("policy_refusals_total", "counter", "Proposals of policies that broke a rule.",
-           number(now.engine.refused_proposals));
+  text.metric("connections", "gauge", "Open connections.", number(now.connections));
+  text.metric("corrupt_samples_total", "counter", "Samples that could not be decoded.",
+              number(now.engine.corrupt_samples));
+  text.metric("policy_refusals_total", "counter", "Proposals of policies that broke a rule.",
+              number(now.engine.refused_proposals));
 
   const auto of_steps = [&](std::string_view name, std::string_view help, auto value) {
     text.head(name, "counter", help);
@@ -199,9 +200,7 @@ std::string metrics_text(const Snapshot& now) {
   of_steps("step_samples_total", "Samples made by a step that is a plugin.",
            [](const step::StepCounters& one) { return number(one.samples); });
   of_steps("step_seconds_total", "Time its processes took for these and for corrupt ones.",
-           [](const step::StepCounters& one) {
-             return std::chrono::duration<double>(one.busy).count();
-           });
+           [](const step::StepCounters& one) { return seconds(one.busy); });
   of_steps("step_corrupt_total", "Samples that it said are corrupt.",
            [](const step::StepCounters& one) { return number(one.corrupt); });
   of_steps("step_starts_total", "Processes that were started for it.",
@@ -214,13 +213,13 @@ std::string metrics_text(const Snapshot& now) {
   const auto of_jobs = [&](std::string_view name, std::string_view type, std::string_view help,
                            auto value) {
     text.head(name, type, help);
-    for (const Jobs::Told& job : now.jobs) text.value(name, labels_of(job, now), value(job));
+    for (const Jobs::Status& job : now.jobs) text.value(name, labels_of(job, now), value(job));
   };
   of_jobs("job_stall_seconds_total", "counter", "Time ranks waited for batches.",
-          [&](const Jobs::Told& job) { return seconds(job.waited); });
+          [&](const Jobs::Status& job) { return seconds(job.waited); });
   text.head("job_stage_stall_seconds_total", "counter",
             "Time ranks had no batch, by the stage it was in.");
-  for (const Jobs::Told& job : now.jobs) {
+  for (const Jobs::Status& job : now.jobs) {
     for (std::size_t i = 0; i < kStages; ++i) {
       const auto stage = static_cast<Stage>(i);
       text.value("job_stage_stall_seconds_total",
@@ -229,18 +228,18 @@ std::string metrics_text(const Snapshot& now) {
     }
   }
   text.head("job_wait_seconds", "histogram", "How long the job's ranks waited for each batch.");
-  for (const Jobs::Told& job : now.jobs)
+  for (const Jobs::Status& job : now.jobs)
     text.histogram("job_wait_seconds", labels_of(job, now), job.waits_for_batches);
   of_jobs("job_compute_seconds_total", "counter", "Time ranks spent with batches.",
-          [&](const Jobs::Told& job) { return seconds(job.computed); });
+          [&](const Jobs::Status& job) { return seconds(job.computed); });
   of_jobs("job_samples_total", "counter", "Samples handed to the job.",
-          [](const Jobs::Told& job) { return number(job.samples); });
+          [](const Jobs::Status& job) { return number(job.samples); });
   of_jobs("job_steps_total", "counter", "Steps the job has trained.",
-          [](const Jobs::Told& job) { return number(job.steps); });
+          [](const Jobs::Status& job) { return number(job.steps); });
   of_jobs("job_epoch", "gauge", "The epoch the job is in, from 0.",
-          [](const Jobs::Told& job) { return number(job.epoch); });
+          [](const Jobs::Status& job) { return number(job.epoch); });
   of_jobs("job_held_batches", "gauge", "Batches the job has not released.",
-          [](const Jobs::Told& job) { return number(job.held); });
+          [](const Jobs::Status& job) { return number(job.held); });
   return text.take();
 }
 

@@ -83,14 +83,14 @@ void hide_folders(Snapshot& all) {
 
 Snapshot as_seen_by(uid_t user, Snapshot all) {
   if (user == 0 || user == geteuid()) return all;
-  for (const Jobs::Told& job : all.jobs) {
+  for (const Jobs::Status& job : all.jobs) {
     if (job.user == user) continue;
     ++all.others.jobs;
     all.others.samples += job.samples;
     all.others.waited += job.waited;
     all.others.computed += job.computed;
   }
-  std::erase_if(all.jobs, [&](const Jobs::Told& job) { return job.user != user; });
+  std::erase_if(all.jobs, [&](const Jobs::Status& job) { return job.user != user; });
   all.returning.clear();
   std::erase_if(all.datasets, [](const auto& one) { return one.brought; });
   hide_folders(all);
@@ -99,7 +99,7 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
 }
 
 Snapshot as_seen_by_anybody(Snapshot all) {
-  for (Jobs::Told& job : all.jobs) {
+  for (Jobs::Status& job : all.jobs) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
     job.from.clear();
     hide(job.dataset, all);
@@ -195,7 +195,7 @@ std::string to_json(const Snapshot& now) {
   for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
   for (const failpoint::FailpointCount& one : now.failpoints)
     all["failpoints"].push_back(json_of(one));
-  for (const Jobs::Told& job : now.jobs) {
+  for (const Jobs::Status& job : now.jobs) {
     all["jobs"].push_back({{"id", job.id.value},
                            {"name", job.name},
                            {"user", job.user},

@@ -12,7 +12,7 @@
 #include "core/engine/engine_config.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend/backend.h"
-#include "runtime/service/backend/step_report.h"
+#include "runtime/service/backend/reports.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/log/recorder.h"
 
@@ -62,7 +62,7 @@ struct Snapshot {
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;  // of the engine
   std::uint64_t events = 0;
-  std::uint64_t digest = 0;  // of all its orders
+  std::uint64_t digest = 0;  // of all its commands
   BackendCounters moved;
   StageTimes stalls;          // of all jobs there ever were
   WaitHistogram waits;        // likewise
@@ -75,16 +75,16 @@ struct Snapshot {
   JournalState journal;
   std::uint64_t locked_memory_most = 0;  // bytes, as the system limits this process
   std::uint64_t files_most = 0;
-  std::vector<Jobs::Told> jobs;
+  std::vector<Jobs::Status> jobs;
   std::vector<Dataset> datasets;
   std::map<std::string, std::uint32_t> brought;  // all those ever, by name: their numbers
   Bytes steps_bytes = 0;                         // of memory, set apart for steps' processes
   std::vector<StepReport> step_reports;
   std::vector<failpoint::FailpointCount> failpoints;  // where any is configured
-  std::vector<std::string> opening;                   // datasets whose index is being made
+  std::vector<std::string> opening;                   // datasets: their indices are being made
   std::vector<std::string> returning;  // jobs of the service before that are not back
   bool draining = false;
-  // Sums over the users whose jobs are not shown.
+  // Sums over the users with jobs that are not shown.
   struct Others {
     std::uint32_t jobs = 0;
     std::uint64_t samples = 0;
@@ -96,7 +96,7 @@ struct Snapshot {
 
 // What `user` may see: the service's own user and root see every job, others see their own.
 Snapshot as_seen_by(uid_t user, Snapshot all);
-// What anybody on the machine may see without saying who he is. Jobs of other users than the
+// What any program on the machine may see without showing its user. Jobs of other users than the
 // service's have numbers for names, and so have all folders that jobs have brought.
 Snapshot as_seen_by_anybody(Snapshot all);
 

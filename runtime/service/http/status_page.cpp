@@ -75,7 +75,7 @@ std::string jobs_table(const Snapshot& now) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>job</th><th>dataset</th><th>pipeline</th><th>ranks</th>"
       "<th>batch</th><th>epoch</th><th>samples</th><th>stalled</th><th></th></tr>\n";
-  for (const Jobs::Told& job : now.jobs) {
+  for (const Jobs::Status& job : now.jobs) {
     const double stalled = share(seconds(job.waited), seconds(job.waited) + seconds(job.computed));
     out += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"

@@ -24,66 +24,66 @@ std::size_t ring_bytes(std::size_t slices) {
 // -------------------------------------------------------------------------------- batches out ----
 
 void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
-  if (end.down->write(record)) written_.push_back(&end);
+  if (end.to_job->write(record)) written_.push_back(&end);
 }
 
-bool Jobs::deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) {
-  Job* job = of(order.job);
-  RankEnd* end = job && order.rank < job->ranks.size() ? job->ranks[order.rank] : nullptr;
-  if (!end || !end->down || job->let_go) return false;
+bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32_t slot_samples) {
+  Job* job = find_job(command.job);
+  RankEnd* end = job && command.rank < job->ranks.size() ? job->ranks[command.rank] : nullptr;
+  if (!end || !end->to_job || job->is_released) return false;
   protocol::BatchRecord record;
-  record.step = order.step;
-  record.epoch = order.epoch;
-  record.last_of_epoch = order.last_of_epoch;
+  record.step = command.step;
+  record.epoch = command.epoch;
+  record.last_of_epoch = command.last_of_epoch;
   record.slab = slot.slab->id();
   record.offset = slot.offset;
   record.slot_samples = slot_samples;
-  for (const order::Slice& slice : order.slices) {
+  for (const order::Slice& slice : command.slices) {
     const std::uint32_t count = slice.to - slice.from;
     record.samples += count;
     if (slice.filler) record.fillers += count;
     if (slice.rehearsed) record.rehearsed += count;
   }
-  if (order.in_place && !order.slices.empty()) record.from = order.slices.front().from;
-  record.repeats = order.repeats;
-  record.block_samples = order.block_samples;
-  record.lane_blocks = order.lane_blocks;
-  record.drawn_from = order.drawn_from;
+  if (command.in_place && !command.slices.empty()) record.from = command.slices.front().from;
+  record.repeats = command.repeats;
+  record.block_samples = command.block_samples;
+  record.lane_blocks = command.lane_blocks;
+  record.drawn_from = command.drawn_from;
   if (job->request.order == Order::weighted) record.draws = epoch_samples(*job);
-  const std::size_t bytes = ring_bytes(order.slices.size());
-  if (order.slices.size() > protocol::kSlicesMost ||
-      !end->down->has_room_for(end->unwritten + bytes))
+  const std::size_t bytes = ring_bytes(command.slices.size());
+  if (command.slices.size() > protocol::kSlicesMost ||
+      !end->to_job->has_room_for(end->unwritten + bytes))
     return false;
   if (end->slabs.emplace(record.slab, slot.slab->charge()).second) {
     end->peer->send(protocol::encode(protocol::SlabMessage{record.slab, slot.slab->bytes()}),
                     {slot.slab->descriptor()});
   }
-  Step& step = job->steps[order.step];
+  TrainingStep& step = job->steps[command.step];
   step.parts.resize(job->ranks.size());
-  step.parts[order.rank] = {record, {order.slices.begin(), order.slices.end()}};
+  step.parts[command.rank] = {record, {command.slices.begin(), command.slices.end()}};
   end->unwritten += bytes;
   if (++step.come == step.parts.size()) delivered_.push_back(job);
-  end->held[order.step] = {order.share, order.slot, order.in_place};
+  end->held[command.step] = {command.share, command.slot, command.in_place};
   job->sums.samples += record.samples;
   job->sums.repeats += record.repeats;
-  if (!order.in_place) ++job->sums.copied;
-  job->sums.epoch = order.epoch;
+  if (!command.in_place) ++job->sums.copied;
+  job->sums.epoch = command.epoch;
   return true;
 }
 
-void Jobs::epoch_ended(const engine::EpochEnded& order) {
-  Job* job = of(order.job);
+void Jobs::epoch_ended(const engine::EpochEnded& command) {
+  Job* job = find_job(command.job);
   if (!job) return;
   protocol::EpochEndedRecord record;
-  record.epoch = order.epoch;
-  record.samples = order.samples;
-  const bool last = job->request.epochs > 0 && order.epoch + 1 >= job->request.epochs;
+  record.epoch = command.epoch;
+  record.samples = command.samples;
+  const bool last = job->request.epochs > 0 && command.epoch + 1 >= job->request.epochs;
   for (RankEnd* end : job->ranks) {
-    if (!end || !end->down) continue;
+    if (!end || !end->to_job) continue;
     write(*end, protocol::bytes_of(record));
     if (last) finish(*end, protocol::ServiceRecordKind::finished);
   }
-  if (draining_ && !last) let_go(*job);
+  if (draining_ && !last) release(*job);
 }
 
 // The rank has had all that the job asked for, or the job is refused: it need not wait for more.
@@ -108,10 +108,10 @@ void Jobs::wake() {
   // A ring that was written to twice has nothing to publish the second time.
   std::vector<RankEnd*> asleep;
   for (RankEnd* end : std::exchange(written_, {})) {
-    if (end->down->publish()) asleep.push_back(end);
+    if (end->to_job->publish()) asleep.push_back(end);
   }
   for (const Job* job : std::exchange(raised_, {})) job->pace.raise(job->written);
-  for (RankEnd* end : asleep) end->down->wake();
+  for (RankEnd* end : asleep) end->to_job->wake();
 }
 
 // A step is written when all its batches are there, and every rank has been sent the slabs that
@@ -132,7 +132,7 @@ void Jobs::write_steps(Job& job) {
   }
 }
 
-void Jobs::write_step(Job& job, Step& step) {
+void Jobs::write_step(Job& job, TrainingStep& step) {
   slices_.clear();
   std::uint32_t at = 0;
   for (Part& part : step.parts) {
@@ -148,7 +148,7 @@ void Jobs::write_step(Job& job, Step& step) {
     // What is not written yet has room reserved.
     end->unwritten -= ring_bytes(part.slices.size());
     part.record.whole_step = slices_.size() <= protocol::kSlicesMost &&
-                             end->down->has_room_for(end->unwritten + ring_bytes(slices_.size()));
+                             end->to_job->has_room_for(end->unwritten + ring_bytes(slices_.size()));
     if (part.record.whole_step == 0) part.record.own_from = 0;
     protocol::write_batch(part.record, part.record.whole_step != 0 ? slices_ : part.slices,
                           record_);
@@ -161,24 +161,25 @@ void Jobs::write_step(Job& job, Step& step) {
 // --------------------------------------------------------------------------------- answers in ----
 
 const protocol::Descriptor* Jobs::doorbell(Peer& peer) const {
-  const RankEnd* end = of(peer);
-  return end && end->up ? &end->files.doorbell : nullptr;
+  const RankEnd* end = find_end(peer);
+  return end && end->from_job ? &end->files.doorbell : nullptr;
 }
 
 bool Jobs::read_ring(Peer& peer) {
-  RankEnd* end = of(peer);
-  if (!end || !end->up) return true;
-  end->up->awake();
-  const bool well = end->up->read(
-      kRecordsPerRead, [&](std::span<const std::byte> record) { return up(*end, record); });
-  end->up->free_read();
+  RankEnd* end = find_end(peer);
+  if (!end || !end->from_job) return true;
+  end->from_job->awake();
+  const bool well = end->from_job->read(kRecordsPerRead, [&](std::span<const std::byte> record) {
+    return take_record(*end, record);
+  });
+  end->from_job->free_read();
   if (end->left) finish_if_left(*end->job);
   return well;
 }
 
 bool Jobs::sleep(Peer& peer) {
-  RankEnd* end = of(peer);
-  return !end || !end->up || end->up->fall_asleep();
+  RankEnd* end = find_end(peer);
+  return !end || !end->from_job || end->from_job->fall_asleep();
 }
 
 // The buffer that rank 0 came with. It counts from the first epoch on, since the engine gets it
@@ -214,7 +215,7 @@ bool Jobs::take_exemplars(const RankEnd& end) {
   return true;
 }
 
-bool Jobs::up(RankEnd& end, std::span<const std::byte> bytes) {
+bool Jobs::take_record(RankEnd& end, std::span<const std::byte> bytes) {
   std::string problem;
   if (!protocol::read_job_record(bytes, message_, problem)) return false;
   const protocol::JobRecord& record = message_.record;

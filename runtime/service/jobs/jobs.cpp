@@ -15,8 +15,7 @@
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
-#include "runtime/service/datasets/data_notes.h"
-#include "runtime/service/jobs/join_checks.h"
+#include "runtime/service/datasets/datasets.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -54,12 +53,12 @@ Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& 
 
 Jobs::~Jobs() = default;
 
-Jobs::RankEnd* Jobs::of(const Peer& peer) const {
+Jobs::RankEnd* Jobs::find_end(const Peer& peer) const {
   const auto found = ends_.find(&peer);
   return found == ends_.end() ? nullptr : found->second.get();
 }
 
-Jobs::Job* Jobs::of(JobId id) const {
+Jobs::Job* Jobs::find_job(JobId id) const {
   const auto found = by_id_.find(id.value);
   return found == by_id_.end() ? nullptr : found->second;
 }
@@ -90,7 +89,7 @@ bool Jobs::any_is_of(PipelineId pipeline) const {
 }
 
 std::string Jobs::name_of(JobId id) const {
-  const Job* job = of(id);
+  const Job* job = find_job(id);
   return job ? job->name : std::string();
 }
 
@@ -111,7 +110,8 @@ double Jobs::weight(uid_t user, double asked) const {
 void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset& dataset,
                 ServedPipeline& pipeline, Instant now) {
   if (draining_) return refuse(peer, kNotYet, kEnding);
-  if (of(peer)) return refuse(peer, "bad_request", "this connection has joined a job already");
+  if (find_end(peer))
+    return refuse(peer, "bad_request", "this connection has joined a job already");
   if (request.world_size == 0 || request.rank >= request.world_size)
     return refuse(peer, "bad_request",
                   fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
@@ -163,7 +163,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
                               process_of(*other->peer, other->request), request.rank, name,
                               process_of(peer, request)));
   }
-  if (job && job->told) {
+  if (job && job->is_announced) {
     // If one of its ranks has ended, all will soon.
     const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
     return refuse(peer, is_ending ? kNotYet : "busy",
@@ -302,7 +302,7 @@ bool Jobs::begin(Job& job) {
   if (returning_) returning_->begun(event.user, job.name);
   if (job.position) event.position = inbox_.keep(*job.position);
   by_id_[job.id.value] = &job;
-  job.told = true;
+  job.is_announced = true;
   inbox_.add(event);
   add_exemplars(job);
   if (!job.position) {
@@ -326,14 +326,14 @@ std::uint64_t Jobs::epoch_samples(const Job& job) {
   return draws > 0 ? draws : job.dataset->index->samples();
 }
 
-void Jobs::admitted(const engine::Admit& order) {
-  Job* job = of(order.job);
+void Jobs::admitted(const engine::Admit& command) {
+  Job* job = find_job(command.job);
   if (!job) return;
   job->running = has_new_job_ = true;
   job->corrupt_most = corrupt_most(*job);
   std::string problem;
   job->pace = protocol::Pace::make(problem);
-  job->written = order.first_step;
+  job->written = command.first_step;
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     if (!job->pace) {
@@ -352,10 +352,10 @@ void Jobs::admitted(const engine::Admit& order) {
       refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
       continue;
     }
-    end->down = std::make_unique<protocol::RingWriter>(end->files.rings.to_job());
-    end->up = std::make_unique<protocol::RingReader>(end->files.rings.from_job());
-    end->first_step = order.first_step;
-    end->consumed = order.first_step;
+    end->to_job = std::make_unique<protocol::RingWriter>(end->files.rings.to_job());
+    end->from_job = std::make_unique<protocol::RingReader>(end->files.rings.from_job());
+    end->first_step = command.first_step;
+    end->consumed = command.first_step;
     begin_wait(*end);
     protocol::JoinAnswer admission;
     admission.job = job->name;
@@ -363,8 +363,8 @@ void Jobs::admitted(const engine::Admit& order) {
     admission.dataset_samples = job->dataset->index->samples();
     admission.seed = job->position->fields().seed;
     admission.pipeline_hash = job->pipeline->pipeline->info().hash;
-    admission.credits = order.credits;
-    admission.first_step = order.first_step;
+    admission.credits = command.credits;
+    admission.first_step = command.first_step;
     admission.steps_per_epoch = steps_per_epoch(*job);
     admission.classes = static_cast<std::uint32_t>(job->dataset->index->classes().size());
     admission.spec = job->pipeline->pipeline->spec();
@@ -388,35 +388,36 @@ bool Jobs::has_had_all(const Job& job) {
          (request.steps > 0 && request.steps_given >= request.steps);
 }
 
-std::string Jobs::refusal_message(const Job& job, const engine::Refuse& order) const {
+std::string Jobs::refusal_message(const Job& job, const engine::Refuse& command) const {
   std::string message =
-      fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(order));
-  if (order.why == engine::Refusal::too_many_corrupt || order.why == engine::Refusal::no_workers ||
-      order.why == engine::Refusal::storage_failed) {
+      fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(command));
+  if (command.why == engine::Refusal::too_many_corrupt ||
+      command.why == engine::Refusal::no_workers ||
+      command.why == engine::Refusal::storage_failed) {
     const std::string_view last = backend_->troubles().last(job.pipeline->id);
     if (!last.empty()) message += fmt::format("; the last was: {}", last);
   }
   return message;
 }
 
-void Jobs::refused(const engine::Refuse& order) {
-  Job* job = of(order.job);
+void Jobs::refused(const engine::Refuse& command) {
+  Job* job = find_job(command.job);
   if (!job) return;
   job->running = false;
   job->over = true;
-  const std::string message = refusal_message(*job, order);
+  const std::string message = refusal_message(*job, command);
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     end->peer->send(
-        protocol::encode(protocol::Refused{std::string(refusal_word(order.why)), message}), {});
-    if (end->down) finish(*end, protocol::ServiceRecordKind::refused);
+        protocol::encode(protocol::Refused{std::string(refusal_word(command.why)), message}), {});
+    if (end->to_job) finish(*end, protocol::ServiceRecordKind::refused);
   }
 }
 
 // ----------------------------------------------------------------------------------- leaving ----
 
 void Jobs::leave(Peer& peer) {
-  RankEnd* end = of(peer);
+  RankEnd* end = find_end(peer);
   if (!end) return;
   end->left = true;
   end_wait(*end);
@@ -430,14 +431,14 @@ void Jobs::gone(Peer& peer) {
   ends_.erase(found);
   std::erase(written_, end.get());
   Job& job = *end->job;
-  if (end->files && !job.let_go) end->files.rings.revoked().store(1);
+  if (end->files && !job.is_released) end->files.rings.revoked().store(1);
   job.steps.clear();  // they will never be whole
   end_wait(*end);
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
   // What the rank held is free: it reads nothing any more.
-  if (job.told && !job.let_go) {
+  if (job.is_announced && !job.is_released) {
     if (!last) {
       inbox_.add(engine::RankLost{job.id, end->rank});
     } else {
@@ -462,7 +463,7 @@ void Jobs::finish_if_left(Job& job) {
 }
 
 void Jobs::forget(Job& job) {
-  if (job.told) by_id_.erase(job.id.value);
+  if (job.is_announced) by_id_.erase(job.id.value);
   std::erase(delivered_, &job);
   std::erase(raised_, &job);
   std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
@@ -483,7 +484,7 @@ std::size_t Jobs::kill(std::string_view name) {
 void Jobs::drain() {
   draining_ = true;
   for (const auto& job : jobs_) {
-    if (job->told) continue;
+    if (job->is_announced) continue;
     for (RankEnd* end : std::vector(job->ranks)) {
       if (end) refuse(*end->peer, kNotYet, kEnding);
     }
@@ -492,8 +493,8 @@ void Jobs::drain() {
 
 // Nothing more is written for the job, and what its ranks hold or have not taken yet stays as it
 // is. So all of them leave after the same step, and go on there.
-void Jobs::let_go(Job& job) {
-  job.let_go = true;
+void Jobs::release(Job& job) {
+  job.is_released = true;
   job.steps.clear();
   for (RankEnd* end : std::vector(job.ranks)) {
     if (end) end->peer->end();
@@ -502,7 +503,7 @@ void Jobs::let_go(Job& job) {
 
 void Jobs::check_waiting(Instant now) {
   for (const auto& job : jobs_) {
-    if (job->told || now - job->since < options_.wait_for_ranks) continue;
+    if (job->is_announced || now - job->since < options_.wait_for_ranks) continue;
     const auto here = std::count_if(job->ranks.begin(), job->ranks.end(),
                                     [](const RankEnd* end) { return end != nullptr; });
     for (RankEnd* end : std::vector(job->ranks)) {

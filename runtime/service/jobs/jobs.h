@@ -32,7 +32,6 @@
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/returning.h"
 #include "runtime/service/jobs/users.h"
-#include "runtime/service/jobs/wait_histogram.h"
 
 namespace batchflow::service {
 
@@ -53,7 +52,7 @@ class Peer {
 // Tells the peer why it gets nothing, and ends it.
 void refuse(Peer& peer, std::string_view why, std::string_view message);
 
-class Jobs final : public Customer {
+class Jobs final : public CommandHandler {
  public:
   struct Options {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
@@ -113,14 +112,15 @@ class Jobs final : public Customer {
   // Which other ranks of its job the peer waits for, as text; empty: none.
   std::string waits_for_ranks(Peer& peer) const;
 
-  void admitted(const engine::Admit& order) override;
-  void refused(const engine::Refuse& order) override;
-  bool deliver(const engine::Deliver& order, const Slot& slot, std::uint32_t slot_samples) override;
-  void epoch_ended(const engine::EpochEnded& order) override;
+  void admitted(const engine::Admit& command) override;
+  void refused(const engine::Refuse& command) override;
+  bool deliver(const engine::Deliver& command, const Slot& slot,
+               std::uint32_t slot_samples) override;
+  void epoch_ended(const engine::EpochEnded& command) override;
   void slab_gone(std::uint64_t slab) override;
 
   // What people ask about a job.
-  struct Told {
+  struct Status {
     JobId id;
     std::string name;
     uid_t user = 0;
@@ -151,7 +151,7 @@ class Jobs final : public Customer {
     std::uint32_t held = 0;      // batches
     Bytes batch_bytes = 0;       // that it may hold
   };
-  std::vector<Told> told(Instant now) const;
+  std::vector<Status> status(Instant now) const;
   // Of all jobs since the start: by stage, and how long each wait was.
   StageTimes stalls() const;
   const WaitHistogram& waits() const { return waits_; }
@@ -170,7 +170,7 @@ class Jobs final : public Customer {
     protocol::BatchRecord record;
     std::vector<order::Slice> slices;
   };
-  struct Step {
+  struct TrainingStep {
     std::vector<Part> parts;  // by rank
     std::uint32_t come = 0;
   };
@@ -183,8 +183,8 @@ class Jobs final : public Customer {
     protocol::RingFiles files;
     std::string ticket;  // told to no other rank
     MemoryCharge ring_charge;
-    std::unique_ptr<protocol::RingWriter> down;
-    std::unique_ptr<protocol::RingReader> up;
+    std::unique_ptr<protocol::RingWriter> to_job;
+    std::unique_ptr<protocol::RingReader> from_job;
     std::map<std::uint64_t, Held> held;  // by step
     std::uint64_t delivered = 0;         // steps
     std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
@@ -210,33 +210,33 @@ class Jobs final : public Customer {
     Digest exemplars = 0;            // of those that its first rank came with
     std::size_t buffer_samples = 0;  // that rank 0 has reported, as far as they have come
     protocol::Pace pace;
-    std::map<std::uint64_t, Step> steps;  // not written yet
-    std::uint64_t written = 0;            // steps below
-    std::uint64_t steps_left = 0;         // when it began; 0: it did not say
+    std::map<std::uint64_t, TrainingStep> steps;  // not written yet
+    std::uint64_t written = 0;                    // steps below
+    std::uint64_t steps_left = 0;                 // when it began; 0: it did not say
     Instant since{};
-    bool told = false;  // to the engine
+    bool is_announced = false;  // to the engine
     bool running = false;
     bool over = false;
-    bool let_go = false;  // by a drain: to its ranks it is as if the service had died
+    bool is_released = false;  // by a drain: to its ranks it is as if the service had died
     bool has_left() const;
     Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
     std::uint64_t corrupt_most = 0;  // samples
-    Told sums;
+    Status sums;
   };
 
-  RankEnd* of(const Peer& peer) const;
-  Job* of(JobId id) const;
+  RankEnd* find_end(const Peer& peer) const;
+  Job* find_job(JobId id) const;
   bool begin(Job& job);
   void finish_if_left(Job& job);
   void forget(Job& job);
-  void let_go(Job& job);
-  bool up(RankEnd& end, std::span<const std::byte> record);
+  void release(Job& job);
+  bool take_record(RankEnd& end, std::span<const std::byte> record);
   bool take_exemplars(const RankEnd& end);
   void add_exemplars(Job& job);
   static std::uint64_t steps_per_epoch(const Job& job);
   static std::uint64_t epoch_samples(const Job& job);
   static bool has_had_all(const Job& job);
-  std::string refusal_message(const Job& job, const engine::Refuse& order) const;
+  std::string refusal_message(const Job& job, const engine::Refuse& command) const;
   std::uint64_t corrupt_most(const Job& job) const;
   void end_by_corrupt_samples();
   void finish(RankEnd& end, protocol::ServiceRecordKind how);
@@ -245,7 +245,7 @@ class Jobs final : public Customer {
   void add_stall(Job& job, const StageTimes& ended);
   void write(RankEnd& end, std::span<const std::byte> record);
   void write_steps(Job& job);
-  void write_step(Job& job, Step& step);
+  void write_step(Job& job, TrainingStep& step);
 
   Bytes batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const;
   std::string quota_problem(uid_t user, Bytes bytes) const;
@@ -263,7 +263,7 @@ class Jobs final : public Customer {
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
   std::vector<RankEnd*> written_;     // to, since the last wake()
   std::vector<Job*> delivered_;       // whole steps, since then
-  std::vector<Job*> raised_;          // whose pace is to be raised
+  std::vector<Job*> raised_;          // their pace is to be raised
   std::vector<order::Slice> slices_;  // of a step
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;

@@ -41,7 +41,7 @@ class Crc32 {
 }  // namespace
 
 std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
-  const RankEnd* end = of(peer);
+  const RankEnd* end = find_end(peer);
   if (!end) return {};
   const sources::SampleIndex& index = *end->job->dataset->index;
   if (of_class) return key < index.classes().size() ? index.classes()[key] : std::string();
@@ -49,7 +49,7 @@ std::string Jobs::name(Peer& peer, bool of_class, std::uint64_t key) const {
 }
 
 protocol::SamplesSum Jobs::sum(Peer& peer, protocol::SamplesSum of_samples) const {
-  const RankEnd* end = of(peer);
+  const RankEnd* end = find_end(peer);
   const sources::SampleIndex* index = end ? end->job->dataset->index.get() : nullptr;
   const std::uint64_t all = index ? index->samples() : 0;
   of_samples.first = std::min(of_samples.first, all);
@@ -75,7 +75,7 @@ protocol::SamplesSum Jobs::sum(Peer& peer, protocol::SamplesSum of_samples) cons
 // ------------------------------------------------------------------------------- other ranks ----
 
 std::string Jobs::waits_for_ranks(Peer& peer) const {
-  const RankEnd* end = of(peer);
+  const RankEnd* end = find_end(peer);
   if (!end || end->job->over) return {};
   const Job& job = *end->job;
   std::string others;
@@ -89,7 +89,7 @@ std::string Jobs::waits_for_ranks(Peer& peer) const {
     if (count > kRanksNamed) others += fmt::format(" and {} more", count - kRanksNamed);
     return fmt::format("rank{} {}", count > 1 ? "s" : "", others);
   };
-  if (!job.told) {
+  if (!job.is_announced) {
     for (Rank rank = 0; rank < job.ranks.size(); ++rank)
       if (!job.ranks[rank]) add(rank, nullptr);
     return fmt::format("{} of {} to join job '{}'", named(), job.ranks.size(), job.name);

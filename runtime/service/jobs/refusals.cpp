@@ -1,9 +1,49 @@
 #include "runtime/service/jobs/refusals.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "core/base/names.h"
+#include "core/order/weights.h"
 #include "fmt/format.h"
 
 namespace batchflow::service {
+
+std::string order_problem(const protocol::JoinRequest& request, std::uint64_t samples) {
+  if (request.order == Order::listed)
+    return "a listed order is not served by batchflowd, which has no word for a list; ask for "
+           "strict, sequential, relaxed or weighted";
+  if (request.order == Order::weighted && samples > order::kWeightedSamplesMost)
+    return fmt::format(
+        "a weighted order of {} samples, and each has a weight; it may have {} samples: ask for "
+        "another order, or for a split of the dataset",
+        samples, order::kWeightedSamplesMost);
+  const auto beyond = std::find_if(request.exemplars.begin(), request.exemplars.end(),
+                                   [&](SampleId sample) { return sample.value >= samples; });
+  if (beyond != request.exemplars.end())
+    return fmt::format("sample {} is among the exemplars; write keys below {}", beyond->value,
+                       samples);
+  return protocol::order_problem(request.order, request.batch_samples, request.order_options,
+                                 request.exemplars);
+}
+
+std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other) {
+  std::string all;
+  const auto compare = [&](std::string_view what, const auto& here, const auto& there) {
+    if (here == there) return;
+    all += fmt::format("{}{} {} and {}", all.empty() ? "" : ", ", what, here, there);
+  };
+  const protocol::OrderOptions& here = one.order_options;
+  const protocol::OrderOptions& there = other.order_options;
+  compare("world size", one.world_size, other.world_size);
+  compare("batches of", one.batch_samples, other.batch_samples);
+  compare("order", name_of(one.order), name_of(other.order));
+  compare("draws", here.draws, there.draws);
+  compare("multinomial", here.multinomial, there.multinomial);
+  compare("node_local", here.node_local, there.node_local);
+  compare("rehearsed", here.rehearsed, there.rehearsed);
+  return all;
+}
 
 std::string_view refusal_word(engine::Refusal why) {
   constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
@@ -13,29 +53,29 @@ std::string_view refusal_word(engine::Refusal why) {
   return name_in<engine::Refusal::wrong_order>(kNames, why);
 }
 
-std::string refusal_text(const engine::Refuse& order) {
+std::string refusal_text(const engine::Refuse& command) {
   const auto bytes = [](std::uint64_t count) {
     return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);
   };
-  switch (order.why) {
+  switch (command.why) {
     case engine::Refusal::no_room:
       return fmt::format(
           "there is no room for its batches: it needs {} of memory and {} are left; "
           "give the service more memory (--memory) or smaller blocks (engine: block_bytes), or "
           "ask for batches that are no larger than a block",
-          bytes(order.needed), bytes(order.available));
+          bytes(command.needed), bytes(command.available));
     case engine::Refusal::unknown_dataset:
       return "the service does not know the dataset any more";
     case engine::Refusal::unknown_pipeline:
       return fmt::format(
           "the pipeline is another one by now ({:016x}, the job was trained with "
           "{:016x}); begin a new job, or restore the pipeline",
-          order.available, order.needed);
+          command.available, command.needed);
     case engine::Refusal::bad_position:
       return fmt::format(
           "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
           "begin without a state, or restore the dataset",
-          order.needed, order.available);
+          command.needed, command.available);
     case engine::Refusal::bad_request:
       return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
              "if "
@@ -49,11 +89,11 @@ std::string refusal_text(const engine::Refuse& order) {
           "service that a script started: embedded.log beside its socket), batchflowctl verify "
           "finds all that cannot be decoded; mend them, or raise corrupt_ratio_max in its node "
           "file",
-          order.needed, order.available);
+          command.needed, command.available);
     case engine::Refusal::storage_failed:
       return "reading the dataset failed again and again; see the service's log";
     case engine::Refusal::no_workers:
-      return "nobody could prepare batches for it; see the service's log";
+      return "no worker could prepare batches for it; see the service's log";
     case engine::Refusal::nothing_to_draw:
       return "all scores are 0 or below, so nothing can be drawn; report some above";
     case engine::Refusal::wrong_order:

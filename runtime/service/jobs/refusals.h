@@ -1,12 +1,20 @@
-// Why the engine does not serve a job: a word for programs, and a text that says what to do.
+// Why a job is not served: because of what its request asks for, or because of the engine's answer,
+// as a word for programs and a text that says what to do.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "core/engine/event.h"
+#include "runtime/protocol/messages.h"
 
 namespace batchflow::service {
+
+// Empty, or why no job of a dataset of so many samples can have such an order.
+std::string order_problem(const protocol::JoinRequest& request, std::uint64_t samples);
+
+// In what the requests of two ranks of one job differ, though it must be the same; empty: nothing.
+std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other);
 
 // With this answer a client asks again soon, here or of the next service.
 inline constexpr std::string_view kNotYet = "not_yet";
@@ -14,6 +22,6 @@ inline constexpr std::string_view kEnding =
     "the service is ending and takes no new job; the next one will, so ask again";
 
 std::string_view refusal_word(engine::Refusal why);
-std::string refusal_text(const engine::Refuse& order);
+std::string refusal_text(const engine::Refuse& command);
 
 }  // namespace batchflow::service

@@ -22,7 +22,7 @@ class Returning {
   // Why a job of that name cannot come back where it says it is; empty: it can. `user` as in
   // JobJoined.
   std::string objection(std::uint64_t user, const std::string& name,
-                        const order::Position& told) const;
+                        const order::Position& reported) const;
   // A job of that name has begun here: the promises to the one before are over.
   void begun(std::uint64_t user, const std::string& name);
   // Stops waiting for all of them.

@@ -32,7 +32,7 @@ struct UserLimits {
 struct Quotas {
   UserLimits of_all;
   std::map<uid_t, UserLimits> of_some;
-  const UserLimits& of(uid_t user) const {
+  const UserLimits& limits_of(uid_t user) const {
     const auto found = of_some.find(user);
     return found == of_some.end() ? of_all : found->second;
   }
@@ -56,7 +56,7 @@ class Users {
   const Quotas& quotas() const { return quotas_; }
   void set(Quotas quotas) { quotas_ = std::move(quotas); }
   void set(uid_t user, const UserLimits& limits) { quotas_.of_some[user] = limits; }
-  const UserLimits& limits(uid_t user) const { return quotas_.of(user); }
+  const UserLimits& limits(uid_t user) const { return quotas_.limits_of(user); }
 
   // False: the user has as many as he may.
   bool connects(uid_t user);

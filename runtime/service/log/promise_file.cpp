@@ -14,7 +14,7 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/protocol/regular_file.h"
+#include "runtime/protocol/descriptor.h"
 
 namespace batchflow::service {
 

@@ -22,7 +22,7 @@ void Recorder::open(const std::filesystem::path& path, const engine::EngineConfi
   write();
 }
 
-void Recorder::told(Instant now, std::span<const engine::Event> events) {
+void Recorder::record_events(Instant now, std::span<const engine::Event> events) {
   ++steps_;
   events_ += events.size();
   if (!recorded()) return;
@@ -38,7 +38,7 @@ void Recorder::told(Instant now, std::span<const engine::Event> events) {
   state_.events = events_;
 }
 
-void Recorder::ordered(std::span<const engine::Command> commands) {
+void Recorder::record_commands(std::span<const engine::Command> commands) {
   digest_.add(commands);
   if (recorded()) journal_->record_commands(commands);
 }

@@ -1,8 +1,8 @@
 // The events of the engine and its commands: always a digest of all commands, and, if asked for, a
 // journal in a file, from which `batchflow-sim journal replay` makes the same run.
 //
-// It wraps around Engine::step: told() before it, ordered() after it. A journal that cannot be
-// written ends, and its service goes on.
+// It wraps around Engine::step: record_events() before it, record_commands() after it. A journal
+// that cannot be written ends, and its service goes on.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ class Recorder {
 
   // The events are in the file before this returns, so that events that make the step crash are
   // there, too.
-  void told(Instant now, std::span<const engine::Event> events);
-  void ordered(std::span<const engine::Command> commands);
+  void record_events(Instant now, std::span<const engine::Event> events);
+  void record_commands(std::span<const engine::Command> commands);
   // Writes the end mark.
   void close();
 

@@ -29,21 +29,21 @@ void ServiceLog::write_to(Write write) {
 
 void ServiceLog::say(const LogLine& line) {
   if (!line.kind.empty()) {
-    Said& said = said_[{line.kind, line.user}];
-    if (said.lines >= kLinesMost) {
-      ++said.left_out;
+    LineCount& count = counts_[{line.kind, line.user}];
+    if (count.lines >= kLinesMost) {
+      ++count.left_out;
       return;
     }
-    ++said.lines;
+    ++count.lines;
   }
   write(line);
 }
 
 void ServiceLog::tick() {
-  for (const auto& [of, said] : std::exchange(said_, {})) {
+  for (const auto& [of, count] : std::exchange(counts_, {})) {
     const auto& [kind, user] = of;
-    if (said.left_out == 0) continue;
-    write({fmt::format("{} more lines of kind {}{} were left out", said.left_out, kind,
+    if (count.left_out == 0) continue;
+    write({fmt::format("{} more lines of kind {}{} were left out", count.left_out, kind,
                        user ? fmt::format(", by user {},", user_name(*user)) : ""),
            LogLevel::warning, kind, user});
   }

@@ -24,10 +24,11 @@ enum class LogForm : std::uint8_t { text, json };
 struct LogLine {
   // A line that the service itself causes.
   LogLine(std::string what, LogLevel how = LogLevel::info) : text(std::move(what)), level(how) {}
-  // A line that a client may have caused; `of` is a constant. `by` is empty if the user is not
-  // known.
-  LogLine(std::string what, LogLevel how, std::string_view of, std::optional<uid_t> by = {})
-      : text(std::move(what)), level(how), kind(of), user(by) {}
+  // A line that a client may have caused; `of_kind` is a constant. `by_user` is empty if the user
+  // is not known.
+  LogLine(std::string what, LogLevel how, std::string_view of_kind,
+          std::optional<uid_t> by_user = {})
+      : text(std::move(what)), level(how), kind(of_kind), user(by_user) {}
 
   std::string text;
   LogLevel level;
@@ -53,7 +54,7 @@ class ServiceLog {
   void tick();
 
  private:
-  struct Said {
+  struct LineCount {
     std::uint32_t lines = 0;
     std::uint64_t left_out = 0;
   };
@@ -64,7 +65,7 @@ class ServiceLog {
   const std::function<Clock::time_point()> now_;
   Write write_;
   std::vector<std::string> early_;
-  std::map<std::pair<std::string_view, std::optional<uid_t>>, Said> said_;
+  std::map<std::pair<std::string_view, std::optional<uid_t>>, LineCount> counts_;
 };
 
 }  // namespace batchflow::service

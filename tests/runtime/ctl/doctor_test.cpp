@@ -1,8 +1,7 @@
 // The judgement alone, on answers made up: each stage, numbers, and answers that are not whole.
-#include "runtime/ctl/doctor.h"
+#include "runtime/ctl/reasons.h"
 
 #include "doctest/doctest.h"
-#include "runtime/ctl/explain.h"
 
 namespace batchflow::test::doctor_test {
 using ctl::Diagnosis;

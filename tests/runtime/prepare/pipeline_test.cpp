@@ -243,7 +243,7 @@ TEST_CASE("samples of several parts without a step are all of them; a named one 
               sizeof ends);
   CHECK(ends[1] == 4);
   CHECK(ends[2] == 4);
-  // Who names it wants it of each.
+  // A pipeline that names it needs it of each.
   const auto named = with_field("txt", members(true));
   Slot texts(*named, 2);
   CHECK(put(*named, texts, both, 0) == prepare::Prepared::done);

@@ -207,7 +207,7 @@ TEST_CASE("what is damaged is corrupt, and the next sample is none the worse for
   REQUIRE(test::prepare(*preparer, *pipeline, {form, true, 0}, slot) == prepare::Prepared::corrupt);
 }
 
-TEST_CASE("no header makes anybody decode more than is allowed") {
+TEST_CASE("no header makes a worker decode more than is allowed") {
   const std::string start = "- {step: decode, pixels_most: 30000}\n";
   const auto preparer = prepare::make_preparer();
   const auto crop = compile(start + "- {step: centre_crop, size: 20}\n");

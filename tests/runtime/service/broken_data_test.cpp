@@ -1,5 +1,5 @@
 // Data that is broken, or breaks while it is served: what is good is served once, what is not is
-// told, and nobody else is the worse for it.
+// told, and no other job is the worse for it.
 #include <cstring>
 
 #include "tests/runtime/prepare/pictures.h"
@@ -111,9 +111,9 @@ TEST_CASE("a tar that ends in mid-sample: what is whole is served, each once") {
   CHECK(seen.replaced.empty());
 }
 
-// What is not there any more is corrupt: nobody waits for it to come back. The data set is larger
+// What is not there any more is corrupt: no job waits for it to come back. The data set is larger
 // than what can be kept of it.
-TEST_CASE("a data set whose files shrink while it is served ends its jobs alone") {
+TEST_CASE("a data set with files that shrink while it is served ends its jobs alone") {
   for (const bool small : {true, false}) {
     CAPTURE(small);
     Folder folder;

@@ -67,7 +67,7 @@ TEST_CASE("what cannot be a pipeline is refused in the reader's words, and bound
   CHECK(refusal(R"({"kind": "pipeline", "name": "x", "steps": )" + std::string(40, '[') + "]}")
             .find("the job's pipeline:") != std::string::npos);
   CHECK(refusal(text(std::string(70'000, 'x'))).find("bytes") != std::string::npos);
-  // A service keeps so many of one user's; those that nobody uses make room.
+  // A service keeps so many of one user's; those that no job uses make room.
   std::string last;
   for (int i = 0; i < 300 && last.empty(); ++i) last = refusal(text(std::to_string(i)));
   CHECK(last == "");

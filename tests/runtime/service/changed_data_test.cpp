@@ -9,7 +9,8 @@
 namespace batchflow::test::changed_data_test {
 namespace {
 
-// A job does not go on in other data as if it were the same; who begins anew has the new data.
+// A job does not go on in other data as if it were the same; a job that begins anew has the new
+// data.
 TEST_CASE(
     "data that has changed while the service was away ends its jobs, in words, and is served") {
   ServedRows place(4000);
@@ -209,7 +210,7 @@ TEST_CASE("another folder in the place of one that was let go is another data se
   CHECK(greatest() == 222);
 }
 
-// By their sizes: whoever has the index knows no more of them.
+// By their sizes: a job that has the index knows no more of them.
 TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and the rest is served") {
   constexpr std::uint64_t kFiles = 400;
   Folder folder;

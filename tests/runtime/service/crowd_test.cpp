@@ -158,7 +158,7 @@ TEST_CASE("a thousand clients come, get as far as they like, and leave nothing b
   CHECK(command(socket, "status").at("protocol_errors") == 0);
 }
 
-TEST_CASE("a job that scribbles over its rings is ended, and costs nobody a sample") {
+TEST_CASE("a job that scribbles over its rings is ended, and costs no other a sample") {
   const Place place;
   const std::string socket = place.config.socket;
   const LiveService service(place.config);

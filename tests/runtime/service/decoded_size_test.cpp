@@ -1,5 +1,5 @@
-// Pictures whose files say little of how large they are: counted as what they take once some have
-// been decoded, so that what is kept of them leaves room for batches.
+// Pictures with files that say little of how large they are: counted as what they take once some
+// have been decoded, so that what is kept of them leaves room for batches.
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/live.h"
 #include "tests/runtime/service/seen.h"

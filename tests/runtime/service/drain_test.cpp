@@ -1,4 +1,5 @@
-// How a service ends when it is asked to: nobody loses a batch, and nobody is waited for too long.
+// How a service ends when it is asked to: no job loses a batch, and the service waits
+// for no job too long.
 #include <atomic>
 #include <thread>
 

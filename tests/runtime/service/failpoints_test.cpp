@@ -13,7 +13,7 @@ namespace batchflow::test::failpoints_test {
 namespace {
 
 // What a job is told, or the service says when it does not begin, where nothing else is possible.
-// Whoever is told so begins again, and is served.
+// A job that is told so begins again, and is served.
 struct Answer {
   const char* place;
   const char* words;

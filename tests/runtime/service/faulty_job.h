@@ -30,7 +30,7 @@ struct FaultyJob {
   bf_order order = BF_RELAXED;
   std::uint64_t samples = 0;
   std::uint32_t epochs = 2;
-  std::size_t width = 0;  // of rows, whose values are known; 0: of anything else
+  std::size_t width = 0;  // of rows with known values; 0: of anything else
   std::uint32_t ranks = 1;
 };
 

@@ -1,5 +1,6 @@
-// A node whose service is failed or killed at named places while jobs of every kind run on it, and
-// what came of it. The service and each job are processes of their own; this one has no thread.
+// A node on which the service fails or is killed at named places while jobs of every kind run on
+// it, and what came of it. The service and each job are processes of their own; this one has no
+// thread.
 #pragma once
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What a node whose service is failed serves: rows, pictures, small files, pipelines; and which
+// What a node serves while its service fails: rows, pictures, small files, pipelines; and which
 // jobs run on it.
 #pragma once
 
@@ -96,7 +96,7 @@ class FaultyPlace {
         {"ranks", socket, "rows", "", BF_RELAXED, kRows, 2, kWidth, 2}};
   }
 
-  // A connection; none when nobody listens.
+  // A connection; none when no service listens.
   static protocol::Descriptor knock(int port) {
     protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};

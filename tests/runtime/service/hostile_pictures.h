@@ -46,7 +46,7 @@ inline std::string deflated(const std::string& text) {
   return out;
 }
 
-// A PNG of a few bytes whose header claims so many pixels.
+// A PNG of a few bytes with a header that claims so many pixels.
 inline Encoded claiming_png(std::uint32_t width, std::uint32_t height, int depth, int colour,
                             bool interlaced = false) {
   Encoded png;
@@ -73,7 +73,7 @@ inline Encoded texted_png(int texts, std::size_t mib) {
   return png;
 }
 
-// A JPEG whose frame header claims so many pixels.
+// A JPEG with a frame header that claims so many pixels.
 inline Encoded claiming_jpeg(std::uint32_t width, std::uint32_t height, const JpegWay& way) {
   Encoded jpeg = encode_jpeg(64, 48, way);
   for (std::size_t i = 2; i + 9 < jpeg.size(); ++i) {
@@ -125,7 +125,7 @@ inline std::vector<Encoded> claiming_pictures() {
   return all;
 }
 
-// Whose pixels are there, or half of them.
+// Their pixels are there, or half of them.
 inline std::vector<Encoded> large_pictures() {
   std::vector<Encoded> all;
   JpegWay inked;

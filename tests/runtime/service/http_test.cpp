@@ -54,7 +54,7 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   CHECK_FALSE(has(ask(port, std::string(100'000, 'x')), "200"));
 }
 
-TEST_CASE("folders that jobs have brought are named to nobody who does not say who he is") {
+TEST_CASE("folders that jobs have brought are named to no client that does not name its user") {
   Folder folder;
   service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
@@ -83,7 +83,7 @@ TEST_CASE("folders that jobs have brought are named to nobody who does not say w
     CHECK(has(told, "folder 0"));
     CHECK_FALSE(has(told, "of-a-user"));
   }
-  // He who says who he is, and is the service's own, is told.
+  // A client of the service's own user, which it shows, sees them.
   CHECK(has(command(config.socket, "status").dump(), "of-a-user"));
   CHECK(command(config.socket, "job_kill", {{"job", "a-job"}}).at("type") == "answer");
   job.join();
@@ -115,7 +115,7 @@ TEST_CASE("a name that was made to lead here is not this machine's") {
 }
 
 // A probe that is reset, or waits, has the service started anew.
-TEST_CASE("a health check is answered at once, whoever else begins to ask and stops") {
+TEST_CASE("a health check is answered at once, also when others begin to ask and stop") {
   using namespace std::chrono_literals;
   Folder folder;
   const LiveService service(config_in(folder.path()));
@@ -139,7 +139,7 @@ TEST_CASE("a health check is answered at once, whoever else begins to ask and st
   check(50);
   over = true;
   opens.join();
-  // Who asks and takes no answer keeps nobody out either.
+  // Clients that ask and take no answer keep none out either.
   for (protocol::Descriptor& one : open) one = begin_to_ask(port, "GET / HTTP/1.1\r\n\r\n");
   check(20);
 }

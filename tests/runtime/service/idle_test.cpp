@@ -1,4 +1,4 @@
-// A service that ends when nobody is connected any more: at the right time, and not before.
+// A service that ends when no client is connected any more: at the right time, and not before.
 #include <thread>
 
 #include "tests/runtime/service/daemon.h"
@@ -20,7 +20,7 @@ struct Idle {
                socket) {}
 };
 
-TEST_CASE("nobody comes: the service ends with 0, and its socket is gone") {
+TEST_CASE("no client comes: the service ends with 0, and its socket is gone") {
   Idle idle("1");
   const auto begin = Clock::now();
   CHECK(idle.daemon.kill(0) == 0);
@@ -28,7 +28,7 @@ TEST_CASE("nobody comes: the service ends with 0, and its socket is gone") {
   CHECK_FALSE(std::filesystem::exists(idle.socket));
 }
 
-TEST_CASE("it outlives its bound for as long as somebody is connected, and then ends") {
+TEST_CASE("it outlives its bound for as long as a client is connected, and then ends") {
   Idle idle("1");
   const auto begin = Clock::now();
   {

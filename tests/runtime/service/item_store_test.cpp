@@ -34,7 +34,7 @@ Bytes resident_anonymous() {
   return 0;
 }
 
-TEST_CASE("an item is there until it is dropped, and its bytes as long as somebody holds them") {
+TEST_CASE("an item is there until it is dropped, and its bytes as long as a pointer holds them") {
   service::MemoryBudget budget(kMib);
   service::ItemStore store(budget);
   const ShareId share(3);

@@ -1,4 +1,4 @@
-// Joins said by hand: what a client of anybody's making may send, and what it is answered.
+// Joins said by hand: what any client may send, and what it is answered.
 #pragma once
 
 #include <fcntl.h>

@@ -21,7 +21,7 @@ bool listens(const std::string& socket) {
   return true;
 }
 
-TEST_CASE("a service that is killed in mid-epoch, twice, is missed by nobody: each sample once") {
+TEST_CASE("a service that is killed in mid-epoch, twice, is missed by no job: each sample once") {
   for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
     CAPTURE(order);
     ServedRows place(kRows);
@@ -80,7 +80,7 @@ TEST_CASE("a service that is killed twice in a row, wherever the second time fin
 }
 
 // Ranks that are up to some batches apart when the service dies, several times an epoch.
-TEST_CASE("the next service knows who may come back, and from where on") {
+TEST_CASE("the next service knows which jobs may come back, and from where on") {
   ServedRows place(kRows);
   Daemon daemon(place.arguments, place.socket);
   const JobPlan plan = place.plan();
@@ -211,7 +211,7 @@ TEST_CASE("three ranks outlive a service that is killed: equal batches, and each
 }
 
 TEST_CASE(
-    "a job that is killed with batches in its hands holds up nobody, and its memory is free") {
+    "a job that is killed with batches in its hands holds up no other, and its memory is free") {
   ServedRows place(kRows);
   Daemon daemon(place.arguments, place.socket);
   for (int round = 0; round < 10; ++round) {

@@ -1,5 +1,5 @@
-// A live service on its own thread, a dataset whose every byte is known, and jobs that check what
-// they are handed by keys and contents alone.
+// A live service on its own thread, a dataset of which every byte is known, and jobs that check
+// what they are handed by keys and contents alone.
 #pragma once
 
 #include <algorithm>

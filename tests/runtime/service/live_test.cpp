@@ -158,7 +158,7 @@ TEST_CASE("ranks of a job get equal counts, and together each sample once") {
   }
 }
 
-TEST_CASE("a job one of whose ranks has ended is told so soon, and may begin again meanwhile") {
+TEST_CASE("a job of which one rank has ended is told so soon, and may begin again meanwhile") {
   Rows rows;
   CHECK(rows.config.engine.rank_timeout == std::chrono::seconds(5));
   rows.config.engine.rank_timeout = std::chrono::milliseconds(500);

@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/service/backend/troubles.h"
 #include "runtime/service/jobs/users.h"
-#include "runtime/service/log/rotating_file.h"
+#include "runtime/service/log/log_file.h"
 #include "runtime/service/log/service_log.h"
 #include "tests/runtime/service/live.h"
 

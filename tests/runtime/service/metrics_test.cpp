@@ -25,7 +25,7 @@ service::WaitHistogram five_waits() {
 service::Snapshot with_a_job() {
   service::Snapshot all;
   all.waits = five_waits();
-  service::Jobs::Told job;
+  service::Jobs::Status job;
   job.name = "train";
   job.dataset = "rows";
   job.waits_for_batches.add(milliseconds(3));

@@ -63,8 +63,9 @@ TEST_SUITE("long") {
     const Handed handed = run_job(rows.plan);
     CAPTURE(handed.wrong);
     CHECK(handed.batches == 0);
-    CHECK(handed.wrong.find("nobody could prepare batches for it; see the service's log; the last "
-                            "was: no memory for a block within 30 s") != std::string::npos);
+    CHECK(
+        handed.wrong.find("no worker could prepare batches for it; see the service's log; the last "
+                          "was: no memory for a block within 30 s") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(45));
     CHECK(service.has_said("no memory for a batch for more than 5 s"));
     failpoint::configure_failpoints("");

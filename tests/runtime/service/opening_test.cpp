@@ -138,7 +138,7 @@ TEST_CASE("as many data sets are opened at once for a user's jobs as he may, and
   const std::string answer = fifth.answer();
   CHECK(answer.find("not_yet") != std::string::npos);
   CHECK(answer.find("4 datasets are being opened for jobs of user ") != std::string::npos);
-  // One that nobody waits for any more makes room.
+  // An opening for which no job waits any more makes room.
   jobs.front().close();
   CHECK(becomes([&] {
     ByHand again(place.socket);
@@ -187,7 +187,7 @@ TEST_CASE("openers end within their bound, and what they come to later is forgot
       while (!stop()) std::this_thread::sleep_for(1ms);
       return [] {};
     });
-    // As one whose file server does not answer.
+    // As with a file server that does not answer.
     openers.start(2, std::nullopt, [hangs](const sources::StopAsked&) -> std::function<void()> {
       while (*hangs) std::this_thread::sleep_for(1ms);
       return [] {};

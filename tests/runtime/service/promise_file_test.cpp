@@ -137,7 +137,7 @@ order::Position at(std::uint32_t epoch, std::uint64_t consumed) {
   return *order::Position::from(fields, problem);
 }
 
-TEST_CASE("the next service knows the jobs, and who comes back behind what he trained on") {
+TEST_CASE("the next service knows the jobs, and which comes back behind what it trained on") {
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
@@ -149,7 +149,7 @@ TEST_CASE("the next service knows the jobs, and who comes back behind what he tr
     left.job = JobId(1);
     file.write(std::vector{left});
   }
-  // However often it is killed before anybody is back.
+  // However often it is killed before any job is back.
   for (int start = 0; start < 3; ++start) {
     service::PromiseFile file(path, Bytes{1} << 20, name_of);
     const service::Returning returning(file);

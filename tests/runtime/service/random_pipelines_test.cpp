@@ -1,4 +1,4 @@
-// Pipelines and pictures made at random, as any job may bring them, against a service whose memory
+// Pipelines and pictures made at random, as any job may bring them, against a service with memory
 // is watched from outside: whatever they ask for, it takes what it was given, and goes on.
 #include <atomic>
 #include <chrono>
@@ -173,7 +173,7 @@ std::string kind_of(const Came& came) {
   for (const char* words :
        {"preparing a sample may take", "there is no room for its batches", "takes more than",
         "corrupt", "pictures would have different sizes", "cannot be decoded",
-        "nobody could prepare batches for it", "normalised values", "is no sequence of tokens"})
+        "no worker could prepare batches for it", "normalised values", "is no sequence of tokens"})
     if (came.problem.find(words) != std::string::npos) return words;
   return {};
 }

@@ -184,11 +184,11 @@ TEST_CASE("quotas are read with the limits of all as defaults, and refused with 
   const service::NodeConfig config = read(
       "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "
       "4242, jobs: 1}]\n");
-  CHECK(config.quotas.of(0).jobs == 3);
-  CHECK(config.quotas.of(0).weight == 2);
-  CHECK(config.quotas.of(0).batch_bytes == Bytes{1} << 30);
-  CHECK(config.quotas.of(4242).jobs == 1);
-  CHECK(config.quotas.of(7).jobs == 3);
+  CHECK(config.quotas.limits_of(0).jobs == 3);
+  CHECK(config.quotas.limits_of(0).weight == 2);
+  CHECK(config.quotas.limits_of(0).batch_bytes == Bytes{1} << 30);
+  CHECK(config.quotas.limits_of(4242).jobs == 1);
+  CHECK(config.quotas.limits_of(7).jobs == 3);
   CHECK(refused("kind: node\nusers:\n- {name: nobody-at-all}\n").find("node.yaml:3") !=
         std::string::npos);
   CHECK(refused("kind: node\nusers: [{name: 1}, {name: 1}]\n").find("listed already") !=
@@ -315,7 +315,7 @@ TEST_CASE("a reload is taken as a whole, or not at all") {
   const std::string ctl = fmt::format("{} --service {} reload 2>&1", BATCHFLOWCTL, place.socket);
   CHECK(WEXITSTATUS(std::system((ctl + " >/dev/null").c_str())) == 1);
 
-  // Several who ask at once are all told.
+  // Several clients that ask at once all get the answer.
   write(fmt::format("- {{name: rows, path: {}}}\n", rows.string()) + more);
   std::vector<std::string> told(4);
   std::vector<std::thread> ask;
@@ -334,7 +334,7 @@ TEST_CASE("a reload is taken as a whole, or not at all") {
   CHECK(WEXITSTATUS(std::system((ctl + " >/dev/null").c_str())) == 0);
 }
 
-TEST_CASE("a job whose dataset is removed goes on to its end, also with fewer workers") {
+TEST_CASE("a job goes on when its dataset is removed, to its end, also with fewer workers") {
   Place place;
   Daemon daemon(place.arguments, place.socket);
   std::atomic<std::uint64_t> batches{0};

@@ -1,5 +1,5 @@
-// Jobs on other machines: the same batches over TCP and TLS, for who knows a token, and nothing for
-// anybody else.
+// Jobs on other machines: the same batches over TCP and TLS, for a job that knows a token, and
+// nothing for others.
 #if __has_include(<openssl/ssl.h>)  // else there are no remote jobs
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -15,8 +15,8 @@
 #include "core/base/random.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/records.h"
+#include "runtime/remote/remote_options.h"
 #include "runtime/remote/tcp_channel.h"
-#include "runtime/remote/token.h"
 #include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/daemon.h"
@@ -64,7 +64,7 @@ void check_says(const JobPlan& plan, const std::string& text) {
   CHECK(wrong.find("start batchflowd") == std::string::npos);
 }
 
-// A connection; none when nobody listens.
+// A connection; none when no service listens.
 protocol::Descriptor knock(int port) {
   protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -78,7 +78,8 @@ protocol::Descriptor knock(int port) {
 
 }  // namespace
 
-// It would run as the service, whoever brings it; tests/python/test_steps.py has those that may.
+// It would run as the service, whichever job brings it; tests/python/test_steps.py has those that
+// may.
 TEST_CASE("a remote job's function in Python is refused, though the service's user speaks for it") {
   const Place place;
   const LiveService service(place.config);
@@ -142,7 +143,8 @@ TEST_CASE("ranks here and elsewhere are one job, and share with jobs here") {
   for (const auto& [epoch, keys] : epochs) CHECK(is_whole(keys, kRows));
 }
 
-TEST_CASE("who says that he is on another machine, and is not, is taken for one of this machine") {
+TEST_CASE(
+    "a job that says it is on another machine, and is not, is taken for one of this machine") {
   const Place place;
   const Daemon daemon({"--dataset", "rows=" + (place.folder.path() / "rows").string(), "--memory",
                        "512mib", "--workers", "1", "--socket", place.config.socket, "--state",
@@ -179,7 +181,7 @@ TEST_CASE("batches that a remote job keeps stay as they are, and it never waits 
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
 }
 
-TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
+TEST_CASE("by TLS: a peer that is not believed gets nothing, on either side") {
   Place place;
   if (!make_certificate(place.folder.path())) {
     MESSAGE("skipped: there is no openssl command");
@@ -194,7 +196,7 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
   const Handed handed = run_job(plan);
   CHECK(handed.wrong == "");
   CHECK(is_whole(handed.epochs.at(0), kRows));
-  // The system believes nobody who signs himself.
+  // The system believes no certificate that signs itself.
   unsetenv("BATCHFLOW_TLS_CA");
   check_says(plan, "certificate verify failed (self-signed certificate)");
   setenv("BATCHFLOW_TLS_CA", (place.folder.path() / "none.pem").c_str(), 1);
@@ -209,7 +211,7 @@ TEST_CASE("by TLS: who is not believed is not spoken to, on either side") {
                        doctest::Contains("it has 1099511627776 bytes"), ConfigError);
 }
 
-TEST_CASE("who speaks TLS to a port that does not is told what to write") {
+TEST_CASE("a job that speaks TLS to a port that does not is told what to write") {
   const Place place;
   const LiveService service(place.config);
   check_says(plan_of(service, "tls"), "write tcp:// for a service without a certificate");
@@ -310,7 +312,7 @@ TEST_CASE("whatever is sent to the port, the service goes on") {
   CHECK(status.at("jobs").empty());
 }
 
-TEST_CASE("connections on which nobody says anything keep no job out") {
+TEST_CASE("silent connections keep no job out") {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
@@ -379,7 +381,8 @@ TEST_CASE("a connection has one deadline for its token, however it sends it") {
 }
 
 // Names of jobs and numbers of processes are known to others.
-TEST_CASE("a remote rank is not ended by who names its job and process, and is by itself") {
+TEST_CASE(
+    "a remote rank is not ended by a client that names its job and process, and is by itself") {
   const Place place;
   const LiveService service(place.config);
   const auto join = [&](protocol::JoinRequest request, std::string& heard) {
@@ -426,7 +429,7 @@ TEST_CASE("a remote rank is not ended by who names its job and process, and is b
     CHECK(jobs().size() == 1);
     CHECK(jobs().at(0).at("id") == before);
   }
-  // Who was given it has lost his connection, of which the service does not know yet.
+  // The rank that got it has lost its connection, of which the service does not know yet.
   request.ticket = admitted->ticket;
   const auto until = std::chrono::steady_clock::now() + 20s;
   do {

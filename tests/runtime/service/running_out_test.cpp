@@ -79,7 +79,7 @@ std::string read_pictures(const Served& served, std::vector<std::uint64_t>& keys
   return wrong;
 }
 
-// Whoever is told that there is no memory asks again.
+// A job that is told that there is no memory asks again.
 template <class Attempt>
 std::string until_served(Attempt attempt) {
   std::string wrong;

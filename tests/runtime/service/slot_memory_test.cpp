@@ -66,7 +66,7 @@ TEST_CASE("a slab that is given back has no pages any more, though a job still m
   CHECK(gone.empty());
   CHECK(static_cast<const char*>(mapped)[kMib] == 7);
   slots.free(kShare, SlotId(0));
-  CHECK(budget.used() == 32 * kMib);  // for whoever comes next
+  CHECK(budget.used() == 32 * kMib);  // for what comes next
   CHECK(slots.make_room(48 * kMib));
   CHECK(gone == std::vector{slab});
   CHECK(slots.bytes() == 0);
@@ -96,7 +96,7 @@ TEST_CASE("a service that ends leaves jobs the batches that they hold") {
   munmap(mapped, kMib);
 }
 
-TEST_CASE("a slab nobody maps is unmapped beside the thread that gives it back") {
+TEST_CASE("a slab that no job maps is unmapped beside the thread that gives it back") {
   constexpr Bytes kSlab = 64 * kMib;
   service::MemoryBudget budget(kSlab);
   service::SlotMemory slots(budget, [](std::uint64_t) {});

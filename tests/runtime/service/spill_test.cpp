@@ -131,7 +131,7 @@ struct Tiers {
   nlohmann::json status() const { return status_of(config.socket); }
 };
 
-// A job of another stream that holds a batch: as long as anybody reads a dataset, what is kept of
+// A job of another stream that holds a batch: as long as any job reads a dataset, what is kept of
 // it stays.
 class Idle {
  public:
@@ -266,7 +266,7 @@ std::string spill_file(const std::filesystem::path& folder) {
   return {};
 }
 
-TEST_CASE("a byte that has changed in the spill file is noticed, and harms nobody") {
+TEST_CASE("a byte that has changed in the spill file is noticed, and harms no job") {
   Tiers tiers(256 * kMib);
   const LiveService service(tiers.config);
   const Idle idle(tiers);

@@ -17,7 +17,7 @@ struct Fixture {
   void pass(Duration time) { now += time; }
   void check(const service::StallBook::Wait& wait, Duration storage, Duration preparation,
              Duration delivery, Duration room) const {
-    const service::StageTimes times = book.of(wait);
+    const service::StageTimes times = book.times_of(wait);
     CHECK(times[service::Stage::storage].count() == storage.count());
     CHECK(times[service::Stage::preparation].count() == preparation.count());
     CHECK(times[service::Stage::delivery].count() == delivery.count());
@@ -67,7 +67,7 @@ TEST_CASE("what others' blocks go through is not counted, unless all workers are
   f.check(wait, 0s, 10s, 0s, 5s);
 }
 
-TEST_CASE("a wait that is not on is nothing; nobody's pipeline is nobody's") {
+TEST_CASE("a wait that is not on is nothing, and so is work for no pipeline") {
   Fixture f;
   f.book.reading(PipelineId::none(), 1);
   f.book.preparing(PipelineId::none(), 1);

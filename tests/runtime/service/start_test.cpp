@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "runtime/service/listening.h"
+#include "runtime/service/node_sockets.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
@@ -60,7 +60,7 @@ std::string refused(const std::string& arguments, const std::string& before = ""
   return fmt::format("{}: {}", WEXITSTATUS(pclose(pipe)), said);
 }
 
-TEST_CASE("a state folder is one service's, and who is refused leaves nothing") {
+TEST_CASE("a state folder is one service's, and a service that is refused leaves nothing") {
   const Folder folder;
   const std::string state = folder.path() / "state";
   const std::string mine = folder.path() / "b.sock";
@@ -121,7 +121,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a node file is checked without a service, for who changes it by review") {
+TEST_CASE("a node file is checked without a service, for people who review its changes") {
   const Folder folder;
   const std::string file = folder.path() / "node.yaml";
   const auto checked = [&](const std::string& text, const std::string& more = "") {

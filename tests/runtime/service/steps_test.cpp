@@ -1,4 +1,5 @@
-// Pipelines with plugins at the real service: who shares, who is told what, and who waits for whom.
+// Pipelines with plugins at the real service: which jobs share, which messages they get, and which
+// jobs wait for which.
 #include <csignal>
 
 #include "tests/runtime/service/command.h"
@@ -139,7 +140,7 @@ TEST_CASE("a plugin that always fails ends its jobs, with its words; others go o
   CHECK(command(plugins.config.socket, "status").at("corrupt_samples") <= 2 * 9);
 }
 
-TEST_CASE("setting up a plugin keeps nobody waiting, and what is wrong with it is told") {
+TEST_CASE("setting up a plugin keeps no other job waiting, and what is wrong with it is told") {
   Plugins plugins;
   plugins.add("stuck", "do: hang at start");
   plugins.add("refusing", "do: refuse");

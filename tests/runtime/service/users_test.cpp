@@ -92,7 +92,7 @@ struct Place {
   }
 };
 
-// Runs `what`, when it is told to, as a user that nobody knows.
+// Runs `what`, when it is told to, as a user that the machine does not know.
 class Stranger {
  public:
   template <class What>
@@ -225,7 +225,7 @@ TEST_CASE("another user's job names a dataset, and its client shows that it can 
   stranger.check();
 }
 
-TEST_CASE("a folder is opened for nobody who could not read it") {
+TEST_CASE("a folder is opened for no user that could not read it") {
   Place place;
   place.config.open_datasets = true;
   place.config.datasets.clear();
@@ -248,7 +248,7 @@ TEST_CASE("a folder is opened for nobody who could not read it") {
   CHECK(command(socket, "status").at("datasets").empty());
 }
 
-TEST_CASE("of a folder that another user names all is for everybody, or nothing is served") {
+TEST_CASE("of a folder that another user names, all users may read all, or nothing is served") {
   Place place;
   place.config.open_datasets = true;
   place.config.datasets.clear();

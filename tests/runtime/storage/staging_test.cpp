@@ -71,8 +71,8 @@ TEST_CASE("random histories against a map of pages") {
       if (area == nullptr) {
         Bytes run = 0;
         Bytes longest = 0;
-        for (const int who : owner) {
-          run = who < 0 ? run + 1 : 0;
+        for (const int part : owner) {
+          run = part < 0 ? run + 1 : 0;
           longest = std::max(longest, run);
         }
         REQUIRE(longest < pages);

@@ -1,5 +1,5 @@
-// For LD_PRELOAD: a machine whose clock is set again and again, by up to ten years forth or back.
-// The clocks that no one sets go on as they do.
+// For LD_PRELOAD: the clock of the machine is set again and again, by up to ten years forth or
+// back. The clocks that no one sets go on as they do.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

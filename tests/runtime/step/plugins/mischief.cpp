@@ -1,4 +1,4 @@
-// Copies rows of numbers, and misbehaves at those whose first number is among `at` times seven, at
+// Copies rows of numbers, and misbehaves at rows with a first number among `at` times seven, at
 // every one if there is no `at`. What it tries and is refused, it says in place of the first
 // number.
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What the caches hold, share by share: for people who ask, never for decisions.
+// What the caches hold, and how well plugins work: for people who ask, never for decisions.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,11 @@
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/spill.h"
 #include "runtime/service/datasets/datasets.h"
+#include "runtime/step/step_plugin.h"
 
 namespace batchflow::service {
 
+// What a cache holds of one share.
 struct CacheShare {
   ShareId share;
   Form form = Form::encoded;
@@ -26,5 +28,19 @@ struct CacheShare {
 
 std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples& kept,
                                      const Spill* spill, const BlockSlots& slots);
+
+// How well a plugin works in one pipeline.
+struct StepReport {
+  std::string pipeline;
+  std::string dataset;
+  std::string step;
+  std::string version;
+  std::string file;
+  bool random = false;
+  bool broken = false;  // it is not tried for a while
+  step::StepCounters counters;
+};
+
+std::vector<StepReport> report_steps(const Datasets& datasets);
 
 }  // namespace batchflow::service

@@ -1,4 +1,4 @@
-#include "runtime/client/error.h"
+#include "runtime/client/c_interface.h"
 
 #include <utility>
 

@@ -13,7 +13,7 @@ void Jobs::begin_wait(RankEnd& end) {
 
 void Jobs::end_wait(RankEnd& end) {
   if (!end.wait.is_on()) return;
-  const StageTimes ended = stalls_.of(end.wait);
+  const StageTimes ended = stalls_.times_of(end.wait);
   end.wait = {};
   end.waited_here = ended.sum();
   add_stall(*end.job, ended);
@@ -26,14 +26,14 @@ void Jobs::add_stall(Job& job, const StageTimes& ended) {
 
 StageTimes Jobs::stalls() const {
   StageTimes all = stalls_.ended();
-  for (const auto& [peer, end] : ends_) all += stalls_.of(end->wait);
+  for (const auto& [peer, end] : ends_) all += stalls_.times_of(end->wait);
   return all;
 }
 
-std::vector<Jobs::Told> Jobs::told(Instant now) const {
-  std::vector<Told> all;
+std::vector<Jobs::Status> Jobs::status(Instant now) const {
+  std::vector<Status> all;
   for (const auto& job : jobs_) {
-    Told one = job->sums;
+    Status one = job->sums;
     one.id = job->id;
     one.name = job->name;
     one.user = job->user;
@@ -54,7 +54,7 @@ std::vector<Jobs::Told> Jobs::told(Instant now) const {
         ++one.remote_ranks;
         one.from.insert(from);
       }
-      one.stalls += stalls_.of(end->wait);
+      one.stalls += stalls_.times_of(end->wait);
       one.waiting += end->wait.is_on() ? 1 : 0;
       one.waits = std::max(one.waits, stalls_.lasted(end->wait));
       one.held += static_cast<std::uint32_t>(end->held.size());

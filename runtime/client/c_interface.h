@@ -1,14 +1,19 @@
-// Structs of the C interface that have another size in the caller's header than in this library.
+// How values of the C interface become values of C++, and errors become what bf_last_error answers.
 //
-// A later minor version may add fields at the end of a struct. Its `struct_size` says which
-// fields the caller has. A field that the caller lacks has its default, which is zero. A field that
-// only the caller knows is neither read nor written.
+// A struct may have another size in the caller's header than in this library: a later minor version
+// may add fields at its end. Its `struct_size` says which fields the caller has. A field that the
+// caller lacks has its default, which is zero. A field that only the caller knows is neither read
+// nor written.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <optional>
+#include <string>
 
+#include "core/base/types.h"
 #include "runtime/client/batchflow.h"
 
 namespace batchflow::client {
@@ -63,5 +68,36 @@ void give_fields(const Struct& whole, Struct* given) {
               reinterpret_cast<const std::byte*>(&whole) + kSizeBytes,
               std::min(size_of_given(given), sizeof whole) - kSizeBytes);
 }
+
+inline constexpr Order kOrderOptions[] = {Order::relaxed, Order::strict, Order::sequential,
+                                          Order::weighted};  // by bf_order
+static_assert(std::size(kOrderOptions) == BF_WEIGHTED + 1);
+
+// A C program may have written any number where an enum is.
+template <class Enum>
+int number_of(const Enum& value) {
+  int number = 0;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+// None: it is no order.
+inline std::optional<Order> order_of_option(const bf_order& option) {
+  const int number = number_of(option);
+  if (number < 0 || number >= static_cast<int>(std::size(kOrderOptions))) return std::nullopt;
+  return kOrderOptions[number];
+}
+
+// None: a job cannot ask for it, since it is a listed order.
+inline std::optional<bf_order> option_of(Order order) {
+  for (std::size_t i = 0; i < std::size(kOrderOptions); ++i)
+    if (kOrderOptions[i] == order) return static_cast<bf_order>(i);
+  return std::nullopt;
+}
+
+// Remembers `message`, which says what is wrong and what to do, and returns `status`.
+bf_status fail(bf_status status, std::string message) noexcept;
+const char* last_error() noexcept;
 
 }  // namespace batchflow::client

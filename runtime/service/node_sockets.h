@@ -1,8 +1,9 @@
-// The socket at which clients of this node find the service.
+// The sockets of this node: the one at which clients find the service, and the service manager's.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "runtime/protocol/descriptor.h"
 
@@ -28,5 +29,10 @@ protocol::Descriptor lock_state(const std::filesystem::path& folder);
 // The next connection. None, with the reason in errno: no client waits, or this process can have no
 // more.
 protocol::Descriptor accept_at(const protocol::Descriptor& listening);
+
+// Reports to the service manager with systemd's protocol: a datagram to $NOTIFY_SOCKET. Without
+// one, nothing happens.
+// Lines of `READY=1`, `STATUS=...`, `STOPPING=1`, `WATCHDOG=1`.
+void notify_manager(std::string_view state);
 
 }  // namespace batchflow::service

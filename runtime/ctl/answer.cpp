@@ -1,4 +1,4 @@
-#include "runtime/ctl/tables.h"
+#include "runtime/ctl/answer.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,6 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "programs/output/terminal.h"
-#include "runtime/ctl/fields.h"
 
 namespace batchflow::ctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/remote/token.h"
+#include "runtime/remote/remote_options.h"
 
 #include <sys/stat.h>
 

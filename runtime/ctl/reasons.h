@@ -1,5 +1,5 @@
-// Finds the slow link between the storage and a job, from two answers of the service that are some
-// seconds apart.
+// Why jobs wait: the slow link between the storage and a job, from two answers of the service that
+// are some seconds apart, and the last decisions of its policies, in sentences.
 #pragma once
 
 #include <string>
@@ -27,5 +27,10 @@ std::vector<Diagnosis> diagnose(const nlohmann::json& before, const nlohmann::js
 
 // What is wrong with the node itself: limits, staging memory, damage.
 std::vector<std::string> node_remarks(const nlohmann::json& before, const nlohmann::json& now);
+
+// `status` and `decisions` are the service's answers to `status` and `explain`. The text is about
+// all jobs, or about those called `job`, with the decisions that name it.
+std::string explain_text(const nlohmann::json& status, const nlohmann::json& decisions,
+                         std::string_view job);
 
 }  // namespace batchflow::ctl

@@ -1,4 +1,4 @@
-#include "runtime/service/listening.h"
+#include "runtime/service/node_sockets.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -15,10 +17,9 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/protocol/regular_file.h"
+#include "runtime/protocol/descriptor.h"
 
 namespace batchflow::service {
-
 namespace {
 
 // The process that listened may have been killed, and a child that it was starting may still hold
@@ -101,6 +102,23 @@ protocol::Descriptor accept_at(const protocol::Descriptor& listening) {
   }
   return protocol::Descriptor(
       accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+void notify_manager(std::string_view state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  if (!path || (path[0] != '/' && path[0] != '@')) return;
+  const std::size_t length = std::strlen(path);
+  if (length >= sizeof address.sun_path) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path, length);
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // an abstract one
+  const protocol::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return;
+  // It does not wait for a manager that does not listen.
+  (void)sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+               reinterpret_cast<const sockaddr*>(&address),
+               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
 }
 
 }  // namespace batchflow::service

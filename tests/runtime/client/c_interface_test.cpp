@@ -1,6 +1,6 @@
 // Programs and the client library with different versions of the header: a struct of a program may
 // be smaller or larger than the library's.
-#include "runtime/client/sized_struct.h"
+#include "runtime/client/c_interface.h"
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ inline constexpr std::size_t kFirstSize<Grown> = offsetof(Grown, first) + sizeof
 
 }  // namespace batchflow::client
 
-namespace batchflow::test::sized_struct_test {
+namespace batchflow::test::c_interface_test {
 namespace {
 
 constexpr std::uint8_t kUntouched = 0xa5;
@@ -118,4 +118,4 @@ TEST_CASE("client: a program may be built with an older or a newer header") {
 }
 
 }  // namespace
-}  // namespace batchflow::test::sized_struct_test
+}  // namespace batchflow::test::c_interface_test

@@ -1,4 +1,4 @@
-#include "runtime/service/backend/cache_report.h"
+#include "runtime/service/backend/reports.h"
 
 #include <utility>
 
@@ -29,6 +29,20 @@ std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples
       one.dataset = datasets.dataset(pipeline.dataset).name;
     }
     all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<StepReport> report_steps(const Datasets& datasets) {
+  std::vector<StepReport> all;
+  for (const auto& pipeline : datasets.pipelines()) {
+    if (!pipeline->pipeline) continue;
+    for (const std::shared_ptr<step::StepPlugin>& step : pipeline->pipeline->plugins()) {
+      const step::StepDeclaration& declared = step->declared();
+      all.push_back({pipeline->name, datasets.all().at(pipeline->dataset.value)->name,
+                     declared.name, declared.version, step->source().file.string(), declared.random,
+                     step->is_broken(), step->counters()});
+    }
   }
   return all;
 }

@@ -1,0 +1,60 @@
+// A service's answer: its fields, and the texts that batchflowctl makes of it for people.
+//
+// The service may have another version, so a missing field is 0 or empty.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+
+namespace batchflow::ctl {
+
+inline double number(const nlohmann::json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_number() ? found->get<double>() : 0;
+}
+inline std::string text(const nlohmann::json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+inline bool flag(const nlohmann::json& from, const char* key) {
+  const auto found = from.find(key);
+  return found != from.end() && found->is_boolean() && found->get<bool>();
+}
+inline const nlohmann::json& list(const nlohmann::json& from, const char* key) {
+  static const nlohmann::json kNone = nlohmann::json::array();
+  const auto found = from.find(key);
+  return found != from.end() && found->is_array() ? *found : kNone;
+}
+inline const nlohmann::json& object(const nlohmann::json& from, const char* key) {
+  static const nlohmann::json kNone = nlohmann::json::object();
+  const auto found = from.find(key);
+  return found != from.end() && found->is_object() ? *found : kNone;
+}
+
+std::string status_text(const nlohmann::json& status);
+std::string jobs_table(const nlohmann::json& status);
+std::string datasets_table(const nlohmann::json& status);
+std::string cache_text(const nlohmann::json& status);
+std::string described_text(const nlohmann::json& answer);
+
+// Parts of the same answers for programs.
+nlohmann::json jobs_json(const nlohmann::json& status);
+nlohmann::json datasets_json(const nlohmann::json& status);
+nlohmann::json cache_json(const nlohmann::json& status);
+
+std::string quotas_table(const nlohmann::json& quotas);
+
+// One line a second, in the manner of dstat, with what happened between two answers.
+nlohmann::json stats_json(const nlohmann::json& before, const nlohmann::json& now);
+std::string stats_head();
+std::string stats_line(const nlohmann::json& before, const nlohmann::json& now);
+
+std::string bytes_text(double bytes);
+// Columns as wide as their widest entry; the first is left-aligned.
+std::string table(const std::vector<std::vector<std::string>>& rows);
+// The text without characters that would move a cursor, line by line.
+std::string printable_lines(const std::string& raw);
+
+}  // namespace batchflow::ctl
