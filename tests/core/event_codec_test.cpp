@@ -82,8 +82,7 @@ TEST_CASE("bytes from outside are a step or they are not, never more") {
   CHECK_FALSE(decoder.step({}));
 }
 
-// -------------------------------------------------------------------- commands and their texts
-// ----
+// ------------------------------------------------------------------ commands and their texts ----
 
 TEST_CASE("a digest tells commands apart by kind and every field, not by address") {
   std::set<std::uint64_t> seen;

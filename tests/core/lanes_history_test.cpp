@@ -7,8 +7,7 @@
 
 namespace batchflow::test {
 
-// ------------------------------------------------------------------------------------- readers
-// ----
+// ----------------------------------------------------------------------------------- readers ----
 
 std::string EpochReader::read(const order::BlockName& name, const std::vector<SampleId>& ids,
                               const order::Permutation& sequence) {
@@ -35,8 +34,7 @@ void EpochReader::leave_out_tail() {
   ++epoch_;
 }
 
-// ------------------------------------------------------------------------------------- history
-// ----
+// ----------------------------------------------------------------------------------- history ----
 
 History::History(std::uint64_t seed, RestoreBug bug) : random_(hash(seed, 99)), bug_(bug) {
   samples_ = chance(.1) ? between(1, 8) : between(20, 900);
@@ -261,8 +259,7 @@ const order::Permutation& History::sequence(std::uint64_t epoch) {
   return sequences_.try_emplace(epoch, order::generation_key(root, epoch), samples_).first->second;
 }
 
-// ------------------------------------------------------------------------------- what backends do
-// ----
+// -------------------------------------------------------------------------- what backends do ----
 
 void History::complete_one() {
   if (making_.empty()) return;

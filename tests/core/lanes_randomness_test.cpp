@@ -62,8 +62,7 @@ std::vector<Ids> epochs_of(OrderSimulation& simulation, const order::Lanes::Opti
   return sequences;
 }
 
-// ------------------------------------------------------------------------ a late joiner's places
-// ----
+// -------------------------------------------------------------------- a late joiner's places ----
 
 constexpr std::size_t kParts = 16;
 using PlaceTable = std::vector<std::uint64_t>;  // sixteenth of the ids x sixteenth of the epoch
@@ -108,8 +107,7 @@ double late_joiner_chi_square(const LateJoin& join, std::uint64_t runs) {
   return chi_square(table);
 }
 
-// -------------------------------------------------------------------------------- bias by caching
-// ----
+// --------------------------------------------------------------------------- bias by caching ----
 
 bool is_cached(SampleId sample) {
   return (mix(sample.value) & 1) != 0;
@@ -187,8 +185,7 @@ double bias_of_lanes_ranked_by_cache(std::size_t epochs) {
   return trait_correlation(sequences);
 }
 
-// ------------------------------------------------------------------------------------- batches
-// ----
+// ----------------------------------------------------------------------------------- batches ----
 
 constexpr std::size_t kBatch = 256;
 

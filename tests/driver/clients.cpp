@@ -44,8 +44,7 @@ bool Driver::nodes_up(const std::vector<NodeId>& nodes) {
                      [&](NodeId id) { return node_of(id) != nullptr && node_of(id)->up; });
 }
 
-// --------------------------------------------------------------------------- joining and leaving
-// ----
+// ----------------------------------------------------------------------- joining and leaving ----
 
 void Driver::join(std::size_t index) {
   Client& client = clients_[index];
@@ -217,8 +216,7 @@ bool Driver::can_be_asked_for(const Client& client) const {
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }
 
-// -------------------------------------------------------------------------------------- losses
-// ----
+// ------------------------------------------------------------------------------------ losses ----
 
 void Driver::lose_rank(Client& client, Rank rank, bool resized_later) {
   if (client.state != Client::State::running || !client.ranks[rank].alive) return;

@@ -58,8 +58,7 @@ void Driver::start_engine() {
   }
 }
 
-// ---------------------------------------------------------------------------------------- time
-// ----
+// -------------------------------------------------------------------------------------- time ----
 
 void Driver::after(Duration delay, std::function<void()> what) {
   heap_.push({now_ + delay, ++serials_, std::move(what)});
@@ -247,8 +246,7 @@ std::string Driver::who_waits() const {
   return text + "\n" + engine_->describe();
 }
 
-// ------------------------------------------------------------------------------------ commands
-// ----
+// ---------------------------------------------------------------------------------- commands ----
 
 void Driver::carry_out(std::span<const engine::Command> commands) {
   for (const engine::Command& command : commands) {
@@ -445,8 +443,7 @@ void Driver::on(const engine::SetWorkers& command) {
   }
 }
 
-// --------------------------------------------------------------------------- nodes and workers
-// ----
+// ------------------------------------------------------------------------- nodes and workers ----
 
 Driver::Node* Driver::node_of(NodeId id) {
   for (Node& node : nodes_) {

@@ -113,8 +113,7 @@ void Machine::clear() {
   borrowed_.clear();
 }
 
-// ---------------------------------------------------------------------------------------- items
-// ----
+// ------------------------------------------------------------------------------------- items ----
 
 void Machine::enter_item(ItemKey key, const Item& item) {
   const auto [at, fresh] = items_.try_emplace(key, item);
@@ -143,8 +142,7 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
   return key;
 }
 
-// ---------------------------------------------------------------------------------------- reads
-// ----
+// ------------------------------------------------------------------------------------- reads ----
 
 // What a read brings takes memory from when it is commanded, wherever it is kept afterwards.
 void Machine::hold(Staging& staging, Bytes bytes) {

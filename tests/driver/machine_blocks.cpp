@@ -100,8 +100,7 @@ void Machine::learn(const engine::Prepare& command) {
   }
 }
 
-// ----------------------------------------------------------------------------------- preparation
-// ----
+// ------------------------------------------------------------------------------- preparation ----
 
 void Machine::prepare(const engine::Prepare& command) {
   const std::uint64_t id = command.request.id.value;

@@ -55,8 +55,7 @@ void Driver::report_exemplars(Client& client) {
   client.checker->rehearsal().reported(buffer);
 }
 
-// ------------------------------------------------------------------------------- listed orders
-// ----
+// ----------------------------------------------------------------------------- listed orders ----
 
 void Driver::ask_listed(Client& client, Rank rank) {
   if (client.listed_sent >= client.plan.listed_batches) return;

@@ -104,8 +104,7 @@ class HostileEvents : private HostileValues {
     return made ? &positions_.emplace_back(*made) : nullptr;
   }
 
-  // ------------------------------------------------------------------------------------ events
-  // ----
+  // ---------------------------------------------------------------------------------- events ----
 
   void send(const engine::Event& event) { events_.push_back(event); }
 
@@ -308,8 +307,7 @@ class HostileEvents : private HostileValues {
     }
   }
 
-  // -------------------------------------------------------------------------------------- steps
-  // ----
+  // ----------------------------------------------------------------------------------- steps ----
 
   void step() {
     now_ += Duration(random_.below(50'000'000));

@@ -29,8 +29,7 @@ class HostileValues {
         noise_(std::array{0u, 200u, 30u, 6u}[random_.below(4)]),
         astray_(std::array{2u, 5u, 20u, 60u}[random_.below(4)]) {}
 
-  // ------------------------------------------------------------------------------ what there is
-  // ----
+  // --------------------------------------------------------------------------- what there is ----
 
   const engine::Catalogues& fill() {
     std::string problem;
@@ -87,8 +86,7 @@ class HostileValues {
     return config;
   }
 
-  // -------------------------------------------------------------------------------- any values
-  // ----
+  // ------------------------------------------------------------------------------ any values ----
 
   bool one_in(std::uint64_t count) { return random_.below(count) == 0; }
   bool noise() { return noise_ != 0 && one_in(noise_); }
