@@ -6,10 +6,8 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "core/base/config_value.h"
 #include "fmt/format.h"
@@ -24,19 +22,7 @@
 namespace batchflow::service {
 namespace {
 
-// The memory of the service itself: stacks, pages of indices, sockets.
-constexpr Bytes kOwn = Bytes{64} << 20;
-constexpr Bytes kDataOfOwn = Bytes{16} << 20;
-// The part of it that workers take for ordinary pictures.
-constexpr Bytes kScratchOfOwn = Bytes{16} << 20;
 constexpr Bytes kScratchLeast = Bytes{4} << 20;
-// The part of the memory that is scratch of workers unless it is set. With 4 GiB, it allows a
-// sample of the 67 million pixels that decode accepts.
-constexpr Bytes kScratchPart = 8;
-// The most that each worker may keep: it holds the buffers for pictures of some million pixels.
-constexpr Bytes kScratchEachMost = Bytes{16} << 20;
-// Two blocks of 32 MiB, and what rounding adds: with less, no job with pictures could be admitted.
-constexpr Bytes kCacheLeast = Bytes{80} << 20;
 constexpr std::uint32_t kCredits = 3;
 // With one or two blocks an epoch, jobs that are not in step share nothing. More blocks than this
 // make no difference (docs/decisions.md).
@@ -48,37 +34,6 @@ constexpr Duration kStepTimeMost = std::chrono::hours(1);
 std::filesystem::path from_environment(const char* variable, const char* below) {
   const char* value = std::getenv(variable);
   return value && *value == '/' ? std::filesystem::path(value) / below : std::filesystem::path();
-}
-
-Bytes memory_of_machine_left() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  Bytes kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
-  }
-  return Bytes{1} << 30;
-}
-
-// The bounds of this process's control group and of those above it count: a container has less than
-// its machine.
-Bytes memory_left() {
-  Bytes left = memory_of_machine_left();
-  std::ifstream groups("/proc/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {
-    if (!line.starts_with("0::/")) continue;
-    for (std::filesystem::path group = line.substr(3);; group = group.parent_path()) {
-      const std::filesystem::path folder = "/sys/fs/cgroup" + group.string();
-      Bytes most = 0, used = 0;
-      // The word `max` is no number: there is no bound.
-      if (std::ifstream(folder / "memory.max") >> most &&
-          std::ifstream(folder / "memory.current") >> used)
-        left = std::min(left, most > used ? most - used : 0);
-      if (group == "/") break;
-    }
-  }
-  return left;
 }
 
 // Makes the path absolute, and removes a slash at its end.
@@ -158,30 +113,6 @@ NodeConfig default_node_config() {
   config.engine.blocks_least = kBlocksLeast;
   config.engine.rank_timeout = kRankTimeout;
   return config;
-}
-
-// The first part of it belongs to the service's own memory.
-static Bytes apart_for_data(const NodeConfig& config) {
-  return config.data_bytes > kDataOfOwn ? config.data_bytes - kDataOfOwn : 0;
-}
-
-static Bytes apart_for_scratch(const NodeConfig& config) {
-  return config.scratch > kScratchOfOwn ? config.scratch - kScratchOfOwn : 0;
-}
-
-Bytes NodeConfig::cache_bytes() const {
-  const Bytes own =
-      storage.staging + kOwn + steps_bytes + apart_for_data(*this) + apart_for_scratch(*this);
-  return memory > own ? memory - own : 0;
-}
-
-// A quarter is for what workers keep, and the rest for samples that need more.
-memory::ScratchLimits NodeConfig::scratch_limits() const {
-  const Bytes all = workers == 0 ? 1 : workers;
-  memory::ScratchLimits limits;
-  limits.each = std::min(kScratchEachMost, scratch / 4 / all);
-  limits.shared = scratch - limits.each * all;
-  return limits;
 }
 
 namespace {
@@ -435,81 +366,6 @@ NodeConfig read_node_config(config::ConfigSection& section) {
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
   return config;
-}
-
-// With a small memory, at most half of what batches can do without.
-static Bytes usual_scratch(const NodeConfig& config) {
-  const Bytes needed = config.storage.staging + kOwn + kCacheLeast;
-  const Bytes left = config.memory > needed ? config.memory - needed : 0;
-  return std::min(std::max(config.memory / kScratchPart, kScratchOfOwn), kScratchOfOwn + left / 2);
-}
-
-// Divides the memory, of which a running service holds so much. Throws ConfigError where its parts
-// do not fit into it.
-static void divide_memory(NodeConfig& config, Bytes held) {
-  // Staging holds the blocks that are being read: a fraction of a small budget.
-  if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
-  if (config.scratch == 0) config.scratch = usual_scratch(config);
-  const auto mib = [](Bytes bytes) { return bytes >> 20; };
-  if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
-    throw ConfigError(
-        fmt::format("spill: {} bytes are too little; give it {} MiB or more "
-                    "(--spill PATH,SIZE), or leave it out",
-                    config.spill.bytes, mib(Spill::kLeast)));
-  const Bytes scratch = apart_for_scratch(config);
-  const Bytes fixed = kCacheLeast + kOwn + scratch;
-  if (config.cache_bytes() < kCacheLeast)
-    throw ConfigError(fmt::format(
-        "memory: {} MiB are too little: {} MiB go to staging{} and {} MiB to the service itself, "
-        "and at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
-        mib(config.memory), mib(config.storage.staging),
-        scratch == 0 ? "" : fmt::format(", {} MiB to the workers' scratch", mib(scratch)),
-        mib(kOwn), mib(kCacheLeast),
-        held == 0 ? (mib(fixed) * 4 + 2) / 3 : mib(fixed + config.storage.staging)));
-}
-
-void settle(NodeConfig& config, Bytes held) {
-  const Bytes left = memory_left() + held;
-  if (config.memory == 0) config.memory = left / 2;
-  if (config.workers == 0) config.workers = std::max(1u, std::thread::hardware_concurrency());
-  divide_memory(config, held);
-  if (config.memory > left)
-    throw ConfigError(
-        fmt::format("memory: {} MiB are asked for, and the machine has {} MiB left; "
-                    "give it less (--memory), or end something else",
-                    config.memory >> 20, left >> 20));
-}
-
-void check_memory(NodeConfig config) {
-  // Without a size it is what the machine has left.
-  if (config.memory > 0) divide_memory(config, 0);
-}
-
-void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
-  const Bytes left = config.cache_bytes();
-  if (left < kCacheLeast + bytes)
-    throw ConfigError(fmt::format(
-        "its steps' processes may take {} MiB together (the memory of each, for each worker), and "
-        "{} MiB of the service's memory are left for them; give it more (--memory), or the steps "
-        "less",
-        bytes >> 20, left < kCacheLeast ? 0 : (left - kCacheLeast) >> 20));
-  config.steps_bytes += bytes;
-}
-
-void set_apart_for_data(NodeConfig& config, Bytes bytes) {
-  NodeConfig after = config;
-  after.data_bytes += bytes;
-  // If nothing is taken from batches there is nothing to refuse.
-  if (after.cache_bytes() < std::min(kCacheLeast, config.cache_bytes())) {
-    const Bytes cache = config.cache_bytes();
-    const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);
-    throw ConfigError(fmt::format(
-        "its tables take {} MiB, and {} MiB of the service's memory are left for data sets that "
-        "jobs bring; give the service more (--memory)",
-        (bytes + (Bytes{1} << 20) - 1) >> 20,
-        (own + (cache < kCacheLeast ? 0 : cache - kCacheLeast)) >> 20));
-  }
-  config.data_bytes = after.data_bytes;
 }
 
 }  // namespace batchflow::service

@@ -1,6 +1,5 @@
 // Draws, rehearsal and node-local orders of live jobs. What a rank is given is compared, sample by
 // sample, with what core/order says about this data set and seed.
-#include <functional>
 #include <set>
 
 #include "core/log/promise_log.h"
@@ -8,111 +7,12 @@
 #include "core/order/rehearsal.h"
 #include "core/order/step_plan.h"
 #include "core/order/weighted.h"
-#include "runtime/protocol/records.h"
-#include "runtime/protocol/ring_files.h"
-#include "tests/runtime/service/command.h"
-#include "tests/runtime/service/joining_by_hand.h"
-#include "tests/runtime/service/live.h"
+#include "tests/runtime/service/live_orders.h"
 
-namespace batchflow::test {
+namespace batchflow::test::orders_test {
 namespace {
 
-constexpr std::uint64_t kRows = 5000;
-constexpr std::uint64_t kSeed = 5;
-
-struct Rows {
-  Folder folder;
-  service::NodeConfig config;
-  Rows() : config(config_in(folder.path())) {
-    std::filesystem::create_directory(folder.path() / "rows");
-    write_rows(folder.path() / "rows" / "rows.npy", kRows, 4);
-    config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
-  }
-  // Of the orders that are given here; two epochs unless a test says otherwise.
-  bf_loader_options options(bf_order order) const {
-    bf_loader_options made = BF_LOADER_OPTIONS_INIT;
-    made.service = config.socket.c_str();
-    made.dataset = "rows";
-    made.order = order;
-    made.batch_samples = 32;
-    made.has_shuffle_seed = 1;
-    made.shuffle_seed = kSeed;
-    made.epochs = 2;
-    made.timeout_s = 30;
-    return made;
-  }
-};
-
-struct Sample {
-  std::uint64_t key;
-  int marks;
-  friend bool operator==(const Sample&, const Sample&) = default;
-};
-using Batch = std::vector<Sample>;
-using Epochs = std::map<std::uint32_t, std::vector<Batch>>;
-
-// What a rank was given, and where the job then was.
-struct Given {
-  Epochs epochs;
-  std::uint64_t steps_per_epoch = 0;
-  order::KeyRoot root;
-  std::string state;
-  std::string wrong;
-};
-
-using Each = std::function<void(bf_loader*, std::uint64_t)>;
-
-// `each` is called before each batch, with how many came before it.
-Given read(
-    const bf_loader_options& options, std::uint64_t most = UINT64_MAX,
-    const Each& each = [](bf_loader*, std::uint64_t) {}) {
-  Given given;
-  bf_loader* loader = nullptr;
-  if (bf_loader_open(&options, &loader) != BF_OK) {
-    given.wrong = bf_last_error();
-    return given;
-  }
-  bf_status status = BF_OK;
-  for (std::uint64_t count = 0; count < most; ++count) {
-    each(loader, count);
-    bf_batch batch = BF_BATCH_INIT;
-    if ((status = bf_loader_next(loader, &batch)) != BF_OK) break;
-    Batch& made = given.epochs[batch.epoch].emplace_back();
-    const auto* values = static_cast<const std::int64_t*>(batch.arrays[0].values);
-    for (std::uint32_t i = 0; i < batch.samples; ++i) {
-      made.push_back({batch.keys[i], batch.marks[i]});
-      if (values[4 * i] != value_at(batch.keys[i], 0)) given.wrong = "another row";
-    }
-    bf_batch_release(loader, batch.handle);
-  }
-  if (status != BF_OK && status != BF_END) given.wrong = bf_last_error();
-  bf_loader_info info = BF_LOADER_INFO_INIT;
-  bf_loader_info_get(loader, &info);
-  given.steps_per_epoch = info.steps_per_epoch;
-  const char* state = nullptr;
-  if (bf_loader_state(loader, &state) == BF_OK) given.state = state;
-  std::string problem;
-  if (const auto position = order::position_from_json(given.state, problem))
-    given.root = {position->fields().dataset_version, position->fields().seed};
-  bf_loader_close(loader);
-  return given;
-}
-
-// All ranks of one job.
-std::vector<Given> read_ranks(
-    bf_loader_options options, std::uint32_t ranks, std::uint64_t most,
-    const Each& each = [](bf_loader*, std::uint64_t) {}) {
-  std::vector<Given> given(ranks);
-  std::vector<std::thread> threads;
-  options.job = "ranks";
-  options.world_size = ranks;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    options.rank = rank;
-    threads.emplace_back([&, options, rank] { given[rank] = read(options, most, each); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return given;
-}
+using namespace live_orders;
 
 // --------------------------------------------------------------- what the order rules say ----
 
@@ -168,12 +68,6 @@ std::shared_ptr<const order::Exemplars> buffer_of(const std::vector<std::uint64_
   return buffer.whole();
 }
 
-std::vector<std::uint64_t> exemplars(std::uint64_t count, std::uint64_t from) {
-  std::vector<std::uint64_t> keys;
-  for (std::uint64_t i = 0; i < count; ++i) keys.push_back((from + i * 13) % kRows);
-  return keys;
-}
-
 // What the service has promised the only job that it has.
 engine::JobJoined promised(const Rows& rows) {
   std::ifstream file(rows.config.state / "promises", std::ios::binary);
@@ -183,8 +77,6 @@ engine::JobJoined promised(const Rows& rows) {
   REQUIRE(found.promises.jobs().size() == 1);
   return found.promises.jobs().begin()->second.join.join;
 }
-
-}  // namespace
 
 // ---------------------------------------------------------------------------------- draws ----
 
@@ -414,141 +306,5 @@ TEST_CASE("a node-local job has each sample once, block by block, and goes on at
   }
 }
 
-// -------------------------------------------------------------------------------- refusals ----
-
-TEST_CASE("orders that no job can have are refused, and the error says what to write") {
-  const Rows rows;
-  const LiveService service(rows.config);
-  const std::vector<std::uint64_t> keys = exemplars(3, 7);
-  const auto refused = [&](bf_order order, auto change, std::string_view why) {
-    bf_loader_options options = rows.options(order);
-    change(options);
-    const Given given = read(options, 1);
-    CHECK_MESSAGE(given.wrong.find(why) != std::string::npos, given.wrong);
-    // The same in a message of a client that does not check.
-    protocol::JoinRequest request;
-    request.dataset = "rows";
-    request.batch_samples = options.batch_samples;
-    request.order = order == BF_STRICT     ? Order::strict
-                    : order == BF_WEIGHTED ? Order::weighted
-                                           : Order::relaxed;
-    request.order_options = {options.draws, options.drawing == BF_MULTINOMIAL,
-                             options.node_local != 0, options.rehearsed};
-    for (std::size_t i = 0; i < options.exemplars_count; ++i)
-      request.exemplars.emplace_back(options.exemplars[i]);
-    ByHand client(rows.config.socket);
-    REQUIRE(client.ask(request));
-    const std::string answer = client.hear({"admitted", "refused"});
-    CHECK_MESSAGE(answer.find(why) != std::string::npos, answer);
-  };
-  using Options = bf_loader_options;
-  refused(
-      BF_STRICT, [](Options& o) { o.draws = 9; }, "a strict order has each sample once");
-  refused(
-      BF_RELAXED, [](Options& o) { o.drawing = BF_MULTINOMIAL; }, "a relaxed order is not drawn");
-  refused(
-      BF_WEIGHTED, [](Options& o) { o.draws = (1ull << 31) + 1; }, "2147483648 draws");
-  refused(
-      BF_STRICT, [](Options& o) { o.node_local = 1; }, "'node_local' is for a relaxed order");
-  refused(
-      BF_WEIGHTED, [](Options& o) { o.rehearsed = 1; }, "and this one is weighted");
-  refused(
-      BF_STRICT, [](Options& o) { o.rehearsed = 32; }, "no room for new samples");
-  refused(
-      BF_STRICT, [&](Options& o) { o.exemplars = keys.data(), o.exemplars_count = 3; },
-      "write how many samples of each batch");
-  const std::uint64_t beyond = kRows;
-  refused(
-      BF_STRICT, [&](Options& o) { o.rehearsed = 1, o.exemplars = &beyond, o.exemplars_count = 1; },
-      "write keys below 5000");
-  CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
-}
-
-TEST_CASE("ranks that ask for different orders are told in what they differ") {
-  const Rows rows;
-  const LiveService service(rows.config);
-  const std::vector<std::uint64_t> keys = exemplars(3, 7);
-  const auto differ = [&](auto change, std::string_view what) {
-    protocol::JoinRequest request;
-    request.dataset = "rows";
-    request.batch_samples = 32;
-    request.job = fmt::format("job of {}", what);
-    request.world_size = 2;
-    request.order_options.rehearsed = 2;
-    request.exemplars = {SampleId(1), SampleId(2)};
-    ByHand one(rows.config.socket);
-    REQUIRE(one.ask(request));
-    // The first is here before the second comes.
-    const auto is_here = [&] {
-      return command(rows.config.socket, "status").dump().find(request.job) != std::string::npos;
-    };
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!is_here() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    request.rank = 1;
-    change(request);
-    ByHand other(rows.config.socket);
-    REQUIRE(other.ask(request));
-    const std::string answer = other.answer();
-    CHECK_MESSAGE(answer.find(what) != std::string::npos, answer);
-  };
-  using Request = protocol::JoinRequest;
-  differ([](Request& r) { r.batch_samples = 16; }, "batches of 32 and 16; start all");
-  differ([](Request& r) { r.order = Order::strict; }, "order relaxed and strict; start all");
-  differ([](Request& r) { r.order_options.node_local = true; }, "node_local false and true;");
-  differ([](Request& r) { r.order_options.rehearsed = 3; }, "rehearsed 2 and 3;");
-  differ([](Request& r) { r.exemplars.pop_back(); }, "do not agree: the exemplars;");
-}
-
-TEST_CASE("exemplars that no rank may send end its connection, and nothing else") {
-  const Rows rows;
-  const LiveService service(rows.config);
-  struct Part {
-    std::uint32_t rank;
-    std::vector<SampleId> samples;
-    std::uint32_t first;
-    std::uint32_t rehearsed;
-    bool is_taken;
-  };
-  for (const Part& part :
-       {Part{0, {SampleId(7)}, 0, 2, true}, Part{0, {SampleId(kRows)}, 0, 2, false},
-        Part{0, {SampleId(7)}, 1, 2, false}, Part{0, {SampleId(7)}, 0, 0, false},
-        Part{0, {SampleId(7)}, UINT32_MAX, 2, false}}) {
-    CAPTURE(part.first);
-    CAPTURE(part.rehearsed);
-    std::string problem;
-    const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
-    protocol::Channel channel = protocol::Channel::connect(rows.config.socket, problem);
-    REQUIRE(channel.send(
-        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
-    REQUIRE(channel.receive(soon));
-    protocol::JoinRequest request;
-    request.dataset = "rows";
-    request.batch_samples = 32;
-    request.order_options.rehearsed = part.rehearsed;
-    REQUIRE(channel.send(protocol::encode(request), {}, soon));
-    auto frame = channel.receive(soon);
-    REQUIRE(frame);
-    const auto answer = protocol::decode_join_answer(frame->text, problem);
-    REQUIRE_MESSAGE(answer, frame->text);
-    const protocol::Rings rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1],
-                                                      answer->ring_bytes, problem);
-    REQUIRE_MESSAGE(rings, problem);
-    protocol::RingWriter writer(rings.from_job());
-    std::vector<std::byte> record;
-    protocol::write_exemplars(part.samples, part.first, false, record);
-    REQUIRE(writer.write(record));
-    if (writer.publish()) protocol::ring_doorbell(frame->descriptors[2]);
-    const auto until =
-        part.is_taken ? protocol::Channel::Clock::now() + std::chrono::milliseconds(300) : soon;
-    while (channel.receive(until)) {  // why it ends
-    }
-    CHECK(channel.is_open() == part.is_taken);
-  }
-  CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
-  bf_loader_options options = rows.options(BF_RELAXED);
-  options.epochs = 1;
-  CHECK(read(options).wrong == "");
-}
-
-}  // namespace batchflow::test
+}  // namespace
+}  // namespace batchflow::test::orders_test
