@@ -11,7 +11,7 @@ namespace batchflow::engine {
 bool Commits::apply(Job& job, const EpochRun& run) {
   // What an epoch that is over was rehearsed from no longer matters.
   if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
-    check_failed("who rehearses has an order that can", __FILE__, __LINE__, "");
+    check_failed("a job rehearses, and its order cannot", __FILE__, __LINE__, "");
   }
   if (job.order == Order::relaxed && !slices_.empty()) {
     const std::uint64_t generation = slices_.front().name.generation;

@@ -240,7 +240,7 @@ void Engine::check_consistency() const {
   parts_->s.blocks.each([&](BlockIndex index) {
     const Block& block = parts_->s.blocks[index];
     BF_CHECK_MSG(!block.resident || block.reported_need == need_of(parts_->s, block),
-                 "a policy does not know who needs a block");
+                 "a policy was told wrongly which jobs need a block");
   });
 }
 

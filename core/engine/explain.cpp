@@ -194,7 +194,7 @@ class ExplainedEviction final : public EvictionPolicy {
     const std::string why = newcomer.item.is_none()
                                 ? "since it is to be smaller, or for a block"
                                 : fmt::format("for item {}", newcomer.item.value);
-    teller_.tell(answer.is_none() ? fmt::format("{}: names nobody to leave {}", where_, why)
+    teller_.tell(answer.is_none() ? fmt::format("{}: names no item to leave {}", where_, why)
                                   : fmt::format("{}: item {} leaves {}", where_, answer.value, why),
                  counts());
     return answer;
