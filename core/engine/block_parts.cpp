@@ -98,15 +98,43 @@ void BlockParts::begin(MakingIndex index) {
                                              : UINT64_MAX;
   if (making.mends) {
     suspects_.look_again(index, most);
-  } else if (!begin_plain(index, most)) {
+  } else if (!begin_plain(index, most) && !begin_kept(index)) {
     const std::uint32_t first = making.next;
     if (making.draws.empty()) s_.expand(block, making.draws);
     items_.gather(index, most);
     s_.samples_gathered += making.next - first;
     making.whole = first == 0 && making.next == block.samples;
+    if (names_samples(making)) {
+      making.kept_from = first;
+      making.kept_to = making.next;
+    }
     if (making.next == block.samples) making.draws.clear();
   }
   if (--making.waiting == 0) reads_.listener().making_ready(index);
+}
+
+// Whether a worker can find the samples of the block in bundles that are kept, by the block's name.
+bool BlockParts::names_samples(const Making& making) const {
+  const Block& block = s_.blocks[making.block];
+  const Stream& stream = s_.streams[block.stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  return dataset.catalogue->has_bundles() && stream.family != Order::weighted && !block.rehearsal &&
+         making.suspects.empty();
+}
+
+// No sample is looked at if all of the dataset is kept in bundles.
+bool BlockParts::begin_kept(MakingIndex index) {
+  Making& making = s_.makings[index];
+  const Block& block = s_.blocks[making.block];
+  if (making.next > 0 || block.rehearsal) return false;
+  const ShareId share = items_.kept_whole(s_.streams[block.stream], making.node);
+  if (share.is_none()) return false;
+  items_.use_whole(making, share);
+  making.draws.clear();
+  making.kept_from = 0;
+  making.kept_to = making.next = block.samples;
+  making.whole = true;
+  return true;
 }
 
 // One read for the whole block, without a look at any sample, if nothing could be kept or shared.
@@ -140,6 +168,7 @@ void BlockParts::end(MakingIndex index) {
   items_.leave(making, index, true);
   making.ingredients.clear();
   making.staging = RequestId::none();
+  making.kept_from = making.kept_to = 0;
   making.attempts = 0;
 }
 

@@ -29,6 +29,8 @@ class BlockParts {
   bool staging_fits(const Making& making) const;
   void begin(MakingIndex making);
   bool begin_plain(MakingIndex making, Bytes most);
+  bool begin_kept(MakingIndex making);
+  bool names_samples(const Making& making) const;
 
   EngineState& s_;
   Reads& reads_;

@@ -178,6 +178,11 @@ struct Making {
   ReadHolds held;
   Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
+  ShareId pinned_all = ShareId::none();  // a share of bundles, all of which it uses
+  // Samples at these indices are in bundles that are kept, unless an ingredient of the command says
+  // otherwise.
+  std::uint32_t kept_from = 0;
+  std::uint32_t kept_to = 0;
   std::vector<ItemPin> decoding;        // decoded items it will put into their share
   std::vector<MakingIndex> dependents;  // makings that wait for its decoded items
   std::vector<MakingIndex> makers;      // makings that decode items it waits for
@@ -225,7 +230,12 @@ struct ReadJob {
   NodeIndex node = NodeIndex::none();  // where it goes
   std::vector<SampleId> samples;       // empty: all of the block's
   std::vector<SampleId> missing;       // after an attempt that failed in part; empty: all of them
-  bool in_part = false;                // some of it may be there
+  std::uint8_t bundle_shift = 0;  // each of `samples` begins a bundle of 2^bundle_shift samples
+  // The item of `keep` that the sample is in.
+  ItemId item_of(SampleId sample) const {
+    return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
+  }
+  bool in_part = false;  // some of it may be there
   order::Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it

@@ -15,6 +15,7 @@ constexpr std::uint8_t kFormat = 1;
 constexpr std::uint8_t kHasBytes = 1;
 constexpr std::uint8_t kHasDimensions = 2;
 constexpr std::uint8_t kHasLabels = 4;
+constexpr std::uint8_t kHasBundles = 8;
 
 // The sum of all sizes, or empty when it does not fit into 64 bits.
 std::optional<Bytes> total_of(const Catalogue::Parts& parts) {
@@ -40,6 +41,13 @@ std::string parts_problem(const Catalogue::Parts& parts) {
   if (!has_one_a_sample(parts.bytes) || !has_one_a_sample(parts.dimensions) ||
       !has_one_a_sample(parts.labels)) {
     return fmt::format("a list has not one entry for each of {} samples", parts.samples);
+  }
+  if (parts.bundle_shift > Catalogue::kBundleShiftMost) return "its bundles are too long";
+  const std::uint64_t bundles = ((parts.samples - 1) >> parts.bundle_shift) + 1;
+  if (parts.bundle_bytes.empty()
+          ? parts.bundle_shift > 0 && !parts.bytes.empty()
+          : parts.bundle_shift == 0 || parts.bundle_bytes.size() != bundles) {
+    return fmt::format("a list has not one entry for each of {} bundles", bundles);
   }
   const auto wrong = std::find_if(parts.labels.begin(), parts.labels.end(),
                                   [&](std::uint32_t label) { return label >= parts.classes; });
@@ -87,6 +95,14 @@ Bytes Catalogue::bytes(SampleId sample) const {
   return parts_.bytes.empty() ? parts_.uniform_bytes : parts_.bytes[sample.value];
 }
 
+Bytes Catalogue::bundle_bytes(std::uint64_t bundle) const {
+  BF_CHECK(bundle < bundles());
+  if (!parts_.bundle_bytes.empty()) return parts_.bundle_bytes[bundle];
+  const std::uint64_t first = bundle << parts_.bundle_shift;
+  return parts_.uniform_bytes *
+         std::min<std::uint64_t>(parts_.samples - first, 1ull << parts_.bundle_shift);
+}
+
 Slots Catalogue::slots(SampleId sample, Bytes slot_bytes) const {
   BF_CHECK(slot_bytes > 0);
   const Bytes size = bytes(sample);
@@ -110,15 +126,20 @@ void encode(const Catalogue& catalogue, std::vector<std::byte>& out) {
   const bool has_labels = catalogue.label(SampleId(0)).has_value();
   ByteWriter writer(out);
   writer.u8(kFormat);
-  writer.u8(static_cast<std::uint8_t>((catalogue.is_uniform() ? 0 : kHasBytes) |
-                                      (has_dimensions ? kHasDimensions : 0) |
-                                      (has_labels ? kHasLabels : 0)));
+  writer.u8(static_cast<std::uint8_t>(
+      (catalogue.is_uniform() ? 0 : kHasBytes) | (has_dimensions ? kHasDimensions : 0) |
+      (has_labels ? kHasLabels : 0) | (catalogue.has_bundles() ? kHasBundles : 0)));
   writer.count(catalogue.name().size());
   for (const char c : catalogue.name()) writer.u8(static_cast<std::uint8_t>(c));
   writer.u64(catalogue.version());
   writer.count(catalogue.samples());
   writer.count(catalogue.classes());
   if (catalogue.is_uniform()) writer.count(catalogue.bytes(SampleId(0)));
+  if (catalogue.has_bundles()) {
+    writer.u8(catalogue.bundle_shift());
+    for (std::uint64_t bundle = 0; bundle < catalogue.bundles(); ++bundle)
+      writer.count(catalogue.bundle_bytes(bundle));
+  }
   if (catalogue.is_uniform() && !has_dimensions && !has_labels) return;
   for (SampleId sample(0); sample.value < catalogue.samples(); ++sample.value) {
     if (!catalogue.is_uniform()) writer.count(catalogue.bytes(sample));
@@ -138,15 +159,25 @@ std::optional<Catalogue> decode_catalogue(std::span<const std::byte> bytes, std:
   }
   Catalogue::Parts parts;
   const std::uint8_t lists = reader.u8();
-  if ((lists & ~(kHasBytes | kHasDimensions | kHasLabels)) != 0) reader.fail();
+  if ((lists & ~(kHasBytes | kHasDimensions | kHasLabels | kHasBundles)) != 0) reader.fail();
   const auto name = reader.bytes(reader.count(Catalogue::kNameMost));
   parts.name.assign(name.begin(), name.end());
   parts.version = reader.u64();
   parts.samples = reader.count(order::kSamplesMost);
   parts.classes = reader.count32();
   if ((lists & kHasBytes) == 0) parts.uniform_bytes = reader.count();
+  if ((lists & kHasBundles) != 0 && reader.ok()) {
+    parts.bundle_shift = reader.u8();
+    if (parts.samples == 0 || parts.bundle_shift == 0 ||
+        parts.bundle_shift > Catalogue::kBundleShiftMost)
+      reader.fail();
+    const std::uint64_t bundles = reader.ok() ? ((parts.samples - 1) >> parts.bundle_shift) + 1 : 0;
+    for (std::uint64_t i = 0; i < bundles && reader.ok(); ++i)
+      parts.bundle_bytes.push_back(reader.count());
+  }
   // Each sample of a list has at least one byte, so a claim of more samples soon fails.
-  for (std::uint64_t i = 0; lists != 0 && i < parts.samples && reader.ok(); ++i) {
+  const bool listed = (lists & (kHasBytes | kHasDimensions | kHasLabels)) != 0;
+  for (std::uint64_t i = 0; listed && i < parts.samples && reader.ok(); ++i) {
     if ((lists & kHasBytes) != 0) parts.bytes.push_back(reader.count());
     if ((lists & kHasDimensions) != 0) {
       const std::uint32_t width = reader.count32();

@@ -29,6 +29,7 @@ struct Dimensions {
 class Catalogue {
  public:
   static constexpr std::size_t kNameMost = 4096;
+  static constexpr std::uint8_t kBundleShiftMost = 16;
 
   // What a catalogue is made from. Lists are empty or have one entry a sample.
   struct Parts {
@@ -40,6 +41,10 @@ class Catalogue {
     std::vector<Dimensions> dimensions;
     std::uint32_t classes = 0;          // how many; 0: not classified
     std::vector<std::uint32_t> labels;  // below `classes`
+    // Samples that lie side by side are read and kept 2^bundle_shift at a time. What each such
+    // bundle takes where it is stored; empty: its samples, which are uniform, and nothing else.
+    std::uint8_t bundle_shift = 0;
+    std::vector<Bytes> bundle_bytes;
   };
 
   // Empty, with the reason in `problem`, when the parts do not fit together.
@@ -55,6 +60,16 @@ class Catalogue {
   Bytes largest_bytes() const { return largest_bytes_; }  // of a sample
   bool is_uniform() const { return small_bytes_.empty() && parts_.bytes.empty(); }
   std::uint32_t classes() const { return parts_.classes; }
+
+  // Small samples are read and kept in bundles: bundle r is samples [r << bundle_shift, (r + 1) <<
+  // bundle_shift).
+  bool has_bundles() const { return parts_.bundle_shift > 0; }
+  std::uint8_t bundle_shift() const { return parts_.bundle_shift; }
+  SampleId first_in_bundle(SampleId sample) const {
+    return SampleId(sample.value >> parts_.bundle_shift << parts_.bundle_shift);
+  }
+  std::uint64_t bundles() const { return ((parts_.samples - 1) >> parts_.bundle_shift) + 1; }
+  Bytes bundle_bytes(std::uint64_t bundle) const;  // REQUIRES: bundle < bundles()
 
   // REQUIRES for all: sample < samples()
   Bytes bytes(SampleId sample) const;

@@ -275,6 +275,8 @@ struct Read {
   WorkerId held = WorkerId::none();   // a worker that is kept waiting meanwhile, if any
   order::Lineage lineage;             // of the block it is for; `samples` empty: all of them
   std::span<const SampleId> samples;  // of another attempt: those that failed
+  std::uint8_t bundle_shift =
+      0;  // each of `samples` is the first of a bundle (core/engine/catalogue.h)
 };
 
 // Make a block, or a part of it. Parts come in ascending order of index, as further attempts of one
@@ -291,6 +293,11 @@ struct Prepare {
   // `staging`. Else one entry for each sample to prepare.
   RequestId staging = RequestId::none();
   std::span<const Ingredient> ingredients;
+  // With `kept_to`: all samples of the lineage at indices [kept_from, kept_to) are prepared. Those
+  // that are no ingredients are in bundles that are kept on the node, as they are stored.
+  // Ingredients then come in ascending order of index.
+  std::uint32_t kept_from = 0;
+  std::uint32_t kept_to = 0;
   ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
   std::span<const order::Replacement>
       replacements;    // for corrupt samples: drawn with the key of `corrupt`

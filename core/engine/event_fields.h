@@ -112,9 +112,10 @@ BATCHFLOW_FIELDS(TimerFired, timer)
 
 BATCHFLOW_FIELDS(Admit, job, stream, credits, block_samples, first_step)
 BATCHFLOW_FIELDS(Refuse, job, why, needed, available)
-BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, keep_at, held, lineage, samples)
+BATCHFLOW_FIELDS(Read, request, dataset, from, to, form, keep, keep_at, held, lineage, samples,
+                 bundle_shift)
 BATCHFLOW_FIELDS(Prepare, request, worker, node, lineage, share, slot, staging, ingredients,
-                 decoded_share, replacements, mends)
+                 kept_from, kept_to, decoded_share, replacements, mends)
 BATCHFLOW_FIELDS(Transfer, request, from, to, from_share, from_slot, to_share, to_slot, slice,
                  offset_samples, slot_samples)
 BATCHFLOW_FIELDS(Deliver, request, job, rank, step, epoch, last_of_epoch, in_place, place, share,

@@ -14,11 +14,6 @@
 
 namespace batchflow::engine {
 
-// The item that a sample is in the shares of its dataset.
-inline ItemId item_of(SampleId sample) {
-  return ItemId(static_cast<std::uint32_t>(sample.value));
-}
-
 // The samples that one node keeps in one form.
 struct ItemCache {
   NodeIndex node;

@@ -10,6 +10,28 @@
 
 namespace batchflow::engine {
 
+namespace {
+
+// Completes the share of a form: how many items there are, and what all of them take.
+ShareSpec item_share(ShareSpec spec, const Catalogue& catalogue) {
+  spec.items = spec.slots_all = catalogue.samples();
+  if (spec.use == ShareUse::decoded) return spec;
+  // A drive reads single samples as fast as bundles, and is for what memory cannot keep.
+  spec.bundle_shift = spec.place.tier == Tier::dram ? catalogue.bundle_shift() : 0;
+  const Bytes slot = spec.slot_bytes;
+  if (spec.bundle_shift > 0) spec.items = catalogue.bundles();
+  if (catalogue.is_uniform()) {
+    const Bytes each = spec.bundle_shift > 0 ? catalogue.bundle_bytes(0) : catalogue.mean_bytes();
+    spec.slots_all = saturating_product(spec.items, slots_for(each, slot));
+  } else {
+    // Each begins a slot, so items of different sizes need at most one slot more each.
+    spec.slots_all = saturating_sum(spec.items, slots_for(catalogue.total_bytes(), slot));
+  }
+  return spec;
+}
+
+}  // namespace
+
 const ItemCaches& Items::caches(DatasetId dataset) const {
   static const ItemCaches kNoneYet;
   const DatasetIndex index = s_.dataset_of.at(dataset);
@@ -25,31 +47,21 @@ bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineIn
   caches_.resize(s_.datasets.size());
   ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id).value];
   bool opened = false;
-  const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes, Slots all) {
+  const auto open = [&](ShareUse use, Digest prefix, Bytes slot_bytes) {
     if (caches.find(node, prefix)) return;
     opened = true;
     ItemCache made{node, prefix};
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
       if (!s_.memory.has(place)) continue;
-      const ShareId share = s_.memory.add_share(
-          {place, use, dataset.id, prefix, slot_bytes, dataset.catalogue->samples(), all});
-      (tier == Tier::dram ? made.dram : made.nvme) = share;
+      (tier == Tier::dram ? made.dram : made.nvme) = s_.memory.add_share(
+          item_share({place, use, dataset.id, prefix, slot_bytes}, *dataset.catalogue));
     }
     caches.add(made);
     if (prefix == 0) caches.homes_known = false;
   };
-  const Catalogue& catalogue = *dataset.catalogue;
-  const Bytes slot = s_.config.item_slot_bytes;
-  // Each sample begins a slot, so samples of different sizes need at most one slot more each.
-  const Slots encoded =
-      catalogue.is_uniform()
-          ? saturating_product(catalogue.samples(), slots_for(catalogue.mean_bytes(), slot))
-          : saturating_sum(catalogue.samples(), slots_for(catalogue.total_bytes(), slot));
-  open(ShareUse::encoded, 0, slot, encoded);
-  if (pipeline.decodes()) {
-    open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes, catalogue.samples());
-  }
+  open(ShareUse::encoded, 0, s_.config.item_slot_bytes);
+  if (pipeline.decodes()) open(ShareUse::decoded, pipeline.prefix_hash, pipeline.decoded_bytes);
   return opened;
 }
 
@@ -64,6 +76,8 @@ void Items::close_shares(NodeIndex node) {
         s_.makings.each([&](MakingIndex index) {
           std::erase_if(s_.makings[index].pins,
                         [&](const ItemPin& pin) { return pin.share == share; });
+          ShareId& all = s_.makings[index].pinned_all;
+          if (all == share) all = ShareId::none();
         });
         s_.memory.remove_share(share);
       }
@@ -179,7 +193,8 @@ void Items::open_drive(ItemCaches& caches, NodeIndex node) {
     if (!cache->nvme.is_none() || cache->dram.is_none()) continue;
     ShareSpec spec = s_.memory[cache->dram].spec;
     spec.place = drive;
-    caches.set_drive(*cache, s_.memory.add_share(spec));
+    const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
+    caches.set_drive(*cache, s_.memory.add_share(item_share(spec, *dataset.catalogue)));
   }
 }
 
@@ -203,19 +218,21 @@ double Items::cached(const Stream& stream) const {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
     for (const ShareId share : {cache.dram, cache.nvme}) {
       if (share.is_none()) continue;
-      (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents();
+      (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents()
+                                                 << s_.memory[share].spec.bundle_shift;
     }
   }
-  return static_cast<double>(std::max(encoded, decoded)) /
-         static_cast<double>(dataset.catalogue->samples());
+  // The last bundle may have fewer samples than the others.
+  return std::min(1.0, static_cast<double>(std::max(encoded, decoded)) /
+                           static_cast<double>(dataset.catalogue->samples()));
 }
 
 void Items::purge(DatasetId dataset, SampleId sample) {
-  const ItemId item = item_of(sample);
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {
       if (index.is_none()) continue;
       Share& share = *s_.memory[index].share;
+      const ItemId item = s_.memory[index].spec.item_of(sample);
       // A making that has it pinned will notice by itself.
       if (!share.resident(item) || share.pinned(item)) continue;
       share.remove(item, Removal::invalidated);
@@ -228,7 +245,10 @@ void Items::purge(DatasetId dataset, SampleId sample) {
 void Items::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {
-      if (!index.is_none()) s_.memory[index].share->scored(item_of(sample), score);
+      if (index.is_none()) continue;
+      const SharePart& part = s_.memory[index];
+      // The score of one sample says nothing of the bundle that it is in.
+      if (part.spec.bundle_shift == 0) part.share->scored(part.spec.item_of(sample), score);
     }
   }
 }

@@ -35,15 +35,19 @@ void Items::gather(MakingIndex making_index, Bytes most) {
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
     const std::uint32_t place = making.next;
     if (place + kPrefetched < draws.size()) {
-      const ItemId soon = item_of(draws[place + kPrefetched].sample);
-      for (const Share* share : around_.likely) share->prefetch(soon);
+      const SampleId soon = draws[place + kPrefetched].sample;
+      for (const SharePart* part : around_.likely) part->share->prefetch(part->spec.item_of(soon));
     }
     Ingredient ingredient;
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (some_corrupt) Suspects::stand_in(s_, making, ingredient);
-    const Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
+    Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
+    if (around_.dataset->catalogue->has_bundles()) {
+      const Bytes bundle = staged_bundle_bytes(s_, *around_.dataset, ingredient.sample);
+      if (bundle <= staging_most_) bytes = bundle;
+    }
     if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
       if (some_corrupt) Suspects::forget_stand_in(making, place);
       break;
@@ -74,6 +78,9 @@ void Items::release_ingredients(Making& making) {
     s_.memory[making.pins[i].share].share->unpin(making.pins[i].item);
   }
   making.pins.clear();
+  if (const ShareId all = std::exchange(making.pinned_all, ShareId::none()); !all.is_none()) {
+    s_.memory[all].share->unpin_all();
+  }
 }
 
 // Finds once what is the same for all samples of a block.
@@ -84,6 +91,7 @@ void Items::look_around(MakingIndex making_index) {
   const ItemCaches& caches = this->caches(dataset.id);
   groups_.clear();
   firsts_.clear();
+  if (new_bundles_.size() > 0) new_bundles_ = {};
   around_.dataset = &dataset;
   around_.placed = caches.homes() ? &caches : nullptr;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
@@ -107,7 +115,7 @@ void Items::look_around(MakingIndex making_index) {
   for (const ItemCache* cache = caches.first(making.node); cache != nullptr;
        cache = caches.next(*cache)) {
     for (const ShareId index : {cache->dram, cache->nvme}) {
-      if (!index.is_none()) around_.likely.push_back(s_.memory[index].share.get());
+      if (!index.is_none()) around_.likely.push_back(&s_.memory[index]);
     }
   }
 }
@@ -124,12 +132,29 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   const Around::Home& home =
       around_.homes[around_.placed == nullptr
                         ? 0
-                        : around_.placed->home_of(dataset.catalogue->version(), sample)];
+                        : around_.placed->home_of(dataset.catalogue->version(),
+                                                  dataset.catalogue->first_in_bundle(sample))];
 
   if (home.decoded && use_resident(making_index, at, *home.decoded, Form::decoded)) return;
   if (home.decoded && home.node == making.node) admit_decoded(making_index, at, *home.decoded);
+  const std::uint8_t bundle_shift = dataset.catalogue->bundle_shift();
+  if (bundle_shift > 0) {
+    // This part reads the bundle already.
+    if (const auto first = new_bundles_.find(sample.value >> bundle_shift); first != kNone) {
+      firsts_.push_back({at, first});
+      return;
+    }
+  }
   if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
   if (use_under_way(making_index, at)) return;
+  if (bundle_shift > 0 && home.encoded && home.node == making.node &&
+      admit_bundle(*home.encoded, sample)) {
+    staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
+    new_bundles_.set(sample.value >> bundle_shift, at);
+    groups_.add({ShareId::none(), home.encoded->dram}, dataset.catalogue->first_in_bundle(sample),
+                at);
+    return;
+  }
   staging_taken_ += staged_bytes(s_, dataset, sample);
   groups_.add({ShareId::none(),
                home.encoded ? admit_encoded(*home.encoded, dataset, sample) : ShareId::none()},
@@ -148,9 +173,10 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
                          Form form) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  const ItemId item = item_of(ingredient.sample);
   for (const ShareId index : {cache.dram, cache.nvme}) {
-    if (index.is_none() || !s_.memory[index].share->resident(item)) continue;
+    if (index.is_none()) continue;
+    const ItemId item = s_.memory[index].spec.item_of(ingredient.sample);
+    if (!s_.memory[index].share->resident(item)) continue;
     const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
     const Reads::Provider provider = reads_.provider(index, item);
@@ -192,6 +218,33 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
   return false;
 }
 
+// All samples of the stream are in memory of the node, in bundles that are read: no sample of a
+// block has to be looked up. Empty: they are not, or some have to be looked at for another reason.
+ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  if (!dataset.catalogue->has_bundles() || stream.family == Order::weighted ||
+      stream.pipeline->decodes() || !dataset.corrupt_by(stream.pipeline_id).empty()) {
+    return ShareId::none();
+  }
+  const ItemCaches& caches = this->caches(dataset.id);
+  const ItemCache* cache = s_.nodes[node].lost || caches.homes() ? nullptr : caches.find(node, 0);
+  if (cache == nullptr || cache->dram.is_none()) return ShareId::none();
+  const SharePart& part = s_.memory[cache->dram];
+  // A share that is to shrink must not be pinned for ever.
+  const bool whole = part.share->used() <= part.share->capacity() &&
+                     part.share->residents() == part.spec.items &&
+                     reads_.bundles_to(cache->dram) == 0;
+  return whole ? cache->dram : ShareId::none();
+}
+
+void Items::use_whole(Making& making, ShareId share) {
+  Share& kept = *s_.memory[share].share;
+  kept.count_hits(s_.blocks[making.block].samples);
+  if (!s_.config.hold_ingredients) return;
+  kept.pin_all();
+  making.pinned_all = share;
+}
+
 void Items::pin(Making& making, ShareId share, ItemId item) {
   s_.memory[share].share->pin(item);
   making.pins.push_back({share, item});
@@ -214,18 +267,36 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
     ingredient.staging = read.request.id;
   } else {
     reads_.wait_for(index, making_index);
-    pin(making, read.keep, item_of(ingredient.sample));
+    pin(making, read.keep, read.item_of(ingredient.sample));
   }
+  return true;
+}
+
+// A bundle comes in only where it takes the room of no other, since it brings many samples at once.
+// A sample that finds no room for its bundle, or no staging memory, is read alone and not kept.
+bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
+  if (cache.dram.is_none()) return false;
+  const SharePart& part = s_.memory[cache.dram];
+  const ItemId item = part.spec.item_of(sample);
+  const Bytes staged = staged_bundle_bytes(s_, *around_.dataset, sample);
+  if (saturating_sum(staging_taken_, staged) > staging_most_) return false;
+  const Slots slots =
+      slots_for(around_.dataset->catalogue->bundle_bytes(item.value), part.spec.slot_bytes);
+  const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());
+  if (slots > room || slots > kItemSlotsMost || part.share->resident(item)) return false;
+  if (!admit(cache.dram, {item, slots, kUnknownUse})) return false;
+  part.share->pin(item);  // for the read that will bring it
   return true;
 }
 
 ShareId Items::admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample) {
   for (const ShareId index : {cache.dram, cache.nvme}) {
-    if (index.is_none()) continue;
+    if (index.is_none() || s_.memory[index].spec.bundle_shift > 0) continue;
     const Bytes bytes = dataset.catalogue->bytes(sample);
+    const ItemId item = s_.memory[index].spec.item_of(sample);
     const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
-    if (slots > kItemSlotsMost || !admit(index, {item_of(sample), slots, kUnknownUse})) continue;
-    s_.memory[index].share->pin(item_of(sample));  // for the read that will bring it
+    if (slots > kItemSlotsMost || !admit(index, {item, slots, kUnknownUse})) continue;
+    s_.memory[index].share->pin(item);  // for the read that will bring it
     return index;
   }
   return ShareId::none();
@@ -235,8 +306,9 @@ void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const Item
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const ShareId index = cache.dram;
-  const ItemId item = item_of(ingredient.sample);
-  if (index.is_none() || !admit(index, {item, 1, kUnknownUse})) return;
+  if (index.is_none()) return;
+  const ItemId item = s_.memory[index].spec.item_of(ingredient.sample);
+  if (!admit(index, {item, 1, kUnknownUse})) return;
   s_.memory[index].share->pin(item);
   making.decoding.push_back({index, item});
   reads_.begin_decoding(index, item, making_index);
@@ -270,7 +342,7 @@ void Items::send_groups(MakingIndex making_index) {
         ingredient.staging = s_.reads[read].request.id;
       } else {
         // The read holds its items until it is done; they must stay until they have been used.
-        pin(making, spec.keep, item_of(ingredient.sample));
+        pin(making, spec.keep, s_.memory[spec.keep].spec.item_of(ingredient.sample));
       }
     }
   }
@@ -318,8 +390,9 @@ void Items::retry_without(Making& making, const Making& failed) {
 
 void Items::give_up_decoding(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
-  const auto found = std::find_if(making.decoding.begin(), making.decoding.end(),
-                                  [&](const ItemPin& pin) { return pin.item == item_of(sample); });
+  const auto found = std::find_if(
+      making.decoding.begin(), making.decoding.end(),
+      [&](const ItemPin& pin) { return pin.item == s_.memory[pin.share].spec.item_of(sample); });
   if (found == making.decoding.end()) return;
   const ItemPin pin = *found;
   making.decoding.erase(found);
@@ -347,7 +420,8 @@ void Items::regather(MakingIndex making_index) {
   for (std::uint32_t at = 0; at < making.ingredients.size(); ++at) {
     const Ingredient& ingredient = making.ingredients[at];
     if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
-    const ItemId item = item_of(ingredient.sample);
+    const ItemId item(
+        static_cast<std::uint32_t>(ingredient.sample.value));  // decoded ones are alone
     if (std::binary_search(held.begin(), held.end(), item)) continue;
     if (const std::uint32_t first = again.find(item.value); first != kNone) {
       firsts_.push_back({at, first});

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/flat_map.h"
 #include "core/base/saturating.h"
 #include "core/engine/item_caches.h"
 #include "core/engine/read_groups.h"
@@ -56,6 +57,11 @@ class Items {
   void gather(MakingIndex making, Bytes most);
   // True if `gather` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
+  // The share on the node that keeps every sample of the stream in bundles, so that no sample of a
+  // block need be looked up. None: there is no such share.
+  ShareId kept_whole(const Stream& stream, NodeIndex node) const;
+  // The making's block is made from what kept_whole() answered just now.
+  void use_whole(Making& making, ShareId share);
   // How much of the dataset is cached, from 0 to 1, in the form the stream can use of which most
   // is.
   double cached(const Stream& stream) const;
@@ -87,8 +93,8 @@ class Items {
     const Dataset* dataset = nullptr;
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
-    bool under_way = false;            // samples of it may be, to this node
-    std::vector<const Share*> likely;  // to be looked at for most samples
+    bool under_way = false;                // samples of it may be, to this node
+    std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
 
   const ItemCaches& caches(DatasetId dataset) const;
@@ -99,6 +105,7 @@ class Items {
   void pin(Making& making, ShareId share, ItemId item);
   bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
+  bool admit_bundle(const ItemCache& cache, SampleId sample);
   ShareId admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(ShareId share, const Access& access);
@@ -117,7 +124,8 @@ class Items {
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is gathered may take
   Bytes staging_taken_ = 0;
-  std::uint64_t epochs_ = 0;                                     // of membership
+  FlatMap new_bundles_;       // that the part lets in: their first ingredients
+  std::uint64_t epochs_ = 0;  // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstIndices first_indices_;                                   // scratch
   std::vector<ItemId> gone_;                                     // scratch

@@ -92,10 +92,12 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
   batch.ingredients.push_back(ingredient);
   const ItemCache* encoded = items_.cache(node, dataset, 0);
   const ShareId index = encoded ? encoded->dram : ShareId::none();
-  const ItemId item = item_of(sample);
   ShareId keep = ShareId::none();
   const Slots slots = index.is_none() ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
-  if (!index.is_none() && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost) {
+  // A list reads no bundles.
+  if (!index.is_none() && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost &&
+      s_.memory[index].spec.bundle_shift == 0) {
+    const ItemId item = s_.memory[index].spec.item_of(sample);
     Share& share = *s_.memory[index].share;
     gone_.clear();
     const Share::Result result = share.access({item, slots, next_use}, gone_);
@@ -131,8 +133,8 @@ bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dat
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
-    s_.memory[read.keep].share->pin(item_of(sample));
-    batch.pins.push_back({read.keep, item_of(sample)});
+    s_.memory[read.keep].share->pin(read.item_of(sample));
+    batch.pins.push_back({read.keep, read.item_of(sample)});
     return true;
   }
   if (!read.listed) return false;

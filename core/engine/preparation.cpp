@@ -73,7 +73,8 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
     making.worker = workers_.take(making.node, making_index);
   }
   // By the time its turn comes, the epoch that a weighted block is drawn from may be over.
-  if (!items_.plain(stream) || block.rehearsal) s_.expand(block, making.draws);
+  const bool unlooked = items_.plain(stream) || !items_.kept_whole(stream, making.node).is_none();
+  if (!unlooked || block.rehearsal) s_.expand(block, making.draws);
   parts_.wait(making_index);
   return true;
 }
@@ -108,6 +109,16 @@ void Preparation::assign(NodeIndex node_index) {
   }
 }
 
+// The ingredients that a worker does not find by the block's name in bundles that are kept.
+const std::vector<Ingredient>& Preparation::beside_bundles(const Making& making) {
+  beside_bundles_.clear();
+  for (const Ingredient& one : making.ingredients) {
+    const bool in_bundle = one.form == Form::encoded && one.staging.is_none() && !one.keep_decoded;
+    if (!in_bundle) beside_bundles_.push_back(one);
+  }
+  return beside_bundles_;
+}
+
 void Preparation::send_preparation(MakingIndex index) {
   Making& making = s_.makings[index];
   Block& block = s_.blocks[making.block];
@@ -123,7 +134,10 @@ void Preparation::send_preparation(MakingIndex index) {
   command.share = block.share;
   command.slot = block.slot;
   command.staging = making.staging;
-  command.ingredients = s_.arena.copy(making.ingredients);
+  command.kept_from = making.kept_from;
+  command.kept_to = making.kept_to;
+  command.ingredients =
+      s_.arena.copy(making.kept_to == 0 ? making.ingredients : beside_bundles(making));
   command.mends = making.mends;
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;

@@ -72,6 +72,7 @@ class Preparation {
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
   void assign(NodeIndex node);
+  const std::vector<Ingredient>& beside_bundles(const Making& making);
   void send_preparation(MakingIndex making);
   void go_on(MakingIndex making);
   void free_worker(Making& making);
@@ -89,6 +90,7 @@ class Preparation {
   Suspects& suspects_;
   BlockParts& parts_;
   SecondWorkers& seconds_;
+  std::vector<Ingredient> beside_bundles_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -38,17 +38,25 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.held = spec.held;
   read.lineage = spec.lineage;
   read.listed = spec.listed;
-  // Other streams care for a read into no share only if they use the same dataset.
-  read.shared = !spec.alone && (!spec.keep.is_none() ||
-                                s_.datasets[s_.dataset_of.at(spec.dataset)].streams.size() > 1);
+  if (!spec.keep.is_none()) read.bundle_shift = s_.memory[spec.keep].spec.bundle_shift;
+  // Other streams care for a read into no share only if they use the same dataset. A bundle is
+  // found in its share.
+  read.shared =
+      !spec.alone && read.bundle_shift == 0 &&
+      (!spec.keep.is_none() || s_.datasets[s_.dataset_of.at(spec.dataset)].streams.size() > 1);
   read.samples.assign(samples.begin(), samples.end());
   if (read.shared) shown_.show(read, index);
   if (!spec.keep.is_none()) {
     for (const SampleId sample : samples)
-      coming_.set(coming_key(spec.keep, item_of(sample)), index.value);
+      coming_.set(coming_key(spec.keep, read.item_of(sample)), index.value);
+    if (read.bundle_shift > 0) {
+      bundles_to_.set(spec.keep.value,
+                      bundles_to(spec.keep) + static_cast<std::uint32_t>(samples.size()));
+    }
   }
   if (!spec.source.is_none() && !spec.source_pinned) {
-    for (const SampleId sample : samples) s_.memory[spec.source].share->pin(item_of(sample));
+    const SharePart& source = s_.memory[spec.source];
+    for (const SampleId sample : samples) source.share->pin(source.spec.item_of(sample));
   }
   read.staged = spec.keep.is_none() || s_.memory[spec.keep].spec.place != spec.to;
   count(read, spec);
@@ -60,9 +68,8 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 
 void Reads::count(ReadJob& read, const Spec& spec) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
-  read.each = spec.each > 0                     ? spec.each
-              : dataset.catalogue->is_uniform() ? largest_staged(s_, dataset)
-                                                : 0;
+  const bool uniform = dataset.catalogue->is_uniform() && read.bundle_shift == 0;
+  read.each = spec.each > 0 ? spec.each : uniform ? largest_staged(s_, dataset) : 0;
   if (spec.listed || !s_.config.count_staging) return;
   if (read.samples.empty()) {
     read.counted = spec.all;
@@ -76,7 +83,9 @@ void Reads::count(ReadJob& read, const Spec& spec) {
 
 Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
   if (read.each > 0) return read.each;
-  return staged_bytes(s_, s_.datasets[s_.dataset_of.at(read.dataset)], sample);
+  const Dataset& dataset = s_.datasets[s_.dataset_of.at(read.dataset)];
+  return read.bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, sample)
+                               : staged_bytes(s_, dataset, sample);
 }
 
 void Reads::uncount(ReadJob& read, Bytes bytes) {
@@ -97,8 +106,10 @@ void Reads::set_apart(ReadJob& read) {
 void Reads::send_read(ReadJob& read) {
   const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
-  s_.emit(Read{read.request, read.dataset, read.from, read.to, read.form, read.keep, keep_at,
-               read.held, read.lineage, s_.arena.copy(samples)});
+  Read command{read.request, read.dataset, read.from, read.to,      read.form,
+               read.keep,    keep_at,      read.held, read.lineage, s_.arena.copy(samples)};
+  command.bundle_shift = read.bundle_shift;
+  s_.emit(command);
   ++s_.counters.reads;
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
 }
@@ -120,7 +131,16 @@ void Reads::end_decoding(ShareId share, ItemId item) {
 
 void Reads::forget_items(const ReadJob& read) {
   if (read.keep.is_none()) return;
-  for (const SampleId sample : read.samples) coming_.erase(coming_key(read.keep, item_of(sample)));
+  for (const SampleId sample : read.samples)
+    coming_.erase(coming_key(read.keep, read.item_of(sample)));
+  if (read.bundle_shift == 0) return;
+  const std::uint32_t left =
+      bundles_to(read.keep) - static_cast<std::uint32_t>(read.samples.size());
+  if (left > 0) {
+    bundles_to_.set(read.keep.value, left);
+  } else {
+    bundles_to_.erase(read.keep.value);
+  }
 }
 
 // ------------------------------------------------------------------------ holders of a read ----
@@ -362,7 +382,7 @@ void Reads::give_up_copies(ReadIndex index) {
   end_without_result(index, std::nullopt);
   Share& share = *s_.memory[source].share;
   for (const SampleId sample : samples) {
-    const ItemId item = item_of(sample);
+    const ItemId item = s_.memory[source].spec.item_of(sample);
     // A making that has it pinned will notice by itself.
     if (!share.resident(item) || share.pinned(item)) continue;
     share.remove(item, Removal::invalidated);
@@ -394,7 +414,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   unpin(reads_[index]);
   if (!keep.is_none()) {
     for (const SampleId sample : samples) {
-      s_.memory[keep].share->remove(item_of(sample), Removal::invalidated);
+      s_.memory[keep].share->remove(s_.memory[keep].spec.item_of(sample), Removal::invalidated);
     }
   }
   --reads_[index].holders;
@@ -404,7 +424,8 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
 void Reads::unpin(ReadJob& read) {
   for (const ShareId share : {read.keep, read.source}) {
     if (share.is_none()) continue;
-    for (const SampleId sample : read.samples) s_.memory[share].share->unpin(item_of(sample));
+    const SharePart& part = s_.memory[share];
+    for (const SampleId sample : read.samples) part.share->unpin(part.spec.item_of(sample));
   }
 }
 

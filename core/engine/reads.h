@@ -77,6 +77,11 @@ class Reads {
   void own(ReadIndex read, MakingIndex making);
   void own_listed(ReadIndex read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
+  // How many bundles are on their way into the share.
+  std::uint32_t bundles_to(ShareId share) const {
+    const std::uint32_t bundles = bundles_to_.find(share.value);
+    return bundles == kNone ? 0 : bundles;
+  }
   void hold(ShownIndex shown, MakingIndex making);
   void hold_listed(ShownIndex shown, BatchIndex batch);
   // The second making holds what the first one does, all of which is there.
@@ -115,7 +120,8 @@ class Reads {
   IndexedPool<ReadJob, ReadIndex>& reads_;
   Listener& listener_;
   ShownSamples shown_;
-  FlatMap coming_;  // by share and item: a read, or a making with the highest bit set
+  FlatMap coming_;      // by share and item: a read, or a making with the highest bit set
+  FlatMap bundles_to_;  // how many of them are bundles, by share
   std::vector<std::uint32_t> notified_;  // scratch
   std::vector<ShownIndex> unheld_;       // scratch
   std::vector<SampleId> gone_;           // scratch

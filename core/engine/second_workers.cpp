@@ -116,6 +116,10 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   second.whole = true;
   second.pins = making.pins;
   for (const ItemPin& pin : second.pins) s_.memory[pin.share].share->pin(pin.item);
+  second.pinned_all = making.pinned_all;
+  if (!second.pinned_all.is_none()) s_.memory[second.pinned_all].share->pin_all();
+  second.kept_from = making.kept_from;
+  second.kept_to = making.kept_to;
   reads_.hold_likewise(making, second_index);
   BF_CHECK(second.waiting == 0);
   second.worker = workers_.take(making.node, second_index);

@@ -72,7 +72,7 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
 
 void Share::remove(ItemId item, Removal why) {
   BF_CHECK(resident(item));
-  if (pinned(item)) {
+  if (has_pins(item)) {
     while (pins_.drop(item) != 0) {
     }
     free_pinned(item);
@@ -95,6 +95,11 @@ void Share::pin(ItemId item) {
 
 void Share::unpin(ItemId item) {
   if (pins_.drop(item) == 0) free_pinned(item);
+}
+
+void Share::unpin_all() {
+  BF_CHECK(pinned_all_ > 0);
+  if (--pinned_all_ == 0) note_freed();
 }
 
 // The item's last pin has gone.
@@ -151,13 +156,15 @@ void Share::leave(ItemId item, Removal why) {
 // Whether room can be made without touching pinned items. A share that is being shrunk lets in only
 // what must be somewhere: one request should not wait for all that `shrink` has to evict.
 bool Share::fits(const Access& newcomer, bool forced) const {
-  if (newcomer.slots > capacity_ || pinned_slots_ > capacity_ - newcomer.slots) return false;
+  const Slots pinned = pinned_all_ > 0 ? used_ : pinned_slots_;
+  if (newcomer.slots > capacity_ || pinned > capacity_ - newcomer.slots) return false;
   return forced || used_ <= capacity_;
 }
 
 // Evicts what the policy names until it names nothing or, with `until_fits`, until the newcomer
 // fits.
 void Share::evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted) {
+  if (pinned_all_ > 0) return;
   std::size_t looks = kPinnedPassed;
   while (!until_fits || used_ > capacity_ - newcomer.slots) {
     const Victim victim = ask_victim(newcomer, looks);
@@ -186,7 +193,7 @@ Share::Victim Share::ask_victim(const Access& newcomer, std::size_t& looks) {
     const ItemId proposal = policy_->victim(newcomer);
     const Refused reason = objection(proposal);
     if (reason != Refused::none) return {ItemId::none(), reason};
-    if (!pinned(proposal)) return {proposal};
+    if (!has_pins(proposal)) return {proposal};
     if (looks == 0) return {ItemId::none(), Refused::none, true};
     --looks;
     put_aside(proposal);
@@ -207,6 +214,7 @@ void Share::refuse(Refused reason) {
 }
 
 ItemId Share::lowest_unpinned() {
+  if (pinned_all_ > 0) return ItemId::none();
   while (lowest_word_ < words_.size() && word(lowest_word_).resident == 0) ++lowest_word_;
   for (std::size_t index = lowest_word_; index < words_.size(); ++index) {
     const std::uint64_t free = word(index).resident & ~word(index).pinned;

@@ -71,6 +71,8 @@ class Share {
   // can be made room. What leaves is appended to `evicted`, in order.
   // REQUIRES: access.item is in range, 1 <= access.slots < 2^32.
   Result access(const Access& access, std::vector<ItemId>& evicted);
+  // Requests for residents that the policy is not told of one by one.
+  void count_hits(std::uint64_t hits) { counters_.hits += hits; }
   // Lets in an item that must be somewhere, such as a prepared block. The policy is not asked
   // whether, only what leaves for it. Where it names nothing that may leave, the unpinned resident
   // with the lowest id leaves. False: what is not pinned does not suffice, and nothing was evicted.
@@ -101,9 +103,11 @@ class Share {
   void pin(ItemId item);
   // REQUIRES: pinned(item)
   void unpin(ItemId item);
-  bool pinned(ItemId item) const {
-    return item.value < items_ && (words_[item.value >> 6].pinned & bit_of(item)) != 0;
-  }
+  bool pinned(ItemId item) const { return pinned_all_ > 0 || has_pins(item); }
+  // Until as many unpin_all(), nothing may leave.
+  void pin_all() { ++pinned_all_; }
+  // REQUIRES: pin_all() was called more often
+  void unpin_all();
   // From now on `*freed` is counted up whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
@@ -111,7 +115,7 @@ class Share {
 
   Slots used() const { return used_; }
   Slots capacity() const { return capacity_; }
-  Slots evictable() const { return used_ - pinned_slots_; }
+  Slots evictable() const { return pinned_all_ > 0 ? 0 : used_ - pinned_slots_; }
   // A share that is made smaller keeps what it has until `shrink` has evicted it. Until then
   // `access` lets nothing in.
   void set_capacity(Slots capacity);
@@ -157,6 +161,9 @@ class Share {
     return std::uint64_t{1} << (item.value & 63);
   }
 
+  bool has_pins(ItemId item) const {
+    return item.value < items_ && (words_[item.value >> 6].pinned & bit_of(item)) != 0;
+  }
   void note_freed() {
     if (freed_ != nullptr) ++*freed_;
   }
@@ -182,6 +189,7 @@ class Share {
   Slots capacity_;
   Slots used_ = 0;
   Slots pinned_slots_ = 0;
+  std::uint32_t pinned_all_ = 0;
   // They stand beside the members above because dividing memory looks at both, of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;

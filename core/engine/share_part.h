@@ -24,6 +24,16 @@ struct ShareSpec {
   Bytes slot_bytes = 1;
   std::size_t items = 0;  // the universe of dense ids; 0: as many as it has slots, and one
   Slots slots_all = 0;    // what everything that could be kept in it would take
+  // Encoded, in memory: an item is a bundle of 2^bundle_shift samples that lie side by side.
+  std::uint8_t bundle_shift = 0;
+
+  // The item that a sample is in, and the first sample of an item. REQUIRES: encoded or decoded
+  ItemId item_of(SampleId sample) const {
+    return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
+  }
+  SampleId first_of(ItemId item) const {
+    return SampleId(std::uint64_t{item.value} << bundle_shift);
+  }
 };
 
 struct SharePart {

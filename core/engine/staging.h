@@ -29,6 +29,11 @@ inline Bytes staged_bytes(const EngineState& s, const Dataset& dataset, SampleId
 inline Bytes largest_staged(const EngineState& s, const Dataset& dataset) {
   return staged_bytes(s, dataset.catalogue->largest_bytes());
 }
+// The same of the bundle that the sample is in.
+inline Bytes staged_bundle_bytes(const EngineState& s, const Dataset& dataset, SampleId sample) {
+  const Catalogue& catalogue = *dataset.catalogue;
+  return staged_bytes(s, catalogue.bundle_bytes(sample.value >> catalogue.bundle_shift()));
+}
 inline Bytes largest_staged(const EngineState& s, const Stream& stream) {
   return largest_staged(s, s.datasets[stream.dataset]);
 }

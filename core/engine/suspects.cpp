@@ -47,8 +47,9 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   // not.
   const auto& reads = making.held.reads;
   const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
-    const auto& samples = s_.reads[one.read].samples;
-    return std::find(samples.begin(), samples.end(), sample) != samples.end();
+    const ReadJob& job = s_.reads[one.read];
+    return std::any_of(job.samples.begin(), job.samples.end(),
+                       [&](SampleId other) { return job.item_of(other) == job.item_of(sample); });
   });
   bool found = false;
   for (Ingredient& ingredient : making.ingredients) {

@@ -179,8 +179,16 @@ struct Folder {
     value ^= value >> 32;
   }
 
+  // Commands that say nothing of bundles have the digests that they had before there were any.
+  static bool is_of_bundles(std::string_view name) {
+    return name == "bundle_shift" || name == "kept_from" || name == "kept_to";
+  }
+
   template <class T>
-  void operator()(std::string_view /*name*/, const T& field) {
+  void operator()(std::string_view name, const T& field) {
+    if constexpr (std::is_integral_v<T>) {
+      if (field == 0 && is_of_bundles(name)) return;
+    }
     if constexpr (is_id<T>) {
       word(field.value);
     } else if constexpr (is_list<T>) {

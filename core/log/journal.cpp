@@ -56,6 +56,9 @@ void put(DatasetId id, const engine::Catalogue& catalogue, std::vector<std::byte
     for (SampleId sample(0); sample.value < catalogue.samples(); ++sample.value)
       parts.bytes.push_back(catalogue.bytes(sample));
   }
+  parts.bundle_shift = catalogue.bundle_shift();
+  for (std::uint64_t bundle = 0; catalogue.has_bundles() && bundle < catalogue.bundles(); ++bundle)
+    parts.bundle_bytes.push_back(catalogue.bundle_bytes(bundle));
   ByteWriter(out).count(id.value);
   std::string problem;
   engine::encode(*engine::Catalogue::from(std::move(parts), problem), out);

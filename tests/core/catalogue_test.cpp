@@ -91,6 +91,33 @@ TEST_CASE("samples above 4 GiB keep their sizes") {
   check_round_trip(catalogue);
 }
 
+TEST_CASE("small samples come in bundles") {
+  engine::Catalogue::Parts parts;
+  parts.samples = 10;
+  parts.uniform_bytes = 64;
+  parts.bundle_shift = 2;
+  const engine::Catalogue rows = make(parts);
+  CHECK(rows.bundles() == 3);
+  CHECK(rows.bundle_bytes(1) == 256);
+  CHECK(rows.bundle_bytes(2) == 128);
+  CHECK(rows.first_in_bundle(SampleId(7)) == SampleId(4));
+  check_round_trip(rows);
+
+  engine::Catalogue::Parts three = three_pictures();
+  three.bundle_shift = 1;
+  std::string problem;
+  CHECK_FALSE(engine::Catalogue::from(three, problem));
+  CHECK(problem == "a list has not one entry for each of 2 bundles");
+  three.bundle_bytes = {110, 301};
+  const engine::Catalogue pictures = make(three);
+  CHECK(pictures.bundle_bytes(0) == 110);
+  check_round_trip(pictures);
+  std::string again;
+  CHECK(engine::decode_catalogue(bytes_of_catalogue(pictures), again)->bundle_bytes(1) == 301);
+  three.bundle_shift = 17;
+  CHECK_FALSE(engine::Catalogue::from(three, problem));
+}
+
 TEST_CASE("parts that do not fit together are refused") {
   CHECK(!refused([](engine::Catalogue::Parts&) {}));
   CHECK(refused([](engine::Catalogue::Parts& p) { p.samples = 0; }));

@@ -230,7 +230,9 @@ void Checker::check_replacement(const Handed& sample) {
     return std::find(dataset_.corrupt.begin(), dataset_.corrupt.end(), one) !=
            dataset_.corrupt.end();
   };
-  if (sample.replaced != corrupt(sample.visited)) violated("a replacement of a good sample");
+  if (sample.replaced != corrupt(sample.visited))
+    violated(fmt::format("sample {} is {}replaced", sample.visited.value,
+                         sample.replaced ? "" : "not "));
   if (!sample.replaced) {
     if (sample.used != sample.visited) violated("another sample without a word");
     return;

@@ -315,19 +315,13 @@ void Driver::on(const engine::Prepare& command) {
   if (gone) for_gone_.push_back(command.request.id);
   if (!worker->second.request.is_none()) violated("a second command for a busy worker");
   if (worker->second.node != command.node) violated("a worker of another node");
-  machine_.prepare(command);
+  const std::vector<SampleId> used = machine_.prepare(command);
   worker->second.request = command.request.id;
   std::vector<SampleId> bad;
   const DatasetPlan* dataset = nullptr;
   for (const DatasetPlan& plan : scenario_.datasets) {
     if (plan.id == command.lineage.dataset) dataset = &plan;
   }
-  std::vector<SampleId> used;
-  if (command.ingredients.empty()) {
-    for (const order::Draw& draw : machine_.contents(command.lineage)) used.push_back(draw.sample);
-  }
-  for (const engine::Ingredient& ingredient : command.ingredients)
-    used.push_back(ingredient.sample);
   for (const SampleId sample : used) {
     const auto& corrupt = dataset->corrupt;
     const bool is_bad = std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();

@@ -136,7 +136,10 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
   const std::string what = fmt::format("sample {} of dataset {} ({}) at {}", sample.value,
                                        dataset.value, static_cast<int>(form), name(place));
   if (share == shares_.end()) violated(what + " is used, but nothing was ever kept there");
-  const ItemKey key{share->second, static_cast<std::uint32_t>(sample.value)};
+  const bool in_bundle = form == Form::encoded && place.tier == Tier::dram;
+  const ItemKey key{share->second,
+                    static_cast<std::uint32_t>(
+                        sample.value >> (in_bundle ? this->dataset(dataset).bundle_shift : 0))};
   const auto found = items_.find(key);
   if (found == items_.end() || !found->second.there) violated(what + " is used, but is not there");
   return key;
@@ -188,12 +191,25 @@ void Machine::read(const engine::Read& command) {
   } else {
     staging.each = dataset(command.dataset).bytes;
   }
+  if (command.bundle_shift > 0) {
+    const bool kept_here = command.keep_at == command.to && command.from.tier == Tier::store;
+    if (command.bundle_shift != dataset(command.dataset).bundle_shift || !kept_here ||
+        command.samples.empty())
+      violated("bundles are read that are not to be kept where they are read to");
+    for (const SampleId first : command.samples) {
+      if (first.value % (std::uint64_t{1} << command.bundle_shift) != 0)
+        violated("a bundle does not begin with its first sample");
+    }
+  }
   hold(staging, staging.each * staging.samples.size());
   staging.staged = command.keep.is_none() || command.keep_at != command.to;
   staging.running = true;
   staging.from = command.from;
   if (command.from.tier == Tier::store) {
-    samples_read_from_store += samples.size();
+    for (const SampleId first : samples) {
+      samples_read_from_store += std::min<std::uint64_t>(
+          std::uint64_t{1} << command.bundle_shift, dataset(command.dataset).samples - first.value);
+    }
   } else {
     const Digest prefix =
         command.form == Form::decoded ? pipeline(command.lineage.pipeline).prefix_hash : 0;
@@ -207,8 +223,12 @@ void Machine::read(const engine::Read& command) {
   shares_[{command.keep_at, command.form, command.dataset, 0}] = command.keep.value;
   for (const SampleId sample : staging.samples) {
     const Bytes unit = scenario_.config.item_slot_bytes;
-    const Bytes bytes = (dataset(command.dataset).bytes_of(sample) + unit - 1) / unit * unit;
-    const ItemKey key{command.keep.value, static_cast<std::uint32_t>(sample.value)};
+    const DatasetPlan& plan = dataset(command.dataset);
+    const Bytes stored =
+        command.bundle_shift > 0 ? plan.bundle_bytes(sample) : plan.bytes_of(sample);
+    const Bytes bytes = (stored + unit - 1) / unit * unit;
+    const ItemKey key{command.keep.value,
+                      static_cast<std::uint32_t>(sample.value >> command.bundle_shift)};
     enter_item(key,
                {command.keep_at, command.form, command.dataset, bytes, command.request.id.value});
     staging.kept.push_back(key);

@@ -47,7 +47,8 @@ class Machine {
   const std::vector<SampleId>& reads(RequestId request) const;
   void release(const engine::Release& command);
 
-  void prepare(const engine::Prepare& command);
+  // Answers the samples that it prepares.
+  std::vector<SampleId> prepare(const engine::Prepare& command);
   // `corrupt`: those of the command that had bad bytes are left out.
   void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
   // The worker may go on writing to what the command named, until it is quiet.

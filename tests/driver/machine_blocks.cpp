@@ -102,7 +102,7 @@ void Machine::learn(const engine::Prepare& command) {
 
 // ------------------------------------------------------------------------------- preparation ----
 
-void Machine::prepare(const engine::Prepare& command) {
+std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   const std::uint64_t id = command.request.id.value;
   const SlotKey key{command.share.value, command.slot.value};
   const engine::PipelineInfo& info = pipeline(command.lineage.pipeline);
@@ -144,7 +144,17 @@ void Machine::prepare(const engine::Prepare& command) {
     mine.tokens.emplace_back(place, token(command.lineage, draws[place], used));
     mine.used.emplace_back(place, used);
   };
-  if (command.ingredients.empty()) {
+  // The samples in bundles that the command names by their indices.
+  std::vector<engine::Ingredient> all(command.ingredients.begin(), command.ingredients.end());
+  for (std::uint32_t place = command.kept_from; place < command.kept_to; ++place) {
+    const auto named = [place](const engine::Ingredient& one) { return one.place == place; };
+    if (std::any_of(command.ingredients.begin(), command.ingredients.end(), named)) continue;
+    engine::Ingredient one;
+    one.place = place;
+    one.sample = draws.at(place).sample;
+    all.push_back(one);
+  }
+  if (all.empty()) {
     for (std::uint32_t place = 0; place < draws.size(); ++place) {
       if (!in_staging(command.staging, command.node, draws[place].sample, Form::encoded)) {
         violated("a block is prepared from staging memory that does not hold it");
@@ -153,7 +163,7 @@ void Machine::prepare(const engine::Prepare& command) {
       take(place, draws[place].sample);
     }
   }
-  for (const engine::Ingredient& ingredient : command.ingredients) {
+  for (const engine::Ingredient& ingredient : all) {
     const DatasetId of = command.lineage.dataset;
     if (ingredient.form == Form::decoded && info.prefix_hash == 0) violated("no decoded form");
     if (!ingredient.staging.is_none()) {
@@ -183,6 +193,9 @@ void Machine::prepare(const engine::Prepare& command) {
     enter_item(item, {dram, Form::decoded, of, bytes, id});
     mine.decoded.push_back(item);
   }
+  std::vector<SampleId> samples;
+  for (const auto& [place, sample] : mine.used) samples.push_back(sample);
+  return samples;
 }
 
 void Machine::end_preparation(Preparation& preparation) {

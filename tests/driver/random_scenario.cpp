@@ -21,6 +21,7 @@ class Maker {
     config();
     datasets();
     if (wide_) widen();
+    bundles();
     pipelines();
     nodes();
     jobs();
@@ -99,6 +100,14 @@ class Maker {
         }
       }
       made_.datasets.push_back(plan);
+    }
+  }
+
+  // From a hash, so that all else of a seed's scenario is as it would be without.
+  void bundles() {
+    for (DatasetPlan& plan : made_.datasets) {
+      const std::uint64_t word = hash(17, made_.seed, plan.id.value);
+      if (word % 3 == 0) plan.bundle_shift = static_cast<std::uint8_t>(1 + word / 3 % 6);
     }
   }
 

@@ -27,13 +27,26 @@ Bytes DatasetPlan::bytes_of(SampleId sample) const {
   return bytes + hash(11, version, sample.value) % (bytes_most - bytes + 1);
 }
 
+Bytes DatasetPlan::bundle_bytes(SampleId first) const {
+  Bytes sum = 0;
+  for (std::uint64_t i = 0; i < std::uint64_t{1} << bundle_shift && first.value + i < samples; ++i)
+    sum += bytes_of(SampleId(first.value + i));
+  return sum;
+}
+
 engine::Catalogue DatasetPlan::catalogue() const {
-  if (bytes_most <= bytes) return engine::Catalogue::uniform("d", version, samples, bytes);
   engine::Catalogue::Parts parts;
   parts.name = "d";
   parts.version = version;
   parts.samples = samples;
-  for (std::uint64_t i = 0; i < samples; ++i) parts.bytes.push_back(bytes_of(SampleId(i)));
+  parts.uniform_bytes = bytes;
+  parts.bundle_shift = bundle_shift;
+  if (bytes_most > bytes) {
+    for (std::uint64_t i = 0; i < samples; ++i) parts.bytes.push_back(bytes_of(SampleId(i)));
+    for (SampleId first(0); bundle_shift > 0 && first.value < samples;
+         first.value += 1ull << bundle_shift)
+      parts.bundle_bytes.push_back(bundle_bytes(first));
+  }
   std::string problem;
   return engine::Catalogue::from(std::move(parts), problem).value();
 }
@@ -52,8 +65,9 @@ std::string Scenario::text() const {
                         node.cores, node.dram, node.nvme, node.joins.count() / 1000);
   }
   for (const DatasetPlan& one : datasets) {
-    text += fmt::format("  dataset {}: {} samples of {}..{} B, {} corrupt\n", one.id.value,
-                        one.samples, one.bytes, one.bytes_most, one.corrupt.size());
+    text += fmt::format("  dataset {}: {} samples of {}..{} B, bundles of {}, {} corrupt\n",
+                        one.id.value, one.samples, one.bytes, one.bytes_most,
+                        1u << one.bundle_shift, one.corrupt.size());
   }
   for (const PipelinePlan& one : pipelines) {
     text += fmt::format("  pipeline {}: prepared {} B, decoded {} B\n", one.id.value,

@@ -41,7 +41,11 @@ struct DatasetPlan {
   std::vector<SampleId> corrupt = {};
   Bytes bytes_most = 0;  // sizes from `bytes` to that; 0: all alike
 
+  std::uint8_t bundle_shift = 0;  // samples are read and kept 2^bundle_shift at a time
+
   Bytes bytes_of(SampleId sample) const;
+  // Of the samples of a bundle, from its first on.
+  Bytes bundle_bytes(SampleId first) const;
   engine::Catalogue catalogue() const;
 };
 

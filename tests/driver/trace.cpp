@@ -127,6 +127,7 @@ struct Words {
       text += fmt::format(" {}{}{}", one.sample.value, one.form == Form::decoded ? "d" : "",
                           one.keep_decoded ? "+" : "");
     }
+    if (c.kept_to > 0) text += fmt::format(" kept [{},{})", c.kept_from, c.kept_to);
     return text;
   }
   std::string operator()(const engine::Transfer& c) {
