@@ -96,6 +96,8 @@ class SampleIndex {
   // The size of every sample, where all have the same size and none has a label. Then no code has
   // to look at each sample.
   virtual std::optional<Bytes> uniform_bytes() const { return std::nullopt; }
+  // True: each sample begins where the one before it ends, or in a further file.
+  virtual bool is_dense() const { return false; }
   // The memory that the index takes, without pages of its file.
   virtual Bytes memory_bytes() const { return 0; }
 

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <utility>
 
 #include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/sources/bundles.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/packed.h"
 
@@ -124,6 +126,29 @@ std::optional<Bytes> StoredIndex::uniform_bytes() const {
   return is_uniform ? std::optional(view_.head().row_bytes) : std::nullopt;
 }
 
+namespace {
+
+// Throws DatasetError when it is to stop.
+void add_bundles(const SampleIndex& index, const StopAsked& stop, engine::Catalogue::Parts& parts) {
+  const Bytes total = parts.bytes.empty()
+                          ? parts.samples * parts.uniform_bytes
+                          : std::accumulate(parts.bytes.begin(), parts.bytes.end(), Bytes{0});
+  parts.bundle_shift = bundle_shift(index, total, stop);
+  if (parts.bundle_shift == 0 || (parts.bytes.empty() && index.is_dense())) return;
+  StopCheck check(stop);
+  std::vector<Extent> lies;
+  for (SampleId first(0); first.value < parts.samples;
+       first.value += std::uint64_t{1} << parts.bundle_shift) {
+    check();
+    stretches(index, parts.bundle_shift, first, lies);
+    Bytes bytes = 0;
+    for (const Extent& one : lies) bytes += one.bytes;
+    parts.bundle_bytes.push_back(bytes);
+  }
+}
+
+}  // namespace
+
 engine::Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const StopAsked& stop) {
   // Larger labels are no classes; a model predicts something else.
   constexpr std::int64_t kClassesMost = 1 << 24;
@@ -148,6 +173,7 @@ engine::Catalogue StoredIndex::catalogue_of(const SampleIndex& index, const Stop
   }
   if (labelled) parts.classes = static_cast<std::uint32_t>(greatest + 1);
   if (!labelled) parts.labels = {};
+  add_bundles(index, stop, parts);
   std::string problem;
   auto catalogue = engine::Catalogue::from(std::move(parts), problem);
   if (!catalogue) throw DatasetError(fmt::format("{}: {}", index.name(), problem));

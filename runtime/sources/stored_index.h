@@ -49,6 +49,7 @@ class StoredIndex final : public SampleIndex {
   std::string_view path(std::uint32_t file) const override;
   Bytes file_bytes(std::uint32_t file) const override;
   std::optional<Bytes> uniform_bytes() const override;
+  bool is_dense() const override { return kind() == RecordKind::rows; }
   Bytes memory_bytes() const override { return bytes_->memory_bytes(); }
   engine::Catalogue catalogue() const override { return catalogue_of(*this); }
   std::vector<std::string> notes() const override { return notes_; }
