@@ -139,9 +139,10 @@ std::string status_text(const json& status) {
   std::string out =
       fmt::format("batchflowd {} (process {:.0f}), up {:.0f} s\n", text(status, "version"),
                   number(status, "pid"), number(status, "up_s"));
-  out += fmt::format("storage     {}; {} read, {:.0f} samples, {:.0f} errors\n",
+  out += fmt::format("storage     {}; {} read, {:.0f} samples in {:.0f} reads, {:.0f} errors\n",
                      text(status, "storage"), bytes_text(number(status, "read_bytes")),
-                     number(status, "read_samples"), number(status, "read_errors"));
+                     number(status, "read_samples"), number(status, "device_reads"),
+                     number(status, "read_errors"));
   out += fmt::format("memory      {} of {} used, {} for blocks, {} for samples; {:.0f} waits\n",
                      bytes_text(number(status, "used_bytes")),
                      bytes_text(number(status, "cache_bytes")),

@@ -87,6 +87,7 @@ void Backend::fire_timers(Instant now) {
 BackendCounters Backend::counters() const {
   BackendCounters all;
   all.read_samples = readings_.counters().samples;
+  all.device_reads = readings_.counters().reads;
   all.read_bytes = readings_.counters().bytes;
   all.read_errors = readings_.counters().errors;
   all.unregistered_staging = readings_.counters().unregistered;

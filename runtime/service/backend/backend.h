@@ -45,6 +45,7 @@ class CommandHandler {
 // Counts since the start; bytes are those that were moved.
 struct BackendCounters {
   std::uint64_t read_samples = 0;
+  std::uint64_t device_reads = 0;  // one may bring a bundle of samples
   Bytes read_bytes = 0;
   std::uint64_t read_errors = 0;
   std::uint64_t prepared_samples = 0;

@@ -28,6 +28,12 @@ Bytes addresses_for(Bytes budget) {
 // What an item takes beside its pages, for the entry that finds it.
 constexpr Bytes kBytesPerItem = 160;
 
+Bytes bytes_in(std::span<const std::span<const std::byte>> parts) {
+  Bytes bytes = 0;
+  for (const std::span<const std::byte> part : parts) bytes += part.size();
+  return bytes;
+}
+
 storage::Extents::Page pages_for(Bytes bytes) {
   return std::max<storage::Extents::Page>(1, storage::Extents::pages_of(bytes));
 }
@@ -114,13 +120,19 @@ const ItemStore::Item* ItemStore::Table::find(ItemId item) const {
 }
 
 bool ItemStore::put(ShareId share, ItemId item, std::span<const std::byte> bytes) {
-  drop(share, item);
-  return put(share, item, copy(bytes), bytes.size());
+  return put(share, item, {&bytes, 1});
 }
 
-ItemStore::Item ItemStore::copy(std::span<const std::byte> bytes) {
-  Item made = make(bytes.size());
-  if (made && !bytes.empty()) std::memcpy(made->memory, bytes.data(), bytes.size());
+bool ItemStore::put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts) {
+  drop(share, item);
+  return put(share, item, copy(parts), bytes_in(parts));
+}
+
+ItemStore::Item ItemStore::copy(std::span<const std::span<const std::byte>> parts) {
+  Item made = make(bytes_in(parts));
+  if (!made) return made;
+  std::byte* to = made->memory;
+  for (const std::span<const std::byte> part : parts) to = std::copy(part.begin(), part.end(), to);
   return made;
 }
 

@@ -41,9 +41,12 @@ class ItemStore {
   // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
   // for it.
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
+  // The parts follow one another in the item.
+  bool put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
   // The same in two parts: copy() copies (null: there is no memory for it), and put() takes the
   // copy.
-  Item copy(std::span<const std::byte> bytes);
+  Item copy(std::span<const std::byte> bytes) { return copy({&bytes, 1}); }
+  Item copy(std::span<const std::span<const std::byte>> parts);
   bool put(ShareId share, ItemId item, Item copied, Bytes bytes);
   Item find(ShareId share, ItemId item) const;  // null if it is not there
   // Finds many items at once, at a fraction of the cost: memory that was not touched for long is

@@ -25,13 +25,12 @@ std::vector<ShareId> KeptSamples::shares_of(DatasetId dataset, Digest prefix) co
   return shares == shares_.end() ? std::vector<ShareId>() : shares->second;
 }
 
-void KeptSamples::put(ShareId share, SampleId sample, std::span<const std::byte> bytes) {
-  const ItemId item(static_cast<std::uint32_t>(sample.value));
-  if (!items_.put(share, item, bytes)) ++counters_.not_kept;
+void KeptSamples::put(ShareId share, ItemId item,
+                      std::span<const std::span<const std::byte>> parts) {
+  if (!items_.put(share, item, parts)) ++counters_.not_kept;
 }
 
-void KeptSamples::put(ShareId share, SampleId sample, ItemStore::Item copied, Bytes bytes) {
-  const ItemId item(static_cast<std::uint32_t>(sample.value));
+void KeptSamples::put(ShareId share, ItemId item, ItemStore::Item copied, Bytes bytes) {
   if (!items_.put(share, item, std::move(copied), bytes)) ++counters_.not_kept;
 }
 
@@ -55,6 +54,22 @@ void KeptSamples::measure_decoded() {
     one.counted = mean + mean / 64;
     context_.inbox.add(engine::DecodedMeasured{one.dataset, ShareId(share), one.counted});
   }
+}
+
+void KeptSamples::note_fresh(DatasetId dataset, SampleId sample, std::uint8_t bundle_shift) {
+  if (bundle_shift == 0) {
+    fresh_.insert(key(dataset, sample));
+  } else {
+    ++fresh_bundles_[dataset.value];
+  }
+}
+
+// Each bundle was read for one sample; the others that it brought are hits.
+void KeptSamples::count_uses(DatasetId dataset, std::uint64_t samples) {
+  const auto found = fresh_bundles_.find(dataset.value);
+  const std::uint64_t fresh = found == fresh_bundles_.end() ? 0 : std::min(found->second, samples);
+  if (fresh > 0) found->second -= fresh;
+  counters_.encoded_hits += samples - fresh;
 }
 
 void KeptSamples::count_use(DatasetId dataset, SampleId sample, Form form) {

@@ -21,7 +21,7 @@ class KeptSamples {
   struct Counters {
     std::uint64_t decoded_hits = 0;  // samples prepared from their decoded form
     std::uint64_t encoded_hits = 0;  // from their stored form, out of the cache
-    std::uint64_t not_kept = 0;      // samples that were to be kept, and found no memory
+    std::uint64_t not_kept = 0;      // items that were to be kept, and found no memory
   };
   // Shares in which samples of a dataset are kept: as stored (prefix 0), or as a prefix of
   // pipelines leaves them.
@@ -35,8 +35,9 @@ class KeptSamples {
   std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
   const Shares& shares() const { return shares_; }
 
-  void put(ShareId share, SampleId sample, std::span<const std::byte> bytes);
-  void put(ShareId share, SampleId sample, ItemStore::Item copied, Bytes bytes);
+  // The parts follow one another in the item.
+  void put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
+  void put(ShareId share, ItemId item, ItemStore::Item copied, Bytes bytes);
   void drop(ShareId share, ItemId item) { items_.drop(share, item); }
   // What the engine grants to batches comes before what is kept beyond what the engine counts:
   // until it is told their sizes, the samples of a block may take far more. The engine notices when
@@ -45,10 +46,12 @@ class KeptSamples {
   // Reports to the engine what decoded samples take, where that has changed.
   void measure_decoded();
 
-  // The sample was read to be kept; the first block that uses it hits nothing.
-  void note_fresh(DatasetId dataset, SampleId sample) { fresh_.insert(key(dataset, sample)); }
+  // The sample, or its bundle, was read to be kept; the first block that uses it hits nothing.
+  void note_fresh(DatasetId dataset, SampleId sample, std::uint8_t bundle_shift);
   // A block is prepared from the kept sample.
   void count_use(DatasetId dataset, SampleId sample, Form form);
+  // The same of so many samples in bundles.
+  void count_uses(DatasetId dataset, std::uint64_t samples);
 
   ItemStore& store() { return items_; }  // for workers, which look for samples and make copies
   const ItemStore& store() const { return items_; }
@@ -67,8 +70,9 @@ class KeptSamples {
   Counters counters_;
   ItemStore items_;
   Shares shares_;
-  std::map<std::uint32_t, DecodedShare> decoded_;  // by share
-  std::unordered_set<std::uint64_t> fresh_;        // samples read and not used yet
+  std::map<std::uint32_t, DecodedShare> decoded_;         // by share
+  std::unordered_set<std::uint64_t> fresh_;               // samples read and not used yet
+  std::map<std::uint32_t, std::uint64_t> fresh_bundles_;  // how many, by dataset
 };
 
 }  // namespace batchflow::service

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/order/keys.h"
 #include "fmt/format.h"
 
 namespace batchflow::service {
 namespace {
 
 bool is_last_part(const engine::Prepare& command) {
+  if (command.kept_to > 0) return command.kept_to == command.lineage.samples;
   if (command.ingredients.empty()) return true;
   return !command.mends && command.ingredients.back().place + 1 == command.lineage.samples;
 }
@@ -69,6 +69,10 @@ PreparationTask Preparations::task_for(const engine::Prepare& command) {
   out.worker = command.worker;
   out.pipeline = pipeline.pipeline;
   out.layout = pipeline.layout(command.lineage.block_samples);
+  out.lineage = command.lineage;
+  const ServedDataset& dataset = context_.datasets.dataset(command.lineage.dataset);
+  out.index = dataset.index;
+  out.bundle_shift = dataset.bundle_shift;
   for (const order::Replacement& replacement : command.replacements)
     corrupt_seen_ +=
         corrupt_[command.lineage.pipeline.value].insert(replacement.corrupt.value).second;
@@ -82,14 +86,19 @@ PreparationTask Preparations::task_for(const engine::Prepare& command) {
 }
 
 void Preparations::add_samples(PreparationTask& out, const engine::Prepare& command) {
-  const ServedDataset& dataset = context_.datasets.dataset(command.lineage.dataset);
-  std::vector<SampleId> ids;
-  if (command.lineage.order != Order::weighted)
-    expander_.expand(command.lineage, dataset.index->samples(), ids);
-  out.samples.reserve(std::max(ids.size(), command.ingredients.size()));
-  if (command.ingredients.empty()) {
+  out.anew = !command.mends;
+  if (command.kept_to > 0) {
+    out.in_bundles_from = command.kept_from;
+    expander_.expand(command.lineage, out.index->samples(), command.kept_from, command.kept_to,
+                     out.in_bundles);
+    kept_.count_uses(command.lineage.dataset, out.in_bundles.size() - command.ingredients.size());
+  } else if (command.ingredients.empty()) {
+    std::vector<SampleId> ids;
+    expander_.expand(command.lineage, out.index->samples(), ids);
     const Reading* reading = readings_.find(command.staging);
     engine::Ingredient one;
+    one.staging = command.staging;
+    out.samples.reserve(ids.size());
     for (std::uint32_t row = 0; row < ids.size(); ++row) {
       one.place = row;
       one.sample = ids[row];
@@ -97,7 +106,7 @@ void Preparations::add_samples(PreparationTask& out, const engine::Prepare& comm
     }
     return;
   }
-  out.anew = !command.mends;
+  out.samples.reserve(command.ingredients.size());
   for (const engine::Ingredient& one : command.ingredients) {
     const Reading* reading = one.staging.is_none() ? nullptr : readings_.find(one.staging);
     SampleId wanted = one.sample;
@@ -113,30 +122,16 @@ void Preparations::add_samples(PreparationTask& out, const engine::Prepare& comm
 void Preparations::add_sample(PreparationTask& out, const engine::Prepare& command,
                               const engine::Ingredient& ingredient, SampleId wanted,
                               const Reading* reading) {
-  const DatasetId dataset = command.lineage.dataset;
-  const sources::SampleIndex& index = *context_.datasets.dataset(dataset).index;
-  const order::KeyRoot root{command.lineage.dataset_version, command.lineage.seed};
+  PreparationTask::Sample sample = out.sample_of(ingredient, wanted);
   const SampleId used = ingredient.sample;
-  PreparationTask::Sample sample;
-  sample.index = ingredient.place;
-  sample.wanted = wanted;
-  sample.keep_decoded = ingredient.keep_decoded;
-  sample.input.sample = used;
-  sample.input.decoded = ingredient.form == Form::decoded;
-  sample.input.label = index.label(used).value_or(-1);
-  sample.input.draw_key = command.lineage.order == Order::weighted
-                              ? order::occurrence_draw_key(root, command.lineage.name.generation,
-                                                           wanted, ingredient.occurrence)
-                              : order::draw_key(root, command.lineage.name.generation,
-                                                command.lineage.name.pass, wanted);
   if (reading) {
     const StagedSample* one = reading->find(used);
     if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
-  } else {
-    sample.is_kept = true;
-    kept_.count_use(dataset, used, ingredient.form);
+  } else if (sample.is_kept && ingredient.form == Form::encoded && out.bundle_shift > 0) {
+    kept_.count_uses(command.lineage.dataset, 1);
+  } else if (sample.is_kept) {
+    kept_.count_use(command.lineage.dataset, used, ingredient.form);
   }
-  if (ingredient.form != Form::decoded) sample.bytes = index.extent(used).bytes;
   out.samples.push_back(std::move(sample));
 }
 
@@ -221,7 +216,8 @@ void Preparations::prepared(PreparationReport& report) {
   }
   note_troubles(entry.use.pipeline, entry.dataset, report);
   for (PreparationReport::Decoded& one : report.decoded)
-    kept_.put(entry.decoded_share, one.sample, std::move(one.item), one.bytes);
+    kept_.put(entry.decoded_share, ItemId(static_cast<std::uint32_t>(one.sample.value)),
+              std::move(one.item), one.bytes);
   counters_.samples += report.samples;
   if (entry.ends) ++counters_.blocks;
   kept_.measure_decoded();

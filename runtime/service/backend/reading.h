@@ -10,6 +10,7 @@
 
 #include "core/engine/event.h"
 #include "runtime/service/backend/memory_budget.h"
+#include "runtime/sources/sample_index.h"
 
 namespace batchflow::service {
 
@@ -47,8 +48,10 @@ class OwnPages {
   Bytes bytes_ = 0;
 };
 
+// A sample, or a stretch of a bundle (runtime/sources/bundles.h).
 struct StagedSample {
-  SampleId sample;
+  SampleId sample;  // or the first of the bundle
+  sources::Extent extent;
   std::byte* memory = nullptr;  // null: it is released
   OwnPages own;                 // where the engine of reads had none
   Bytes room = 0;
@@ -66,13 +69,14 @@ struct Reading {
   DatasetId dataset;
   PipelineId pipeline;
   ShareId keep = ShareId::none();
-  bool staged = true;  // until it is released
+  std::uint8_t bundle_shift = 0;  // bundles are read if it is not 0
+  bool staged = true;             // until it is released
   bool from_spill = false;
   bool to_spill = false;
   bool written = false;  // to the spill file, as far as it is to be
   bool cancelled = false;
-  std::uint32_t left = 0;  // reads, then writes
-  std::vector<StagedSample> samples;
+  std::uint32_t left = 0;             // reads, then writes
+  std::vector<StagedSample> samples;  // the stretches of a bundle are neighbours
 
   // Null: it is no sample of this read.
   const StagedSample* find(SampleId sample) const {

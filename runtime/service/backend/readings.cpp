@@ -10,6 +10,7 @@
 #include "core/base/check.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/sources/bundles.h"
 
 namespace batchflow::service {
 namespace {
@@ -67,6 +68,7 @@ void Readings::read(const engine::Read& command) {
   reading.dataset = command.dataset;
   reading.pipeline = command.lineage.pipeline;
   reading.keep = command.keep;
+  reading.bundle_shift = command.bundle_shift;
   reading.staged = command.keep.is_none() || command.keep_at != command.to;
   reading.from_spill = command.from.tier == Tier::nvme;
   reading.to_spill = !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
@@ -82,13 +84,21 @@ void Readings::read(const engine::Read& command) {
     ids.assign(command.samples.begin(), command.samples.end());
   }
   reading.samples.reserve(ids.size());
+  std::vector<sources::Extent> extents(1);
   for (const SampleId sample : ids) {
-    const sources::Extent extent = dataset.index->extent(sample);
-    StagedSample one;
-    one.sample = sample;
-    one.bytes = extent.bytes;
-    one.room = staged_room(*dataset.index, extent);
-    reading.samples.push_back(std::move(one));
+    if (reading.bundle_shift > 0) {
+      sources::stretches(*dataset.index, reading.bundle_shift, sample, extents);
+    } else {
+      extents[0] = dataset.index->extent(sample);
+    }
+    for (const sources::Extent& extent : extents) {
+      StagedSample one;
+      one.sample = sample;
+      one.extent = extent;
+      one.bytes = extent.bytes;
+      one.room = staged_room(*dataset.index, extent);
+      reading.samples.push_back(std::move(one));
+    }
   }
   reading_of_[command.request.id.value] = index;
   context_.stalls.reading(reading.pipeline, 1);
@@ -182,7 +192,7 @@ storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) 
   Reading& reading = readings_[index];
   const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
   StagedSample& one = reading.samples[row];
-  const sources::Extent extent = dataset.index->extent(one.sample);
+  const sources::Extent& extent = one.extent;
   one.spilled = false;
   one.lead = storage::lead(extent.offset);
   one.bytes = extent.bytes;
@@ -245,8 +255,9 @@ void Readings::note_result(std::uint32_t index, StagedSample& one,
     one.bytes = result.bytes;
     // As if the file had become shorter since its index was made.
     if (one.bytes > 1) one.bytes = BF_FAILPOINT_SHORT("service.read.cut", one.bytes);
-    ++counters_.samples;
+    ++counters_.reads;
     counters_.bytes += one.bytes;
+    if (readings_[index].bundle_shift == 0) ++counters_.samples;  // else when all of it is there
     return;
   }
   ++counters_.errors;
@@ -255,9 +266,11 @@ void Readings::note_result(std::uint32_t index, StagedSample& one,
     const Reading& reading = readings_[index];
     const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
     context_.troubles.note(
-        reading.pipeline, fmt::format("dataset {}: sample {} ({}) cannot be read: {}", dataset.name,
-                                      one.sample.value, dataset.index->sample_name(one.sample),
-                                      std::generic_category().message(result.error)));
+        reading.pipeline,
+        fmt::format("dataset {}: sample {} ({}){} cannot be read: {}", dataset.name,
+                    one.sample.value, dataset.index->sample_name(one.sample),
+                    reading.bundle_shift > 0 ? " and those after it" : "",
+                    std::generic_category().message(result.error)));
   }
   one.bytes = 0;
 }
@@ -316,20 +329,17 @@ void Readings::spill_written(const storage::ReadResult& result) {
 void Readings::finish(std::uint32_t index) {
   Reading& reading = readings_[index];
   std::vector<SampleId> failed;
+  bool nothing = true;
   for (const StagedSample& one : reading.samples) {
-    if (one.failed) failed.push_back(one.sample);
+    nothing = nothing && one.failed;
+    if (one.failed && (failed.empty() || failed.back() != one.sample)) failed.push_back(one.sample);
   }
   const bool well = failed.empty();
-  const bool nothing = failed.size() == reading.samples.size();
   if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
   context_.stalls.reading(reading.pipeline, -1);
   if (reading.cancelled) return free_staging(index);
   // A read that failed keeps nothing before the rest is there: the engine may give it up.
-  for (const StagedSample& one : reading.samples) {
-    if (!well || reading.keep.is_none() || reading.to_spill) break;
-    if (!reading.staged) kept_.note_fresh(reading.dataset, one.sample);
-    kept_.put(reading.keep, one.sample, {one.memory + one.lead, one.bytes});
-  }
+  if (well && !reading.keep.is_none() && !reading.to_spill) keep(reading);
   const engine::Request request = reading.request;
   context_.inbox.add(engine::ReadDone{
       request, well ? engine::Outcome::done : engine::Outcome::failed,
@@ -339,6 +349,29 @@ void Readings::finish(std::uint32_t index) {
   if (!stays) {
     reading_of_.erase(request.id.value);
     free_staging(index);
+  }
+}
+
+void Readings::keep(const Reading& reading) {
+  const std::uint64_t in_dataset = context_.datasets.dataset(reading.dataset).index->samples();
+  std::vector<std::span<const std::byte>> parts;
+  for (std::size_t row = 0; row < reading.samples.size(); row += parts.size()) {
+    const SampleId first = reading.samples[row].sample;
+    parts.clear();
+    bool whole = true;
+    for (std::size_t at = row; at < reading.samples.size(); ++at) {
+      const StagedSample& one = reading.samples[at];
+      if (one.sample != first) break;
+      // Nothing is in its place behind the end of a file that was cut.
+      parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
+      whole = whole && one.bytes >= one.extent.bytes;
+    }
+    const std::uint64_t samples =
+        std::min(std::uint64_t{1} << reading.bundle_shift, in_dataset - first.value);
+    if (reading.bundle_shift > 0) counters_.samples += samples;
+    if (!reading.staged) kept_.note_fresh(reading.dataset, first, reading.bundle_shift);
+    const ItemId item(static_cast<std::uint32_t>(first.value >> reading.bundle_shift));
+    kept_.put(reading.keep, item, parts);
   }
 }
 

@@ -25,6 +25,7 @@ class Readings {
   // Counts since the start.
   struct Counters {
     std::uint64_t samples = 0;
+    std::uint64_t reads = 0;  // of the device or its cache; one may bring a bundle of samples
     Bytes bytes = 0;
     std::uint64_t errors = 0;
     std::uint64_t unregistered = 0;  // samples that found no room in the staging memory
@@ -62,6 +63,7 @@ class Readings {
   void note_result(std::uint32_t index, StagedSample& one, const storage::ReadResult& result);
   bool reads_again(std::uint32_t index, std::size_t row, const storage::ReadResult& result);
   bool write_spill(std::uint32_t index);
+  void keep(const Reading& reading);
   void spill_written(const storage::ReadResult& result);
   void finish(std::uint32_t index);
   using ByRequest = std::unordered_map<std::uint64_t, std::uint32_t>;  // ids of requests

@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/order/keys.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/sources/bundles.h"
 
 namespace batchflow::service {
 namespace {
@@ -42,7 +44,54 @@ void insert_sample(const batch::BlockLayout& one, const std::byte* sample,
   }
 }
 
+// What is kept of a stored sample, alone or in a bundle. A bundle of a file that was cut may end
+// before the sample does.
+std::span<const std::byte> stored_bytes(const PreparationTask& task, SampleId sample, Bytes bytes,
+                                        const ItemStore::Item& item) {
+  const std::span<const std::byte> all = ItemStore::bytes_of(item);
+  if (task.bundle_shift == 0) return all;
+  const Bytes offset = sources::offset_in_bundle(*task.index, task.bundle_shift, sample);
+  return all.subspan(std::min<Bytes>(offset, all.size()))
+      .first(std::min<Bytes>(bytes, all.size() - std::min<Bytes>(offset, all.size())));
+}
+
 }  // namespace
+
+PreparationTask::Sample PreparationTask::sample_of(const engine::Ingredient& ingredient,
+                                                   SampleId wanted) const {
+  const order::KeyRoot root{lineage.dataset_version, lineage.seed};
+  const SampleId used = ingredient.sample;
+  Sample sample;
+  sample.index = ingredient.place;
+  sample.wanted = wanted;
+  sample.keep_decoded = ingredient.keep_decoded;
+  sample.is_kept = ingredient.staging.is_none();
+  sample.input.sample = used;
+  sample.input.decoded = ingredient.form == Form::decoded;
+  sample.input.label = index->label(used).value_or(-1);
+  sample.input.draw_key =
+      lineage.order == Order::weighted
+          ? order::occurrence_draw_key(root, lineage.name.generation, wanted, ingredient.occurrence)
+          : order::draw_key(root, lineage.name.generation, lineage.name.pass, wanted);
+  if (ingredient.form != Form::decoded) sample.bytes = index->extent(used).bytes;
+  return sample;
+}
+
+void PreparationTask::add_in_bundles() {
+  if (in_bundles.empty()) return;
+  std::vector<Sample> all;
+  all.reserve(in_bundles.size());
+  auto named = samples.begin();
+  for (std::uint32_t i = 0; i < in_bundles.size(); ++i) {
+    engine::Ingredient one;
+    one.place = in_bundles_from + i;
+    one.sample = in_bundles[i];
+    const bool is_named = named != samples.end() && named->index == one.place;
+    all.push_back(is_named ? std::move(*named++) : sample_of(one, one.sample));
+  }
+  samples = std::move(all);
+  in_bundles.clear();
+}
 
 WorkerPool::WorkerPool(ItemStore& items, const memory::ScratchLimits& scratch, Report report,
                        Quiet quiet)
@@ -183,7 +232,8 @@ void WorkerPool::find_kept(const PreparationTask& task, std::size_t first,
       for (std::size_t i = first; i < last; ++i) {
         const PreparationTask::Sample& sample = task.samples[i];
         if (!sample.is_kept || sample.input.decoded != decoded || found[i - first]) continue;
-        wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value));
+        wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value >>
+                                                          (decoded ? 0 : task.bundle_shift)));
         places[count++] = i - first;
       }
       items_.find(share, std::span(wanted).first(count), std::span(there).first(count));
@@ -210,6 +260,7 @@ PreparationReport WorkerPool::carry_out(PreparationTask& task, prepare::Preparer
     report.unbegun = std::move(task);
     return report;
   }
+  task.add_in_bundles();
   const batch::BlockLayout& layout = *task.layout;
   const batch::BlockWriter block(layout, task.slot.memory());
   const bool ragged = std::any_of(layout.fields.begin(), layout.fields.end(),
@@ -230,7 +281,9 @@ PreparationReport WorkerPool::carry_out(PreparationTask& task, prepare::Preparer
     input.beside = one.bytes;
     input.is_given_up = &gives_up;
     const ItemStore::Item held = std::exchange(kept[at % kFoundAtOnce], nullptr);
-    if (held) input.bytes = ItemStore::bytes_of(held);
+    if (held)
+      input.bytes = input.decoded ? ItemStore::bytes_of(held)
+                                  : stored_bytes(task, input.sample, sample.bytes, held);
     const bool whole = input.decoded || input.bytes.size() == sample.bytes;
     const prepare::Prepared made =
         !whole ? prepare::Prepared::corrupt

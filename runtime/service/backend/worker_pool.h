@@ -18,10 +18,12 @@
 #include <vector>
 
 #include "core/engine/event.h"
+#include "core/order/block_name.h"
 #include "runtime/memory/scratch.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/backend/item_store.h"
 #include "runtime/service/backend/slot_memory.h"
+#include "runtime/sources/sample_index.h"
 
 namespace batchflow::service {
 
@@ -43,9 +45,22 @@ struct PreparationTask {
   bool anew =
       true;  // samples in turn, after those before them; false: some of those that are there
   std::vector<Sample> samples;
+  order::Lineage lineage;
+  std::shared_ptr<const sources::SampleIndex> index;
+  std::uint8_t bundle_shift = 0;  // in which stored samples are kept
+  // The samples of the block from index `in_bundles_from` on that are kept in bundles, except those
+  // that stand in `samples`, which are in ascending order then. A worker adds them.
+  std::vector<SampleId> in_bundles;
+  std::uint32_t in_bundles_from = 0;
   // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
   std::vector<ShareId> stored_in, decoded_in;
   bool is_given_up = false;  // before it was begun
+
+  // What an ingredient of the block is made of. `wanted` is its sample, or the corrupt one that it
+  // stands for.
+  Sample sample_of(const engine::Ingredient& ingredient, SampleId wanted) const;
+  // Puts what is kept in bundles among `samples`.
+  void add_in_bundles();
 };
 
 struct PreparationReport {

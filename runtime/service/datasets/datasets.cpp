@@ -66,6 +66,7 @@ ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root
   made->name = std::move(name);
   made->root = root;
   add_again(*made, std::move(opened), std::move(index));
+  made->bundle_shift = catalogue.bundle_shift();
   catalogues_.add(made->id, std::move(catalogue));
   served_.insert_or_assign(made->name, made->id);
   return *datasets_.emplace_back(std::move(made));

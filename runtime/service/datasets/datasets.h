@@ -45,6 +45,7 @@ struct ServedDataset {
   std::uint64_t tokens = 0;
   std::shared_ptr<sources::SampleIndex> index;  // null: let go
   Digest version = 0, listing = 0;              // of its index
+  std::uint8_t bundle_shift = 0;                // of its catalogue
   FileIdentity identity;                        // of what is opened
   storage::ReadGuard guard;                     // of its file, where it is brought and one
   Bytes apart = 0;                              // memory that was set apart for it

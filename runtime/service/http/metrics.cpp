@@ -134,7 +134,10 @@ std::string metrics_text(const Snapshot& now) {
   text.metric("preparing_blocks", "gauge", "Blocks that workers have.", now.preparing_now);
   text.metric("storage_read_bytes_total", "counter", "Read from the datasets' storage.",
               number(now.moved.read_bytes));
-  text.metric("storage_reads_total", "counter", "Samples read from storage.",
+  text.metric("storage_reads_total", "counter",
+              "Reads of storage. One brings a sample, or a bundle of small ones.",
+              number(now.moved.device_reads));
+  text.metric("storage_samples_total", "counter", "Samples that these have brought.",
               number(now.moved.read_samples));
   text.metric("storage_errors_total", "counter", "Reads that failed.",
               number(now.moved.read_errors));

@@ -147,6 +147,7 @@ std::string to_json(const Snapshot& now) {
               {"batches", now.moved.delivered_batches},
               {"samples", now.moved.delivered_samples},
               {"read_samples", now.moved.read_samples},
+              {"device_reads", now.moved.device_reads},
               {"read_bytes", now.moved.read_bytes},
               {"read_errors", now.moved.read_errors},
               {"prepared_samples", now.moved.prepared_samples},

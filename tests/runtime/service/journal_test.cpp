@@ -202,7 +202,7 @@ std::map<std::string, std::uint64_t> happened(std::span<const std::byte> journal
 
 void live_and_replay(std::uint64_t events) {
   Node node;
-  setenv("BATCHFLOW_FAILPOINTS", "seed=5,storage.read.error=fail:0.003", 1);
+  setenv("BATCHFLOW_FAILPOINTS", "seed=5,storage.read.error=fail:1:2", 1);
   Daemon daemon(node.arguments(), node.socket);
   unsetenv("BATCHFLOW_FAILPOINTS");
   bustle(node, events);

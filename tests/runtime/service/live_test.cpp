@@ -16,9 +16,10 @@ constexpr std::uint64_t kRows = 5000;
 struct Rows {
   Folder folder;
   service::NodeConfig config;
-  Rows() : config(config_in(folder.path())) {
+  explicit Rows(std::uint64_t count = kRows, std::size_t width = 16)
+      : config(config_in(folder.path())) {
     std::filesystem::create_directory(folder.path() / "rows");
-    write_rows(folder.path() / "rows" / "rows.npy", kRows, 16);
+    write_rows(folder.path() / "rows" / "rows.npy", count, width);
     config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
   }
   JobPlan plan() const {
@@ -359,18 +360,37 @@ TEST_CASE("a job that began and cannot go on is told why at once, all ranks of i
 }
 
 TEST_CASE("of reads that fail now and then those samples alone are read again") {
-  Rows rows;
+  constexpr std::uint64_t kLarge = 1000;
+  constexpr std::size_t kWidth = 2100;  // too large for bundles
+  Rows rows(kLarge, kWidth);
   const LiveService service(rows.config);
   failpoint::configure_failpoints("storage.read.error=fail:0.03,seed=3");
+  JobPlan plan = rows.plan();
+  plan.epochs = 1;
+  plan.width = kWidth;
+  const Handed handed = run_job(plan);
+  failpoint::configure_failpoints("");
+  CHECK(handed.wrong == "");
+  CHECK(is_whole(handed.epochs.at(0), kLarge));
+  const nlohmann::json status = command(rows.config.socket, "status");
+  CHECK(status.at("read_errors") > kLarge / 100);
+  CHECK(status.at("read_samples") == kLarge);
+}
+
+TEST_CASE("of bundles whose reads fail now and then those alone are read again") {
+  Rows rows(60'000);
+  const LiveService service(rows.config);
+  failpoint::configure_failpoints("storage.read.error=fail:0.1,seed=3");
   JobPlan plan = rows.plan();
   plan.epochs = 1;
   const Handed handed = run_job(plan);
   failpoint::configure_failpoints("");
   CHECK(handed.wrong == "");
-  CHECK(is_whole(handed.epochs.at(0), kRows));
+  CHECK(is_whole(handed.epochs.at(0), 60'000));
   const nlohmann::json status = command(rows.config.socket, "status");
-  CHECK(status.at("read_errors") > kRows / 100);
-  CHECK(status.at("read_samples") == kRows);
+  CHECK(status.at("read_errors") > 0);
+  CHECK(status.at("read_samples") == 60'000);
+  CHECK(status.at("device_reads") == (60'000 + 511) / 512);
 }
 
 }  // namespace
