@@ -1,6 +1,6 @@
 // bench_service: the cost of batchflowd for its jobs, without preparation.
 //
-//   bench_service [--rounds N] [--seconds S]
+//   bench_service [--rounds N] [--seconds S] [--only PARTS]
 //
 // Rows of numbers are prepared once and served from memory to jobs in processes of their own.
 // Measured are: how many batches a second one service delivers, the cost of a batch as more and
@@ -31,6 +31,7 @@
 #include "runtime/client/batchflow.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/sources/npy.h"
+#include "tools/bench/process_cost.h"
 #include "tools/bench/spread.h"
 
 namespace {
@@ -113,13 +114,26 @@ class Service {
   const std::string& socket() const { return socket_; }
 
   // CPU time of its threads but those that prepare: the cost of serving.
-  double serving_cpu_s() const {
+  double serving_cpu_s() const { return cpu_s(false); }
+  double all_cpu_s() const { return cpu_s(true); }
+  // The most memory that it has had of its own and of what it shares, in MiB.
+  double memory_mib() const {
+    std::ifstream in(fmt::format("/proc/{}/status", process_));
+    for (std::string line; std::getline(in, line);) {
+      double kib = 0;
+      if (std::sscanf(line.c_str(), "VmHWM: %lf kB", &kib) == 1) return kib / 1024;
+    }
+    return 0;
+  }
+
+ private:
+  double cpu_s(bool with_workers) const {
     double ticks = 0;
     for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", process_))) {
       std::ifstream in(task.path() / "stat");
       std::string line;
       std::getline(in, line);
-      if (line.find("(bf-prepare)") != line.npos) continue;
+      if (!with_workers && line.find("(bf-prepare)") != line.npos) continue;
       const std::size_t after = line.rfind(')');
       if (after == line.npos) continue;
       unsigned long user = 0, system = 0;
@@ -129,8 +143,6 @@ class Service {
     }
     return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
-
- private:
   bool listens() const {
     std::string problem;
     return batchflow::protocol::Channel::connect(socket_, problem).is_open();
@@ -274,6 +286,62 @@ void at_a_thousand(const Options& options, const Folder& folder, const std::stri
               text(spread_of(shares)).c_str());
 }
 
+// ------------------------------------------------------------------------------------ small rows
+
+// One job takes small rows as fast as they come: an epoch that is read, and epochs that are kept.
+void small_rows(const Options& options, const Folder& folder, double scale) {
+  struct Kind {
+    std::size_t rows, bytes;
+  };
+  std::printf("\none job, batches of 256, page cache warm; beside it the same bytes copied\n");
+  std::printf("%22s %22s %22s %10s %26s %12s\n", "rows", "first epoch, s", "its CPU, s", "MiB/data",
+              "samples/s when kept", "over memcpy");
+  for (const Kind kind : {Kind{1'000'000, 64}, Kind{50'000, 4096}}) {
+    const auto rows = static_cast<std::size_t>(static_cast<double>(kind.rows) * scale);
+    const std::string file = folder.in(fmt::format("{}.npy", kind.bytes).c_str());
+    write_rows(file, rows, kind.bytes / sizeof(float));
+    std::vector<double> first, cpu, memory, rates, ratios;
+    for (unsigned round = 0; round < options.rounds; ++round) {
+      const Service service(folder, file, "2gib");
+      // What it has when it serves nothing is not the data's.
+      const double idle = service.memory_mib();
+      const double service_cpu = service.all_cpu_s(), own_cpu = batchflow::bench::cpu_s();
+      const auto begin = Clock::now();
+      Loader loader(service, 256);
+      std::uint64_t samples = 0;
+      const auto pass_epoch = [&] {
+        for (bool last = false; !last; loader.release()) {
+          const bf_batch& batch = loader.next();
+          samples += batch.samples;
+          last = batch.last_of_epoch != 0;
+        }
+      };
+      pass_epoch();
+      first.push_back(seconds(Clock::now() - begin));
+      cpu.push_back(service.all_cpu_s() - service_cpu + batchflow::bench::cpu_s() - own_cpu);
+      pass_epoch();
+      const double data = static_cast<double>(rows * kind.bytes);
+      memory.push_back((service.memory_mib() - idle) / (data / 1048576));
+      samples = 0;
+      const auto kept = Clock::now();
+      do pass_epoch();
+      while (seconds(Clock::now() - kept) < options.seconds);
+      const double took = seconds(Clock::now() - kept);
+      rates.push_back(static_cast<double>(samples) / took);
+      std::vector<std::byte> from(rows * kind.bytes), to(from.size());
+      const auto copying = Clock::now();
+      std::memcpy(to.data(), from.data(), from.size());
+      ratios.push_back(took / static_cast<double>(samples) /
+                       (seconds(Clock::now() - copying) / static_cast<double>(rows)));
+    }
+    std::printf("%12zu of %5zu B %22s %22s %10.2f %26s %12.1f\n", rows, kind.bytes,
+                text(spread_of(first), 2).c_str(), text(spread_of(cpu), 2).c_str(),
+                spread_of(memory).middle, text(spread_of(rates), 0).c_str(),
+                spread_of(ratios).middle);
+    std::fflush(stdout);
+  }
+}
+
 // ----------------------------------------------------------------------------------- 38 MB a batch
 
 // The rate at which eight lanes of 64 bits are summed up.
@@ -344,9 +412,9 @@ int bench(int argc, char** argv) {
   app.add_option("--most", options.most, "Batches of the longest job")
       ->check(CLI::Range(10'000, 100'000'000));
   app.add_flag("--small", small, "One short round: whether it works");
-  const std::vector<std::string> all = {"rate", "served", "thousand", "large"};
+  const std::vector<std::string> all = {"rate", "served", "thousand", "rows", "large"};
   std::vector<std::string> parts = all;
-  app.add_option("--only", parts, "These parts: rate, served, thousand, large")
+  app.add_option("--only", parts, "These parts: rate, served, thousand, rows, large")
       ->delimiter(',')
       ->check(CLI::IsMember(all));
   try {
@@ -366,6 +434,7 @@ int bench(int argc, char** argv) {
   if (wanted("rate")) batches_a_second(options, folder, rows);
   if (wanted("served")) cost_by_served(options, folder, rows);
   if (wanted("thousand")) at_a_thousand(options, folder, rows);
+  if (wanted("rows")) small_rows(options, folder, small ? 0.1 : 1);
   if (wanted("large")) large_batches(options, folder, large, 64 * kPicture * sizeof(float));
   return 0;
 }
