@@ -1,6 +1,7 @@
 #include "runtime/remote/relay.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -65,7 +66,10 @@ void Relay::run() {
   try {
     if (BF_FAILPOINT("remote.relay.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-    of_service = std::thread([this] { carry(&Relay::listen_to_service, "the service is done"); });
+    of_service = std::thread([this] {
+      pthread_setname_np(pthread_self(), "bf-relay");
+      carry(&Relay::listen_to_service, "the service is done");
+    });
   } catch (const std::system_error& error) {
     return job_->shut(error.what());
   }
