@@ -9,7 +9,6 @@
 
 #include "core/base/config_value.h"
 #include "core/base/names.h"
-#include "core/engine/engine.h"
 
 namespace batchflow::config {
 namespace {
@@ -177,17 +176,6 @@ engine::EngineConfig engine_config_of(std::string_view text, std::string_view na
   engine::EngineConfig config;
   read_config(root, [&](ConfigSection& section) { config = read_engine_config(section); });
   return config;
-}
-
-log::ReplayResult replay(log::JournalReader& journal, const engine::PolicyList& policies,
-                         const std::function<void()>& before_step) {
-  const engine::EngineConfig config =
-      engine_config_of(journal.header().configuration, "its configuration");
-  engine::Engine engine(config, policies, journal.catalogues());
-  return log::replay(journal, [&](Instant now, std::span<const engine::Event> events) {
-    if (before_step) before_step();
-    return engine.step(now, events);
-  });
 }
 
 }  // namespace batchflow::config
