@@ -90,6 +90,34 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
 
 namespace {
 
+// `file:line: ` of the value at `path`; empty when there is none.
+std::string source_line_of(const ConfigNode& tree, std::string_view path) {
+  const ConfigNode* node = &tree;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->find(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return node == nullptr || !node->source.file ? "" : node->source.text() + ": ";
+}
+
+}  // namespace
+
+void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
+                    const PolicyCheck& check) {
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
+    try {
+      check(name, text);
+    } catch (const ConfigError& error) {
+      const std::string key = fmt::format("engine.policies.{}", name);
+      throw ConfigError(
+          fmt::format("{}key '{}': {}", source_line_of(tree, key), key, error.what()));
+    }
+  });
+}
+
+namespace {
+
 std::string value_of(const std::string& text) {
   return text;
 }

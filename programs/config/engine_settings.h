@@ -1,4 +1,5 @@
-// The engine's configuration: read from a configuration tree or from a text, and written as a text.
+// The engine's configuration: read from a configuration tree or from a text, checked, and written
+// as a text.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,12 @@ namespace batchflow::config {
 
 // What `section` does not say is as in its preset.
 engine::EngineConfig read_engine_config(ConfigSection& section);
+
+// Calls `check` with each of `policies`, and adds the line of `tree` that names the policy to the
+// ConfigError that it throws. The engine's section of `tree` is `engine`.
+using PolicyCheck = std::function<void(std::string_view kind, const std::string& text)>;
+void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
+                    const PolicyCheck& check);
 
 // An engine's configuration as text, a `key=value` a line: what a journal carries, so that a replay
 // makes the same engine.

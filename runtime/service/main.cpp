@@ -36,11 +36,7 @@ constexpr const char* kExamples =
     "  batchflowd --config node.yaml\n";
 
 NodeConfig read_file(const std::string& file) {
-  NodeConfig config;
-  const config::ConfigNode root = input::read_regular_yaml_file(file);
-  config::read_config(root,
-                      [&](config::ConfigSection& section) { config = read_node_config(section); });
-  return config;
+  return read_node_config(input::read_regular_yaml_file(file));
 }
 
 // Of what stands in the file alone: data sets and tokens lie on the machine that it is for, and so

@@ -262,7 +262,9 @@ engine::EngineConfig NodeConfig::engine_config() const {
   return told;
 }
 
-NodeConfig read_node_config(config::ConfigSection& section) {
+namespace {
+
+NodeConfig read_node(config::ConfigSection& section) {
   NodeConfig config = default_node_config();
   section.one_of("kind", {"node"}, 0);
   if (section.has("policies"))
@@ -360,11 +362,19 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   });
   section.section("engine", [&](config::ConfigSection& engine) {
     config.engine = config::read_engine_config(engine);
-    for (const std::string& text : config.engine.policies.eviction) check_policy("eviction", text);
     if (!engine.has("credits")) config.engine.credits = kCredits;
     if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
+  return config;
+}
+
+}  // namespace
+
+NodeConfig read_node_config(const config::ConfigNode& root) {
+  NodeConfig config;
+  config::read_config(root, [&](config::ConfigSection& section) { config = read_node(section); });
+  config::check_policies(config.engine.policies, root, check_policy);
   return config;
 }
 

@@ -109,8 +109,8 @@ std::optional<std::string> pipeline_file(const std::vector<std::filesystem::path
 std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);
 // The defaults of this machine and user.
 NodeConfig default_node_config();
-// Throws ConfigError.
-NodeConfig read_node_config(config::ConfigSection& section);
+// Throws ConfigError, also for policies that no service takes.
+NodeConfig read_node_config(const config::ConfigNode& root);
 // Reads `name=path[,key=value...]` of the command line; a path alone is named after its folder. The
 // pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
 NodeDataset dataset_from_argument(std::string_view text,

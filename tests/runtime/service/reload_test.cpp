@@ -21,11 +21,7 @@ service::NodeConfig node() {
 service::NodeConfig read(const std::string& text) {
   Folder folder;
   std::ofstream(folder.path() / "node.yaml") << text;
-  service::NodeConfig config;
-  config::read_config(
-      input::read_yaml_file(folder.path() / "node.yaml"),
-      [&](config::ConfigSection& section) { config = service::read_node_config(section); });
-  return config;
+  return service::read_node_config(input::read_yaml_file(folder.path() / "node.yaml"));
 }
 
 TEST_CASE("the same file changes nothing") {
@@ -50,10 +46,8 @@ TEST_CASE("datasets come and go by name; one at another place does both") {
 
 TEST_CASE("the file with every setting says what there is without it") {
   const service::NodeConfig usual = service::default_node_config();
-  service::NodeConfig written;
-  config::read_config(
-      input::read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()),
-      [&](config::ConfigSection& section) { written = service::read_node_config(section); });
+  const service::NodeConfig written = service::read_node_config(
+      input::read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()));
   CHECK(service::plan_reload(usual, written).summary() == "nothing changes");
   CHECK(service::plan_reload(usual, written).takes_restart == std::vector<std::string>());
 }
@@ -84,6 +78,22 @@ TEST_CASE("a service takes no policy that would have to know the future, nor one
                     doctest::Contains("no kind of policy"));
   CHECK_THROWS_WITH(read("kind: node\npolicies: {dispatch: fifo}"),
                     doctest::Contains("they stand in the engine's section"));
+}
+
+TEST_CASE("a node file that names an unknown policy is refused with the line, of each kind") {
+  for (const std::string kind : {"allocation", "eviction.encoded", "eviction.decoded",
+                                 "eviction.prepared", "selection", "dispatch", "scaling"}) {
+    CAPTURE(kind);
+    const std::size_t dot = kind.find('.');
+    const std::string policies = dot == std::string::npos
+                                     ? "\n    " + kind + ": nosuch"
+                                     : "\n    eviction: {" + kind.substr(dot + 1) + ": nosuch}";
+    CHECK_THROWS_WITH(
+        read("kind: node\nengine:\n  policies:" + policies + "\n"),
+        doctest::Contains(("node.yaml:4: key 'engine.policies." + kind + "': unknown").c_str()));
+  }
+  CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {dispatch: \"fifo:depth=3\"}}"),
+                    doctest::Contains("node.yaml:2: key 'engine.policies.dispatch': "));
 }
 
 TEST_CASE("policies and settings are told to the engine in its own words") {

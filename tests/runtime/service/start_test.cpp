@@ -136,6 +136,8 @@ TEST_CASE("a node file is checked without a service, for people who review its c
                     file));
   CHECK(checked("kind: node\ndatasets: [{path: /a}]\nworkerz: 3\n")
             .find("2: batchflowd: " + file + ":3: ") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\nengine: {policies: {dispatch: nosuch}}\n")
+            .find("2: batchflowd: " + file + ":3: key 'engine.policies.dispatch': unknown") == 0);
   CHECK(checked("kind: node\n").find("2: batchflowd: no dataset to serve") == 0);
   CHECK(checked("kind: node\ndatasets: [{name: a, path: /a}, {name: a, path: /b}]\n")
             .find("2: batchflowd: two datasets are called 'a'") == 0);
