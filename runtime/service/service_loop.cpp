@@ -110,7 +110,7 @@ void Service::Parts::check() {
     promises->flush();
     backend->retry_waiting();
     // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
-    if (!draining) joining->release();
+    if (!draining) joining->let_unused_go();
     schedule();
     log.tick();
     memory::refill_memory_reserve();
@@ -122,7 +122,7 @@ void Service::Parts::check() {
 void Service::Parts::on_end(Connection& session) {
   jobs.gone(session);
   joining->gone(session);
-  if (BF_FAILPOINT("service.data.let_go")) joining->release();
+  if (BF_FAILPOINT("service.data.let_go")) joining->let_unused_go();
   const auto found = sessions.find(&session);
   if (found != sessions.end()) {
     users.disconnects(session.user());

@@ -21,11 +21,11 @@ double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// Sleeps in slices, so that `stop` is noticed.
+// Ends early if `stop` answers true, which it is asked now and then.
 void sleep_until(Clock::time_point until, const std::function<bool()>& stop) {
-  constexpr auto kSlice = std::chrono::milliseconds(50);
+  constexpr auto kLookEvery = std::chrono::milliseconds(50);
   while (!stop() && Clock::now() < until)
-    std::this_thread::sleep_until(std::min(until, Clock::now() + kSlice));
+    std::this_thread::sleep_until(std::min(until, Clock::now() + kLookEvery));
 }
 
 // The times of one rank.

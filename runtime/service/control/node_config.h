@@ -65,7 +65,7 @@ struct NodeConfig {
   SpillOptions spill;
   step::StepSettings steps;  // that are plugins
   Bytes steps_bytes = 0;     // of `memory`, set apart for their processes
-  Bytes data_bytes = 0;      // likewise, for tables of data sets that jobs bring
+  Bytes data_bytes = 0;      // likewise, for tables of datasets that jobs bring
   std::string http_address = "127.0.0.1";
   int http_port = 9837;                 // 0: any that is free; -1: none
   std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
@@ -99,7 +99,7 @@ void check_node_config(const NodeConfig& config);
 // Whether what is told of the memory fits together, wherever the service is to run. Throws
 // ConfigError.
 void check_memory(NodeConfig config);
-// Throws ConfigError where two data sets have one name.
+// Throws ConfigError where two datasets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The file of a pipeline by its name: of `files`, or one that is shipped. Lists no folder, since
 // each new pipeline of a job comes here.

@@ -181,7 +181,7 @@ std::string Joining::names() const {
   return all.empty() ? "none" : all;
 }
 
-void Joining::release() {
+void Joining::let_unused_go() {
   let_pipelines_go(config_.brought_kept);
   let_folders_go(config_.brought_kept);
 }

@@ -77,7 +77,7 @@ class Joining {
   // name none. Throws ConfigError, also while its plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // Lets go of what jobs have brought and none has used for long: call it now and then.
-  void release();
+  void let_unused_go();
   // The session waits no more.
   void gone(const Connection& session);
   // Datasets with an index in the making.
