@@ -11,7 +11,7 @@ namespace batchflow::engine {
 
 namespace {
 
-// So many needs are weighed in the time in which one sample is looked up.
+// How many needs are weighed in the time in which one sample is looked up.
 constexpr std::size_t kNeedsASample = 8;
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kWorkAStep = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
-// For so many draws at most, one step looks up the samples for batches.
+// The most draws for which one step looks up the samples for batches.
 constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace

@@ -82,7 +82,7 @@ void Service::Parts::accept() {
           if (!users.connects(session->user())) {
             // It is told so, and not listened to.
             session->send(protocol::encode(protocol::Refused{
-                              "quota", "this user has as many connections as he may"}),
+                              "quota", "this user has all the connections that the quota allows"}),
                           {});
             continue;
           }
@@ -141,8 +141,8 @@ bool Service::Parts::on_unfinished(Connection& session, std::int64_t change) {
 void Service::Parts::on_doorbell(Connection& session) {
   if (!jobs.read_ring(session)) {
     session.send(protocol::encode(protocol::Refused{"protocol",
-                                                    "its ring holds what no client of this version "
-                                                    "writes; the job is ended"}),
+                                                    "the client wrote a record that this version "
+                                                    "does not know; the service ended the job"}),
                  {});
     session.end();
     return;

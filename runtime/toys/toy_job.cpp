@@ -213,7 +213,7 @@ std::vector<ToyOutcome> run_toys(std::span<const ToyJob> jobs, std::uint32_t gpu
   std::mutex mutex;
   std::condition_variable ended;
   std::uint32_t free = gpus;
-  // Waits until so many GPUs are free, or `stop` answers true.
+  // Waits until there is a free GPU for each of `ranks`, or `stop` answers true.
   const auto wait_for = [&](std::unique_lock<std::mutex>& lock, std::uint32_t ranks) {
     while (!stop() && free < ranks) ended.wait_for(lock, std::chrono::milliseconds(50));
   };

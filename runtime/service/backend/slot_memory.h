@@ -103,7 +103,7 @@ class SlotMemory {
   // Null if the slot has no memory.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
-  // The memory of a slot of so many bytes: whole pages.
+  // The memory of a slot that holds `bytes`: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
   struct Use {

@@ -100,8 +100,7 @@ void refuse(Peer& peer, std::string_view why, std::string_view message) {
 
 // ----------------------------------------------------------------------------------- joining ----
 
-// Among his own jobs, each user sets the weights as he likes; beside the jobs of others his quota
-// counts.
+// A user may set any weights among jobs of that user; beside the jobs of others the quota counts.
 double Jobs::weight(uid_t user, double asked) const {
   const bool trusted = user == 0 || user == geteuid();
   return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));

@@ -107,7 +107,7 @@ class Jobs final : public JobCommands {
   bool none_reads() const;
   // The name of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
-  // Sums of samples of the peer's dataset, as far as it has so many.
+  // The sums that `of` asks for, over the samples of its range that the peer's dataset has.
   protocol::SamplesSum sum(Peer& peer, protocol::SamplesSum of) const;
   // Which other ranks of its job the peer waits for, as text; empty: none.
   std::string waits_for_ranks(Peer& peer) const;

@@ -54,7 +54,7 @@ TEST_CASE("the file with every setting says what there is without it") {
 
 TEST_CASE("a data set's name is told from a path") {
   CHECK_THROWS_WITH(service::check_names({{"/p", "/p", {}, {}, 0, {}}}),
-                    doctest::Contains("a name that begins like a path"));
+                    doctest::Contains("jobs would take this name for a path"));
   CHECK_NOTHROW(service::check_names({{"p", "/p", {}, {}, 0, {}}}));
 }
 
@@ -69,9 +69,9 @@ TEST_CASE("what is looked up when it is needed is named as it is written") {
 
 TEST_CASE("a service takes no policy that would have to know the future, nor one out of place") {
   CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {eviction: {encoded: belady}}}"),
-                    doctest::Contains("needs to be told the future"));
+                    doctest::Contains("needs to know future requests"));
   CHECK_THROWS_WITH(service::check_policy("eviction.decoded", "belady-bypass"),
-                    doctest::Contains("needs to be told the future"));
+                    doctest::Contains("needs to know future requests"));
   CHECK_NOTHROW(service::check_policy("eviction", "sieve"));
   CHECK_NOTHROW(service::check_policy("eviction.prepared", "sieve"));
   CHECK_THROWS_WITH(service::check_policy("eviction.nosuch", "lru"),
