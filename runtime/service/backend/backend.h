@@ -27,7 +27,7 @@
 
 namespace batchflow::service {
 
-// Carries out the commands that are about jobs: Jobs does.
+// Carries out the commands that are about jobs. Jobs does, and Warming, which stands before it.
 class JobCommands {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
