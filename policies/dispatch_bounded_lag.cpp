@@ -1,4 +1,4 @@
-// Bounded lag: no job may lead the slowest of its stream by more than so many blocks.
+// Bounded lag: no job may lead the slowest of its stream by more than `blocks`.
 #include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"

@@ -19,7 +19,7 @@ class RoundRobin final : public engine::DispatchPolicy {
 
 extern const engine::PolicyEntry dispatch_round_robin;
 const engine::PolicyEntry dispatch_round_robin{
-    "round-robin", "The job whose last turn is longest ago is served first.",
+    "round-robin", "Serves the job that has waited longest since its last turn.",
     &make_policy<engine::DispatchPolicy, RoundRobin>};
 
 }  // namespace batchflow::policies

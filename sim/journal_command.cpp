@@ -11,7 +11,7 @@
 #include "core/base/config_value.h"
 #include "core/log/journal.h"
 #include "policies/registry.h"
-#include "programs/config/engine_settings.h"
+#include "programs/config/replay_journal.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "sim/commands.h"
@@ -81,14 +81,14 @@ std::string json_text(const std::string& file, const log::JournalReader& journal
   return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-int replay_journal(const JournalOptions& options) {
+int replay_and_report(const JournalOptions& options) {
   options.outputs.check(options.file);
   const std::vector<char> bytes = read_journal(options.file);
   log::JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
   if (!journal.has_header())
     throw ConfigError(options.file + ": cut before its first step; there is nothing to replay");
   const log::ReplayResult result =
-      config::replay(journal, policies::policy_list(), output::check_interrupted);
+      config::replay_journal(journal, policies::policy_list(), output::check_interrupted);
   if (options.outputs.wanted("json"))
     options.outputs.write("json", json_text(options.file, journal, result));
   std::string text;
@@ -121,7 +121,7 @@ void add_journal_command(CLI::App& app, Action& action) {
       ->required();
   options->outputs.add(*replaying, "json", "JSON");
   replaying->callback(
-      [options, &action] { action = [options] { return replay_journal(*options); }; });
+      [options, &action] { action = [options] { return replay_and_report(*options); }; });
   command->footer(
       "Exit codes: 0 the same commands, 1 others (the first difference is printed), 2 a file that "
       "cannot be read.\n"

@@ -8,6 +8,7 @@
 #include "core/base/config_value.h"
 #include "core/base/names.h"
 #include "core/engine/engine_config.h"
+#include "programs/config/engine_settings.h"
 #include "programs/output/terminal.h"
 
 namespace batchflow::sim {
@@ -82,17 +83,6 @@ config::ConfigNode scalar(const std::string& kind, const std::string& text) {
   return node;
 }
 
-// `file:line: ` of the value at `path`; empty when there is none.
-std::string source_line_of(const config::ConfigNode& tree, std::string_view path) {
-  const config::ConfigNode* node = &tree;
-  while (node != nullptr && !path.empty()) {
-    const std::size_t dot = path.find('.');
-    node = node->find(path.substr(0, dot));
-    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
-  }
-  return node == nullptr || !node->source.file ? "" : node->source.text() + ": ";
-}
-
 }  // namespace
 
 std::vector<Variant> parse_variants(const engine::PolicyList& list,
@@ -117,14 +107,8 @@ std::vector<Variant> parse_variants(const engine::PolicyList& list,
 
 void check_policies(const engine::PolicyList& list, const engine::PolicyTexts& policies,
                     const config::ConfigNode& tree) {
-  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
-    const std::string key = fmt::format("engine.policies.{}", name);
-    try {
-      list.choose(engine::policy_name(name).kind, text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(
-          fmt::format("{}key '{}': {}", source_line_of(tree, key), key, error.what()));
-    }
+  config::check_policies(policies, tree, [&](std::string_view kind, const std::string& text) {
+    list.choose(engine::policy_name(kind).kind, text);
   });
 }
 

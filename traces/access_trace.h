@@ -47,8 +47,7 @@ class AccessTraceBuilder {
 
   explicit AccessTraceBuilder(std::string name) { trace_.name = std::move(name); }
 
-  // Throws ConfigError when the memory of this machine does not fit so many requests and
-  // `more_bytes`.
+  // Throws ConfigError when this machine's memory cannot hold that many requests and `more_bytes`.
   void expect(std::size_t requests, double more_bytes = 0);
   // False when there are as many requests as a trace can hold.
   bool add(std::uint64_t id, std::uint32_t size);

@@ -25,7 +25,7 @@ class JobTraceBuilder {
 
   Texts& texts() { return trace_.texts; }
 
-  // About so many jobs are to come.
+  // About `jobs` jobs are to come.
   void expect(std::size_t jobs) { trace_.jobs.reserve(jobs); }
 
   // Numbers in place of calendar times count from the zero of `base`.
@@ -41,7 +41,7 @@ class JobTraceBuilder {
 
   // Each row of the file goes to one of these. `line`: its number.
   void add(const JobDraft& draft, std::uint64_t line);
-  // So many rows from `line` on; throws ConfigError past the limit.
+  // `rows` rows from `line` on cannot be read; throws ConfigError past the limit.
   void corrupt(std::uint64_t line, const std::string& what, std::uint64_t rows = 1);
   void part_of_job(std::uint64_t line);
 

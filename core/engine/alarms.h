@@ -1,4 +1,5 @@
-// What the engine must look at again at a given time: retries, time-outs, work done in slices.
+// What the engine must look at again at a given time: retries, time-outs, work done a part at a
+// time.
 //
 // The backend is asked for one timer at a time, the earliest. Every step handles all that is due.
 // So no harm is done by a timer that fires late, twice, or for an older request.

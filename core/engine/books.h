@@ -167,29 +167,29 @@ inline bool is_charged_for_need(const EngineState& s, const Block& block) {
 
 // How many jobs the block is still good for: those that will take it, those that took it and have
 // not had all of it, and those that may yet join its pass.
-inline std::uint32_t need_of(const EngineState& s, const Block& block) {
+inline std::uint32_t takers_of(const EngineState& s, const Block& block) {
   if (block.ref.is_none()) return block.grants;
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (!lanes.valid(block.ref)) return block.grants;
   return block.grants + lanes.needed(block.ref) + lanes.may_join(block.ref);
 }
 
-// Tells the eviction policy how many jobs need the block.
-inline void report_need(EngineState& s, Block& block, std::uint32_t need) {
-  block.reported_need = need;
-  s.memory[block.share].share->needed(block.item, need);
+// Tells the eviction policy how many jobs the resident block is still good for.
+inline void report_takers(EngineState& s, Block& block, std::uint32_t takers) {
+  block.reported_takers = takers;
+  s.memory[block.share].share->needed(block.item, takers);
 }
-inline void report_need(EngineState& s, BlockIndex index) {
+inline void report_takers(EngineState& s, BlockIndex index) {
   Block& block = s.blocks[index];
-  if (block.resident) report_need(s, block, need_of(s, block));
+  if (block.resident) report_takers(s, block, takers_of(s, block));
 }
 
 // The same, but only if the number has changed. When a job takes a block, there is one grant more
 // and one job less that has yet to take it.
-inline void need_changed(EngineState& s, Block& block) {
+inline void report_changed_takers(EngineState& s, Block& block) {
   if (!block.resident) return;
-  const std::uint32_t need = need_of(s, block);
-  if (need != block.reported_need) report_need(s, block, need);
+  const std::uint32_t takers = takers_of(s, block);
+  if (takers != block.reported_takers) report_takers(s, block, takers);
 }
 
 // Jobs that have yet to take the block are looked at again.

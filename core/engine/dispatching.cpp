@@ -11,7 +11,7 @@ namespace batchflow::engine {
 
 namespace {
 
-// So many needs are weighed in the time in which one sample is looked up.
+// How many needs are weighed in the time in which one sample is looked up.
 constexpr std::size_t kNeedsASample = 8;
 
 }  // namespace
@@ -113,7 +113,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
 void Dispatching::adopt(Grant& grant, BlockIndex index) {
   grant.block = {index, s_.blocks[index].serial};
   ++s_.blocks[index].grants;
-  report_need(s_, index);
+  report_takers(s_, index);
 }
 
 WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
@@ -154,20 +154,20 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
   }
   s_.room_changed = true;
   open(job);
-  Need& mine = needs_[job.candidate_slot];
+  JobNeed& mine = needs_[job.candidate_slot];
   mine.what = need;
   mine.view = view_of(job, need);
 }
 
 // The job's need must be weighed again: it, or where it could be made, has changed.
 void Dispatching::open(const Job& job) {
-  Need& need = needs_[job.candidate_slot];
+  JobNeed& need = needs_[job.candidate_slot];
   if (!std::exchange(need.open, true)) open_.push_back(job.index);
 }
 
 void Dispatching::open_where_room_is() {
   if (std::exchange(s_.room_anywhere, false)) {
-    for (const Need& need : needs_) open(s_.jobs[need.job]);
+    for (const JobNeed& need : needs_) open(s_.jobs[need.job]);
   }
   for (const NodeIndex index : s_.nodes_with_room) {
     Node& node = s_.nodes[index];
@@ -183,7 +183,7 @@ void Dispatching::open_where_room_is() {
 
 void Dispatching::check_consistency() {
   if (s_.room_changed || s_.starts_put_off) return;
-  for (const Need& need : needs_) {
+  for (const JobNeed& need : needs_) {
     const Job& job = s_.jobs[need.job];
     BF_CHECK(need.open || !charges_.site(s_.streams[job.stream], job));
   }
@@ -214,7 +214,7 @@ void Dispatching::review(Job& job) {
 }
 
 // The block was made for another job, or is no longer needed.
-bool Dispatching::met(const Need& need) {
+bool Dispatching::met(const JobNeed& need) {
   if (need.what.grant && s_.at(need.what.grant->block)) return true;
   if (need.what.ref.is_none()) return false;
   const order::Lanes& lanes = *s_.streams[s_.jobs[need.job].stream].lanes;
@@ -254,7 +254,7 @@ bool Dispatching::start_some() {
     // A need that could not be started still cannot be, until something makes room.
     std::erase_if(open_, [&](JobIndex index) {
       const Job& job = s_.jobs[index];
-      Need& need = needs_[job.candidate_slot];
+      JobNeed& need = needs_[job.candidate_slot];
       const auto site = charges_.site(s_.streams[job.stream], job);
       need.open = site.has_value();
       if (!site) return true;
@@ -276,7 +276,7 @@ bool Dispatching::start_some() {
     // What it needed when it was looked at may have been made by now, or be of no use.
     review(job);
     if (job.candidate_slot == kNone) continue;
-    const Need need = needs_[job.candidate_slot];
+    const JobNeed need = needs_[job.candidate_slot];
     forget(job);
     if (met(need)) {
       s_.touch(job.index);

@@ -47,7 +47,7 @@ class Dispatching {
   std::size_t needs() const { return needs_.size(); }
 
  private:
-  struct Need {
+  struct JobNeed {
     JobIndex job;
     Preparation::Need what;
     WorkCandidate view;
@@ -64,7 +64,7 @@ class Dispatching {
   WorkCandidate view_of(Job& job, const Preparation::Need& need);
   std::size_t choose();
   void wake_policy();
-  bool met(const Need& need);
+  bool met(const JobNeed& need);
   void put(Job& job, const Preparation::Need& need);
   void open(const Job& job);
   void open_where_room_is();
@@ -76,7 +76,7 @@ class Dispatching {
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   Leads leads_{s_};
-  std::vector<Need> needs_;  // at most one a job, in no particular order
+  std::vector<JobNeed> needs_;  // at most one a job, in no particular order
   // Jobs with needs that may be startable. The needs of all others are known not to be.
   std::vector<JobIndex> open_;
   bool held_back_ = false;  // the policy started nothing though something could be started

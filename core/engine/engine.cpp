@@ -14,10 +14,10 @@ namespace {
 
 // The most that one step does of work that can wait: evictions when a share shrinks, residents
 // shown to a new policy.
-constexpr std::size_t kSlice = 2048;
+constexpr std::size_t kWorkAStep = 2048;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
-// For so many draws at most, one step looks up the samples for batches.
+// The most draws for which one step looks up the samples for batches.
 constexpr std::size_t kDrawsAStep = 2048;
 
 }  // namespace
@@ -93,18 +93,18 @@ void Engine::Parts::look_at_dirty() {
   s.dirty.clear();
 }
 
-// Tells policies how many jobs need which block, a slice in each step: a lane that is joined or
-// left changes all of its blocks, and an epoch that begins changes those of all lanes.
+// Tells policies how many jobs a block is still good for, some blocks in each step: a lane that is
+// joined or left changes all of its blocks, and an epoch that begins changes those of all lanes.
 void Engine::Parts::refresh_needs() {
-  while (!s.changed_streams.empty() && needs_reported < kSlice / 2) {
+  while (!s.changed_streams.empty() && needs_reported < kWorkAStep / 2) {
     const StreamId index = s.changed_streams.back();
     if (s.streams.live(index) && s.streams[index].lanes) {
       order::Lanes& lanes = *s.streams[index].lanes;
       const bool all =
-          lanes.visit_changed_needs(kSlice / 2 - needs_reported, [&](order::BlockRef block) {
+          lanes.visit_changed_needs(kWorkAStep / 2 - needs_reported, [&](order::BlockRef block) {
             ++needs_reported;
             if (lanes.state(block) == order::BlockState::resident)
-              report_need(s, BlockIndex(lanes.tag(block)));
+              report_takers(s, BlockIndex(lanes.tag(block)));
           });
       if (!all) break;
       s.streams[index].needs_changed = false;
@@ -114,12 +114,12 @@ void Engine::Parts::refresh_needs() {
   if (!s.changed_streams.empty()) s.alarms.set(s.now, {});
 }
 
-// Copies scores for the epochs to come, a slice in each step.
+// Copies scores for the epochs to come, some in each step.
 void Engine::Parts::settle_weights() {
   for (const JobIndex index : s.weighted_jobs) {
     Job& of = s.jobs[index];
     if (of.weights->settled()) continue;
-    if (of.weights->settle(kSlice / 4)) s.touch(index);
+    if (of.weights->settle(kWorkAStep / 4)) s.touch(index);
     s.alarms.set(s.now, {});
   }
 }
@@ -131,7 +131,7 @@ void Engine::Parts::decide() {
     block_parts.plan_staging();
     s.memory.plan_now(s.now);
     charges.strip_ahead(s.memory.take_planned());
-    bool shrinking = s.memory.settle(s.now, kSlice, s.evicted);
+    bool shrinking = s.memory.settle(s.now, kWorkAStep, s.evicted);
     drop_evicted(s);
     items.close_unused(s.memory.take_unused());
     for (const Place& place : s.memory.take_grown()) {
@@ -167,9 +167,9 @@ void Engine::Parts::decide() {
   operations += needs_reported;
   settle_weights();
   std::vector<Resident> adopted;
-  if (s.memory.adopt(kSlice, adopted)) s.alarms.set(s.now, {});
+  if (s.memory.adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {
-    if (!one.owner.is_none()) report_need(s, one.owner);
+    if (!one.owner.is_none()) report_takers(s, one.owner);
   }
 }
 
@@ -239,7 +239,7 @@ void Engine::check_consistency() const {
   if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
   parts_->s.blocks.each([&](BlockIndex index) {
     const Block& block = parts_->s.blocks[index];
-    BF_CHECK_MSG(!block.resident || block.reported_need == need_of(parts_->s, block),
+    BF_CHECK_MSG(!block.resident || block.reported_takers == takers_of(parts_->s, block),
                  "a policy was told wrongly which jobs need a block");
   });
 }

@@ -290,7 +290,7 @@ std::uint64_t Grants::add(Sequence& sequence, Grant&& grant) {
   grant.unserved = grant.to - grant.from;
   if (Block* block = s_.at(grant.block)) {
     ++block->grants;
-    need_changed(s_, *block);
+    report_changed_takers(s_, *block);
   }
   return sequence.add(std::move(grant));
 }
@@ -345,7 +345,7 @@ void Grants::drop_grant(Job& job, Grant& grant) {
   --block->grants;
   const bool mine = block->charged_job == job.index;
   if (block->resident && (mine || !is_charged_for_need(s_, *block))) uncharge(s_, *block);
-  need_changed(s_, *block);
+  report_changed_takers(s_, *block);
 }
 
 void Grants::forget_committed(Job& job) {

@@ -283,7 +283,7 @@ bool Membership::reserve_resized(Job& job) {
 // ------------------------------------------------------------------------------ each step ----
 
 void Membership::begin_step() {
-  constexpr std::size_t kRefusalsAStep = 8;  // each looks at all streams of its data set
+  constexpr std::size_t kRefusalsAStep = 8;  // each looks at all streams of its dataset
   refusals_left_ = kRefusalsAStep;
   std::erase_if(over_promised_, [&](const Place& place) { return keep_promises(place); });
 }

@@ -3,8 +3,8 @@
 // A place is cut into shares: the encoded or decoded items of a dataset, the prepared blocks of a
 // stream, the batches of a job if they are larger than its blocks. The allocation policy says how
 // many slots each share should have (core/engine/allocation.h). This class moves memory from one
-// share to another in slices. A share grows only by what another has really given up. The sum of
-// all shares never exceeds the place.
+// share to another a part at a time. A share grows only by what another has really given up. The
+// sum of all shares never exceeds the place.
 //
 // The engine's parts use it. It knows nothing of jobs, blocks or orders.
 #pragma once
@@ -41,7 +41,7 @@ struct Resident {
 // The part of a place that reads land in, in bytes. What is read for blocks counts as used from its
 // command until nothing needs it. What batches of listed orders take is set apart for them.
 struct StagingPart {
-  Bytes least = 0;    // promised for blocks: one sample of each data set that streams here
+  Bytes least = 0;    // promised for blocks: one sample of each dataset that streams here
   Bytes listed = 0;   // promised to listed orders
   Bytes wish = 0;     // for blocks
   Bytes target = 0;   // with what is promised to listed orders

@@ -74,8 +74,8 @@ class EvictionPolicy {
   virtual Admission missed(const Access& access) = 0;
   virtual void inserted(const Access& access) = 0;
   // The resident that is to leave for `newcomer`, or none. Answering none keeps the newcomer out.
-  // An item that must be let in whatever the answer has no name here: `newcomer.item` is none. The
-  // policy may reorder what it keeps, but forgets the victim only when `removed` says so.
+  // If the item enters whatever the policy answers, `newcomer.item` is none. The policy may reorder
+  // what it keeps, but forgets the victim only when `removed` says so.
   virtual ItemId victim(const Access& newcomer) = 0;
   virtual void removed(ItemId item, Removal why) = 0;
   // The victim just named is pinned. It stays, and the policy puts it where `victim` does not meet
@@ -181,7 +181,7 @@ struct WorkCandidate {
   // How many blocks the job is ahead of the slowest job of its stream. For a job that came later,
   // what the others had before does not count.
   std::uint32_t lead;
-  double cached;              // share of the dataset, and so of its samples, that some cache keeps
+  double cached;              // fraction of the dataset, and so of its samples, that caches keep
   double prepare_s;           // expected time of its preparation
   double stall_fraction;      // stall / (stall + compute) of its worst rank since its ranks came
   std::uint64_t last_served;  // order in which jobs last had a block started; 0: it never had

@@ -281,7 +281,7 @@ void Preparation::finish(MakingIndex index) {
   if (!is_charged_for_need(s_, block)) uncharge(s_, block);
   charges_.strip_ahead(node_of(stream, block.node));
   resume_waiting(block);
-  report_need(s_, block_index);
+  report_takers(s_, block_index);
 }
 
 // Each job that may take the block, or waits to go on with it, is looked at before the step ends.

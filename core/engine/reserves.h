@@ -18,8 +18,8 @@ class Reserves {
   Reserves(EngineState& state, Streams& streams)
       : s_(state), batches_(state.batches.of(this)), streams_(streams) {}
 
-  // Finds with how many credits, at most so many, the job fits. False: not even with one; then
-  // `needed` and `available` say why.
+  // Finds with how many credits, at most `credits_wanted`, the job fits. False: not even with one;
+  // then `needed` and `available` say why.
   bool reserve(Job& job, std::uint32_t credits_wanted, std::uint64_t& needed,
                std::uint64_t& available);
   // Promises the job what it reserved.

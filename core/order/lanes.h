@@ -25,7 +25,7 @@
 //    of it. A pass that all members have left is not joined, though blocks of it may be here:
 //    joining such passes cost jobs of unequal speed more.
 //  - Of passes with equally many dropped blocks the newest is joined. A block counts as dropped
-//    while it is gone, even if a member had it before. A block that is made again counts no more.
+//    while it is gone, even if a member had it before. A remade block no longer counts as dropped.
 //  - A member is hungry when the open lanes of both its epochs have at most L/2 blocks that are
 //    neither taken nor dropped, beyond what the engine keeps ahead anyway (`set_look_ahead`). A
 //    member needs a lane, in rule 4, when it has the lane before it in the running epoch or in
@@ -46,11 +46,12 @@
 //    failed and are made again are listed but start no span, or jobs would wait for another's
 //    remake.
 //
-// Costs: `want` and `take` are O(open lanes of the member + L/64). Reports of blocks are O(members
-// of the pass). Opening or joining a lane adds O(V + open passes); turning hungry or beginning an
-// epoch adds O(V). Nothing depends on N or on members elsewhere, except for a binary search among
-// the strict members. Memory: passes that are open or have blocks here x L, members x (V + open
-// lanes x L/8 bytes), generations in use x V.
+// Costs: `next_need` and `take` are O(open lanes of the member + L/64), `candidates` is O(open
+// lanes of the member x L/64). Reports of blocks are O(members of the pass). Opening or joining a
+// lane adds O(V + open passes); turning hungry or beginning an epoch adds O(V). Nothing depends on
+// N or on members elsewhere, except for a binary search among the strict members. Memory: passes
+// that are open or have blocks here x L, members x (V + open lanes x L/8 bytes), generations in use
+// x V.
 #pragma once
 
 #include <array>

@@ -12,7 +12,7 @@ class ByJobs final : public engine::AllocationPolicy {
   void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     Bytes jobs = 0;
     for (const engine::ShareView& share : place.shares) jobs += share.jobs;
-    if (jobs == 0) return;  // nobody reads: all stay at zero
+    if (jobs == 0) return;  // no job reads: all stay at zero
     const Bytes each = place.capacity_bytes / jobs;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       slots[i] = each * place.shares[i].jobs / place.shares[i].slot_bytes;

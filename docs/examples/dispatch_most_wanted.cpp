@@ -21,7 +21,7 @@ class MostWanted final : public engine::DispatchPolicy {
   std::size_t next(const engine::DispatchView& view) override {
     std::uint64_t newest = 0;
     for (const engine::WorkCandidate& one : view.candidates) newest = std::max(newest, one.asked);
-    // What has waited too long comes first, and the oldest of that: nobody starves.
+    // Needs that waited too long come first, oldest first, so no job starves.
     const auto weight = [&](const engine::WorkCandidate& one) {
       return newest - one.asked > patience_ ? UINT32_MAX : one.needed_by;
     };

@@ -10,7 +10,7 @@ constexpr Parameter kParameters[] = {
     {.name = "protected",
      .type = Parameter::Type::number,
      .default_value = "0.5",
-     .help = "share of the capacity for items that were used again",
+     .help = "part of the capacity for items that were used again",
      .least = 0,
      .greatest = 1},
 };

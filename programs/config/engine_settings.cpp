@@ -9,7 +9,6 @@
 
 #include "core/base/config_value.h"
 #include "core/base/names.h"
-#include "core/engine/engine.h"
 
 namespace batchflow::config {
 namespace {
@@ -87,6 +86,34 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
   config.promise_log_bytes_max =
       section.bytes("promise_log_bytes_max", config.promise_log_bytes_max, 4096);
   return config;
+}
+
+namespace {
+
+// `file:line: ` of the value at `path`; empty when there is none.
+std::string source_line_of(const ConfigNode& tree, std::string_view path) {
+  const ConfigNode* node = &tree;
+  while (node != nullptr && !path.empty()) {
+    const std::size_t dot = path.find('.');
+    node = node->find(path.substr(0, dot));
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return node == nullptr || !node->source.file ? "" : node->source.text() + ": ";
+}
+
+}  // namespace
+
+void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
+                    const PolicyCheck& check) {
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
+    try {
+      check(name, text);
+    } catch (const ConfigError& error) {
+      const std::string key = fmt::format("engine.policies.{}", name);
+      throw ConfigError(
+          fmt::format("{}key '{}': {}", source_line_of(tree, key), key, error.what()));
+    }
+  });
 }
 
 namespace {
@@ -177,17 +204,6 @@ engine::EngineConfig engine_config_of(std::string_view text, std::string_view na
   engine::EngineConfig config;
   read_config(root, [&](ConfigSection& section) { config = read_engine_config(section); });
   return config;
-}
-
-log::ReplayResult replay(log::JournalReader& journal, const engine::PolicyList& policies,
-                         const std::function<void()>& before_step) {
-  const engine::EngineConfig config =
-      engine_config_of(journal.header().configuration, "its configuration");
-  engine::Engine engine(config, policies, journal.catalogues());
-  return log::replay(journal, [&](Instant now, std::span<const engine::Event> events) {
-    if (before_step) before_step();
-    return engine.step(now, events);
-  });
 }
 
 }  // namespace batchflow::config

@@ -40,7 +40,7 @@ DriveModel read_drive(config::ConfigSection& section) {
   const double constant = rate(section, "bytes_per_s");
   if (constant > 0) drive.bytes_per_s = Curve::constant(constant);
   const Curve curve = read_curve(section, "curve", "readers", [](config::ConfigSection& point) {
-    point.require("bytes_per_s", "the rate of so many readers together");
+    point.require("bytes_per_s", "the rate of these readers together");
     return static_cast<double>(point.bytes("bytes_per_s", 0, 1));
   });
   if (!curve.empty() && constant > 0) {

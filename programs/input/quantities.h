@@ -45,7 +45,7 @@ struct Pauses {
   double length_s = 0;
   Spread spread;  // of the length
 
-  // How many of so many operations are held up.
+  // How many of `operations` are held up.
   std::uint64_t count(Random& random, std::uint64_t operations) const;
 };
 

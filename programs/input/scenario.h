@@ -6,8 +6,8 @@
 // a ConfigError with file, line and what to write instead. The simulator runs it; the runtime's
 // load generator reads the same.
 //
-// Grain: with `samples_per_item` above one, the engine counts items of so many samples in place of
-// samples. Everything here stays of one sample, and the `item_*` functions convert.
+// Grain: with `samples_per_item` above one, the engine counts items of that many samples in place
+// of samples. Everything here stays of one sample, and the `item_*` functions convert.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace batchflow::input {
 struct GrainModel {
   std::uint32_t samples_per_item = 1;
   std::uint32_t items_per_block = 0;  // 0: the engine fits blocks to their bytes
-  // Above 1, for datasets no larger than a block: a block stands for so many whole epochs of one
-  // dataset.
+  // Above 1, for datasets no larger than a block: the number of whole epochs of one dataset that a
+  // block stands for.
   std::uint32_t epochs_per_block = 1;
 };
 

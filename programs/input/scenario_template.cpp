@@ -78,7 +78,7 @@ jobs:
     order: relaxed      # or strict, sequential, weighted
     # shuffle_seed: 7   # jobs with the same one share an order
     node_local: false   # relaxed: each block is for the ranks of one node
-    # rehearsal: {samples: 16, exemplars: 2000}   # so many of each batch are drawn from so many
+    # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars
     batch: 128          # of one rank (default 1)
     drop_last: false
     epochs: 1
@@ -97,9 +97,9 @@ engine:                 # as in configs/engine/default.yaml
   preset: default
 
 grain:
-  samples_per_item: 1   # above 1, the engine counts items of so many samples
+  samples_per_item: 1   # above 1, the engine counts items of this many samples
   items_per_block: 0    # 0: as many as fit engine.block_bytes
-  epochs_per_block: 1   # above 1, for datasets no larger than a block: a block is so many epochs
+  epochs_per_block: 1   # above 1, for datasets no larger than a block: epochs of a block
 
 faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
   # - {kind: node-lost, target: node, at: 60s, lasts: 30s, detected_after: 0s}

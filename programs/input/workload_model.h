@@ -57,7 +57,7 @@ struct PipelineModel {
 
   bool decodes() const;
   std::vector<AppliedStep> applied(Bytes stored_bytes) const;
-  // The pipeline for the engine, for items of so many samples stored in so many bytes each.
+  // The pipeline for the engine, for items of `samples` samples of `stored_bytes` each.
   engine::PipelineInfo info(Bytes stored_bytes, std::uint32_t samples = 1) const;
 };
 

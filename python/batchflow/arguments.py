@@ -28,7 +28,8 @@ ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir":
            "batches_ahead": "prefetch_factor"}
 DEFAULT_TIMEOUT_S = 300.0  # as in batchflow.h
 SPLIT_RULES = ("fraction", "part", "keys", "classes", "bytes", "folder")
-# The records that so many credits allow before the service reads them fill half of a ring.
+# With this many credits, the records that a loader may write before the service reads them fill
+# half of a ring.
 PREFETCH_MOST = 545
 
 _UNITS = {"": 1, **{prefix + "b": 1000**i for i, prefix in enumerate(["", "k", "m", "g", "t"])},

@@ -37,7 +37,7 @@ class DataLoader(Attributes, Generic[_Given]):
     It takes PyTorch's arguments in PyTorch's order, and then its own; docs/python.md describes all.
     `dataset` is a path, or a name at the service. For a path a service is started, if none runs.
 
-    One iteration is one epoch. The job begins with the first batch, or with the first question that
+    One iteration is one epoch. The job begins with `iter(loader)`, or with the first question that
     only the service can answer (len, classes). With several ranks it begins when all have joined.
     """
 

@@ -1,10 +1,11 @@
 """One open loader of the C library. Ctrl-C works while it waits, and it is closed when dropped.
 
-The library waits in C code, where Python sees no signal. So a wait for a batch is cut into slices.
-A wait for a service or for other ranks must not be cut, so it is done by another thread.
+The library waits in C code, where Python sees no signal. So a wait for a batch returns to Python
+every tenth of a second. A wait for a service or for other ranks must not be interrupted, so it is
+done by another thread.
 
 The library allows one thread at a time to use a loader. So each call is made under a lock, which is
-free between two slices.
+free between two looks.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from .orders import Scores
 
 _log = logging.getLogger("batchflow")
 
-SLICE_S = 0.1
-_BETWEEN_SLICES_S = 0.001  # a lock that is taken again at once is seldom got by another thread
+LOOK_EVERY_S = 0.1
+_BETWEEN_LOOKS_S = 0.001  # a lock that is taken again at once is seldom got by another thread
 CLOSED = "this DataLoader is closed; make another one"
 
 
@@ -49,7 +50,7 @@ class _Beside(threading.Thread):
 
     def wait(self, meanwhile: Callable[[], None]) -> int:
         while self.is_alive():
-            self.join(SLICE_S)
+            self.join(LOOK_EVERY_S)
             meanwhile()
         if self._error is not None:
             raise self._error
@@ -148,7 +149,7 @@ class Session:
         deadline = time.monotonic() + timeout_s
         status = self._look()
         while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
-            time.sleep(_BETWEEN_SLICES_S)
+            time.sleep(_BETWEEN_LOOKS_S)
             status = self._look() if self._is_connected() else self._rejoin(deadline)
         if status in (c.TIMEOUT, c.INTERRUPTED):
             why = ("no batch came; 'batchflowctl doctor' says what holds it up"
@@ -168,7 +169,7 @@ class Session:
     @alone
     def _look(self) -> int:
         status: int = self._library.bf_loader_next_within(self._loader, ctypes.byref(self._raw),
-                                                          SLICE_S)
+                                                          LOOK_EVERY_S)
         return status
 
     @alone

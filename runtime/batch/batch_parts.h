@@ -1,5 +1,5 @@
-// Samples of a block as a block of their own, without a copy of them: pieces that are to stand one
-// behind another, and lie in the block wherever they can. For what writes a batch to a socket.
+// Lists the memory pieces of some samples of a block, in order, so that a socket can send them as a
+// block without a copy.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace batchflow::batch {
 
 class BatchParts {
  public:
-  // Of samples [from, to) of `slot`, which outlives it, with `to_layout` of so many samples. The
-  // pieces are what copy_samples makes in memory of zeros.
+  // Of samples [from, to) of `slot`, which outlives it. `to_layout` is that of `to - from` samples.
+  // The pieces are what copy_samples makes in memory of zeros.
   BatchParts(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, std::uint32_t to,
              const BlockLayout& to_layout);
   BatchParts(const BatchParts&) = delete;

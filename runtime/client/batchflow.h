@@ -157,7 +157,7 @@ typedef struct bf_loader_options {
   bf_drawing drawing; /* BF_WEIGHTED */
   uint64_t draws;     /* BF_WEIGHTED: of one epoch; 0: as many as the dataset has samples */
   int node_local;     /* BF_RELAXED, 1: each prepared block is for the ranks of one machine */
-  /* Not BF_WEIGHTED: so many samples of each rank's batch come from the job's buffer, beside the
+  /* Not BF_WEIGHTED: the samples of each rank's batch that come from the job's buffer, beside the
    * samples of the epoch; 0: none. While the buffer is empty, all samples are the epoch's. */
   uint32_t rehearsed;
   const uint64_t*

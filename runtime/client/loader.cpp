@@ -18,10 +18,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A loader that waits looks at its socket as often. One that finds a batch each time looks less
-// often, since the batch waits for some microseconds meanwhile.
-constexpr auto kSlice = 50ms;
-constexpr auto kBusySlice = 250ms;
+// How often a loader that waits looks at its socket. A loader that finds a batch each time looks
+// less often, since the batch waits for some microseconds meanwhile.
+constexpr auto kLookEvery = 50ms;
+constexpr auto kLookEveryWhileBusy = 250ms;
 constexpr auto kBackoffFirst = 50ms;
 constexpr auto kBackoffMost = 1s;
 
@@ -126,9 +126,9 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
     // The end of the socket must be noticed also where the ring is never empty.
     const auto now = Clock::now();
     bool alive = true;
-    const auto slice = read_record() ? kBusySlice : kSlice;
+    const auto look_every = read_record() ? kLookEveryWhileBusy : kLookEvery;
     if (!session_) continue;
-    if (waited || now - looked_at_socket_ > slice) {
+    if (waited || now - looked_at_socket_ > look_every) {
       looked_at_socket_ = now;
       alive = session_->look_at_socket();
       if (waited) ask_for_missing_ranks(now);
@@ -147,7 +147,7 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
                               "'batchflowctl doctor', which says what holds it up",
                               seconds(most)));
     }
-    wait_for_record(std::min(now + kSlice, deadline));
+    wait_for_record(std::min(now + kLookEvery, deadline));
     waited = true;
   }
 }

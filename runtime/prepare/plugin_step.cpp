@@ -46,8 +46,8 @@ std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
   if (!fs::path(interpreter.program).is_absolute() || !fs::path(interpreter.package).is_absolute())
     section.refuse("interpreter", "it or the package is no absolute path",
                    "leave it to batchflow.DataLoader");
-  // The user sets it in his own service; what all its processes take together is charged to the
-  // cache.
+  // The user sets it in a service of the same user; what all its processes take together is charged
+  // to the cache.
   settings.memory = section.bytes("memory", settings.memory, step::StepSettings::kMemoryLeast);
   if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),

@@ -1,5 +1,5 @@
 // Cuts bytes that arrive one after another into frames. A frame is four bytes of length,
-// little-endian, and then so many bytes.
+// little-endian, and then as many bytes as these say.
 //
 // The cutter knows no socket. A reader puts the next bytes where `room` says. That never reaches
 // beyond the end of the frame, so descriptors that come with some bytes belong to the same frame as
@@ -25,7 +25,7 @@ class FrameCutter {
  public:
   // Empty when a whole frame waits to be taken, or the bytes are broken.
   std::span<std::byte> room();
-  // So many bytes were put into room(). REQUIRES: bytes <= room().size()
+  // The reader has put `bytes` into room(). REQUIRES: bytes <= room().size()
   void filled(std::size_t bytes);
   std::optional<std::string> take();
   // A length was zero or beyond kFrameMost, so that what follows cannot be understood.

@@ -52,7 +52,7 @@ struct BatchRecord {  // followed by its slices
   std::uint32_t last_of_epoch = 0;
   std::uint64_t slab = 0;          // an earlier `slab` message has brought it
   std::uint64_t offset = 0;        // of the slot in the slab
-  std::uint32_t slot_samples = 0;  // the slot's layout is that for so many samples
+  std::uint32_t slot_samples = 0;  // how many samples the slot's layout has room for
   std::uint32_t from = 0;          // the batch is samples [from, from + samples) of the slot
   std::uint32_t samples = 0;
   std::uint32_t fillers = 0;
@@ -152,7 +152,7 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
 // others are those of other ranks. REQUIRES: slices.size() <= kSlicesMost
 void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
                  std::vector<std::byte>& out);
-// The bytes of a record of so many slices.
+// The bytes of a record with `slices`.
 constexpr std::size_t batch_bytes(std::size_t slices) {
   return sizeof(BatchRecord) + slices * sizeof(SliceRecord);
 }

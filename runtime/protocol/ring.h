@@ -48,7 +48,7 @@ class RingWriter {
   explicit RingWriter(RingMemory memory);
   // False when there is no room, or the ring is broken. REQUIRES: record.size() <= kRecordMost
   bool write(std::span<const std::byte> record);
-  // Whether so many bytes could be written; the words before records count as bytes, too.
+  // Whether there is room for `bytes`, in which the words before records count, too.
   bool has_room_for(std::uint64_t bytes) { return !broken_ && has_room(bytes); }
   // Makes readable what was written. True: the reader sleeps, and the caller must wake it. It is
   // true once for each sleep, since a reader that was woken reads all there is.

@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -148,6 +149,7 @@ RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::pa
   socket_ = listen_at(options_.address, options_.port, port_);
   stop_ = protocol::Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "bf-listen");
     block_signals();
     listen();
   });
@@ -195,6 +197,7 @@ void RemoteListener::let_in(protocol::Descriptor socket) {
     if (BF_FAILPOINT("remote.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
     peer.thread = std::thread([this, &peer] {
+      pthread_setname_np(pthread_self(), "bf-relay");
       block_signals();
       try {
         const memory::MayRunOutOfMemory scope;

@@ -1,6 +1,7 @@
 #include "runtime/remote/relay.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSlice = 50ms;
+constexpr auto kLookEvery = 50ms;
 constexpr std::size_t kSlabsMost = 65536;
 // A frame of more takes of what all ranks together may have of these.
 constexpr std::size_t kSmallFrame = std::size_t{64} << 10;
@@ -65,7 +66,10 @@ void Relay::run() {
   try {
     if (BF_FAILPOINT("remote.relay.thread"))
       throw std::system_error(EAGAIN, std::generic_category(), "a thread");
-    of_service = std::thread([this] { carry(&Relay::listen_to_service, "the service is done"); });
+    of_service = std::thread([this] {
+      pthread_setname_np(pthread_self(), "bf-relay");
+      carry(&Relay::listen_to_service, "the service is done");
+    });
   } catch (const std::system_error& error) {
     return job_->shut(error.what());
   }
@@ -179,7 +183,7 @@ void Relay::listen_to_service() {
   const auto over = [&](std::string_view why) { job_->shut(why); };
   while (job_->is_open()) {
     if (!admitted_) {
-      auto frame = from_service_.receive(protocol::Channel::Clock::now() + kSlice);
+      auto frame = from_service_.receive(protocol::Channel::Clock::now() + kLookEvery);
       if (!from_service_.is_open()) return over(from_service_.problem());
       if (frame && !take_frame(std::move(*frame))) return;
       continue;
@@ -188,7 +192,7 @@ void Relay::listen_to_service() {
     const auto record = admitted_->to_job.next();
     if (admitted_->to_job.broken()) return over("the service's ring is damaged");
     if (!record) {
-      admitted_->to_job.wait(std::chrono::nanoseconds(kSlice).count());
+      admitted_->to_job.wait(std::chrono::nanoseconds(kLookEvery).count());
       continue;
     }
     if (!send_record(*record)) return;

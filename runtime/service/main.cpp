@@ -36,15 +36,11 @@ constexpr const char* kExamples =
     "  batchflowd --config node.yaml\n";
 
 NodeConfig read_file(const std::string& file) {
-  NodeConfig config;
-  const config::ConfigNode root = input::read_regular_yaml_file(file);
-  config::read_config(root,
-                      [&](config::ConfigSection& section) { config = read_node_config(section); });
-  return config;
+  return read_node_config(input::read_regular_yaml_file(file));
 }
 
-// Of what stands in the file alone: data sets and tokens lie on the machine that it is for, and so
-// does the memory. The folder of its log is looked for.
+// Checks only the file: datasets, tokens and memory are on the machine that will run it. The folder
+// of its log is looked for.
 int check(const std::string& file, bool with_more) {
   std::error_code ignored;
   if (with_more)
@@ -57,8 +53,8 @@ int check(const std::string& file, bool with_more) {
     throw ConfigError(fmt::format(
         "log_file: {}: there is no such folder; make it, or choose another file", folder.string()));
   const std::string sets = config.datasets.size() == 1
-                               ? "1 data set"
-                               : fmt::format("{} data sets", config.datasets.size());
+                               ? "1 dataset"
+                               : fmt::format("{} datasets", config.datasets.size());
   const std::string said = fmt::format("{}: a service would take it; it serves {}{}", file, sets,
                                        config.open_datasets ? " and what jobs bring" : "");
   std::printf("%s\n", output::printable(said).c_str());
@@ -96,21 +92,24 @@ int serve(int argc, char** argv) {
   app.add_option(
       "--tcp", tcp,
       "[ADDRESS:]PORT for jobs on other machines, on loopback unless said; default: none");
-  app.add_option("--tcp-token", tcp_token, "File with the tokens of those who may, one a line");
+  app.add_option("--tcp-token", tcp_token,
+                 "File of tokens, one a line; a remote job must show one of them");
   app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
-  app.add_option("--tcp-key", tcp_key, "Its key");
+  app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without a connected client, after which it ends; 0: never (default)")
       ->check(output::number_between(0, 1e8));
-  app.add_option("--log", log, "Its lines: text or json")->check(CLI::IsMember({"text", "json"}));
-  app.add_option("--log-file", log_file, "A bounded file for them; default: standard error");
+  app.add_option("--log", log, "Format of the log's lines: text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--log-file", log_file,
+                 "Write the log to this file, of bounded size; default: standard error");
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_option("--corrupt-ratio-allowed", corrupt_ratio_allowed,
-                 "Of a data set's samples that cannot be decoded, what a job may ask for, as 5%");
+                 "Of a dataset's samples that cannot be decoded, what a job may ask for, as 5%");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");

@@ -82,7 +82,7 @@ void Service::Parts::accept() {
           if (!users.connects(session->user())) {
             // It is told so, and not listened to.
             session->send(protocol::encode(protocol::Refused{
-                              "quota", "this user has as many connections as he may"}),
+                              "quota", "this user has all the connections that the quota allows"}),
                           {});
             continue;
           }
@@ -110,7 +110,7 @@ void Service::Parts::check() {
     promises->flush();
     backend->retry_waiting();
     // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
-    if (!draining) joining->release();
+    if (!draining) joining->let_unused_go();
     schedule();
     log.tick();
     memory::refill_memory_reserve();
@@ -122,7 +122,7 @@ void Service::Parts::check() {
 void Service::Parts::on_end(Connection& session) {
   jobs.gone(session);
   joining->gone(session);
-  if (BF_FAILPOINT("service.data.let_go")) joining->release();
+  if (BF_FAILPOINT("service.data.let_go")) joining->let_unused_go();
   const auto found = sessions.find(&session);
   if (found != sessions.end()) {
     users.disconnects(session.user());
@@ -141,8 +141,8 @@ bool Service::Parts::on_unfinished(Connection& session, std::int64_t change) {
 void Service::Parts::on_doorbell(Connection& session) {
   if (!jobs.read_ring(session)) {
     session.send(protocol::encode(protocol::Refused{"protocol",
-                                                    "its ring holds what no client of this version "
-                                                    "writes; the job is ended"}),
+                                                    "the client wrote a record that this version "
+                                                    "does not know; the service ended the job"}),
                  {});
     session.end();
     return;

@@ -25,7 +25,7 @@ struct WalkedFile {
 struct FileWalk {
   std::function<void(const WalkedFile&)> file;
   std::function<void(std::string_view path)> folder;  // called before its files
-  // The entries of folders on the way down take so many bytes more, or fewer.
+  // Called with the change in bytes that open folders take.
   std::function<void(std::int64_t bytes)> hold;
   // The walk ends with DatasetError at the first path that is put into `closed`.
   bool refuses_closed = false;

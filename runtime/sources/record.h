@@ -47,10 +47,10 @@ class RecordParts {
     return find(kind, record, stored, Numbers::left_out);
   }
 
-  // What find() writes out of a record of so many bytes, at most; and of this one.
+  // The most bytes that find() writes out of a record of `record` bytes; and of this record.
   static Bytes numbers_most(RecordKind kind, Bytes record);
   Bytes numbers_bytes(RecordKind kind, std::span<const std::byte> record);
-  // Has so much for it, exactly.
+  // Makes exactly `bytes` of room for it.
   void reserve_numbers(Bytes bytes) { numbers_.reserve(bytes); }
   Bytes held() const { return numbers_.capacity(); }
   void drop() { std::vector<std::byte>().swap(numbers_); }

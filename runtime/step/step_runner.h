@@ -25,7 +25,7 @@ class StepRunner {
   std::byte* begin(const std::shared_ptr<StepPlugin>& plugin, Bytes input, Bytes output);
   // The step's output for what has been put there, valid until the next begin(); null: see
   // failed().
-  // REQUIRES: begin() was the last call, for so many bytes
+  // REQUIRES: begin() was the last call, for an input of this shape
   const std::byte* run(std::span<const std::uint64_t> shape, std::uint64_t seed);
   // The rows of a ragged output.
   std::uint64_t rows() const;

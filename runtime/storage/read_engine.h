@@ -102,7 +102,7 @@ class ReadEngine {
   // Any thread may call it. It never blocks: reads beyond the depth wait in the engine.
   // REQUIRES: paths, roots and guards live until their pieces are done
   void submit(std::span<const ReadPiece> pieces);
-  // Staging memory of at least so many bytes, aligned to 4096. Null when none is free now.
+  // Staging memory of at least `bytes`, aligned to 4096. Null when none is free now.
   // REQUIRES: bytes <= staging_bytes()
   std::byte* stage(Bytes bytes);
   void unstage(std::byte* memory);

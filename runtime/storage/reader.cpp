@@ -1,5 +1,7 @@
 #include "runtime/storage/reader.h"
 
+#include <pthread.h>
+
 #include <cerrno>
 
 #include "core/base/check.h"
@@ -82,6 +84,7 @@ void Threads::start(std::function<void()> body) {
     ++state_->running;
   }
   threads_.emplace_back([state = state_, body = std::move(body)]() mutable {
+    pthread_setname_np(pthread_self(), "bf-read");
     body();
     body = nullptr;  // releases what it owns
     const std::lock_guard lock(state->mutex);

@@ -71,7 +71,8 @@ class ResultQueue {
   bool closed_ = false;
 };
 
-// Threads that are waited for no longer than a bound. The functions they run own what they use.
+// Threads named `bf-read` that are waited for no longer than a bound. The functions they run own
+// what they use.
 class Threads {
  public:
   void start(std::function<void()> body);

@@ -27,7 +27,7 @@ class Uring {
   bool has_buffers() const { return buffers_error_ == 0; }
   int buffers_error() const { return buffers_error_; }
 
-  // Makes room for so many entries that must be submitted together. Submits earlier ones if needed.
+  // Makes room for `entries` that must be submitted together. Submits earlier ones if needed.
   void reserve(unsigned entries);
   void submit();
   void submit_and_wait();

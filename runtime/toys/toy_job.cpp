@@ -21,11 +21,11 @@ double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// Sleeps in slices, so that `stop` is noticed.
+// Ends early if `stop` answers true, which it is asked now and then.
 void sleep_until(Clock::time_point until, const std::function<bool()>& stop) {
-  constexpr auto kSlice = std::chrono::milliseconds(50);
+  constexpr auto kLookEvery = std::chrono::milliseconds(50);
   while (!stop() && Clock::now() < until)
-    std::this_thread::sleep_until(std::min(until, Clock::now() + kSlice));
+    std::this_thread::sleep_until(std::min(until, Clock::now() + kLookEvery));
 }
 
 // The times of one rank.
@@ -213,7 +213,7 @@ std::vector<ToyOutcome> run_toys(std::span<const ToyJob> jobs, std::uint32_t gpu
   std::mutex mutex;
   std::condition_variable ended;
   std::uint32_t free = gpus;
-  // Waits until so many GPUs are free, or `stop` answers true.
+  // Waits until there is a free GPU for each of `ranks`, or `stop` answers true.
   const auto wait_for = [&](std::unique_lock<std::mutex>& lock, std::uint32_t ranks) {
     while (!stop() && free < ranks) ended.wait_for(lock, std::chrono::milliseconds(50));
   };

@@ -24,9 +24,9 @@
 namespace batchflow::sim {
 
 struct ReplayGrain {
-  // A dataset is cut into at most so many items. It gets so many that most of its jobs go through
-  // some of them and that the cache of a node holds many of them; at least 16, where the limit
-  // allows it.
+  // The most items that a dataset is cut into. It gets enough that most of its jobs go through some
+  // of them and that the cache of a node holds many of them; at least 16, where the limit allows
+  // it.
   std::uint64_t items = 256;
   std::uint64_t steps =
       4;  // that a job of an hour takes, about; other jobs by the root of their time

@@ -66,7 +66,7 @@ class Backend {
   void carry_out(std::span<const engine::Command> commands);
   // The speed of a worker, relative to others of its node; it holds for its present work, too.
   void set_worker_speed(WorkerId worker, double factor);
-  // The node gets so many cores more (or fewer), and a worker for each.
+  // The node gets `more` cores (fewer, if negative), and a worker for each.
   void change_cores(NodeId node, std::int64_t more);
   std::vector<output::StepResult> step_results() const;
 

@@ -54,7 +54,7 @@ class JobQueue {
   // Whether a job with so much GPU time leaves its GPUs to jobs that had less. There are two levels
   // of service, so that jobs of one level do not take turns for ever.
   static bool has_had_much(TotalTime attained) { return attained >= kMuch; }
-  // With so many GPUs; a nanosecond is added, so that the job has had it then.
+  // How long `gpus` take to get there; a nanosecond is added, so that the job has had it then.
   static Duration until_much(TotalTime attained, std::size_t gpus) {
     const auto left = static_cast<double>((TotalTime(kMuch) - attained).count());
     return Duration(static_cast<std::int64_t>(left / static_cast<double>(gpus)) + 1);

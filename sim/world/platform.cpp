@@ -15,8 +15,8 @@ using NetPoint = simgrid::kernel::routing::NetPoint;
 
 constexpr double kUnlimited_bytes_per_s = 1e15;
 
-// The rate of readers that have a drive alone: so many operations under way each, each with its
-// latency and its bytes at the reader's rate. 0: no limit.
+// The rate of readers that have a drive alone. Each has the drive's `operations_ahead` under way,
+// and each of these takes its latency and its bytes at the reader's rate. 0: no limit.
 double alone_bytes_per_s(const input::DriveModel& drive, double operation_bytes, double latency_s,
                          const Platform::Amount& amount) {
   const auto ahead = static_cast<double>(std::min<std::uint64_t>(

@@ -56,7 +56,7 @@ class Platform {
   Platform(const Platform&) = delete;
   Platform& operator=(const Platform&) = delete;
 
-  // How much is read: operations of bytes / operations each, by so many readers.
+  // How much `readers` read: operations of bytes / operations each.
   struct Amount {
     std::uint64_t operations = 0;
     Bytes bytes = 0;
@@ -70,7 +70,7 @@ class Platform {
   // From several nodes that each have a part of it: the limits of single nodes do not count.
   void gather(TaskId task, std::size_t to_node, Bytes bytes);
   void to_gpu(TaskId task, std::size_t node, Bytes bytes);
-  // On a node with cores that prepare together: so many seconds of one core, on so many cores at
+  // On a node with cores that prepare together: `core_s` seconds of one core, on `cores_most` at
   // most.
   void prepare(TaskId task, std::size_t node, double core_s, std::uint32_t cores_most);
   bool is_cores(const Server* server, std::size_t node) const {
@@ -80,7 +80,7 @@ class Platform {
     return server == &store_.data || server == &store_.metadata;
   }
 
-  // From now on the hardware is so many times as fast as it was built; for all that is under way,
+  // From now on the hardware is `factor` times as fast as it was built; for all that is under way,
   // too. But a read that began before keeps its latency, and the bound of one reader.
   void set_speed(std::uint32_t hardware, double factor);
   // The curve of the store in the scenario has changed. A read under way keeps the bound of one

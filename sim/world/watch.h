@@ -29,7 +29,7 @@ namespace batchflow::world {
 enum class Cause : std::uint8_t { storage, drive, network, cores, preparation, delivery, other };
 using Waited = std::array<TotalTime, 7>;  // by cause
 
-// In seconds, as the mean over so many ranks.
+// In seconds, as the mean over `ranks`.
 output::Waits waits(const Waited& waited, double ranks = 1);
 
 class Watch {

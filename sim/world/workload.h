@@ -55,7 +55,7 @@ class Workload {
     bool is_streamed;        // a block stands for many that come one after the other
     std::uint32_t cores_most;
 
-    // Samples of so many items: as they are stored, and as they are visited in all epochs.
+    // Samples of `items`: as they are stored, and as they are visited in all epochs.
     std::uint64_t stored(std::uint64_t items) const { return items * per_item; }
     std::uint64_t visits(std::uint64_t items) const { return stored(items) * epochs; }
   };

@@ -1,4 +1,5 @@
-"""docs/architecture.md names files, functions and types that are there."""
+"""docs/architecture.md names files, functions and types that are there, and a function that is said
+to be about an event or a command is about it."""
 
 import re
 import unittest
@@ -56,15 +57,22 @@ def defines_python(source, name):
 DECLARED = r"(?!return\b|throw\b|else\b)\w[^;={}()]*[\s&*>]"
 
 
+def function_pattern(name):
+    """Finds the definition of `A::b`, or of `A::on(B)`, the one that takes a B."""
+    name, _, argument = name.partition("(")
+    takes = rf"\([^)]*\b{argument[:-1]}\b" if argument else r"\("
+    return rf"^(\w.*\b)?{name}{takes}"
+
+
 def defines_cpp(source, name):
     """`A::b`: a function that is defined there, or is declared in class A. `A::on(B)`: the one that
     takes a B. `A`: a type, a function or a variable."""
+    if "::" in name and re.search(function_pattern(name), source, re.MULTILINE):
+        return True
     name, _, argument = name.partition("(")
     owner, _, last = name.rpartition("::")
     takes = rf"\([^)]*\b{argument[:-1]}\b" if argument else r"\("
     if owner:
-        if re.search(rf"^\w.*\b{owner}::{last}{takes}", source, re.MULTILINE):
-            return True
         kind = owner.rpartition("::")[2]
         return (re.search(rf"^\s*(class|struct) {kind}\b", source, re.MULTILINE) is not None and
                 re.search(rf"^\s+{DECLARED}{last}{takes}", source, re.MULTILINE) is not None)
@@ -88,6 +96,35 @@ def problems_of_stop(paths, names):
     return [f"{paths[0]} has no {name}" for name in names if not defines(source, name)]
 
 
+def messages():
+    """The names of all events and commands."""
+    source = (ROOT / "core/engine/event.h").read_text()
+    lists = re.findall(r"^using (?:Event|Command) = std::variant<([^>]*)>", source, re.MULTILINE)
+    return {name for one in lists for name in re.findall(r"\w+", one)}
+
+
+def definitions(source, name):
+    """The texts of all functions of that name, each from its first line to its closing brace."""
+    return [source[begin.start():source.index("\n}", begin.end())]
+            for begin in re.finditer(function_pattern(name), source, re.MULTILINE)]
+
+
+def missing_messages(text, title):
+    """The events and commands of which no function says anything that the row names."""
+    known = messages()
+    found = []
+    for row in rows(sections(text)[title]):
+        said = known & set(CODE.findall(row[-3]))
+        paths, names = CODE.findall(row[-2]), CODE.findall(row[-1])
+        if title == STATE or not said or len(paths) != 1 or not paths[0].endswith(".cpp"):
+            continue
+        source = (ROOT / paths[0]).read_text()
+        bodies = "\n".join(body for name in names for body in definitions(source, name))
+        found += [f"{title}: {names} of {paths[0]} have no {message}" for message in sorted(said)
+                  if not re.search(rf"\b{message}\b", bodies)]
+    return found
+
+
 def problems(text):
     """What of the map is not there."""
     found = [f"{file} is not there" for file in sorted(files(text)) if not (ROOT / file).is_file()]
@@ -103,6 +140,10 @@ class Architecture(unittest.TestCase):
 
     def test_what_it_names_is_there(self):
         self.assertEqual(problems(self.text), [])
+
+    def test_functions_have_the_messages_that_it_says(self):
+        for title in WALKS:
+            self.assertEqual(missing_messages(self.text, title), [])
 
     def test_each_walk_has_stops(self):
         counts = {title: len(stops(self.text, title)) for title in WALKS}
@@ -145,6 +186,19 @@ class Canaries(unittest.TestCase):
                     wrong = re.sub(r"\w+$", "no_such_name", name.partition("(")[0])
                     self.assertEqual(problems_of_stop(paths, [wrong]),
                                      [f"{paths[0]} has no {wrong}"])
+
+    def test_a_function_that_is_not_about_the_message(self):
+        for right, wrong, message in (
+                ("`Membership::admit`", "`Membership::joined`", "Admit"),
+                ("`Jobs::begin`", "`Jobs::join`", "JobJoined"),
+                ("`Backend::on(Read)`", "`Backend::on(Cancel)`", "Read"),
+                ("`Reads::open`, `Reads::send_read`", "`Reads::open`", "Read"),
+                ("`Assembly::transferred`", "`Assembly::lost_block`", "TransferDone")):
+            self.assertIn(right, self.text)
+            text = self.text.replace(right, wrong)
+            found = [one for title in WALKS for one in missing_messages(text, title)]
+            self.assertEqual(len(found), 1, wrong)
+            self.assertTrue(found[0].endswith(f"have no {message}"), found)
 
     def test_a_function_of_another_class(self):
         self.assertTrue(problems_of_stop(["core/engine/reads.cpp"], ["Items::open"]))

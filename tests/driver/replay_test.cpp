@@ -13,6 +13,7 @@
 #include "core/log/journal.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
+#include "programs/config/replay_journal.h"
 #include "tests/driver/driver.h"
 #include "tests/driver/trace.h"
 
@@ -108,7 +109,7 @@ TEST_CASE("a journal replayed into a new engine gives the same commands") {
     CHECK(journal.digest() == out.digest);
 
     log::JournalReader reader(bytes, "journal");
-    const log::ReplayResult result = config::replay(reader, policies::policy_list());
+    const log::ReplayResult result = config::replay_journal(reader, policies::policy_list());
     CHECK_MESSAGE(result.same(), fmt::format("seed {}: {}", seed, result.report));
     CHECK(result.digest == out.digest);
     CHECK(result.steps == out.steps);

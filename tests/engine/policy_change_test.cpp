@@ -139,7 +139,7 @@ const engine::PolicyList& list_with_probes() {
 }
 
 constexpr std::uint64_t kMany = 1'000'000;
-constexpr std::uint64_t kSlice = 2048;  // of residents shown in one step
+constexpr std::uint64_t kWorkAStep = 2048;  // of residents shown in one step
 
 }  // namespace
 
@@ -169,10 +169,10 @@ TEST_CASE("a new eviction policy is shown a million residents in slices") {
   for (std::uint64_t shown = 0; shown < kMany; shown = told_new.inserted) {
     REQUIRE(backend.step());
     ++steps;
-    CHECK(told_new.inserted - shown <= kSlice);
+    CHECK(told_new.inserted - shown <= kWorkAStep);
   }
-  CHECK(steps >= kMany / kSlice);
-  CHECK(steps <= kMany / kSlice + 2);
+  CHECK(steps >= kMany / kWorkAStep);
+  CHECK(steps <= kMany / kWorkAStep + 2);
   CHECK(told_old.hits > 0);  // it answered all the while
   CHECK((engine.counters().operations - operations) / steps <= 8);
   const Told before = told_old;

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 
 #include "core/base/random.h"
@@ -84,6 +85,20 @@ TEST_CASE("an engine's configuration as text is the same one, every setting chan
 TEST_CASE("the commented default configuration says what the code does") {
   CHECK(read(input::read_yaml_file(kEngineConfigs / "default.yaml")) == engine::EngineConfig());
   CHECK(read("") == engine::EngineConfig());
+}
+
+TEST_CASE("the commented default configuration has every setting") {
+  const config::ConfigNode root = input::read_yaml_file(kEngineConfigs / "default.yaml");
+  std::istringstream settings(config::text_of(engine::EngineConfig()));
+  int count = 0;
+  for (std::string line; std::getline(settings, line); ++count) {
+    CAPTURE(line);
+    const config::ConfigNode* node = &root;
+    std::istringstream path(line.substr(0, line.find('=')));
+    for (std::string key; node && std::getline(path, key, '.');) node = node->find(key);
+    CHECK(node != nullptr);
+  }
+  CHECK(count > 30);
 }
 
 TEST_CASE("every engine configuration in the tree can be read") {

@@ -1,6 +1,6 @@
 // What every simulated world promises: it decides nothing, repeats itself, and is recorded.
 #include "sim/world/world.h"
-#include "programs/config/engine_settings.h"
+#include "programs/config/replay_journal.h"
 
 #include <unistd.h>
 
@@ -153,7 +153,7 @@ TEST_CASE("a journal of a run, replayed into another engine, gives the same orde
                                   std::istreambuf_iterator<char>());
     std::filesystem::remove(path);
     log::JournalReader reader(std::as_bytes(std::span(bytes)), path);
-    const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
+    const log::ReplayResult replayed = config::replay_journal(reader, policies::policy_list());
     CHECK(replayed.same());
     CHECK(replayed.steps == run.steps);
     CHECK(fmt::format("{:016x}", replayed.digest) == run.digest);

@@ -5,13 +5,13 @@
 namespace batchflow::service {
 
 Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
-                 CommandHandler& customer, StallBook& stalls, Post post)
-    : customer_(customer),
+                 JobCommands& jobs, StallBook& stalls, Post post)
+    : jobs_(jobs),
       troubles_(options.say),
       context_{options.node, datasets, inbox,           stalls,
                troubles_,    budget,   std::move(post), options.say},
       kept_(context_),
-      slots_(context_, kept_, [this](std::uint64_t slab) { customer_.slab_gone(slab); }),
+      slots_(context_, kept_, [this](std::uint64_t slab) { jobs_.slab_gone(slab); }),
       spill_(context_, options.spill),
       wait_(context_),
       readings_(context_, options.storage, expander_, kept_, spill_),
@@ -39,7 +39,7 @@ void Backend::set_memory(Bytes bytes) {
 void Backend::on(const engine::Deliver& command) {
   const Slot* slot = slots_.find(command.share, command.slot);
   const BlockSlots::Use* use = slots_.use_of(command.share);
-  const bool well = slot && use && customer_.deliver(command, *slot, use->samples);
+  const bool well = slot && use && jobs_.deliver(command, *slot, use->samples);
   context_.inbox.add(engine::DeliveryDone{command.request,
                                           well ? engine::Outcome::done : engine::Outcome::failed});
   if (!well) return;

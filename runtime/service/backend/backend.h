@@ -27,8 +27,8 @@
 
 namespace batchflow::service {
 
-// What the backend reports to: the jobs.
-class CommandHandler {
+// Carries out the commands that are about jobs. Jobs does, and Warming, which stands before it.
+class JobCommands {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
   virtual void refused(const engine::Refuse& command) = 0;
@@ -39,7 +39,7 @@ class CommandHandler {
   virtual void slab_gone(std::uint64_t slab) = 0;
 
  protected:
-  ~CommandHandler() = default;
+  ~JobCommands() = default;
 };
 
 // Counts since the start; bytes are those that were moved.
@@ -73,7 +73,7 @@ class Backend {
   // `budget` is for blocks, batches and kept samples, and for the rings of ranks. Throws
   // ConfigError when the spill file cannot be made.
   Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
-          CommandHandler& customer, StallBook& stalls, Post post);
+          JobCommands& jobs, StallBook& stalls, Post post);
   Backend(const Backend&) = delete;
 
   void carry_out(std::span<const engine::Command> commands);
@@ -110,8 +110,8 @@ class Backend {
   }
 
  private:
-  void on(const engine::Admit& command) { customer_.admitted(command); }
-  void on(const engine::Refuse& command) { customer_.refused(command); }
+  void on(const engine::Admit& command) { jobs_.admitted(command); }
+  void on(const engine::Refuse& command) { jobs_.refused(command); }
   void on(const engine::Read& command) { readings_.read(command); }
   void on(const engine::Prepare& command) { preparations_.prepare(command); }
   void on(const engine::Transfer& command) { gatherings_.gather(command); }
@@ -119,11 +119,11 @@ class Backend {
   void on(const engine::Drop& command);
   void on(const engine::Cancel& command);
   void on(const engine::Release& command) { readings_.release(command); }
-  void on(const engine::EpochEnded& command) { customer_.epoch_ended(command); }
+  void on(const engine::EpochEnded& command) { jobs_.epoch_ended(command); }
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
 
-  CommandHandler& customer_;
+  JobCommands& jobs_;
   Troubles troubles_;
   const BackendContext context_;
   order::Expander expander_;

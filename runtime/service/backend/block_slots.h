@@ -19,7 +19,7 @@ class BlockSlots {
   struct Use {
     PipelineId pipeline;
     std::uint32_t samples = 0;   // of a slot
-    std::uint64_t audience = 0;  // names the data set, pipeline and seed
+    std::uint64_t audience = 0;  // names the dataset, pipeline and seed
   };
 
   // `gone` is called for a slab that no later slot will be in.

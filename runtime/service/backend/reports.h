@@ -22,7 +22,7 @@ struct CacheShare {
   std::string dataset;
   std::string pipeline;     // of prepared blocks; others are of all that begin alike
   std::uint64_t items = 0;  // samples, or blocks and gathered batches
-  std::uint64_t room = 0;   // for so many blocks, in memory that is there; 0: not counted so
+  std::uint64_t room = 0;   // blocks that fit into memory that is there; 0: not counted
   Bytes bytes = 0;
 };
 

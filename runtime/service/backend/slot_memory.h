@@ -3,7 +3,7 @@
 // The engine says which slot of which share something goes into; this class says where that slot
 // is. A share's slots lie in slabs. Each slab is a sealed memory file. It is mapped writable here,
 // and read-only by the jobs of the share's stream, which alone are handed its descriptor. So a job
-// sees blocks of its own data set, pipeline and seed, and no others.
+// sees blocks of its own dataset, pipeline and seed, and no others.
 //
 // A slab with only free slots is given back when the memory is needed elsewhere. Its pages go back
 // to the machine, even while jobs still have it mapped. A thread of its own does this and unmaps
@@ -103,7 +103,7 @@ class SlotMemory {
   // Null if the slot has no memory.
   const Slot* find(ShareId share, SlotId slot) const;
   void free(ShareId share, SlotId slot);
-  // The memory of a slot of so many bytes: whole pages.
+  // The memory of a slot that holds `bytes`: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
   Bytes bytes() const { return bytes_; }  // of all slabs
   struct Use {

@@ -16,7 +16,7 @@
 
 namespace batchflow::service {
 
-class Warming final : public CommandHandler {
+class Warming final : public JobCommands {
  public:
   struct Status {
     DatasetId id;
@@ -29,7 +29,7 @@ class Warming final : public CommandHandler {
     std::string problem;  // of one that is over before its end
   };
 
-  Warming(CommandHandler& jobs, Inbox& inbox, Post post)
+  Warming(JobCommands& jobs, Inbox& inbox, Post post)
       : jobs_(jobs), inbox_(inbox), post_(std::move(post)) {}
   // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
@@ -51,7 +51,7 @@ class Warming final : public CommandHandler {
  private:
   Status* find_job(JobId job);
 
-  CommandHandler& jobs_;
+  JobCommands& jobs_;
   Inbox& inbox_;
   Post post_;
   Backend* backend_ = nullptr;

@@ -66,7 +66,7 @@ std::string policy_set(const Question& asked) {
   check_policy(policy.substr(0, equals), policy.substr(equals + 1));
   choose_policy(asked.service.config, policy);
   asked.service.inbox.add(engine::PolicyChanged{asked.service.inbox.keep(policy)});
-  asked.say(fmt::format("policy {}, by user {}", policy, asked.user));
+  asked.say(fmt::format("user {} set policy {}", user_name(asked.user), policy));
   return done();
 }
 
@@ -74,12 +74,12 @@ std::string job_kill(const Question& asked) {
   const std::string job = asked.text("job");
   const std::size_t ended = asked.service.jobs.kill(job);
   if (ended == 0) throw ConfigError(fmt::format("no job is called '{}'", job));
-  asked.say(fmt::format("job {} ended by user {}", job, asked.user));
+  asked.say(fmt::format("user {} ended job {}", user_name(asked.user), job));
   return done();
 }
 
 std::string drain(const Question& asked) {
-  asked.say(fmt::format("drained by user {}", user_name(asked.user)));
+  asked.say(fmt::format("user {} asked for a drain", user_name(asked.user)));
   asked.service.drain();
   return done();
 }
@@ -94,7 +94,7 @@ std::string reload(const Question& asked) {
   return {};
 }
 
-// Every user may see what he may have, and what he takes of it.
+// Each user may see the limits of that user, and what is taken of them.
 std::string quota_list(const Question& asked) {
   std::map<uid_t, UserLimits> shown = asked.service.users.quotas().of_some;
   const bool sees_all = asked.user == 0 || asked.user == geteuid();
@@ -265,9 +265,8 @@ std::string Commands::carry_out(uid_t user, std::string_view frame, const Reply&
     return failed("there is no such command here; is batchflowctl of another version?");
   if (command->second.is_owners && user != geteuid() && user != 0)
     return failed(fmt::format(
-        "'{}' changes something, or tells of everybody's jobs, which is for {}root; ask "
-        "there",
-        command->first, geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid()))));
+        "only {}root may use '{}': it changes the service or shows all jobs",
+        geteuid() == 0 ? "" : fmt::format("user {} and ", user_name(geteuid())), command->first));
   try {
     const Json arguments = message.value("arguments", Json::object());
     return command->second.carry_out({service_, user, arguments, reply});

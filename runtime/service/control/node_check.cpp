@@ -20,10 +20,10 @@ void check_remote(const remote::RemoteOptions& tcp) {
 void check_names(const std::vector<NodeDataset>& datasets) {
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     if (datasets[i].name.starts_with('/') || datasets[i].name.starts_with('.'))
-      throw ConfigError(fmt::format(
-          "dataset '{}': a name that begins like a path is one to jobs; give it another (--dataset "
-          "NAME=PATH)",
-          datasets[i].name));
+      throw ConfigError(
+          fmt::format("dataset '{}': jobs would take this name for a path, since it begins with / "
+                      "or .; give it another (--dataset NAME=PATH)",
+                      datasets[i].name));
     if (datasets[i].name.find(':') != std::string::npos)
       throw ConfigError(
           fmt::format("dataset '{}': in names a colon stands before a split; give it another "

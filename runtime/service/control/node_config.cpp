@@ -219,9 +219,8 @@ void check_policy(std::string_view kind, std::string_view text) {
       policies::policy_list().choose(engine::policy_name(kind).kind, text);
   if (choice.entry->clairvoyant)
     throw ConfigError(fmt::format(
-        "{} '{}' needs to be told the future, which a live service is not: it is for comparing "
-        "others with (batchflow-sim cache); write minio, which is made for epochs, or another of "
-        "batchflowctl policy list",
+        "{} '{}' needs to know future requests, and a live service does not; use it in "
+        "batchflow-sim cache, and write minio here, or another of batchflowctl policy list",
         kind, text));
 }
 
@@ -262,7 +261,9 @@ engine::EngineConfig NodeConfig::engine_config() const {
   return told;
 }
 
-NodeConfig read_node_config(config::ConfigSection& section) {
+namespace {
+
+NodeConfig read_node(config::ConfigSection& section) {
   NodeConfig config = default_node_config();
   section.one_of("kind", {"node"}, 0);
   if (section.has("policies"))
@@ -306,7 +307,7 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   });
   section.section("tcp", [&](config::ConfigSection& tcp) {
     tcp.require("port", "the port that remote jobs reach");
-    tcp.require("token_file", "the file with the tokens of those who may");
+    tcp.require("token_file", "a file of tokens, one a line; a remote job must show one of them");
     config.tcp.address = tcp.text("address", config.tcp.address);
     config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
     config.tcp.token_file = tcp.text("token_file", "");
@@ -326,12 +327,12 @@ NodeConfig read_node_config(config::ConfigSection& section) {
     config.quotas.of_all = read_user_limits(limits, config.quotas.of_all);
   });
   section.sections("users", [&](config::ConfigSection& one) {
-    one.require("name", "a user's name, or his number");
+    one.require("name", "a user's name or number");
     const std::string name = one.text("name", "");
     const std::optional<uid_t> user = find_user(name);
     if (!user)
       one.refuse("name", fmt::format("this machine knows no user '{}'", name),
-                 "write one that `getent passwd` lists, or his number");
+                 "write one that `getent passwd` lists, or its number");
     const UserLimits limits = read_user_limits(one, config.quotas.of_all);
     if (!config.quotas.of_some.emplace(*user, limits).second)
       one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
@@ -360,11 +361,19 @@ NodeConfig read_node_config(config::ConfigSection& section) {
   });
   section.section("engine", [&](config::ConfigSection& engine) {
     config.engine = config::read_engine_config(engine);
-    for (const std::string& text : config.engine.policies.eviction) check_policy("eviction", text);
     if (!engine.has("credits")) config.engine.credits = kCredits;
     if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
+  return config;
+}
+
+}  // namespace
+
+NodeConfig read_node_config(const config::ConfigNode& root) {
+  NodeConfig config;
+  config::read_config(root, [&](config::ConfigSection& section) { config = read_node(section); });
+  config::check_policies(config.engine.policies, root, check_policy);
   return config;
 }
 

@@ -65,7 +65,7 @@ struct NodeConfig {
   SpillOptions spill;
   step::StepSettings steps;  // that are plugins
   Bytes steps_bytes = 0;     // of `memory`, set apart for their processes
-  Bytes data_bytes = 0;      // likewise, for tables of data sets that jobs bring
+  Bytes data_bytes = 0;      // likewise, for tables of datasets that jobs bring
   std::string http_address = "127.0.0.1";
   int http_port = 9837;                 // 0: any that is free; -1: none
   std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
@@ -99,7 +99,7 @@ void check_node_config(const NodeConfig& config);
 // Whether what is told of the memory fits together, wherever the service is to run. Throws
 // ConfigError.
 void check_memory(NodeConfig config);
-// Throws ConfigError where two data sets have one name.
+// Throws ConfigError where two datasets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The file of a pipeline by its name: of `files`, or one that is shipped. Lists no folder, since
 // each new pipeline of a job comes here.
@@ -109,8 +109,8 @@ std::optional<std::string> pipeline_file(const std::vector<std::filesystem::path
 std::map<std::string, std::string> known_pipelines(const std::vector<std::filesystem::path>& files);
 // The defaults of this machine and user.
 NodeConfig default_node_config();
-// Throws ConfigError.
-NodeConfig read_node_config(config::ConfigSection& section);
+// Throws ConfigError, also for policies that no service takes.
+NodeConfig read_node_config(const config::ConfigNode& root);
 // Reads `name=path[,key=value...]` of the command line; a path alone is named after its folder. The
 // pipeline is one of `pipelines`, or one that is shipped. Throws ConfigError.
 NodeDataset dataset_from_argument(std::string_view text,

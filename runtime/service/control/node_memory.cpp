@@ -149,7 +149,7 @@ void set_apart_for_data(NodeConfig& config, Bytes bytes) {
     const Bytes cache = config.cache_bytes();
     const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);
     throw ConfigError(fmt::format(
-        "its tables take {} MiB, and {} MiB of the service's memory are left for data sets that "
+        "its tables take {} MiB, and {} MiB of the service's memory are left for datasets that "
         "jobs bring; give the service more (--memory)",
         (bytes + (Bytes{1} << 20) - 1) >> 20,
         (own + (cache < kCacheLeast ? 0 : cache - kCacheLeast)) >> 20));

@@ -38,21 +38,21 @@ struct ServedDataset {
   std::string name;
   std::filesystem::path root;
   std::shared_ptr<const sources::DataRoot>
-      opened;            // what is there: shown, indexed and read; null: let go
-  std::string closed;    // brought: the first path below it that not everybody may read, if any
+      opened;          // what is there: shown, indexed and read; null: let go
+  std::string closed;  // if a job brought it: the first path below it that other users cannot read
   std::string pipeline;  // for jobs that name none
-  std::string format;    // as it was said; empty: found out
+  std::string format;    // as the node file or the job names it; empty: found out
   std::uint64_t tokens = 0;
   std::shared_ptr<sources::SampleIndex> index;  // null: let go
-  Digest version = 0, listing = 0;              // of its index
-  std::uint8_t bundle_shift = 0;                // of its catalogue
-  FileIdentity identity;                        // of what is opened
-  storage::ReadGuard guard;                     // of its file, where it is brought and one
+  Digest version = 0, listing = 0;              // digests of the index
+  std::uint8_t bundle_shift = 0;                // of the catalogue
+  FileIdentity identity;                        // identity of the opened folder or file
+  storage::ReadGuard guard;                     // what the file must be, if a job brought a file
   Bytes apart = 0;                              // memory that was set apart for it
   bool pinned = false;                          // kept although no job reads it
   bool removed = false;  // no job may join it any more; those that read it go on
-  uid_t brought_by = 0;  // where it is brought
-  Instant used{};        // where it is brought: last
+  uid_t brought_by = 0;  // the user, if a job brought it
+  Instant used{};        // last use, if a job brought it
 
   ServedDataset() = default;
   bool is_brought() const { return is_brought_name(name); }
@@ -70,10 +70,10 @@ struct ServedPipeline {
   std::string name;
   DatasetId dataset;
   std::shared_ptr<const prepare::Pipeline> pipeline;  // null: let go
-  batch::BatchSpec spec;                              // of what it makes
-  Digest hash = 0;                                    // of all its steps
-  bool brought = false;                               // by a job, as a text
-  Instant used{};                                     // where it or its dataset is brought: last
+  batch::BatchSpec spec;                              // the batches that it makes
+  Digest hash = 0;                                    // hash of all its steps
+  bool brought = false;                               // a job brought it, as a text
+  Instant used{};  // last use, if a job brought it or its dataset
   // Layouts by the number of samples that they have room for; each is made once.
   std::shared_ptr<const batch::BlockLayout> layout(std::uint32_t samples);
 

@@ -45,8 +45,8 @@ std::shared_ptr<const sources::DataRoot> shown_root(
 void refuse_reading(Connection& session, const std::filesystem::path& root, bool is_folder) {
   session.send(protocol::encode(protocol::Refused{
                    "not_allowed",
-                   fmt::format("user {} has not shown that he may read {}; let him read "
-                               "it, and name it by this path",
+                   fmt::format("user {} has not shown the right to read {}; give that user read "
+                               "access, and name it by this path",
                                session.user(), root.string()),
                    is_folder ? root.string() : ""}),
                {});
@@ -62,9 +62,8 @@ bool is_trusted(const Connection& session) {
 void refuse_closed(Connection& session, const std::filesystem::path& root,
                    const std::string& closed) {
   refuse(session, "not_allowed",
-         fmt::format("{}: not everybody may read {}, and a service reads what it may, whoever "
-                     "asks; let all of this folder be read by all, or have the service serve it by "
-                     "a name (--dataset NAME={})",
+         fmt::format("{}: other users cannot read {}; make everything in this folder readable by "
+                     "all, or have the service serve it by a name (--dataset NAME={})",
                      root.string(), closed, root.string()));
 }
 
@@ -181,7 +180,7 @@ std::string Joining::names() const {
   return all.empty() ? "none" : all;
 }
 
-void Joining::release() {
+void Joining::let_unused_go() {
   let_pipelines_go(config_.brought_kept);
   let_folders_go(config_.brought_kept);
 }

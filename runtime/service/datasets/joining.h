@@ -1,5 +1,5 @@
 // From a request to join to a job: the dataset that it names is found or opened, its user has shown
-// that he may read it, and the pipeline is compiled.
+// the right to read it, and the pipeline is compiled.
 //
 // It lives on the service's thread; indices are built on threads of their own. joining_opening.cpp
 // has how datasets are opened, joining_pipelines.cpp what is about pipelines.
@@ -26,7 +26,7 @@ namespace batchflow::service {
 
 // Whether the user is the service's own user, or root.
 bool is_trusted(const Connection& session);
-// Refuses a folder that not everybody may read; says nothing else of it.
+// Refuses a folder that has something which other users cannot read; says nothing else of it.
 void refuse_closed(Connection& session, const std::filesystem::path& root,
                    const std::string& closed);
 
@@ -77,7 +77,7 @@ class Joining {
   // name none. Throws ConfigError, also while its plugins are being set up.
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // Lets go of what jobs have brought and none has used for long: call it now and then.
-  void release();
+  void let_unused_go();
   // The session waits no more.
   void gone(const Connection& session);
   // Datasets with an index in the making.

@@ -210,7 +210,8 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
     if (served) {
       enter(*session, one.request, one.descriptors, *served);
     } else if (is_closed && !is_trusted(*session)) {
-      refuse_closed(*session, dataset.path, made.closed);  // what is wrong in there is not for him
+      // That user may not know what else is wrong in there.
+      refuse_closed(*session, dataset.path, made.closed);
     } else if (is_closed && !by.is_trusted) {
       // It was looked at for another user, who may not have it.
       join(*session, std::move(one.request), std::move(one.descriptors));

@@ -136,7 +136,7 @@ std::string status_page(const Snapshot& now) {
   out += tile(std::to_string(now.engine.corrupt_samples), "corrupt samples");
   out +=
       "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + "<h2>Memory</h2>\n" + memory_table(now) +
-      "<h2>Data sets</h2>\n" + datasets_table(now) +
+      "<h2>Datasets</h2>\n" + datasets_table(now) +
       "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
       "</body></html>\n";
   return out;

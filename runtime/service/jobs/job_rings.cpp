@@ -30,7 +30,7 @@ void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
 bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32_t slot_samples) {
   Job* job = find_job(command.job);
   RankEnd* end = job && command.rank < job->ranks.size() ? job->ranks[command.rank] : nullptr;
-  if (!end || !end->to_job || job->is_released) return false;
+  if (!end || !end->to_job || job->is_let_go) return false;
   protocol::BatchRecord record;
   record.step = command.step;
   record.epoch = command.epoch;
@@ -83,7 +83,7 @@ void Jobs::epoch_ended(const engine::EpochEnded& command) {
     write(*end, protocol::bytes_of(record));
     if (last) finish(*end, protocol::ServiceRecordKind::finished);
   }
-  if (draining_ && !last) release(*job);
+  if (draining_ && !last) let_go(*job);
 }
 
 // The rank has had all that the job asked for, or the job is refused: it need not wait for more.

@@ -100,8 +100,7 @@ void refuse(Peer& peer, std::string_view why, std::string_view message) {
 
 // ----------------------------------------------------------------------------------- joining ----
 
-// Among his own jobs, each user sets the weights as he likes; beside the jobs of others his quota
-// counts.
+// A user may set any weights among jobs of that user; beside the jobs of others the quota counts.
 double Jobs::weight(uid_t user, double asked) const {
   const bool trusted = user == 0 || user == geteuid();
   return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));
@@ -431,14 +430,14 @@ void Jobs::gone(Peer& peer) {
   ends_.erase(found);
   std::erase(written_, end.get());
   Job& job = *end->job;
-  if (end->files && !job.is_released) end->files.rings.revoked().store(1);
+  if (end->files && !job.is_let_go) end->files.rings.revoked().store(1);
   job.steps.clear();  // they will never be whole
   end_wait(*end);
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
   // What the rank held is free: it reads nothing any more.
-  if (job.is_announced && !job.is_released) {
+  if (job.is_announced && !job.is_let_go) {
     if (!last) {
       inbox_.add(engine::RankLost{job.id, end->rank});
     } else {
@@ -493,8 +492,8 @@ void Jobs::drain() {
 
 // Nothing more is written for the job, and what its ranks hold or have not taken yet stays as it
 // is. So all of them leave after the same step, and go on there.
-void Jobs::release(Job& job) {
-  job.is_released = true;
+void Jobs::let_go(Job& job) {
+  job.is_let_go = true;
   job.steps.clear();
   for (RankEnd* end : std::vector(job.ranks)) {
     if (end) end->peer->end();

@@ -52,7 +52,7 @@ class Peer {
 // Tells the peer why it gets nothing, and ends it.
 void refuse(Peer& peer, std::string_view why, std::string_view message);
 
-class Jobs final : public CommandHandler {
+class Jobs final : public JobCommands {
  public:
   struct Options {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
@@ -97,7 +97,7 @@ class Jobs final : public CommandHandler {
   void check_waiting(Instant now);
   // Ends the jobs of that name, also those that wait for their ranks; answers how many.
   std::size_t kill(std::string_view name);
-  // No job begins any more. Each that runs is released where its epoch ends: its ranks look for the
+  // No job begins any more. Each that runs is let go where its epoch ends: its ranks look for the
   // next service, and go on there.
   void drain();
   bool any_is_of(DatasetId dataset) const;
@@ -107,7 +107,7 @@ class Jobs final : public CommandHandler {
   bool none_reads() const;
   // The name of a sample or class of the peer's dataset; empty if there is none.
   std::string name(Peer& peer, bool of_class, std::uint64_t key) const;
-  // Sums of samples of the peer's dataset, as far as it has so many.
+  // The sums that `of` asks for, over the samples of its range that the peer's dataset has.
   protocol::SamplesSum sum(Peer& peer, protocol::SamplesSum of) const;
   // Which other ranks of its job the peer waits for, as text; empty: none.
   std::string waits_for_ranks(Peer& peer) const;
@@ -217,7 +217,7 @@ class Jobs final : public CommandHandler {
     bool is_announced = false;  // to the engine
     bool running = false;
     bool over = false;
-    bool is_released = false;  // by a drain: to its ranks it is as if the service had died
+    bool is_let_go = false;  // by a drain: to its ranks it is as if the service had died
     bool has_left() const;
     Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
     std::uint64_t corrupt_most = 0;  // samples
@@ -229,7 +229,7 @@ class Jobs final : public CommandHandler {
   bool begin(Job& job);
   void finish_if_left(Job& job);
   void forget(Job& job);
-  void release(Job& job);
+  void let_go(Job& job);
   bool take_record(RankEnd& end, std::span<const std::byte> record);
   bool take_exemplars(const RankEnd& end);
   void add_exemplars(Job& job);

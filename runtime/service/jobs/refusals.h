@@ -10,7 +10,7 @@
 
 namespace batchflow::service {
 
-// Empty, or why no job of a dataset of so many samples can have such an order.
+// Empty, or why no job of a dataset of `samples` can have such an order.
 std::string order_problem(const protocol::JoinRequest& request, std::uint64_t samples);
 
 // In what the requests of two ranks of one job differ, though it must be the same; empty: nothing.

@@ -24,8 +24,8 @@ struct UserLimits {
   std::uint32_t messages_per_s =
       10000;                            // over the socket; what goes through rings is bounded there
   Bytes frame_bytes = Bytes{64} << 20;  // of frames that are not whole yet
-  Bytes batch_bytes = 0;                // of batches in the hands of all his jobs; 0: no bound
-  double weight = 1;                    // of his jobs' stalls, beside those of others
+  Bytes batch_bytes = 0;  // of batches in the hands of all the user's jobs; 0: no bound
+  double weight = 1;      // of the stalls of the user's jobs, beside those of others
   friend bool operator==(const UserLimits&, const UserLimits&) = default;
 };
 
@@ -45,7 +45,7 @@ UserLimits read_user_limits(config::ConfigSection& section, const UserLimits& fa
 void change_limit(UserLimits& limits, std::string_view assignment);
 // By name or number; empty if the machine knows no such name.
 std::optional<uid_t> find_user(const std::string& name_or_number);
-// His name, or his number if he has none.
+// The name of the user, or the number if there is no name.
 std::string user_name(uid_t user);
 
 // What users take, and what they may take.
@@ -58,7 +58,7 @@ class Users {
   void set(uid_t user, const UserLimits& limits) { quotas_.of_some[user] = limits; }
   const UserLimits& limits(uid_t user) const { return quotas_.limits_of(user); }
 
-  // False: the user has as many as he may.
+  // False: the user has all the connections that the quota allows.
   bool connects(uid_t user);
   void disconnects(uid_t user);
   // A message has come. Answers for how long no other must be read from the same source.

@@ -13,6 +13,7 @@
 #include "core/log/journal.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
+#include "programs/config/replay_journal.h"
 
 namespace batchflow::test {
 
@@ -61,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       is_log ? std::vector(bytes.begin(), bytes.end()) : framed(bytes);
   try {
     log::JournalReader journal(log, "journal");
-    if (journal.has_header()) config::replay(journal, policies::policy_list());
+    if (journal.has_header()) config::replay_journal(journal, policies::policy_list());
     replay_all(log);
   } catch (const ConfigError&) {
   }

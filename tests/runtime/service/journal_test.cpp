@@ -2,6 +2,7 @@
 // in which anything was changed does not.
 #include "core/log/journal.h"
 #include "programs/config/engine_settings.h"
+#include "programs/config/replay_journal.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -216,7 +217,7 @@ void live_and_replay(std::uint64_t events) {
        {"rank lost", "job left", "policy changed", "read failed", "corrupt"})
     CHECK_MESSAGE(counts[kind] > 0, kind);
   log::JournalReader reader(journal, "journal");
-  const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
+  const log::ReplayResult replayed = config::replay_journal(reader, policies::policy_list());
   CHECK_MESSAGE(replayed.same(), replayed.report);
   CHECK(replayed.events == counts["events"]);
   CHECK(reader.end() == log::LogEnd::closed);
@@ -266,7 +267,7 @@ TEST_CASE("a service that is killed leaves a journal that replays, and the next 
   for (const std::size_t torn : {0, 1, 7, 30}) {
     const std::span<const std::byte> whole = journal;
     log::JournalReader reader(whole.first(whole.size() - torn), "journal");
-    const log::ReplayResult replayed = config::replay(reader, policies::policy_list());
+    const log::ReplayResult replayed = config::replay_journal(reader, policies::policy_list());
     CHECK_MESSAGE(replayed.same(), replayed.report);
     CHECK(replayed.events > 100);
     CHECK(reader.end() == log::LogEnd::none);
@@ -290,7 +291,7 @@ TEST_CASE("canary: a bit that is flipped anywhere is damage, or a difference") {
     try {
       log::JournalReader reader(changed, "journal");
       // A last frame that does not fit its checksum was torn: then there is no end.
-      noticed = !config::replay(reader, policies::policy_list()).same() ||
+      noticed = !config::replay_journal(reader, policies::policy_list()).same() ||
                 reader.end() == log::LogEnd::none;
     } catch (const ConfigError& error) {
       noticed = std::string_view(error.what()).starts_with("journal: ");
@@ -323,7 +324,7 @@ TEST_CASE("canary: an event that was left out is a difference, named by its step
     CHECK(left_out);
     changed.close();
     log::JournalReader again(changed.pending(), "changed");
-    return config::replay(again, policies::policy_list());
+    return config::replay_journal(again, policies::policy_list());
   };
   for (const engine::Event& kind : std::initializer_list<engine::Event>{
            engine::BatchWanted{}, engine::ReadDone{}, engine::PreparationDone{},
@@ -381,7 +382,7 @@ TEST_CASE("with a policy that never dispatches, nothing is read, prepared or del
       CHECK_MESSAGE((status.at(figure) > 0) == fifo, figure);
     const std::vector<std::byte> journal = read_file(node.journal);
     log::JournalReader reader(journal, "journal");
-    CHECK(config::replay(reader, list).same());
+    CHECK(config::replay_journal(reader, list).same());
   }
 }
 

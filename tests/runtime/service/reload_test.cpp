@@ -21,11 +21,7 @@ service::NodeConfig node() {
 service::NodeConfig read(const std::string& text) {
   Folder folder;
   std::ofstream(folder.path() / "node.yaml") << text;
-  service::NodeConfig config;
-  config::read_config(
-      input::read_yaml_file(folder.path() / "node.yaml"),
-      [&](config::ConfigSection& section) { config = service::read_node_config(section); });
-  return config;
+  return service::read_node_config(input::read_yaml_file(folder.path() / "node.yaml"));
 }
 
 TEST_CASE("the same file changes nothing") {
@@ -50,17 +46,15 @@ TEST_CASE("datasets come and go by name; one at another place does both") {
 
 TEST_CASE("the file with every setting says what there is without it") {
   const service::NodeConfig usual = service::default_node_config();
-  service::NodeConfig written;
-  config::read_config(
-      input::read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()),
-      [&](config::ConfigSection& section) { written = service::read_node_config(section); });
+  const service::NodeConfig written = service::read_node_config(
+      input::read_yaml_file((source_dir() / "configs/nodes/default.yaml").string()));
   CHECK(service::plan_reload(usual, written).summary() == "nothing changes");
   CHECK(service::plan_reload(usual, written).takes_restart == std::vector<std::string>());
 }
 
 TEST_CASE("a data set's name is told from a path") {
   CHECK_THROWS_WITH(service::check_names({{"/p", "/p", {}, {}, 0, {}}}),
-                    doctest::Contains("a name that begins like a path"));
+                    doctest::Contains("jobs would take this name for a path"));
   CHECK_NOTHROW(service::check_names({{"p", "/p", {}, {}, 0, {}}}));
 }
 
@@ -75,15 +69,32 @@ TEST_CASE("what is looked up when it is needed is named as it is written") {
 
 TEST_CASE("a service takes no policy that would have to know the future, nor one out of place") {
   CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {eviction: {encoded: belady}}}"),
-                    doctest::Contains("needs to be told the future"));
+                    doctest::Contains("needs to know future requests"));
   CHECK_THROWS_WITH(service::check_policy("eviction.decoded", "belady-bypass"),
-                    doctest::Contains("needs to be told the future"));
+                    doctest::Contains("needs to know future requests"));
   CHECK_NOTHROW(service::check_policy("eviction", "sieve"));
   CHECK_NOTHROW(service::check_policy("eviction.prepared", "sieve"));
   CHECK_THROWS_WITH(service::check_policy("eviction.nosuch", "lru"),
                     doctest::Contains("no kind of policy"));
   CHECK_THROWS_WITH(read("kind: node\npolicies: {dispatch: fifo}"),
                     doctest::Contains("they stand in the engine's section"));
+}
+
+TEST_CASE("a node file that names an unknown policy is refused with the line, of each kind") {
+  for (const std::string_view name : {"allocation", "eviction.encoded", "eviction.decoded",
+                                      "eviction.prepared", "selection", "dispatch", "scaling"}) {
+    const std::string kind(name);
+    CAPTURE(kind);
+    const std::size_t dot = kind.find('.');
+    const std::string policies = dot == std::string::npos
+                                     ? "\n    " + kind + ": nosuch"
+                                     : "\n    eviction: {" + kind.substr(dot + 1) + ": nosuch}";
+    CHECK_THROWS_WITH(
+        read("kind: node\nengine:\n  policies:" + policies + "\n"),
+        doctest::Contains(("node.yaml:4: key 'engine.policies." + kind + "': unknown").c_str()));
+  }
+  CHECK_THROWS_WITH(read("kind: node\nengine: {policies: {dispatch: \"fifo:depth=3\"}}"),
+                    doctest::Contains("node.yaml:2: key 'engine.policies.dispatch': "));
 }
 
 TEST_CASE("policies and settings are told to the engine in its own words") {

@@ -125,7 +125,8 @@ TEST_CASE("threads that run out of memory lose a piece of work at most, and no s
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return;  // their allocator is not the one that fails
 #endif
-  for (const char* thread : {"bf-copy", "bf-unmap", "batchflowd"}) check_thread(thread, 50, 1);
+  for (const char* thread : {"bf-copy", "bf-unmap", "bf-read", "batchflowd"})
+    check_thread(thread, 50, 1);
   // An opening is given up as a whole, and a block begun anew: not each of them may be met.
   check_thread("bf-prepare", 199, 1);
   for (const char* thread : {"bf-open", "*"}) check_thread(thread, 2003, 1);
@@ -136,7 +137,10 @@ TEST_SUITE("long") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return;
 #endif
-    for (const int every : {2, 3, 7, 11, 101}) check_thread("batchflowd", every, 4);
+    for (const int every : {2, 3, 7, 11, 101}) {
+      check_thread("batchflowd", every, 4);
+      check_thread("bf-read", every, 4);
+    }
     for (const int every : {199, 503, 1009}) check_thread("bf-prepare", every, 4);
     for (const int every : {1009, 3001, 10'007}) {
       check_thread("bf-open", every, 4);

@@ -161,16 +161,14 @@ TEST_CASE("a job that names a path says which part of it is wanted") {
 }
 
 TEST_CASE("splits in a configuration are those of the command line") {
-  service::NodeConfig config;
-  config::read_config(
+  const service::NodeConfig config = service::read_node_config(
       input::parse_yaml("kind: node\n"
                         "datasets:\n"
                         "  - path: /data/pets\n"
                         "    splits:\n"
                         "      - {name: train, fraction: 0.9, classes: [cat, dog]}\n"
                         "      - {name: val, fraction: 0.9, part: rest}\n",
-                        "node.yaml"),
-      [&](config::ConfigSection& section) { config = service::read_node_config(section); });
+                        "node.yaml"));
   const service::NodeDataset said =
       service::dataset_from_argument("/data/pets,split=train:90%:classes=cat+dog,split=val:rest");
   REQUIRE(config.datasets.at(0).splits.size() == 2);

@@ -130,12 +130,14 @@ TEST_CASE("a node file is checked without a service, for people who review its c
   };
   // Of a machine that is not this one.
   CHECK(checked("kind: node\nmemory: 4tib\ndatasets: [{name: a, path: /not/here}]\n") ==
-        fmt::format("0: {}: a service would take it; it serves 1 data set\n", file));
+        fmt::format("0: {}: a service would take it; it serves 1 dataset\n", file));
   CHECK(checked("kind: node\nopen_datasets: true\n") ==
-        fmt::format("0: {}: a service would take it; it serves 0 data sets and what jobs bring\n",
+        fmt::format("0: {}: a service would take it; it serves 0 datasets and what jobs bring\n",
                     file));
   CHECK(checked("kind: node\ndatasets: [{path: /a}]\nworkerz: 3\n")
             .find("2: batchflowd: " + file + ":3: ") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\nengine: {policies: {dispatch: nosuch}}\n")
+            .find("2: batchflowd: " + file + ":3: key 'engine.policies.dispatch': unknown") == 0);
   CHECK(checked("kind: node\n").find("2: batchflowd: no dataset to serve") == 0);
   CHECK(checked("kind: node\ndatasets: [{name: a, path: /a}, {name: a, path: /b}]\n")
             .find("2: batchflowd: two datasets are called 'a'") == 0);

@@ -161,8 +161,7 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
     for (const char* name : {"drain", "reload", "describe", "explain", "journal_flush"}) {
       const json refused = command(socket, name);
       if (refused.at("type") != "error") return 3;
-      if (refused.at("message").get<std::string>().find("which is for ") == std::string::npos)
-        return 9;
+      if (refused.at("message").get<std::string>().find("may use '") == std::string::npos) return 9;
     }
     if (command(socket, "job_kill", {{"job", "of-root"}}).at("type") != "error") return 4;
     if (command(socket, "quota_set", {{"user", "54321"}, {"limits", {"jobs=9"}}}).at("type") !=
@@ -170,14 +169,16 @@ TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has hi
       return 5;
     if (command(socket, "quota_list").at("users").size() != 1) return 6;
     if (!run_job(place.plan("of-stranger")).wrong.empty()) return 7;
-    // As many connections as he may have, and one more.
+    // As many connections as the quota allows, and one more.
     std::string problem;
     std::vector<protocol::Channel> channels;
     for (int i = 0; i < 3; ++i) channels.push_back(protocol::Channel::connect(socket, problem));
     const auto until = protocol::Channel::Clock::now() + 10s;
     protocol::Channel more = protocol::Channel::connect(socket, problem);
     const auto frame = more.receive(until);
-    if (!frame || frame->text.find("as many connections as he may") == std::string::npos) return 8;
+    if (!frame ||
+        frame->text.find("all the connections that the quota allows") == std::string::npos)
+      return 8;
     return 0;
   });
   const LiveService service(place.config);
@@ -269,12 +270,12 @@ TEST_CASE("of a folder that another user names, all users may read all, or nothi
   const std::string socket = place.config.socket;
   Stranger stranger([&] {
     JobPlan plan = place.plan("stranger");
-    if (run_job(plan).wrong.find("not everybody may read rows.npy") == std::string::npos) return 1;
+    if (run_job(plan).wrong.find("other users cannot read rows.npy") == std::string::npos) return 1;
     plan.dataset = below;
-    if (run_job(plan).wrong.find("not everybody may read private") == std::string::npos) return 2;
+    if (run_job(plan).wrong.find("other users cannot read private") == std::string::npos) return 2;
     plan.dataset = mixed;
     const std::string refusal = run_job(plan).wrong;
-    if (refusal.find("not everybody may read secret") == std::string::npos) return 6;
+    if (refusal.find("other users cannot read secret") == std::string::npos) return 6;
     if (refusal.find(".npy") != std::string::npos) return 7;
     plan.dataset = open;
     if (!run_job(plan).wrong.empty()) return 3;
