@@ -43,7 +43,7 @@ const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) 
 }
 
 bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
-  if (dataset.catalogue->samples() > kCachedSamplesMost) return false;
+  if (dataset.catalogue->bundles() > kCachedItemsMost) return false;
   caches_.resize(s_.datasets.size());
   ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id).value];
   bool opened = false;
@@ -53,9 +53,10 @@ bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineIn
     ItemCache made{node, prefix};
     for (const Tier tier : {Tier::dram, Tier::nvme}) {
       const Place place{s_.nodes[node].id, tier, 0};
-      if (!s_.memory.has(place)) continue;
-      (tier == Tier::dram ? made.dram : made.nvme) = s_.memory.add_share(
-          item_share({place, use, dataset.id, prefix, slot_bytes}, *dataset.catalogue));
+      const ShareSpec spec =
+          item_share({place, use, dataset.id, prefix, slot_bytes}, *dataset.catalogue);
+      if (!s_.memory.has(place) || spec.items > kCachedItemsMost) continue;
+      (tier == Tier::dram ? made.dram : made.nvme) = s_.memory.add_share(spec);
     }
     caches.add(made);
     if (prefix == 0) caches.homes_known = false;
@@ -193,8 +194,8 @@ void Items::open_drive(ItemCaches& caches, NodeIndex node) {
     if (!cache->nvme.is_none() || cache->dram.is_none()) continue;
     ShareSpec spec = s_.memory[cache->dram].spec;
     spec.place = drive;
-    const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
-    caches.set_drive(*cache, s_.memory.add_share(item_share(spec, *dataset.catalogue)));
+    spec = item_share(spec, *s_.datasets[s_.dataset_of.at(spec.dataset)].catalogue);
+    if (spec.items <= kCachedItemsMost) caches.set_drive(*cache, s_.memory.add_share(spec));
   }
 }
 

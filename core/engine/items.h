@@ -18,9 +18,9 @@
 
 namespace batchflow::engine {
 
-// A larger dataset is not cached sample by sample, because policies keep some bytes an id. Its
-// samples are records, to be counted in coarse items.
-inline constexpr std::uint64_t kCachedSamplesMost = std::uint64_t{1} << 30;
+// There is no share for more items, because policies keep some bytes an id: samples of such a
+// dataset are to come in bundles.
+inline constexpr std::uint64_t kCachedItemsMost = std::uint64_t{1} << 30;
 
 // A share counts no larger items: they are read anew each time.
 inline constexpr Slots kItemSlotsMost = UINT32_MAX;
