@@ -41,7 +41,7 @@ _is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(
 
 # What consumers hold, by the address of the struct with which they call the deleter.
 _alive: dict[int, tuple[Any, ...]] = {}
-# No line of Python may run where an exception, such as for a Ctrl-C, would be dropped (batch.Held).
+# No line of Python may run where an exception, such as for a Ctrl-C, would be dropped (crossing.hold).
 # So the deleter is C code, and capsules that were never consumed are found at the next export.
 _delete = ctypes.CFUNCTYPE(None, c_void_p)(_alive.pop)
 _exported: deque[tuple[Any, int]] = deque()
