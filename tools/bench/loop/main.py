@@ -56,7 +56,7 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 0.1
-        arguments.batches = arguments.batches[:2]
+        arguments.row_bytes, arguments.batches = arguments.row_bytes[:1], arguments.batches[:2]
     arguments.outputs = arguments.outputs.split(",")
     if not set(arguments.outputs) <= {"torch", "numpy"}:
         parser.error("--outputs: write torch, numpy or both")
