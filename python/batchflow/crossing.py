@@ -1,7 +1,8 @@
 """How Python crosses into the library for each batch: by the C extension, or by ctypes.
 
 The extension (python/extension/batches.c) is built where Python's headers are, and lies beside the
-client library. Where it is missing, or BATCHFLOW_EXTENSION is 0, ctypes does the same.
+client library. Where it is missing or cannot be loaded, or BATCHFLOW_EXTENSION is 0, ctypes does the
+same.
 """
 
 from __future__ import annotations
@@ -114,8 +115,11 @@ def extension() -> Optional[ModuleType]:
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
     spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)
     assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError:  # of an interpreter that takes no such module, or another processor's
+        return None
     return module if module.INTERFACE == _INTERFACE else None  # else of another version
 
 
