@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import operator
-import weakref
 from typing import Any, Callable, Iterator, Sequence
 
 from . import library as c
-from .arrays import I64, TYPES, U8, MakeArray
+from .arrays import I64, TYPES, U8, MakeArray, all_at_once
+from .crossing import crossing
 
 FILLER, REPLACED, REHEARSED = 1, 2, 4
 _ABOUT = ("keys", "wanted", "marks")
-
-
-class Held:
-    """A batch's memory. It goes back to the service when the last array in it is gone.
-
-    That may happen on any thread, and after the loader was closed: the library knows a batch by its
-    handle. No line of Python runs then, since an exception that a signal handler raises there, such
-    as for a Ctrl-C, would be dropped.
-    """
-
-    __slots__ = ("__weakref__",)
-
-    def __init__(self, handle: int, release: Callable[[Any, int], None]):
-        end = _End(self, _call_release)
-        end.release = functools.partial(release, None, handle)
-        _ends[weakref.ref(self, _ends.pop)] = end
-
-
-class _End(weakref.ref):  # type: ignore[type-arg]
-    __slots__ = ("release",)
-    release: Callable[[], None]
-
-
-_call_release = operator.methodcaller("release")
-_ends: dict[Any, _End] = {}  # of batches that are held; a weak reference must live to be called
 
 
 class Ragged:
@@ -138,44 +112,61 @@ class FieldReader:
         self.type = TYPES[field.type][0]
         self.shape = tuple(field.shape[i] for i in range(field.dimensions))
         self.ragged = bool(field.ragged)
-        self._kind, self._make, self._writable = field.type, make, writable
+        self.kind, self._make, self._writable = field.type, make, writable
         self._make_offsets = make_offsets
         self._row = self.shape[1:]
         self._row_bytes = TYPES[field.type][1]
         for size in self._row:
             self._row_bytes *= size
 
-    def read(self, array: Any, samples: int, held: Held) -> Any:
+    def read(self, array: Any, samples: int, held: Any) -> Any:
         if not self.ragged:
-            return self._make(array.values, self._kind, (samples, *self.shape), held,
+            return self._make(array.values, self.kind, (samples, *self.shape), held,
                               self._writable)
         # A batch may be a slice of a block: its offsets are made to begin with 0.
         offsets = (ctypes.c_int64 * (samples + 1)).from_address(array.offsets)
         first, end = offsets[0], offsets[samples]
         moved = (ctypes.c_int64 * (samples + 1))(*(offset - first for offset in offsets))
-        values = self._make((array.values or 0) + first * self._row_bytes, self._kind,
+        values = self._make((array.values or 0) + first * self._row_bytes, self.kind,
                             (end - first, *self._row), held, self._writable)
         return Ragged(values, self._make_offsets(ctypes.addressof(moved), I64, (samples + 1,),
                                                  moved, True))
 
 
-def make_batch(raw: c.RawBatch, readers: Sequence[FieldReader], make: MakeArray, writable: bool,
-               names: tuple[str, ...]) -> Batch:
-    held = Held(raw.handle, c.library().bf_batch_release)
-    samples = raw.samples
-    batch = Batch(reader.read(raw.arrays[i], samples, held) for i, reader in enumerate(readers))
-    # Not every loop reads keys and marks, so they become arrays when a loop does.
-    addresses = {"keys": (raw.keys, I64), "wanted": (raw.wanted, I64), "marks": (raw.marks, U8)}
+class BatchMaker:
+    """Makes batches of what the library gives. `fields`: bf_field of the C interface."""
 
-    def about(name: str) -> Any:
-        address, kind = addresses[name]
-        return make(address, kind, (samples,), held, writable)
+    def __init__(self, fields: Sequence[Any], output: str, make: MakeArray, make_numbers: MakeArray,
+                 writable: bool):
+        self.readers = [FieldReader(field, make, make_numbers, writable) for field in fields]
+        self._names = tuple(reader.name for reader in self.readers)
+        self._make_numbers, self._writable = make_numbers, writable
+        self._all_at_once = all_at_once(output, [(reader.kind, reader.shape, reader.ragged)
+                                                 for reader in self.readers])
+        self._crossing = crossing()
 
-    batch.__dict__.update(names=names, samples=samples, fillers=raw.fillers,
-                          rehearsed=raw.rehearsed, epoch=raw.epoch, step=raw.step,
-                          last_of_epoch=bool(raw.last_of_epoch), copied=bool(raw.copied),
-                          repeats=raw.repeats, _about=about)
-    return batch
+    def make(self, raw: c.RawBatch) -> Batch:
+        held = self._crossing.hold(raw.handle)
+        samples = raw.samples
+        if self._all_at_once is not None:
+            batch = Batch(self._all_at_once(held, raw.address))
+        else:
+            arrays = raw.arrays
+            batch = Batch([reader.read(arrays[i], samples, held)
+                           for i, reader in enumerate(self.readers)])
+        known = batch.__dict__
+        known["names"] = self._names
+        self._crossing.add_facts(known, raw.address)
+        # Not every loop reads keys and marks, so they become arrays when a loop does.
+        known["_about"] = functools.partial(_array_about, self._make_numbers, self._writable, held,
+                                            samples, raw.keys, raw.wanted, raw.marks)
+        return batch
+
+
+def _array_about(make: MakeArray, writable: bool, held: Any, samples: int, keys: int, wanted: int,
+                 marks: int, name: str) -> Any:
+    address, kind = {"keys": (keys, I64), "wanted": (wanted, I64), "marks": (marks, U8)}[name]
+    return make(address, kind, (samples,), held, writable)
 
 
 def split(batch: Batch, samples: int) -> list[tuple[Any, ...]]:

@@ -12,12 +12,11 @@ import threading
 from collections import deque
 from ctypes import (POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64,
                     c_void_p)
-from typing import Any, Sequence
+from typing import Any
 
-from .arrays import TYPES, MakeArray
+from .arrays import DLPACK_CODES, TYPES, MakeArray
 
 _CPU = 1
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4}
 _NAME = b"dltensor"
 
 
@@ -42,7 +41,7 @@ _is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(
 
 # What consumers hold, by the address of the struct with which they call the deleter.
 _alive: dict[int, tuple[Any, ...]] = {}
-# No line of Python may run where an exception, such as for a Ctrl-C, would be dropped (batch.Held).
+# No line of Python may run where an exception, such as for a Ctrl-C, would be dropped (crossing.hold).
 # So the deleter is C code, and capsules that were never consumed are found at the next export.
 _delete = ctypes.CFUNCTYPE(None, c_void_p)(_alive.pop)
 _exported: deque[tuple[Any, int]] = deque()
@@ -72,8 +71,8 @@ def _drop_unconsumed() -> None:
 class DLTensor:
     """Memory of a batch, for libraries that use DLPack."""
 
-    def __init__(self, address: int, kind: int, shape: Sequence[int], keeper: Any):
-        self.shape = tuple(shape)
+    def __init__(self, address: int, kind: int, shape: tuple[int, ...], keeper: Any):
+        self.shape = shape
         self.dtype = TYPES[kind][0]
         self._address, self._bits, self._keeper = address, 8 * TYPES[kind][1], keeper
 
@@ -90,7 +89,7 @@ class DLTensor:
         tensor = managed.tensor
         tensor.data = self._address if math.prod(self.shape) else None
         tensor.device_type, tensor.device_id, tensor.ndim = _CPU, 0, len(self.shape)
-        tensor.code = _CODES[self.dtype.rstrip("0123456789")]
+        tensor.code = DLPACK_CODES[self.dtype.rstrip("0123456789")]
         tensor.bits, tensor.lanes, tensor.shape = self._bits, 1, shape
         managed.deleter = ctypes.cast(_delete, c_void_p)
         address = ctypes.addressof(managed)
@@ -102,7 +101,7 @@ class DLTensor:
 
 
 def dlpack_arrays() -> MakeArray:
-    def make(address: int, kind: int, shape: Sequence[int], keeper: Any, writable: bool) -> Any:
+    def make(address: int, kind: int, shape: tuple[int, ...], keeper: Any, writable: bool) -> Any:
         del writable
         return DLTensor(address, kind, shape, keeper)
 

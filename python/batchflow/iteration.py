@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
 
 from . import arguments as args
 from .batch import Batch
@@ -27,10 +26,11 @@ class Epoch(Generic[_Given]):
         self._loader, self.job, self.number = loader, job, number
         self.ended = False
         self._turn = threading.RLock()  # a Ctrl-C may come while it is being taken
-        profiler = sys.modules.get("torch.autograd.profiler")
         # PyTorch uses the same name, so profilers show it likewise.
-        name = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
-        self._record = (lambda: profiler.record_function(name)) if profiler else nullcontext
+        self._shown_as = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
+        # To record costs more than the rest of a small batch, so it is done only where it is seen.
+        self._profiles: Callable[[], bool] = getattr(sys.modules.get("torch.autograd"),
+                                                     "_profiler_enabled", bool)
 
     def __iter__(self) -> "Epoch[_Given]":
         return self
@@ -45,7 +45,9 @@ class Epoch(Generic[_Given]):
         try:
             if self.ended:
                 raise StopIteration
-            with self._record():
+            if not self._profiles():
+                return self._next()
+            with sys.modules["torch.autograd.profiler"].record_function(self._shown_as):
                 return self._next()
         finally:
             self._turn.release()

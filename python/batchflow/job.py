@@ -14,7 +14,7 @@ from . import arrays, embedded
 from . import library as c
 from . import state as states
 from .alone import alone
-from .batch import Batch, FieldReader, make_batch, plain_sample, split
+from .batch import Batch, BatchMaker, plain_sample, split
 from .iteration import pin, show_where_it_crashes
 from .orders import Scores
 
@@ -34,7 +34,7 @@ class Job:
         self._is_parted = False  # it ends with the iteration that has it
         self._arguments = arguments
         self._output, self._make = arrays.choose(arguments.output)
-        self._make_numbers = arrays.numbers_beside(self._output, self._make)
+        make_numbers = arrays.numbers_beside(self._output, self._make)
         if arguments.device is not None and self._output != "torch":
             raise ValueError(f"device={arguments.device!r} is for PyTorch's tensors, and these "
                              f"batches are {self._output}; import torch, or write output='torch'")
@@ -44,9 +44,9 @@ class Job:
         self._lock = self.session._lock
         self.check_process = self.session.check_process
         info = self.session.info
-        self.readers = [FieldReader(info.field[i], self._make, self._make_numbers, arguments.copy)
-                        for i in range(info.fields)]
-        self._names = tuple(reader.name for reader in self.readers)
+        self._maker = BatchMaker([info.field[i] for i in range(info.fields)], self._output,
+                                 self._make, make_numbers, arguments.copy)
+        self.readers = self._maker.readers
         if scores[0]:
             self.session.report_scores(*scores)
 
@@ -86,7 +86,7 @@ class Job:
             self.over = True
             return None
         self.left_early = not raw.last_of_epoch
-        batch = make_batch(raw, self.readers, self._make_numbers, self._arguments.copy, self._names)
+        batch = self._maker.make(raw)
         labels = None if self._arguments.folder is None else self._arguments.folder.labels
         return batch if labels is None else self._relabelled(batch, labels)
 

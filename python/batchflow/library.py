@@ -65,6 +65,7 @@ class RawBatch(Structure):
                 ("fillers", c_uint32), ("rehearsed", c_uint32), ("repeats", c_uint32),
                 ("copied", c_int), ("fields", c_uint32), ("arrays", POINTER(Array)),
                 ("keys", c_void_p), ("wanted", c_void_p), ("marks", c_void_p)]
+    address: int  # its own
 
 
 class Info(Structure):
@@ -93,7 +94,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_open": (c_int, [POINTER(Options), POINTER(c_void_p)]),
     "bf_loader_info_get": (c_int, [c_void_p, POINTER(Info)]),
     "bf_loader_next": (c_int, [c_void_p, POINTER(RawBatch)]),
-    "bf_loader_next_within": (c_int, [c_void_p, POINTER(RawBatch), c_double]),
+    "bf_loader_next_within": (c_int, [c_void_p, c_void_p, c_double]),  # an address, for crossing
     "bf_loader_is_connected": (c_int, [c_void_p]),
     "bf_loader_interrupt": (None, [c_void_p]),
     "bf_batch_release": (None, [c_void_p, c_uint64]),

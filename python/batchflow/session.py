@@ -22,6 +22,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import library as c
 from .alone import alone
+from .crossing import crossing
 from .image_folder import Sums
 from .orders import Scores
 
@@ -107,6 +108,8 @@ class Session:
         self._close = weakref.finalize(self, self._library.bf_loader_close, self._open_loader)
         self._close.atexit = False  # the service also notices the end of the process
         self._raw = c.sized(c.RawBatch)
+        self._raw.address = ctypes.addressof(self._raw)
+        self._look_once = crossing().look
         self._taken = 0  # the handle of the batch that was given last
         self.info = c.sized(c.Info)
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
@@ -139,15 +142,18 @@ class Session:
         raw: c.RawBatch = self._raw
         # A batch that came at the moment of a Ctrl-C was not given yet.
         if raw.handle == self._taken:
-            self._ask(timeout_s)
-        if raw.handle == self._taken:
+            begin = time.monotonic()
+            status = self._look()
+            if status != c.OK:
+                self._go_on_asking(status, begin, timeout_s)
+        handle: int = raw.handle
+        if handle == self._taken:
             return None
-        self._taken = raw.handle
+        self._taken = handle
         return raw
 
-    def _ask(self, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        status = self._look()
+    def _go_on_asking(self, status: int, begin: float, timeout_s: float) -> None:
+        deadline = begin + timeout_s
         while status in (c.TIMEOUT, c.INTERRUPTED) and time.monotonic() < deadline:
             time.sleep(_BETWEEN_LOOKS_S)
             status = self._look() if self._is_connected() else self._rejoin(deadline)
@@ -166,11 +172,14 @@ class Session:
     def _is_connected(self) -> bool:
         return bool(self._library.bf_loader_is_connected(self._loader))
 
-    @alone
     def _look(self) -> int:
-        status: int = self._library.bf_loader_next_within(self._loader, ctypes.byref(self._raw),
-                                                          LOOK_EVERY_S)
-        return status
+        # As with @alone and _loader, but written out, since this is done for each batch.
+        if self.process != os.getpid():
+            self.check_process()
+        with self._lock:
+            if self._ended_by:
+                raise RuntimeError(self._ended_by)
+            return self._look_once(self._open_loader, self._raw.address, LOOK_EVERY_S)
 
     @alone
     def _rejoin(self, deadline: float) -> int:

@@ -1,5 +1,6 @@
 #include "runtime/client/link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/client/held_batches.h"
@@ -9,7 +10,8 @@ namespace batchflow::client {
 
 namespace {
 constexpr auto kFrequent = std::chrono::milliseconds(2);  // between releases of a fast job
-}
+constexpr std::uint32_t kDeferredPart = 4;                // of a rank's credits
+}  // namespace
 
 Link::Link(protocol::Channel channel, protocol::Rings rings, protocol::Descriptor doorbell,
            std::unique_ptr<protocol::Companion> proxy)
@@ -43,16 +45,16 @@ bool Link::write(std::span<const protocol::JobRecord> records) {
 }
 
 void Link::publish() {
-  deferred_ = false;
+  deferred_ = 0;
   published_at_ = Clock::now();
   if (writer_.publish()) protocol::ring_doorbell(doorbell_);
 }
 
-// A job that takes many batches a second sends two releases at a time: to wake the service costs as
-// much as the batch.
+// A job that takes many batches a second sends several releases at a time: to wake the service
+// costs as much as the batch. The service has enough to do with the other credits meanwhile.
 void Link::publish_release() {
-  if (!deferred_ && Clock::now() - published_at_ < kFrequent) {
-    deferred_ = true;
+  if (deferred_ < deferred_most_ && Clock::now() - published_at_ < kFrequent) {
+    ++deferred_;
   } else {
     publish();
   }
@@ -60,6 +62,10 @@ void Link::publish_release() {
 
 void Link::request_batches(std::uint32_t credits) {
   const protocol::JobRecord records[] = {{protocol::JobRecordKind::wanted, credits, 0, 0, 0}};
+  {
+    const std::lock_guard lock(mutex_);
+    deferred_most_ = std::max(1u, credits / kDeferredPart);
+  }
   send(records);
 }
 

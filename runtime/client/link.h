@@ -62,7 +62,8 @@ class Link {
   std::mutex mutex_;
   // With mutex_ held alone:
   protocol::RingWriter writer_;
-  bool deferred_ = false;  // a release was written and waits for the next record
+  std::uint32_t deferred_ = 0;  // releases that were written and wait for the next record
+  std::uint32_t deferred_most_ = 1;
   Clock::time_point published_at_{};
   std::vector<std::byte> scratch_;
   std::atomic<std::uint32_t> in_place_ = 0;

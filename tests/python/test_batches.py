@@ -3,6 +3,7 @@
 import copy
 import gc
 import importlib.util
+import os
 import pickle
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import unittest
 
 import batchflow
-from batchflow import batch as batches
+from batchflow.crossing import crossing, extension
 from support import Served, needs, run_python, wait_until
 
 try:
@@ -42,10 +43,10 @@ class Memory(Served):
             if importlib.util.find_spec(module):
                 circle = [next(iter(batchflow.DataLoader("rows", 64, output=output)))]
                 circle.append(circle)
-                self.assertEqual(len(batches._ends), 1)
+                self.assertEqual(crossing().held_count(), 1)
                 del circle
                 gc.collect()
-                self.assertEqual(len(batches._ends), 0)
+                self.assertEqual(crossing().held_count(), 0)
 
     def test_a_loader_that_is_dropped_ends_its_job(self):
         loader = batchflow.DataLoader("rows", 64, True)
@@ -94,6 +95,53 @@ for k, (sample,) in enumerate(batchflow.DataLoader('rows', None)):
 """
         done = run_python(code)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+
+class Crossing(Served):
+    def test_the_extension_and_ctypes_give_the_same(self):
+        code = """
+import batchflow, json, sys
+from batchflow.crossing import extension
+if sys.argv[1] == 'torch': import torch
+shown = []
+for batch in batchflow.DataLoader('rows', 600, output=sys.argv[1]):
+    known = {name: value for name, value in vars(batch).items() if name != '_about'}
+    shown.append([batch[0].tolist(), str(batch[0].dtype) if sys.argv[1] != 'memoryview' else '',
+                  [batch.sample_keys.tolist(), batch.wanted_keys.tolist(), batch.marks.tolist()],
+                  {name: [type(value).__name__, value] for name, value in known.items()}])
+print(json.dumps(shown), extension() is None)
+"""
+        for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch")):
+            if not importlib.util.find_spec(module):
+                continue
+            said = []
+            for switch in ("0", "1"):
+                done = subprocess.run([sys.executable, "-c", code, output], timeout=120,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      env={**os.environ, "BATCHFLOW_EXTENSION": switch})
+                self.assertEqual(done.returncode, 0, done.stderr.decode())
+                said.append(done.stdout.decode().split("] "))
+            self.assertEqual(said[0][1], "True\n")
+            self.assertEqual(said[0][0], said[1][0])
+
+    @unittest.skipUnless(extension(), "the C extension is not built, or it is left out")
+    def test_the_extension_refuses_what_it_cannot_take(self):
+        fast = extension()
+        held = crossing().hold(0)
+        form = (2, 32, (1,))
+        for wrong in ((1, 0, form), (fast.Held(), 0, form), (held, "0", form), (held, 0, (2, 32)),
+                      (held, 0, (2, 32, ("1",))), (held, 0, (2, "32", (1,))), (held, 0)):
+            with self.assertRaises(TypeError):
+                fast.capsule(*wrong)
+        for function, wrong in ((fast.look, (1, 2)), (fast.look, ("1", 1, 1, 0.0)), (fast.hold, (1,)),
+                                (fast.add_facts, ({},)), (fast.arrays, (repr, (), 2, 3))):
+            with self.assertRaises(TypeError):
+                function(*wrong)
+        capsules = [fast.capsule(held, 0, form) for _ in range(3)]
+        del held
+        self.assertEqual(fast.held_count(), 1)
+        del capsules
+        self.assertEqual(fast.held_count(), 0)
 
 
 @unittest.skipUnless(torch, f"torch is not installed for {sys.executable}")

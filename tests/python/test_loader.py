@@ -209,8 +209,27 @@ class BesideTorch(Served):
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             for batch in loader:
                 pass
-        names = {event.name for event in profile.events()}
-        self.assertIn("enumerate(DataLoader)#DataLoaderIter.__next__", names)
+        shown = "enumerate(DataLoader)#DataLoaderIter.__next__"
+        counts = {event.key: event.count for event in profile.key_averages()}
+        self.assertEqual(counts.get(shown), len(loader))
+
+    def test_a_profiler_may_begin_and_end_within_an_epoch(self):
+        loader = batchflow.DataLoader("rows", 64)
+        iteration = iter(loader)
+        next(iteration)
+        with torch.autograd.profiler.profile() as profile:
+            next(iteration)
+            next(iteration)
+        next(iteration)
+        shown = "enumerate(DataLoader)#DataLoaderIter.__next__"
+        self.assertEqual([event.name for event in profile.function_events].count(shown), 2)
+
+    def test_nothing_is_recorded_where_no_profiler_runs(self):
+        record = torch.autograd.profiler.record_function
+        torch.autograd.profiler.record_function = None  # it would be called
+        self.addCleanup(setattr, torch.autograd.profiler, "record_function", record)
+        for batch in batchflow.DataLoader("rows", 64):
+            self.check_content(batch)
 
     def test_an_iterable_dataset_for_what_takes_nothing_else(self):
         loader = batchflow.DataLoader("rows", 64, True)

@@ -14,7 +14,7 @@ import unittest
 from collections import deque
 
 import batchflow
-from batchflow import batch as batches
+from batchflow.crossing import crossing
 from support import Served, result, start_job
 
 try:
@@ -78,11 +78,11 @@ class CtrlC(Served):
             held = [torch.from_dlpack(batch[0]) if output == "dlpack" else batch]
             del batch
             gc.collect()
-            self.assertEqual(len(batches._ends), 1)
+            self.assertEqual(crossing().held_count(), 1)
             with self.assertRaises(KeyboardInterrupt):
                 # Both in C, so that Python asks for signals when the batch is gone, and not before.
                 deque(map(operator.methodcaller("__call__"), [interrupt, held.clear]), 0)
-            self.assertEqual(len(batches._ends), 0)
+            self.assertEqual(crossing().held_count(), 0)
 
     def test_none_of_many_is_lost(self):
         loader = batchflow.DataLoader("rows", 10, output="memoryview")

@@ -5,9 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import unittest
 import zipfile
+from pathlib import Path
 
 from support import HERE, Folder, write_rows
 
@@ -62,12 +64,17 @@ class Wheel(Folder):
                 "bin/batchflowctl", "bin/batchflow-step-worker", "share/batchflow/LICENSE",
                 "share/batchflow/configs/pipelines/imagenet-train.yaml")}, names)
         self.assertIn("batchflow/include/batchflow_step.hpp", names)
+        has_headers = (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+        self.assertEqual("batchflow/lib/batchflow_batches.abi3.so" in names, has_headers)
         self.assertFalse([name for name in names if "test" in name])
 
         python = self.environment("user")
         self.install(python, wheel, "numpy")
         for program in ("batchflowd", "batchflowctl"):
             self.assertRegex(self.run_it(python.parent / program, "--version"), r"\d+\.\d+")
+        said = self.run_it(python, "-c", "from batchflow import crossing\n"
+                           "print(crossing.extension() is not None)")
+        self.assertEqual(said.split(), [str(has_headers)])
         (self.folder / "rows").mkdir()
         write_rows(self.folder / "rows" / "rows.npy", ROWS)
         # It starts the service that it brought, which ends with its last job.

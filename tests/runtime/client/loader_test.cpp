@@ -5,19 +5,23 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tests/runtime/client/loading.h"
 
 namespace batchflow::test::loader_test {
 
 TEST_CASE("client: two epochs in each order; the records for the service add up") {
-  for (const bf_order order : {BF_RELAXED, BF_STRICT, BF_SEQUENTIAL}) {
+  // With 12 credits, several releases are sent at a time.
+  for (const auto& [order, credits] :
+       {std::pair{BF_RELAXED, 3u}, {BF_STRICT, 3u}, {BF_SEQUENTIAL, 3u}, {BF_RELAXED, 12u}}) {
     Address place;
     Script script;
     script.samples = 42;
     Services services(place, {script});
     bf_loader_options options = options_for(place);
     options.order = order;
+    options.credits = credits;
     bf_loader* loader = open(options);
     std::uint64_t batches = 0;
     check_each(read_to_end(loader, &batches), 42, 2);
@@ -33,7 +37,7 @@ TEST_CASE("client: two epochs in each order; the records for the service add up"
     CHECK(seen.left);
     CHECK(seen.consumed.size() == 22);
     CHECK(seen.released.size() == 22);
-    CHECK(seen.wanted == 3 + 22);
+    CHECK(seen.wanted == credits + 22);
     for (std::size_t i = 0; i < seen.consumed.size(); ++i) CHECK(seen.consumed[i].step == 100 + i);
   }
 }
