@@ -26,7 +26,7 @@ class Peers(Folder):
     def test_a_run(self):
         out = self.folder / "out.json"
         page, picture = self.folder / "page.md", self.folder / "plot.svg"
-        page.write_text("before\n<!-- measured -->\nold\n<!-- end of what was measured -->\nafter\n")
+        page.write_text("before\n<!-- measured -->\nof an earlier run\n<!-- end of what was measured -->\nafter\n")
         done = self.run_it("--peers", "batchflow_,pytorch", "--rounds", "1", "--json", str(out),
                            "--write", str(page), "--plot", str(picture))
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -39,7 +39,7 @@ class Peers(Folder):
         for other in others:  # where PyTorch is installed
             self.assertEqual(other["runs"][0]["samples"], 96, done.stdout)
         self.assertIn("| BatchFlow |", page.read_text())
-        self.assertNotIn("old", page.read_text())
+        self.assertNotIn("of an earlier run", page.read_text())
         self.assertIn("<polyline", picture.read_text())
 
     def test_it_goes_on_where_it_was_cut_short_and_with_nothing_else(self):
