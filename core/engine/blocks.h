@@ -105,10 +105,10 @@ struct Block {
   MakingIndex making = MakingIndex::none();
   Charge charge = Charge::none;
   JobIndex charged_job = JobIndex::none();
-  std::uint32_t charged_at = 0;     // in that job's list
-  std::uint32_t current_at = 0;     // in the list of those charged as current
-  std::uint32_t transfers = 0;      // that read from it
-  std::uint32_t grants = 0;         // jobs that took it and have not had all of it
+  std::uint32_t charged_at = 0;       // in that job's list
+  std::uint32_t current_at = 0;       // in the list of those charged as current
+  std::uint32_t transfers = 0;        // that read from it
+  std::uint32_t grants = 0;           // jobs that took it and have not had all of it
   std::uint32_t reported_takers = 0;  // what its eviction policy was told last
   std::vector<order::Replacement> replacements;
   Instant since;  // in the making or resident
