@@ -231,11 +231,7 @@ struct ReadJob {
   std::vector<SampleId> samples;       // empty: all of the block's
   std::vector<SampleId> missing;       // after an attempt that failed in part; empty: all of them
   std::uint8_t bundle_shift = 0;  // each of `samples` begins a bundle of 2^bundle_shift samples
-  // The item of `keep` that the sample is in.
-  ItemId item_of(SampleId sample) const {
-    return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
-  }
-  bool in_part = false;  // some of it may be there
+  bool in_part = false;           // some of it may be there
   order::Lineage lineage;
   std::vector<std::uint32_t> waiters;  // makings, or listed batches
   std::uint32_t holders = 0;           // makings or batches that hold any of it

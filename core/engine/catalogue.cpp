@@ -137,8 +137,8 @@ void encode(const Catalogue& catalogue, std::vector<std::byte>& out) {
   if (catalogue.is_uniform()) writer.count(catalogue.bytes(SampleId(0)));
   if (catalogue.has_bundles()) {
     writer.u8(catalogue.bundle_shift());
-    for (std::uint64_t bundle = 0; bundle < catalogue.bundles(); ++bundle)
-      writer.count(catalogue.bundle_bytes(bundle));
+    writer.count(catalogue.listed_bundles().size());
+    for (const Bytes bytes : catalogue.listed_bundles()) writer.count(bytes);
   }
   if (catalogue.is_uniform() && !has_dimensions && !has_labels) return;
   for (SampleId sample(0); sample.value < catalogue.samples(); ++sample.value) {
@@ -168,11 +168,9 @@ std::optional<Catalogue> decode_catalogue(std::span<const std::byte> bytes, std:
   if ((lists & kHasBytes) == 0) parts.uniform_bytes = reader.count();
   if ((lists & kHasBundles) != 0 && reader.ok()) {
     parts.bundle_shift = reader.u8();
-    if (parts.samples == 0 || parts.bundle_shift == 0 ||
-        parts.bundle_shift > Catalogue::kBundleShiftMost)
-      reader.fail();
-    const std::uint64_t bundles = reader.ok() ? ((parts.samples - 1) >> parts.bundle_shift) + 1 : 0;
-    for (std::uint64_t i = 0; i < bundles && reader.ok(); ++i)
+    if (parts.bundle_shift == 0) reader.fail();
+    const std::uint64_t listed = reader.count(parts.samples);
+    for (std::uint64_t i = 0; i < listed && reader.ok(); ++i)
       parts.bundle_bytes.push_back(reader.count());
   }
   // Each sample of a list has at least one byte, so a claim of more samples soon fails.

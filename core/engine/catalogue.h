@@ -26,6 +26,15 @@ struct Dimensions {
   friend constexpr bool operator==(const Dimensions&, const Dimensions&) = default;
 };
 
+// Small samples are read and kept in bundles: bundle b is samples [b << shift, (b + 1) << shift).
+// The item of a share that a sample is in; with a shift of 0 it is an item of its own.
+inline ItemId item_of(SampleId sample, std::uint8_t bundle_shift) {
+  return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
+}
+inline SampleId first_in_bundle(SampleId sample, std::uint8_t bundle_shift) {
+  return SampleId(sample.value >> bundle_shift << bundle_shift);
+}
+
 class Catalogue {
  public:
   static constexpr std::size_t kNameMost = 4096;
@@ -61,13 +70,10 @@ class Catalogue {
   bool is_uniform() const { return small_bytes_.empty() && parts_.bytes.empty(); }
   std::uint32_t classes() const { return parts_.classes; }
 
-  // Small samples are read and kept in bundles: bundle r is samples [r << bundle_shift, (r + 1) <<
-  // bundle_shift).
   bool has_bundles() const { return parts_.bundle_shift > 0; }
   std::uint8_t bundle_shift() const { return parts_.bundle_shift; }
-  SampleId first_in_bundle(SampleId sample) const {
-    return SampleId(sample.value >> parts_.bundle_shift << parts_.bundle_shift);
-  }
+  // Their sizes, if they have more than uniform samples in them; else empty.
+  const std::vector<Bytes>& listed_bundles() const { return parts_.bundle_bytes; }
   std::uint64_t bundles() const { return ((parts_.samples - 1) >> parts_.bundle_shift) + 1; }
   Bytes bundle_bytes(std::uint64_t bundle) const;  // REQUIRES: bundle < bundles()
 

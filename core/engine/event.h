@@ -275,8 +275,8 @@ struct Read {
   WorkerId held = WorkerId::none();   // a worker that is kept waiting meanwhile, if any
   order::Lineage lineage;             // of the block it is for; `samples` empty: all of them
   std::span<const SampleId> samples;  // of another attempt: those that failed
-  std::uint8_t bundle_shift =
-      0;  // each of `samples` is the first of a bundle (core/engine/catalogue.h)
+  // Not 0: each of `samples` is the first of a bundle (core/engine/catalogue.h).
+  std::uint8_t bundle_shift = 0;
 };
 
 // Make a block, or a part of it. Parts come in ascending order of index, as further attempts of one

@@ -132,8 +132,9 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   const Around::Home& home =
       around_.homes[around_.placed == nullptr
                         ? 0
-                        : around_.placed->home_of(dataset.catalogue->version(),
-                                                  dataset.catalogue->first_in_bundle(sample))];
+                        : around_.placed->home_of(
+                              dataset.catalogue->version(),
+                              first_in_bundle(sample, dataset.catalogue->bundle_shift()))];
 
   if (home.decoded && use_resident(making_index, at, *home.decoded, Form::decoded)) return;
   if (home.decoded && home.node == making.node) admit_decoded(making_index, at, *home.decoded);
@@ -151,8 +152,8 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
       admit_bundle(*home.encoded, sample)) {
     staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
     new_bundles_.set(sample.value >> bundle_shift, at);
-    groups_.add({ShareId::none(), home.encoded->dram}, dataset.catalogue->first_in_bundle(sample),
-                at);
+    groups_.add({ShareId::none(), home.encoded->dram},
+                first_in_bundle(sample, dataset.catalogue->bundle_shift()), at);
     return;
   }
   staging_taken_ += staged_bytes(s_, dataset, sample);
@@ -267,7 +268,7 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
     ingredient.staging = read.request.id;
   } else {
     reads_.wait_for(index, making_index);
-    pin(making, read.keep, read.item_of(ingredient.sample));
+    pin(making, read.keep, item_of(ingredient.sample, read.bundle_shift));
   }
   return true;
 }
@@ -420,8 +421,7 @@ void Items::regather(MakingIndex making_index) {
   for (std::uint32_t at = 0; at < making.ingredients.size(); ++at) {
     const Ingredient& ingredient = making.ingredients[at];
     if (ingredient.form != Form::decoded || !ingredient.staging.is_none()) continue;
-    const ItemId item(
-        static_cast<std::uint32_t>(ingredient.sample.value));  // decoded ones are alone
+    const ItemId item = item_of(ingredient.sample, 0);  // decoded ones are alone
     if (std::binary_search(held.begin(), held.end(), item)) continue;
     if (const std::uint32_t first = again.find(item.value); first != kNone) {
       firsts_.push_back({at, first});

@@ -133,8 +133,8 @@ bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dat
   const ReadJob& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
-    s_.memory[read.keep].share->pin(read.item_of(sample));
-    batch.pins.push_back({read.keep, read.item_of(sample)});
+    s_.memory[read.keep].share->pin(item_of(sample, read.bundle_shift));
+    batch.pins.push_back({read.keep, item_of(sample, read.bundle_shift)});
     return true;
   }
   if (!read.listed) return false;

@@ -48,7 +48,7 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   if (read.shared) shown_.show(read, index);
   if (!spec.keep.is_none()) {
     for (const SampleId sample : samples)
-      coming_.set(coming_key(spec.keep, read.item_of(sample)), index.value);
+      coming_.set(coming_key(spec.keep, item_of(sample, read.bundle_shift)), index.value);
     if (read.bundle_shift > 0) {
       bundles_to_.set(spec.keep.value,
                       bundles_to(spec.keep) + static_cast<std::uint32_t>(samples.size()));
@@ -132,7 +132,7 @@ void Reads::end_decoding(ShareId share, ItemId item) {
 void Reads::forget_items(const ReadJob& read) {
   if (read.keep.is_none()) return;
   for (const SampleId sample : read.samples)
-    coming_.erase(coming_key(read.keep, read.item_of(sample)));
+    coming_.erase(coming_key(read.keep, item_of(sample, read.bundle_shift)));
   if (read.bundle_shift == 0) return;
   const std::uint32_t left =
       bundles_to(read.keep) - static_cast<std::uint32_t>(read.samples.size());

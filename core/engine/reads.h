@@ -69,6 +69,11 @@ class Reads {
   Provider provider(ShareId share, ItemId item) const;
   void begin_decoding(ShareId share, ItemId item, MakingIndex making);
   void end_decoding(ShareId share, ItemId item);
+  // How many bundles are on their way into the share.
+  std::uint32_t bundles_to(ShareId share) const {
+    const std::uint32_t bundles = bundles_to_.find(share.value);
+    return bundles == kNone ? 0 : bundles;
+  }
 
   // The making waits for the read, unless it is done.
   void wait_for(ReadIndex read, MakingIndex making);
@@ -77,11 +82,6 @@ class Reads {
   void own(ReadIndex read, MakingIndex making);
   void own_listed(ReadIndex read, BatchIndex batch);
   // The making waits for a sample that others have commanded, and holds this sample.
-  // How many bundles are on their way into the share.
-  std::uint32_t bundles_to(ShareId share) const {
-    const std::uint32_t bundles = bundles_to_.find(share.value);
-    return bundles == kNone ? 0 : bundles;
-  }
   void hold(ShownIndex shown, MakingIndex making);
   void hold_listed(ShownIndex shown, BatchIndex batch);
   // The second making holds what the first one does, all of which is there.

@@ -7,6 +7,7 @@
 
 #include "core/base/rates.h"
 #include "core/base/types.h"
+#include "core/engine/catalogue.h"
 #include "core/engine/indices.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/share.h"
@@ -27,13 +28,8 @@ struct ShareSpec {
   // Encoded, in memory: an item is a bundle of 2^bundle_shift samples that lie side by side.
   std::uint8_t bundle_shift = 0;
 
-  // The item that a sample is in, and the first sample of an item. REQUIRES: encoded or decoded
-  ItemId item_of(SampleId sample) const {
-    return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
-  }
-  SampleId first_of(ItemId item) const {
-    return SampleId(std::uint64_t{item.value} << bundle_shift);
-  }
+  // REQUIRES: encoded or decoded
+  ItemId item_of(SampleId sample) const { return engine::item_of(sample, bundle_shift); }
 };
 
 struct SharePart {

@@ -48,8 +48,9 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   const auto& reads = making.held.reads;
   const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
     const ReadJob& job = s_.reads[one.read];
-    return std::any_of(job.samples.begin(), job.samples.end(),
-                       [&](SampleId other) { return job.item_of(other) == job.item_of(sample); });
+    return std::any_of(job.samples.begin(), job.samples.end(), [&](SampleId other) {
+      return item_of(other, job.bundle_shift) == item_of(sample, job.bundle_shift);
+    });
   });
   bool found = false;
   for (Ingredient& ingredient : making.ingredients) {

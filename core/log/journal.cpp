@@ -57,8 +57,7 @@ void put(DatasetId id, const engine::Catalogue& catalogue, std::vector<std::byte
       parts.bytes.push_back(catalogue.bytes(sample));
   }
   parts.bundle_shift = catalogue.bundle_shift();
-  for (std::uint64_t bundle = 0; catalogue.has_bundles() && bundle < catalogue.bundles(); ++bundle)
-    parts.bundle_bytes.push_back(catalogue.bundle_bytes(bundle));
+  parts.bundle_bytes = catalogue.listed_bundles();
   ByteWriter(out).count(id.value);
   std::string problem;
   engine::encode(*engine::Catalogue::from(std::move(parts), problem), out);

@@ -8,8 +8,8 @@
 namespace batchflow::sources {
 namespace {
 
-// A bundle of this size takes a drive hardly longer than one sample. A larger one would bring the
-// first block more bytes than it needs.
+// Large enough that a read costs little a sample, small enough that a first block does not wait for
+// many bytes that it does not need.
 constexpr Bytes kBundle = 64 << 10;
 constexpr Bytes kSampleMost = kBundle / 4;
 // What may lie between two samples, such as a record that was passed over: it is read with them.
@@ -33,13 +33,10 @@ bool follow_one_another(const SampleIndex& index, const StopAsked& stop) {
   return true;
 }
 
-SampleId first_of(std::uint8_t shift, SampleId sample) {
-  return SampleId(sample.value >> shift << shift);
-}
-
 // The last sample of the bundle that lies in the same file as `from`.
 SampleId last_in_file(const SampleIndex& index, std::uint8_t shift, SampleId from) {
-  const std::uint64_t end = first_of(shift, from).value + (std::uint64_t{1} << shift);
+  const std::uint64_t end =
+      engine::first_in_bundle(from, shift).value + (std::uint64_t{1} << shift);
   SampleId last(std::min(index.samples(), end) - 1);
   const std::uint32_t file = index.extent(from).file;
   if (index.extent(last).file == file) return last;
@@ -74,7 +71,7 @@ std::uint8_t bundle_shift(const SampleIndex& index, Bytes total, const StopAsked
 
 void stretches(const SampleIndex& index, std::uint8_t shift, SampleId first,
                std::vector<Extent>& out) {
-  BF_CHECK(first == first_of(shift, first));
+  BF_CHECK(first == engine::first_in_bundle(first, shift));
   out.clear();
   const std::uint64_t end = std::min(index.samples(), first.value + (std::uint64_t{1} << shift));
   for (SampleId from = first; from.value < end;) {
@@ -86,7 +83,7 @@ void stretches(const SampleIndex& index, std::uint8_t shift, SampleId first,
 
 Bytes offset_in_bundle(const SampleIndex& index, std::uint8_t shift, SampleId sample) {
   const Extent extent = index.extent(sample);
-  SampleId from = first_of(shift, sample);
+  SampleId from = engine::first_in_bundle(sample, shift);
   Extent begin = index.extent(from);
   Bytes before = 0;
   while (begin.file != extent.file) {

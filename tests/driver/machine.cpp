@@ -227,8 +227,7 @@ void Machine::read(const engine::Read& command) {
     const Bytes stored =
         command.bundle_shift > 0 ? plan.bundle_bytes(sample) : plan.bytes_of(sample);
     const Bytes bytes = (stored + unit - 1) / unit * unit;
-    const ItemKey key{command.keep.value,
-                      static_cast<std::uint32_t>(sample.value >> command.bundle_shift)};
+    const ItemKey key{command.keep.value, engine::item_of(sample, command.bundle_shift).value};
     enter_item(key,
                {command.keep_at, command.form, command.dataset, bytes, command.request.id.value});
     staging.kept.push_back(key);

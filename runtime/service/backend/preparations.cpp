@@ -216,8 +216,7 @@ void Preparations::prepared(PreparationReport& report) {
   }
   note_troubles(entry.use.pipeline, entry.dataset, report);
   for (PreparationReport::Decoded& one : report.decoded)
-    kept_.put(entry.decoded_share, ItemId(static_cast<std::uint32_t>(one.sample.value)),
-              std::move(one.item), one.bytes);
+    kept_.put(entry.decoded_share, engine::item_of(one.sample, 0), std::move(one.item), one.bytes);
   counters_.samples += report.samples;
   if (entry.ends) ++counters_.blocks;
   kept_.measure_decoded();

@@ -370,8 +370,7 @@ void Readings::keep(const Reading& reading) {
         std::min(std::uint64_t{1} << reading.bundle_shift, in_dataset - first.value);
     if (reading.bundle_shift > 0) counters_.samples += samples;
     if (!reading.staged) kept_.note_fresh(reading.dataset, first, reading.bundle_shift);
-    const ItemId item(static_cast<std::uint32_t>(first.value >> reading.bundle_shift));
-    kept_.put(reading.keep, item, parts);
+    kept_.put(reading.keep, engine::item_of(first, reading.bundle_shift), parts);
   }
 }
 

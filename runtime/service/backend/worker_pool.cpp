@@ -50,9 +50,9 @@ std::span<const std::byte> stored_bytes(const PreparationTask& task, SampleId sa
                                         const ItemStore::Item& item) {
   const std::span<const std::byte> all = ItemStore::bytes_of(item);
   if (task.bundle_shift == 0) return all;
-  const Bytes offset = sources::offset_in_bundle(*task.index, task.bundle_shift, sample);
-  return all.subspan(std::min<Bytes>(offset, all.size()))
-      .first(std::min<Bytes>(bytes, all.size() - std::min<Bytes>(offset, all.size())));
+  const Bytes offset = std::min<Bytes>(
+      all.size(), sources::offset_in_bundle(*task.index, task.bundle_shift, sample));
+  return all.subspan(offset, std::min<Bytes>(bytes, all.size() - offset));
 }
 
 }  // namespace
@@ -232,8 +232,7 @@ void WorkerPool::find_kept(const PreparationTask& task, std::size_t first,
       for (std::size_t i = first; i < last; ++i) {
         const PreparationTask::Sample& sample = task.samples[i];
         if (!sample.is_kept || sample.input.decoded != decoded || found[i - first]) continue;
-        wanted[count] = ItemId(static_cast<std::uint32_t>(sample.input.sample.value >>
-                                                          (decoded ? 0 : task.bundle_shift)));
+        wanted[count] = engine::item_of(sample.input.sample, decoded ? 0 : task.bundle_shift);
         places[count++] = i - first;
       }
       items_.find(share, std::span(wanted).first(count), std::span(there).first(count));

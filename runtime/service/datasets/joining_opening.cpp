@@ -37,8 +37,7 @@ std::uint64_t samples_most(const Requester& by) {
 Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
   const Bytes of_size = catalogue.is_uniform() ? 0 : sizeof(std::uint32_t);
   const Bytes of_label = catalogue.label(SampleId(0)) ? sizeof(std::uint32_t) : 0;
-  const Bytes of_bundles =
-      catalogue.is_uniform() || !catalogue.has_bundles() ? 0 : catalogue.bundles() * sizeof(Bytes);
+  const Bytes of_bundles = catalogue.listed_bundles().size() * sizeof(Bytes);
   const Bytes bytes = catalogue.samples() * (of_size + of_label) + of_bundles;
   return bytes < kApartLeast ? 0 : bytes;
 }

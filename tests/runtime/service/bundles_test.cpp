@@ -20,7 +20,7 @@ struct Rows {
     // All rows of all files are numbered in turn.
     std::uint64_t first = 0;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      write_rows(root() / fmt::format("{}.npy", i), first, files[i], width);
+      write_rows(root() / fmt::format("{}.npy", i), files[i], width, first);
       first += files[i];
     }
     config.datasets.push_back({"rows", root(), "", "", 0, {}});
@@ -30,18 +30,6 @@ struct Rows {
   std::filesystem::path root() const { return folder.path() / "rows"; }
   json status() const { return command(config.socket, "status"); }
   std::uint64_t number(const char* key) const { return status().at(key).get<std::uint64_t>(); }
-
- private:
-  static void write_rows(const std::filesystem::path& file, std::uint64_t first, std::uint64_t rows,
-                         std::size_t width) {
-    std::vector<std::int64_t> values;
-    for (std::uint64_t row = first; row < first + rows; ++row)
-      for (std::size_t i = 0; i < width; ++i) values.push_back(value_at(row, i));
-    std::ofstream out(file, std::ios::binary);
-    out << sources::npy_head("<i8", fmt::format("({}, {})", rows, width));
-    out.write(reinterpret_cast<const char*>(values.data()),
-              static_cast<std::streamsize>(values.size() * sizeof(std::int64_t)));
-  }
 };
 
 TEST_CASE("rows of 64 bytes: read once, 1024 at a time, in little more memory than they are") {

@@ -52,16 +52,17 @@ inline void write_file(const std::filesystem::path& file, std::span<const std::b
              static_cast<std::streamsize>(bytes.size()));
 }
 
-// Row k of `width` 64-bit numbers: k, k + 1, ... times 7.
+// Row k of `width` 64-bit numbers: k, k + 1, ... times 7. A file begins with row `first`.
 inline std::int64_t value_at(std::uint64_t row, std::size_t column) {
   return static_cast<std::int64_t>((row + column) * 7);
 }
-inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width) {
+inline void write_rows(const std::filesystem::path& file, std::uint64_t rows, std::size_t width,
+                       std::uint64_t first = 0) {
   std::ofstream out(file, std::ios::binary);
   out << sources::npy_head("<i8", fmt::format("({}, {})", rows, width));
   std::vector<std::int64_t> row(width);
   for (std::uint64_t k = 0; k < rows; ++k) {
-    for (std::size_t i = 0; i < width; ++i) row[i] = value_at(k, i);
+    for (std::size_t i = 0; i < width; ++i) row[i] = value_at(first + k, i);
     out.write(reinterpret_cast<const char*>(row.data()),
               static_cast<std::streamsize>(width * sizeof(std::int64_t)));
   }

@@ -377,7 +377,7 @@ TEST_CASE("of reads that fail now and then those samples alone are read again") 
   CHECK(status.at("read_samples") == kLarge);
 }
 
-TEST_CASE("of bundles whose reads fail now and then those alone are read again") {
+TEST_CASE("of bundles that cannot be read now and then those alone are read again") {
   Rows rows(60'000);
   const LiveService service(rows.config);
   failpoint::configure_failpoints("storage.read.error=fail:0.1,seed=3");
