@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 // As much as the service's loop takes for some thousand messages.
 constexpr std::size_t kReserve = std::size_t{4} << 20;
 constexpr int kLargePiece = 1 << 20;
-constexpr std::chrono::milliseconds kLookAgain{10};
+constexpr std::chrono::milliseconds kLookAgain{1};
 constexpr std::chrono::seconds kSayAgain{10};
 
 std::atomic<void*> reserve{nullptr};
