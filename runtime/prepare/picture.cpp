@@ -12,17 +12,20 @@ static_assert(sizeof(Header) == PictureBuffer::kHeader);
 }  // namespace
 
 void PictureBuffer::reset(Extent2 extent) {
-  memory_.have(bytes(extent));
+  at_ = foreign_ && extent == foreign_extent_ ? foreign_ : memory_.have(bytes(extent));
   extent_ = extent;
 }
 
-void write_decoded(const PictureView& picture, std::vector<std::byte>& out) {
-  const Header header = {kMagic, static_cast<std::uint32_t>(picture.extent.width),
-                         static_cast<std::uint32_t>(picture.extent.height), kChannels};
+void write_decoded_header(Extent2 extent, std::byte* out) {
+  const Header header = {kMagic, static_cast<std::uint32_t>(extent.width),
+                         static_cast<std::uint32_t>(extent.height), kChannels};
+  std::memcpy(out, header.data(), sizeof header);
+}
+
+void write_decoded(const PictureView& picture, std::byte* out) {
+  write_decoded_header(picture.extent, out);
   const std::size_t row_bytes = static_cast<std::size_t>(picture.extent.width) * kChannels;
-  out.resize(PictureBuffer::bytes(picture.extent));
-  std::memcpy(out.data(), header.data(), sizeof header);
-  std::byte* at = out.data() + sizeof header;
+  std::byte* at = out + PictureBuffer::kHeader;
   for (int y = 0; y < picture.extent.height; ++y, at += row_bytes)
     std::memcpy(at, picture.row(y), row_bytes);
 }

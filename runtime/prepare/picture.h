@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "runtime/memory/scratch.h"
 
@@ -60,23 +59,40 @@ class PictureBuffer {
 
   // Pixels are not initialised. Throws std::bad_alloc.
   void reset(Extent2 extent);
+  // From the next reset() on the picture is made in this memory, which has bytes(extent), if it has
+  // this extent. Null: in its own again.
+  void make_in(std::byte* memory, Extent2 extent) {
+    foreign_ = memory;
+    foreign_extent_ = extent;
+  }
+  // REQUIRES: reset() was called since
+  bool is_foreign() const { return foreign_ && at_ == foreign_; }
   std::uint8_t* row(int y) { return pixels() + static_cast<std::size_t>(y) * stride(); }
   std::uint8_t* pixels() { return at(); }
   std::size_t stride() const { return static_cast<std::size_t>(extent_.width) * kChannels; }
   Extent2 extent() const { return extent_; }
   PictureView view() const { return {at(), stride(), extent_}; }
   Bytes held() const { return memory_.bytes(); }
-  void drop() { memory_.drop(); }
+  void drop() {
+    memory_.drop();
+    at_ = nullptr;
+  }
 
  private:
-  std::uint8_t* at() const { return reinterpret_cast<std::uint8_t*>(memory_.data()) + kHeader; }
+  std::uint8_t* at() const { return reinterpret_cast<std::uint8_t*>(at_) + kHeader; }
 
   memory::ScratchMemory memory_;
+  std::byte* at_ = nullptr;  // of the picture
+  std::byte* foreign_ = nullptr;
+  Extent2 foreign_extent_;
   Extent2 extent_;
 };
 
-// The decoded form: `BFPX`, width, height, channels, each of 32 bits, then rows without gaps.
-void write_decoded(const PictureView& picture, std::vector<std::byte>& out);
+// The decoded form: `BFPX`, width, height, channels, each of 32 bits, then rows without gaps. `out`
+// has PictureBuffer::bytes(extent).
+void write_decoded(const PictureView& picture, std::byte* out);
+// The same for a picture with its pixels there already.
+void write_decoded_header(Extent2 extent, std::byte* out);
 // False when the bytes are not a decoded form.
 bool read_decoded(std::span<const std::byte> bytes, PictureView& picture);
 

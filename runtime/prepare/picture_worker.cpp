@@ -11,10 +11,17 @@
 #include "core/order/keys.h"
 
 namespace batchflow::prepare {
+namespace {
+
+const std::uint8_t* pixels_of(const std::byte* decoded_form) {
+  return reinterpret_cast<const std::uint8_t*>(decoded_form) + PictureBuffer::kHeader;
+}
+
+}  // namespace
 
 bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-                        std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep,
-                        Bytes beside, const std::atomic<bool>* is_given_up) {
+                        std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
+                        const std::atomic<bool>* is_given_up) {
   is_given_up_ = is_given_up;
   holds_ = nullptr;
   if (decoded) {
@@ -40,10 +47,17 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   const std::size_t first_end = keep ? part_ : operations_.size();
   const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.front());
   const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
-  if (!reserve(wanted, !decoded, keep ? &kept : nullptr, beside)) return false;
-  if (!decoded && !decode(wanted)) return false;
+  std::byte* const stays = keep ? (*keep)(PictureBuffer::bytes(kept)) : nullptr;
+  // Nothing is done to the picture before it is kept: it is decoded to where it stays.
+  const bool in_place = stays && !decoded && first_end == 0;
+  if (!reserve(wanted, !decoded, decoded || in_place, beside)) return false;
+  if (!decoded && !decode(wanted, in_place ? stays : nullptr)) return false;
   if (!carry_out(0, first_end)) return false;
-  if (keep) write_decoded(shows_, *keep);
+  if (stays && shows_.pixels == pixels_of(stays)) {
+    write_decoded_header(shows_.extent, stays);
+  } else if (stays) {
+    write_decoded(shows_, stays);
+  }
   if (!carry_out(first_end, operations_.size())) return false;
   plan.finish->write(shows_, kernels_, out);
   return true;
@@ -80,13 +94,11 @@ bool PictureWorker::fail(std::string_view problem) {
 
 // --------------------------------------------------------------------------------- memory ----
 
-bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside) {
+bool PictureWorker::reserve(const Box& wanted, bool decode, bool in_foreign, Bytes beside) {
   Bytes needs = beside;
-  if (kept) needs = memory::counted_sum(needs, PictureBuffer::bytes(*kept));
   if (decode) needs = memory::counted_sum(needs, decoder_->needs(wanted));
-  needs = memory::counted_sum(
-      needs,
-      operations_need(decode ? std::optional(decoder_->decoded_most(wanted)) : std::nullopt));
+  const Extent2 first = decode ? decoder_->decoded_most(wanted) : shows_.extent;
+  needs = memory::counted_sum(needs, operations_need(first, in_foreign));
   if (scratch_.take(needs)) return true;
   return fail(decode ? fmt::format("{} x {} pixels: {}", decoder_->extent().width,
                                    decoder_->extent().height, scratch_.problem())
@@ -95,21 +107,19 @@ bool PictureWorker::reserve(const Box& wanted, bool decode, const Extent2* kept,
 
 // Each operation makes a picture in the buffer that does not hold the one before, and each buffer
 // grows to the largest.
-Bytes PictureWorker::operations_need(std::optional<Extent2> decoded) const {
+Bytes PictureWorker::operations_need(Extent2 extent, bool is_foreign) const {
   std::array<Bytes, 2> buffers{};
   std::size_t shown = 1;
   Resampler::Needs tables;
-  if (decoded) buffers[shown = 0] = PictureBuffer::bytes(*decoded);
-  const auto make = [&](Extent2 extent) {
+  if (!is_foreign) buffers[shown = 0] = PictureBuffer::bytes(extent);
+  const auto make = [&](Extent2 made) {
     shown = 1 - shown;
-    buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(extent));
+    buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(made));
   };
   const auto scale = [&](const Scaling& scaling) {
     tables.add(scaling);
     make(scaling.window.extent());
   };
-  Extent2 extent = decoded.value_or(shows_.extent);
-  bool is_foreign = !decoded;
   for (const Operation& operation : operations_) {
     if (const auto* scaling = std::get_if<Scaling>(&operation)) {
       scale(*scaling);
@@ -197,14 +207,16 @@ void PictureWorker::choose_flip() {
 
 // --------------------------------------------------------------------------- carrying out ----
 
-bool PictureWorker::decode(const Box& wanted) {
+bool PictureWorker::decode(const Box& wanted, std::byte* memory) {
+  buffers_[0].make_in(memory, decoder_->extent());
   origin_ = decoder_->decode(wanted, buffers_[0]);
   if (origin_.width == 0) {
     if (decoder_->ran_out_of_memory()) throw std::bad_alloc();
     return fail(decoder_->problem());
   }
-  holds_ = &buffers_[0];
-  shows_ = holds_->view();
+  holds_ = buffers_[0].is_foreign() ? nullptr : &buffers_[0];
+  shows_ = buffers_[0].view();
+  buffers_[0].make_in(nullptr, {});
   return true;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,11 +26,13 @@ class PictureWorker {
   PictureWorker(const Kernels& kernels, step::StepRunner& plugins, SampleScratch& scratch)
       : kernels_(kernels), plugins_(plugins), scratch_(scratch), resampler_(kernels) {}
 
-  // Writes the picture to `out`; `keep`, if given, gets the decoded form. `beside`: what else the
-  // sample takes of the scratch memory. False: it is corrupt, a plugin failed, or it is given up
-  // (Preparer::Input). Throws std::bad_alloc.
+  // Memory of so many bytes for the decoded form, or null.
+  using Keep = std::function<std::byte*(Bytes)>;
+  // Writes the picture to `out`, and its decoded form to what `keep`, if given, has for it.
+  // `beside`: what else the sample takes of the scratch memory. False: it is corrupt, a plugin
+  // failed, or it is given up (Preparer::Input). Throws std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-           std::uint64_t draw_key, std::byte* out, std::vector<std::byte>* keep, Bytes beside,
+           std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
            const std::atomic<bool>* is_given_up = nullptr);
   std::string_view problem() const { return problem_; }
 
@@ -62,10 +65,11 @@ class PictureWorker {
   void choose_flip();
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
-  bool reserve(const Box& wanted, bool decode, const Extent2* kept, Bytes beside);
-  // What the operations take at most on a picture of size `decoded`; empty: on foreign memory.
-  Bytes operations_need(std::optional<Extent2> decoded) const;
-  bool decode(const Box& wanted);
+  bool reserve(const Box& wanted, bool decode, bool in_foreign, Bytes beside);
+  // What the operations take at most on a picture of this size, in foreign memory or in a buffer.
+  Bytes operations_need(Extent2 extent, bool is_foreign) const;
+  // Decodes into `memory`, if given, which has room for all of the picture.
+  bool decode(const Box& wanted, std::byte* memory);
   // Carries out operations [from, to) on what shows_ has.
   bool carry_out(std::size_t from, std::size_t to);
   bool carry_out(const Scaling& scaling);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,11 +84,13 @@ class Preparer {
     // Looked at between two steps. True: the sample is not wanted any more, and so fails.
     const std::atomic<bool>* is_given_up = nullptr;
   };
-  // Fills row `index` of every field. `keep_decoded`, if given, gets the decoded form. Throws
-  // std::bad_alloc, and must not be used again then.
+  // Memory of so many bytes for the decoded form of the sample, which is whole once the sample is
+  // done; null: there is none, and it is not kept.
+  using KeepDecoded = std::function<std::byte*(Bytes)>;
+  // Fills row `index` of every field. Throws std::bad_alloc, and must not be used again then.
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
                            const batch::BlockWriter& out, std::uint32_t index,
-                           std::vector<std::byte>* keep_decoded) = 0;
+                           const KeepDecoded* keep_decoded) = 0;
   // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;
   // The caller has what it wants of the last sample, and has given up what it took beside. The

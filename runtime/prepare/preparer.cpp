@@ -24,7 +24,7 @@ class WorkerPreparer final : public Preparer {
       : scratch_(std::move(scratch)), pictures_(kernels, plugins_, scratch_) {}
 
   Prepared prepare(const Pipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-                   std::uint32_t index, std::vector<std::byte>* keep_decoded) override {
+                   std::uint32_t index, const KeepDecoded* keep_decoded) override {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
     end_sample();
     plugins_.begin_sample(input.sample);
@@ -52,7 +52,7 @@ class WorkerPreparer final : public Preparer {
 
  private:
   bool picture(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-               std::uint32_t index, std::vector<std::byte>* keep_decoded) {
+               std::uint32_t index, const KeepDecoded* keep_decoded) {
     std::span<const std::byte> bytes = input.bytes;
     if (!input.decoded && pipeline.kind() != sources::RecordKind::whole) {
       if (!parts_.find_without_numbers(pipeline.kind(), input.bytes, pipeline.stored()))

@@ -3,6 +3,7 @@
 // samples and the spill file. It is not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -51,6 +52,19 @@ class Extents {
       count += size;
     }
     add(first, count);
+  }
+
+  // Calls visit(first, count) for the free pages among these, run by run.
+  template <class Visit>
+  void each_free(Page first, Page count, Visit&& visit) const {
+    const Page end = first + count;
+    auto run = free_.upper_bound(first);
+    if (run != free_.begin()) --run;
+    for (; run != free_.end() && run->first < end; ++run) {
+      const Page from = std::max(first, run->first);
+      const Page to = std::min(end, run->first + run->second);
+      if (from < to) visit(from, to - from);
+    }
   }
 
  private:

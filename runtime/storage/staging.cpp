@@ -37,7 +37,6 @@ Staging::Staging(Bytes bytes) : pages_(pages_for(bytes)), free_(pages_) {
         fmt::format("no staging memory of {} bytes: {}; write less", bytes, std::strerror(errno)));
   }
   begin_ = static_cast<std::byte*>(memory);
-  ::madvise(memory, this->bytes(), MADV_HUGEPAGE);  // then there are fewer pages to register
   ::madvise(memory, this->bytes(), MADV_DONTFORK);
 }
 

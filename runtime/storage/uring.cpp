@@ -70,6 +70,7 @@ bool Uring::reserve_buffers() {
 bool Uring::register_part(std::size_t number) {
   const Bytes at = number * part_;
   const iovec part{staging_->begin() + at, std::min(part_, staging_->bytes() - at)};
+  huge_pages_.populate(staging_->begin() + at, part.iov_len);  // else the kernel would
   const __u64 untagged = 0;
   const int answer = io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(number),
                                                           &part, &untagged, 1);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime/storage/huge_pages.h"
 #include "runtime/storage/staging.h"
 
 namespace batchflow::storage {
@@ -55,6 +56,7 @@ class Uring {
   int buffers_error_ = 0;
   Bytes part_ = 0;
   std::vector<bool> is_registered_;
+  HugePages huge_pages_;
   const Staging* staging_ = nullptr;
 };
 

@@ -27,8 +27,8 @@ void Backend::carry_out(std::span<const engine::Command> commands) {
   // Workers keep what they decode, and cannot give back slabs.
   slots_.make_room(budget.most() / 32);
   // A job has unmapped a slab, or something that was kept is gone.
-  if (budget.used() < used_before_) retry_waiting();
-  used_before_ = budget.used();
+  if (budget.needed() < needed_before_) retry_waiting();
+  needed_before_ = budget.needed();
 }
 
 void Backend::set_memory(Bytes bytes) {

@@ -130,7 +130,7 @@ class Backend {
   std::multimap<Instant, TimerId> timers_;
   std::uint64_t delivered_batches_ = 0;
   std::uint64_t delivered_samples_ = 0;
-  Bytes used_before_ = 0;  // of the budget, when commands were last carried out
+  Bytes needed_before_ = 0;  // of the budget, when commands were last carried out
 
   KeptSamples kept_;
   BlockSlots slots_;

@@ -25,6 +25,10 @@ Bytes addresses_for(Bytes budget) {
   return 4 * std::max(budget, machine);
 }
 
+constexpr Bytes kPage = storage::Extents::kPage;
+constexpr Bytes kRegion = storage::HugePages::kBytes;
+constexpr storage::Extents::Page kRegionPages = kRegion / kPage;
+
 // What an item takes beside its pages, for the entry that finds it.
 constexpr Bytes kBytesPerItem = 160;
 
@@ -50,66 +54,168 @@ struct ItemStore::Kept {
   ItemStore& store;
   std::byte* memory;
   Bytes bytes;
-  MemoryCharge charge;
+  MemoryCharge charge;  // for all but the pages
 };
 
 std::span<const std::byte> ItemStore::bytes_of(const Item& item) {
   return {item->memory, item->bytes};
 }
 
+std::byte* ItemStore::memory_of(const Item& item) {
+  return item->memory;
+}
+
 ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
-  void* memory = MAP_FAILED;
+  mapped_ = MAP_FAILED;
   // A system that counts addresses as memory grants fewer.
-  for (addresses_ = addresses_for(budget.most()); memory == MAP_FAILED; addresses_ /= 2) {
-    addresses_ = storage::Extents::pages_of(addresses_) * storage::Extents::kPage;
-    memory = mmap(nullptr, addresses_, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory != MAP_FAILED) break;
+  for (addresses_ = addresses_for(budget.most()); mapped_ == MAP_FAILED; addresses_ /= 2) {
+    addresses_ = (addresses_ + kRegion - 1) / kRegion * kRegion;
+    mapped_bytes_ = addresses_ + kRegion;
+    mapped_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped_ != MAP_FAILED) break;
     if (addresses_ <= budget.most() / 2)
       throw std::system_error(errno, std::generic_category(), "memory for kept samples");
   }
-  begin_ = static_cast<std::byte*>(memory);
-  // No huge pages: the budget must count what the machine gives.
-  madvise(begin_, addresses_, MADV_NOHUGEPAGE);
-  madvise(begin_, addresses_, MADV_DONTFORK);
-  free_ = storage::Extents(addresses_ / storage::Extents::kPage);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped_);
+  begin_ = static_cast<std::byte*>(mapped_) + (kRegion - address % kRegion) % kRegion;
+  // Huge pages only where all of a region is counted: the budget must count what the machine gives.
+  madvise(mapped_, mapped_bytes_, MADV_NOHUGEPAGE);
+  madvise(mapped_, mapped_bytes_, MADV_DONTFORK);
+  free_ = storage::Extents(addresses_ / kPage);
+  budget_.set_reclaim([this] { return give_back_spare(); });
 }
 
 ItemStore::~ItemStore() {
+  budget_.set_reclaim(nullptr);
   tables_.clear();
-  munmap(begin_, addresses_);
+  munmap(mapped_, mapped_bytes_);
+}
+
+// ----------------------------------------------------------------------------------- pages ----
+
+// Calls visit(region, count) for each region that the pages lie in.
+template <class Visit>
+void each_region(storage::Extents::Page first, storage::Extents::Page count, Visit&& visit) {
+  while (count > 0) {
+    const storage::Extents::Page here = std::min(count, kRegionPages - first % kRegionPages);
+    visit(first / kRegionPages, here);
+    first += here;
+    count -= here;
+  }
+}
+
+// None: there are no addresses.
+std::optional<ItemStore::Pages> ItemStore::take_pages(storage::Extents::Page count) {
+  Pages pages{0, count, 0, {}, true};
+  const std::lock_guard lock(mutex_);
+  const auto first = free_.take(count);
+  if (!first) return std::nullopt;
+  pages.first = *first;
+  bytes_ += count * kPage;
+  each_region(pages.first, count, [&](std::uint64_t index, storage::Extents::Page here) {
+    Region& region = regions_[index];
+    // The last of the budget is for what is needed, and not for what may be.
+    const Bytes most = budget_.most();
+    if (region.used == 0 && budget_.used() + kRegion <= most - most / 16 &&
+        budget_.take_now(kRegion)) {
+      region.state = Region::State::being_filled;
+      pages.to_fill.push_back(index);
+      budget_.add_spare(kRegion);
+    }
+    region.used += here;
+    if (region.state == Region::State::by_item)
+      pages.own += here;
+    else
+      budget_.take_spare(here * kPage);
+    if (region.state != Region::State::whole) pages.are_there = false;
+  });
+  return pages;
+}
+
+void ItemStore::fill_regions(const Pages& pages) {
+  for (const std::uint64_t index : pages.to_fill) {
+    huge_pages_.populate(begin_ + index * kRegion, kRegion);
+    const std::lock_guard lock(mutex_);
+    regions_.at(index).state = Region::State::whole;
+  }
+}
+
+// `charged`: the budget counts those that are in no whole region.
+void ItemStore::give_back(storage::Extents::Page first, storage::Extents::Page count,
+                          bool charged) {
+  Bytes uncounted = 0;
+  const std::lock_guard lock(mutex_);
+  storage::Extents::Page at = first;
+  each_region(first, count, [&](std::uint64_t index, storage::Extents::Page here) {
+    const auto found = regions_.find(index);
+    Region& region = found->second;
+    region.used -= here;
+    if (region.state == Region::State::by_item) {
+      empty(at, here);  // before another item has the addresses
+      if (charged) uncounted += here * kPage;
+    } else if (region.used > 0) {
+      budget_.add_spare(here * kPage);
+    } else {
+      empty(index * kRegionPages, kRegionPages);
+      madvise(begin_ + index * kRegion, kRegion, MADV_NOHUGEPAGE);
+      budget_.take_spare(kRegion - here * kPage);
+      uncounted += kRegion;
+    }
+    if (region.used == 0) regions_.erase(found);
+    at += here;
+  });
+  free_.give_back(first, count);
+  bytes_ -= count * kPage;
+  budget_.give_back(uncounted);
+}
+
+void ItemStore::empty(storage::Extents::Page first, storage::Extents::Page count) {
+  madvise(begin_ + first * kPage, count * kPage, MADV_DONTNEED);
+}
+
+bool ItemStore::give_back_spare() {
+  storage::Extents::Page spare = 0;
+  if (budget_.needed() == budget_.used()) return false;
+  const std::lock_guard lock(mutex_);
+  for (auto& [index, region] : regions_) {
+    if (region.state != Region::State::whole || region.used == kRegionPages) continue;
+    region.state = Region::State::by_item;
+    madvise(begin_ + index * kRegion, kRegion, MADV_NOHUGEPAGE);
+    free_.each_free(index * kRegionPages, kRegionPages, [&](auto first, auto count) {
+      empty(first, count);
+      spare += count;
+    });
+  }
+  budget_.take_spare(spare * kPage);
+  budget_.give_back(spare * kPage);
+  return spare > 0;
 }
 
 ItemStore::Item ItemStore::make(Bytes bytes) {
   const memory::WaitsForMemory scope;  // half a change of what all share would stay
-  const storage::Extents::Page pages = pages_for(bytes);
-  MemoryCharge charge(budget_, pages * storage::Extents::kPage + kBytesPerItem);
+  MemoryCharge charge(budget_, kBytesPerItem);
   if (!charge) return nullptr;
-  std::optional<storage::Extents::Page> first;
-  {
-    const std::lock_guard lock(mutex_);
-    first = free_.take(pages);
-    if (first) bytes_ += pages * storage::Extents::kPage;
+  const std::optional<Pages> pages = take_pages(pages_for(bytes));
+  if (!pages) return nullptr;
+  fill_regions(*pages);
+  if (!budget_.take(pages->own * kPage)) {
+    give_back(pages->first, pages->count, false);
+    return nullptr;
   }
-  if (!first) return nullptr;
-  std::byte* const memory = begin_ + *first * storage::Extents::kPage;
-  auto kept = std::make_shared<Kept>(*this, memory, bytes, std::move(charge));
+  auto kept =
+      std::make_shared<Kept>(*this, begin_ + pages->first * kPage, bytes, std::move(charge));
   // Without this, writing to a page for which the machine has no memory would end the process.
-  const bool filled =
-      madvise(memory, pages * storage::Extents::kPage, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
-  if (!filled || BF_FAILPOINT("service.items.fill")) return nullptr;
+  if (!pages->are_there && madvise(kept->memory, pages->count * kPage, MADV_POPULATE_WRITE) != 0 &&
+      errno != EINVAL)
+    return nullptr;
+  if (BF_FAILPOINT("service.items.fill")) return nullptr;
   return kept;
 }
 
 void ItemStore::release(const Kept& kept) {
   const memory::WaitsForMemory scope;
-  // Before another item has the addresses.
-  madvise(kept.memory, kept.pages() * storage::Extents::kPage, MADV_DONTNEED);
-  const std::lock_guard lock(mutex_);
-  free_.give_back(
-      static_cast<storage::Extents::Page>(kept.memory - begin_) / storage::Extents::kPage,
-      kept.pages());
-  bytes_ -= kept.pages() * storage::Extents::kPage;
+  give_back(static_cast<storage::Extents::Page>(kept.memory - begin_) / kPage, kept.pages(), true);
 }
 
 const ItemStore::Item* ItemStore::Table::find(ItemId item) const {
@@ -142,12 +248,12 @@ bool ItemStore::put(ShareId share, ItemId item, Item copied, Bytes bytes) {
   Table& table = tables_[share.value];
   before = take(table, item);
   ++table.sum.offered_items;
-  table.sum.offered_bytes += pages_for(bytes) * storage::Extents::kPage;
+  table.sum.offered_bytes += pages_for(bytes) * kPage;
   if (!copied) return false;
   const std::size_t piece = item.value / kPiece;
   if (piece >= table.pieces.size()) table.pieces.resize(piece + 1);
   if (!table.pieces[piece]) table.pieces[piece] = std::make_unique<Piece>();
-  table.sum.bytes += copied->pages() * storage::Extents::kPage;
+  table.sum.bytes += copied->pages() * kPage;
   table.pieces[piece]->items[item.value % kPiece] = std::move(copied);
   ++table.pieces[piece]->used;
   ++table.sum.items;
@@ -159,7 +265,7 @@ ItemStore::Item ItemStore::take(Table& table, ItemId item) {
   std::unique_ptr<Piece>& piece = table.pieces[item.value / kPiece];
   Item taken = std::move(piece->items[item.value % kPiece]);
   if (--piece->used == 0) piece.reset();
-  table.sum.bytes -= taken->pages() * storage::Extents::kPage;
+  table.sum.bytes -= taken->pages() * kPage;
   --table.sum.items;
   return taken;
 }
@@ -222,7 +328,7 @@ Bytes ItemStore::drop_some(ShareId share, Bytes least) {
   for (std::size_t item = 0; item < table.pieces.size() * kPiece && bytes < least; ++item) {
     if (!table.pieces[item / kPiece]) continue;
     if (Item one = take(table, ItemId(static_cast<std::uint32_t>(item)))) {
-      bytes += one->pages() * storage::Extents::kPage;
+      bytes += one->pages() * kPage;
       gone.push_back(std::move(one));
     }
   }

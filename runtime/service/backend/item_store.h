@@ -3,7 +3,13 @@
 //
 // Each sample has whole pages, as the engine counts. They come from one range of addresses that is
 // several times as large as the machine's memory. So a run of addresses is always found, however
-// much sizes differ, and a page without a sample is the system's again at once.
+// much sizes differ.
+//
+// Pages come from the system by regions of 2 MiB, as huge pages where those cost less. The budget
+// counts a region as a whole, and its pages are used again, until the last
+// sample in it is gone. When others need the budget, the pages without a sample go back. Near the
+// end of the budget there are no regions: each sample has pages of its own, which are the system's
+// again at once.
 //
 // An item's bytes stay valid while its pointer is held, even if the item is dropped meanwhile, and
 // count until then. Thread-safe: reads put items in, workers take them out.
@@ -12,8 +18,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +29,7 @@
 #include "core/base/types.h"
 #include "runtime/service/backend/memory_budget.h"
 #include "runtime/storage/extents.h"
+#include "runtime/storage/huge_pages.h"
 
 namespace batchflow::service {
 
@@ -32,6 +41,8 @@ class ItemStore {
   // Holds the bytes. It must not outlive the store.
   using Item = std::shared_ptr<const Kept>;
   static std::span<const std::byte> bytes_of(const Item& item);
+  // For the one that made it, until it is put.
+  static std::byte* memory_of(const Item& item);
 
   // Throws std::system_error when there are no addresses.
   explicit ItemStore(MemoryBudget& budget);
@@ -43,8 +54,9 @@ class ItemStore {
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);
   // The parts follow one another in the item.
   bool put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
-  // The same in two parts: copy() copies (null: there is no memory for it), and put() takes the
-  // copy.
+  // The same in two parts: copy() copies, or make() makes memory of its own for so many bytes
+  // (null: there is none), and put() takes it.
+  Item make(Bytes bytes);
   Item copy(std::span<const std::byte> bytes) { return copy({&bytes, 1}); }
   Item copy(std::span<const std::span<const std::byte>> parts);
   bool put(ShareId share, ItemId item, Item copied, Bytes bytes);
@@ -82,17 +94,40 @@ class ItemStore {
     const Item* find(ItemId item) const;
   };
 
-  // Memory of its own for so many bytes; null: there is none.
-  Item make(Bytes bytes);
+  // 2 MiB of the addresses, in which items have pages.
+  struct Region {
+    storage::Extents::Page used = 0;
+    // Items have pages of their own; or the region has all of its pages, or is about to.
+    enum class State : std::uint8_t { by_item, being_filled, whole } state = State::by_item;
+  };
+  using Regions = std::map<std::uint64_t, Region>;  // by address, in regions
+  struct Pages {
+    storage::Extents::Page first = 0;
+    storage::Extents::Page count = 0;
+    storage::Extents::Page own = 0;      // in no region that is counted as a whole
+    std::vector<std::uint64_t> to_fill;  // regions
+    bool are_there = false;              // all of them
+  };
+
+  std::optional<Pages> take_pages(storage::Extents::Page count);
+  void fill_regions(const Pages& pages);
+  void give_back(storage::Extents::Page first, storage::Extents::Page count, bool charged);
+  void empty(storage::Extents::Page first, storage::Extents::Page count);
+  // Gives pages of whole regions back that are in no item. True: there were some.
+  bool give_back_spare();
   void release(const Kept& kept);
   // Answers what was there.
   Item take(Table& table, ItemId item);
 
   MemoryBudget& budget_;
-  std::byte* begin_ = nullptr;
+  void* mapped_ = nullptr;
+  Bytes mapped_bytes_ = 0;
+  std::byte* begin_ = nullptr;  // of the first region
   Bytes addresses_ = 0;
   mutable std::mutex mutex_;
   storage::Extents free_{0};
+  storage::HugePages huge_pages_;
+  Regions regions_;                                  // in which there is anything
   std::unordered_map<std::uint32_t, Table> tables_;  // by share
   Bytes bytes_ = 0;
 };

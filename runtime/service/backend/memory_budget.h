@@ -5,7 +5,9 @@
 // Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include "core/base/types.h"
@@ -17,8 +19,10 @@ class MemoryBudget {
   explicit MemoryBudget(Bytes most) : most_(most) {}
   MemoryBudget(const MemoryBudget&) = delete;
 
-  // False: there is not so much left.
-  bool take(Bytes bytes) {
+  // False: there is not so much left, even without what is only held in advance.
+  bool take(Bytes bytes) { return take_now(bytes) || (reclaim_ && reclaim_() && take_now(bytes)); }
+  // The same of what is not held in advance: for what may as well be done without.
+  bool take_now(Bytes bytes) {
     Bytes used = used_.load(std::memory_order_relaxed);
     const Bytes most = this->most();
     do {
@@ -32,9 +36,22 @@ class MemoryBudget {
   // A bound below what is in use takes effect as memory is given back.
   void set_most(Bytes most) { most_.store(most, std::memory_order_relaxed); }
 
+  // Of what is used, what is only held in advance.
+  void add_spare(Bytes bytes) { spare_.fetch_add(bytes, std::memory_order_relaxed); }
+  void take_spare(Bytes bytes) { spare_.fetch_sub(bytes, std::memory_order_relaxed); }
+  Bytes needed() const { return used() - std::min(used(), spare_.load(std::memory_order_relaxed)); }
+
+  // Whether take() would say so.
+  bool has_room(Bytes bytes) const { return needed() + bytes <= most(); }
+  // Gives back what is held in advance; says whether there was any. To be set before the budget is
+  // used by other threads.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+
  private:
+  std::function<bool()> reclaim_;
   std::atomic<Bytes> most_;
   std::atomic<Bytes> used_{0};
+  std::atomic<Bytes> spare_{0};
 };
 
 // A part of the budget, given back with its owner. It is false if there was not so much left.

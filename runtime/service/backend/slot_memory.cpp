@@ -28,22 +28,26 @@ constexpr Bytes kSlabLeast = Bytes{4} << 20;
 
 // ------------------------------------------------------------------------------------- slabs ----
 
-SharedSlab::SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryCharge> charge)
+SharedSlab::SharedSlab(std::uint64_t id, Bytes slot_bytes, std::uint32_t slots,
+                       std::shared_ptr<MemoryCharge> charge,
+                       std::shared_ptr<storage::HugePages> huge_pages)
     : charge_(std::move(charge)),
       id_(id),
-      bytes_(bytes),
+      bytes_(slot_bytes * slots),
+      huge_pages_(std::move(huge_pages)),
+      filled_(std::make_unique<std::atomic<bool>[]>(slots)),
       descriptor_(memfd_create("batchflow", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (descriptor_ < 0) fail("memfd_create");
   void* memory = MAP_FAILED;
-  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 &&
-      (memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)) !=
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes_)) == 0 &&
+      (memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0)) !=
           MAP_FAILED &&
       hand_out_readable()) {
     memory_ = static_cast<std::byte*>(memory);
     return;
   }
   const int error = errno;
-  if (memory != MAP_FAILED) munmap(memory, bytes);
+  if (memory != MAP_FAILED) munmap(memory, bytes_);
   close(descriptor_);
   errno = error;
   fail("a memory file for shared blocks");
@@ -81,8 +85,15 @@ SharedSlab::~SharedSlab() {
 
 bool Slot::fill() const {
   if (BF_FAILPOINT("service.slot.fill")) return false;
-  // Without this, writing to a page for which the machine has no memory would end the process.
-  return madvise(memory(), bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+  return slab->fill(offset, bytes);
+}
+
+bool SharedSlab::fill(Bytes offset, Bytes bytes) {
+  std::atomic<bool>& filled = filled_[offset / bytes];
+  if (filled.load(std::memory_order_relaxed)) return true;
+  const bool done = huge_pages_->populate(memory_ + offset, bytes);
+  filled.store(done, std::memory_order_relaxed);
+  return done;
 }
 
 // --------------------------------------------------------------------------------- slots ----
@@ -108,7 +119,7 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
     auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
     // If there is no room for further slots, the slab has only the one that the engine has granted.
     if (slots > 1 && !make_room(size * slots)) slots = 1;
-    std::shared_ptr<SharedSlab> slab = make_slab(size * slots);
+    std::shared_ptr<SharedSlab> slab = make_slab(size, slots);
     if (!slab) return std::nullopt;
     part = std::find_if(pool.parts.begin(), pool.parts.end(),
                         [](const Part& one) { return !one.slab; });
@@ -159,7 +170,7 @@ void SlotMemory::free(ShareId share, SlotId slot) {
 }
 
 bool SlotMemory::make_room(Bytes bytes) {
-  const auto there = [&] { return budget_.used() + bytes <= budget_.most(); };
+  const auto there = [&] { return budget_.has_room(bytes); };
   if (there()) return true;
   for (auto& [id, pool] : pools_) {
     for (std::uint32_t part = 0; part < pool.parts.size(); ++part) {
@@ -172,12 +183,13 @@ bool SlotMemory::make_room(Bytes bytes) {
   return false;
 }
 
-std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes bytes) {
+std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes slot_bytes, std::uint32_t slots) {
+  const Bytes bytes = slot_bytes * slots;
   if (!make_room(bytes)) return nullptr;
   auto charge = std::make_shared<MemoryCharge>(budget_, bytes);
   if (!*charge || BF_FAILPOINT("service.slab.make")) return nullptr;
   try {
-    return {new SharedSlab(next_slab_++, bytes, std::move(charge)),
+    return {new SharedSlab(next_slab_++, slot_bytes, slots, std::move(charge), huge_pages_),
             [unmapper = unmapper_](SharedSlab* slab) {
               slab->drop_charge();
               unmapper->add(std::unique_ptr<SharedSlab>(slab));

@@ -14,6 +14,7 @@
 // Used by the service's own thread alone, except for Slot::fill, which a worker calls.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 
 #include "core/base/types.h"
 #include "runtime/service/backend/memory_budget.h"
+#include "runtime/storage/huge_pages.h"
 
 namespace batchflow::service {
 
@@ -35,7 +37,8 @@ namespace batchflow::service {
 class SharedSlab {
  public:
   // Throws std::system_error.
-  SharedSlab(std::uint64_t id, Bytes bytes, std::shared_ptr<MemoryCharge> charge);
+  SharedSlab(std::uint64_t id, Bytes slot_bytes, std::uint32_t slots,
+             std::shared_ptr<MemoryCharge> charge, std::shared_ptr<storage::HugePages> huge_pages);
   ~SharedSlab();
   SharedSlab(const SharedSlab&) = delete;
   SharedSlab& operator=(const SharedSlab&) = delete;
@@ -45,6 +48,8 @@ class SharedSlab {
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
   std::shared_ptr<const MemoryCharge> charge() const { return charge_; }
+  // Gets pages for a slot, the first time. False: the machine has no memory for them.
+  [[nodiscard]] bool fill(Bytes offset, Bytes bytes);
   // No job has anything in it: its pages go with it, even if jobs still map it.
   void note_unread() { is_read_ = false; }
   // It is about to be unmapped.
@@ -56,6 +61,8 @@ class SharedSlab {
   std::shared_ptr<MemoryCharge> charge_;
   std::uint64_t id_;
   Bytes bytes_;
+  const std::shared_ptr<storage::HugePages> huge_pages_;
+  const std::unique_ptr<std::atomic<bool>[]> filled_;  // by slot
   int descriptor_;
   std::byte* memory_ = nullptr;
   bool is_read_ = true;
@@ -134,11 +141,12 @@ class SlotMemory {
     std::map<std::uint32_t, Taken> taken;  // by slot id
   };
 
-  std::shared_ptr<SharedSlab> make_slab(Bytes bytes);
+  std::shared_ptr<SharedSlab> make_slab(Bytes slot_bytes, std::uint32_t slots);
   void give_back(Pool& pool, std::uint32_t part);
 
   MemoryBudget& budget_;
   std::function<void(std::uint64_t)> gone_;
+  const std::shared_ptr<storage::HugePages> huge_pages_ = std::make_shared<storage::HugePages>();
   const std::shared_ptr<Unmapper> unmapper_ = std::make_shared<Unmapper>();
   std::map<std::uint32_t, Pool> pools_;  // by share
   std::uint64_t next_slab_ = 1;

@@ -27,6 +27,8 @@ constexpr std::uint32_t kCredits = 3;
 // With one or two blocks an epoch, jobs that are not in step share nothing. More blocks than this
 // make no difference (docs/decisions.md).
 constexpr std::uint32_t kBlocksLeast = 8;
+// The first batch is there when its block is, and larger ones save nothing that could be measured.
+constexpr Bytes kBlockBytes = Bytes{8} << 20;
 // A rank that has ended does not come back, and the others must know soon.
 constexpr Duration kRankTimeout = std::chrono::seconds(5);
 constexpr Duration kStepTimeMost = std::chrono::hours(1);
@@ -111,6 +113,7 @@ NodeConfig default_node_config() {
   if (config.state.empty()) config.state = "/var/lib/batchflow";
   config.engine.credits = kCredits;
   config.engine.blocks_least = kBlocksLeast;
+  config.engine.block_bytes = kBlockBytes;
   config.engine.rank_timeout = kRankTimeout;
   return config;
 }
@@ -363,6 +366,7 @@ NodeConfig read_node(config::ConfigSection& section) {
     config.engine = config::read_engine_config(engine);
     if (!engine.has("credits")) config.engine.credits = kCredits;
     if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
+    if (!engine.has("block_bytes")) config.engine.block_bytes = kBlockBytes;
     if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
   return config;

@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   test::Slot slot(*pipeline);
   prepare::PictureBuffer grey;
   grey.reset({9, 7});
-  std::vector<std::byte> bytes;
-  prepare::write_decoded(grey.view(), bytes);
+  std::vector<std::byte> bytes(prepare::PictureBuffer::bytes(grey.extent()));
+  prepare::write_decoded(grey.view(), bytes.data());
   test::prepare(*preparer, *pipeline, {bytes, pipeline->info().decodes(), 1}, slot);
   return 0;
 }

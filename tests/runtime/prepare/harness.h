@@ -71,7 +71,11 @@ inline prepare::Prepared prepare(prepare::Preparer& preparer, const prepare::Pip
       .sample = sample.id, .bytes = sample.bytes, .decoded = sample.decoded};
   input.label = 1;
   input.draw_key = sample.draw_key;
-  return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep);
+  const prepare::Preparer::KeepDecoded to_keep = [keep](Bytes bytes) {
+    keep->resize(bytes);
+    return keep->data();
+  };
+  return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep ? &to_keep : nullptr);
 }
 
 // With both kinds of inner loops, where this processor has both.

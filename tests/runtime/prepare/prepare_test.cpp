@@ -79,7 +79,7 @@ TEST_CASE("from the decoded form, while keeping it, and from the encoded form: t
       std::size_t i = 0;
       for (const Encoded& picture : pictures()) {
         for (std::uint64_t key = 0; key < 4; ++key, ++i) {
-          Slot encoded(*pipeline), keeping(*pipeline), decoded(*pipeline);
+          Slot encoded(*pipeline), keeping(*pipeline), decoded(*pipeline), failing(*pipeline);
           std::vector<std::byte> kept;
           REQUIRE(test::prepare(*preparer, *pipeline, {picture, false, key}, encoded) ==
                   prepare::Prepared::done);
@@ -87,6 +87,14 @@ TEST_CASE("from the decoded form, while keeping it, and from the encoded form: t
                   prepare::Prepared::done);
           REQUIRE(test::prepare(*preparer, *pipeline, {kept, true, key}, decoded) ==
                   prepare::Prepared::done);
+          // There is no memory for what is to be kept.
+          prepare::Preparer::Input input{.sample = SampleId{0}, .bytes = picture};
+          input.label = 1;
+          input.draw_key = key;
+          const prepare::Preparer::KeepDecoded none = [](Bytes) { return nullptr; };
+          REQUIRE(preparer->prepare(*pipeline, input, failing.writer(), 0, &none) ==
+                  prepare::Prepared::done);
+          REQUIRE(encoded.memory() == failing.memory());
           REQUIRE(encoded.memory() == keeping.memory());
           REQUIRE(encoded.memory() == decoded.memory());
           // Both kinds of inner loops give the same bytes, too.

@@ -122,6 +122,56 @@ TEST_CASE("sizes of any kind come and go for long, and all of the budget stays o
   }
 }
 
+TEST_CASE("pages come by regions, are used again, and go back when others need the budget") {
+  service::MemoryBudget budget(64 * kMib);
+  service::ItemStore store(budget);
+  constexpr Bytes kItem = 256 << 10;
+  const auto put = [&](std::uint32_t item) {
+    return store.put(ShareId(0), ItemId(item), bytes_for(item, kItem));
+  };
+  const auto entries = [](std::uint32_t items) { return items * Bytes{160}; };
+  for (std::uint32_t item = 0; item < 64; ++item) REQUIRE(put(item));
+  CHECK(budget.used() == 16 * kMib + entries(64));
+  CHECK(budget.needed() == budget.used());
+  REQUIRE(put(64));  // begins a region
+  CHECK(budget.used() == 18 * kMib + entries(65));
+  CHECK(budget.needed() == 16 * kMib + kItem + entries(65));
+  // What leaves half of a region stays for the next, and what leaves all of it is given back.
+  for (std::uint32_t item = 0; item < 64; item += 2) store.drop(ShareId(0), ItemId(item));
+  CHECK(budget.used() == 18 * kMib + entries(33));
+  CHECK(budget.needed() == 8 * kMib + kItem + entries(33));
+  const Bytes before = resident_anonymous();
+  for (std::uint32_t item = 0; item < 64; item += 4) REQUIRE(put(item));
+  CHECK(budget.used() == 18 * kMib + entries(49));
+  CHECK(resident_anonymous() < before + kMib);
+  // Another needs all that no item has.
+  const Bytes rest = budget.most() - budget.needed();
+  CHECK(budget.has_room(rest));
+  CHECK_FALSE(budget.has_room(rest + 1));
+  CHECK_FALSE(budget.take_now(rest));
+  CHECK(budget.take(rest));
+  CHECK(budget.used() == budget.most());
+  CHECK(budget.needed() == budget.most());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(resident_anonymous() < before - 5 * kMib);
+#endif
+  CHECK_FALSE(put(2));
+  std::uint32_t found = 0;
+  for (std::uint32_t item = 0; item <= 64; ++item) {
+    const auto kept = store.find(ShareId(0), ItemId(item));
+    if (!kept) continue;
+    ++found;
+    CHECK(holds(kept, bytes_for(item, kItem)));
+  }
+  CHECK(found == 49);
+  budget.give_back(rest);
+  store.drop_all(ShareId(0));
+  CHECK(budget.used() == 0);
+  CHECK(budget.needed() == 0);
+  REQUIRE(put(1));
+  CHECK(budget.used() == 2 * kMib + entries(1));
+}
+
 TEST_CASE("a machine without pages keeps nothing, and the budget is as before") {
   service::MemoryBudget budget(kMib);
   service::ItemStore store(budget);

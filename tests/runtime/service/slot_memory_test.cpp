@@ -121,7 +121,8 @@ TEST_CASE("a slab that no job maps is unmapped beside the thread that gives it b
 
   // What it would have taken here.
   const auto charge = std::make_shared<service::MemoryCharge>(budget, kSlab);
-  auto slab = std::make_unique<service::SharedSlab>(1, kSlab, charge);
+  auto slab = std::make_unique<service::SharedSlab>(1, kSlab, 1, charge,
+                                                    std::make_shared<storage::HugePages>());
   std::memset(slab->memory(), 7, kSlab);
   const double began = thread_ms();
   slab.reset();
