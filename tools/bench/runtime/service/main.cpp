@@ -223,7 +223,8 @@ void batches_a_second(const Options& options, const Folder& folder, const std::s
   for (const unsigned jobs : {1u, 4u, 16u, 64u, kJobsMost}) {
     std::vector<double> rates, costs, waits;
     for (unsigned round = 0; round < options.rounds; ++round) {
-      const Service service(folder, rows, "512mib");
+      // A job is promised eight blocks of half a MiB.
+      const Service service(folder, rows, "2gib");
       Counts* counts = shared_counts();
       std::vector<pid_t> processes;
       for (unsigned job = 0; job < jobs; ++job) {
