@@ -58,6 +58,15 @@ class Peers(Folder):
         self.assertIn("is of other peers, cases, options or another machine", done.stdout)
         self.assertEqual(json.loads(out.read_text()), second)
 
+    def test_what_pip_says_is_wrong(self):
+        import environment
+        advice = "note: from a subprocess\nhint: See above for details.\n"
+        self.assertEqual(environment._reason("x\n  OSError: no compiler\n  [end]\n" + advice),
+                         "OSError: no compiler")
+        self.assertEqual(environment._reason("ERROR: no version\n" + advice), "ERROR: no version")
+        self.assertEqual(environment._reason("Killed\n"), "Killed")
+        self.assertEqual(environment._reason(""), "it printed nothing")
+
     def test_what_is_left_behind_counts_and_is_ended(self):
         import took
         took.adopt_orphans()

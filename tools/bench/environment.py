@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,10 +42,17 @@ def install(name: str, packages: Sequence[str], with_system: bool = True,
             except (subprocess.TimeoutExpired, OSError) as error:
                 return python, f"{error}; see {log}"
             if ended.returncode != 0:
-                last = (log.read_text().strip().splitlines() or ["it printed nothing"])[-1]
-                return python, f"{last}; see {log}"
+                return python, f"{_reason(log.read_text())}; see {os.path.relpath(log)}"
     done.write_text(wanted)
     return python, None
+
+
+def _reason(log: str) -> str:
+    """What pip says last is advice. The exception of a package that cannot be built tells more."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = ([line for line in lines if re.match(r"\w+Error: ", line)] or
+              [line for line in lines if line.startswith("ERROR: ")] or lines)
+    return errors[-1] if errors else "it printed nothing"
 
 
 def use(name: str, needed: dict[str, str]) -> None:
