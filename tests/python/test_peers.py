@@ -19,7 +19,8 @@ class Peers(Folder):
     def run_it(self, *arguments):
         return subprocess.run(
             [sys.executable, str(PEERS / "main.py"), "--pictures", "48", "--jobs", "2", "--batch",
-             "8", "--types", "float32", "--no-paced", "--seconds", "0", *arguments],
+             "8", "--types", "float32", "--no-paced", "--seconds", "0", "--rows", "100",
+             "--row-jobs", "1,3", *arguments],
             env={**os.environ, "BATCHFLOW_BUILD": str(self.folder)}, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=300, text=True)
 
@@ -28,23 +29,26 @@ class Peers(Folder):
         page, picture = self.folder / "page.md", self.folder / "plot.svg"
         page.write_text("before\n<!-- measured -->\nof an earlier run\n<!-- end of what was measured -->\nafter\n")
         done = self.run_it("--peers", "batchflow_,pytorch", "--rounds", "1", "--json", str(out),
-                           "--write", str(page), "--plot", str(picture))
+                           "--write", str(page), "--plot", str(picture), "--no-rows")
         self.assertEqual(done.returncode, 0, done.stdout)
         ours, *others = json.loads(out.read_text())["results"]
         (run,) = ours["runs"]
         self.assertEqual([run[name] for name in ("samples", "epochs", "missing", "repeated",
                                                  "unknown")], [96, 2, 0, 0, 0])
-        # This counts the epoch before the measured ones, and blocks that were ready when jobs left.
-        self.assertGreaterEqual(run["delivered_samples"], 192)
+        # This counts the epochs before the measured ones, and blocks that were ready in the end.
+        self.assertGreaterEqual(run["delivered_samples"], 384)
+        self.assertGreater(run["first_s"], 0)
+        self.assertEqual(len(run["start_per_s"]), 3)
         for other in others:  # where PyTorch is installed
             self.assertEqual(other["runs"][0]["samples"], 96, done.stdout)
-        self.assertIn("| BatchFlow |", page.read_text())
+        self.assertIn("| BatchFlow, tuned |", page.read_text())
+        self.assertIn("| first batch, s | first epoch, samples/s |", page.read_text())
         self.assertNotIn("of an earlier run", page.read_text())
         self.assertIn("<polyline", picture.read_text())
 
     def test_it_goes_on_where_it_was_cut_short_and_with_nothing_else(self):
         out = self.folder / "out.json"
-        kept = ["--peers", "batchflow_", "--json", str(out), "--go-on"]
+        kept = ["--peers", "batchflow_", "--json", str(out), "--go-on", "--no-rows"]
         self.assertEqual(self.run_it(*kept, "--rounds", "1").returncode, 0)
         first = json.loads(out.read_text())
         self.assertEqual(self.run_it(*kept, "--rounds", "2").returncode, 0)
@@ -57,6 +61,57 @@ class Peers(Folder):
         self.assertEqual(done.returncode, 1)
         self.assertIn("is of other peers, cases, options or another machine", done.stdout)
         self.assertEqual(json.loads(out.read_text()), second)
+
+    def test_rows_and_a_service_with_defaults(self):
+        out, page = self.folder / "out.json", self.folder / "page.md"
+        page.write_text("<!-- measured -->\n<!-- end of what was measured -->\n")
+        done = self.run_it("--peers", "batchflow_default,batchflow_small,numpy_mmap", "--rounds",
+                           "1", "--json", str(out), "--write", str(page), "--no-pictures")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        results = json.loads(out.read_text())["results"]
+        self.assertEqual([(result["peer"], result["row_bytes"], result["jobs"])
+                          for result in results],
+                         [(peer, row_bytes, jobs) for row_bytes in (64, 4096) for jobs in (1, 3)
+                          for peer in ("BatchFlow, defaults", "NumPy memory map")])
+        for result in results:
+            (run,) = result["runs"]
+            self.assertEqual([run[name] for name in ("samples", "missing", "repeated", "unknown")],
+                             [100 * result["jobs"], 0, 0, 0])
+        self.assertIn("**Rows of 4096 bytes, 3 jobs at full speed**", page.read_text())
+
+    def test_who_takes_part(self):
+        import importlib
+
+        import main
+        for name in main.PEERS:
+            module = importlib.import_module("peers." + name)
+            takes = [main.takes_part(module, {"what": what, "jobs": 64})
+                     for what in ("speed", "rows")]
+            self.assertEqual(takes, [name != "numpy_mmap", name in (
+                "batchflow_default", "batchflow_", "pytorch", "numpy_mmap")], name)
+
+    def test_rates_of_the_start_are_of_all_jobs(self):
+        import runs
+        first = {"first_s": 0.5, "began": 10.0, "ends": [12.0, 13.0], "samples": [100, 200]}
+        second = {"first_s": 1.5, "began": 11.0, "ends": [15.0, 16.0], "samples": [100, 200]}
+        self.assertEqual(runs.started([first, second]),
+                         {"first_s": 1.5, "start_per_s": [200 / 5, 400 / 6]})
+
+    def test_a_format_is_written_once_and_anew_after_a_cut(self):
+        sys.path.insert(0, str(PEERS / "peers"))
+        import stored
+        folder, written = self.folder / "format", []
+
+        def write(to):
+            to.mkdir()
+            written.append(to)
+            if len(written) == 1:
+                raise KeyboardInterrupt
+        with self.assertRaises(KeyboardInterrupt):
+            stored.write_once(folder, write)
+        seconds = stored.write_once(folder, write)
+        self.assertEqual(stored.write_once(folder, write), seconds)
+        self.assertEqual(written, [folder, folder])
 
     def test_what_pip_says_is_wrong(self):
         import environment
@@ -113,6 +168,25 @@ class Peers(Folder):
         self.assertEqual(job._problem, "")
         job.take([0, 1, 2], pictures.astype(numpy.float32))
         self.assertIn("float32 (3, 3, 224, 224), not uint8", job._problem)
+
+    def test_rows_that_are_missing_twice_or_of_another_shape_are_counted(self):
+        import consumer
+        import numpy
+        job = consumer.RowsJob({"rows": 4, "row_bytes": 8, "batch": 3})
+        rows = numpy.array([[0, 0.5], [1, 0.5], [1, 0.5]], numpy.float32)
+        job.accept(rows)
+        self.assertEqual(job.visited(), {"missing": 2, "repeated": 1, "unknown": 0})
+        job.accept(numpy.array([[9, 0.5], [3, 0.5]], numpy.float32))
+        self.assertEqual(job.visited(), {"missing": 1, "repeated": 1, "unknown": 1})
+        for _ in range(2):  # more than two epochs at once
+            job.accept(rows)
+        self.assertEqual(job.visited()["unknown"], 4)
+        job.forget()
+        job.accept(rows[:1])
+        self.assertEqual(job.visited(), {"missing": 3, "repeated": 0, "unknown": 0})
+        self.assertEqual(job._problem, "")
+        job.accept(rows[:, :1])
+        self.assertIn("float32 (3, 1), not float32 (3, 2)", job._problem)
 
     def test_pictures_that_come_again_as_they_were_are_counted(self):
         import consumer

@@ -11,7 +11,8 @@ import report
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 400, 60, 40, 40
 COLOURS = ["#0b6e4f", "#c1121f", "#1d4e89", "#f4a261", "#6a4c93", "#8d99ae", "#e07a5f", "#3d405b",
-           "#81b29a", "#00a6d6"]
+           "#81b29a", "#00a6d6", "#b5838d", "#588157", "#9c6644", "#ff006e", "#495057", "#bc6c25",
+           "#4cc9f0", "#a3b18a"]
 
 
 def _ticks(rates: list[float]) -> list[float]:
@@ -61,6 +62,7 @@ def _panel(kind: str, results: list[dict[str, Any]], colours: dict[str, str], x0
 
 def svg(measured: dict[str, Any]) -> str:
     results = measured["results"]
+    results = [result for result in results if result["what"] != "rows"]
     peers = list(dict.fromkeys(result["peer"] for result in results))
     colours = {peer: COLOURS[i % len(COLOURS)] for i, peer in enumerate(peers)}
     kinds = list(dict.fromkeys(result["type"] for result in results))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
+from typing import Any, Callable
 
 import environment
 
 Rows = list[list[str]]
+FULL_SPEED = ("speed", "rows")  # whose jobs do not sleep
 ROUNDS_OF_DEMAND = 3  # their results differ little, and they take half of the time
 
 
@@ -48,7 +49,10 @@ def name_of(result: dict[str, Any]) -> str:
     if result["what"] == "demand":
         return (f"{result['jobs']} jobs that together ask for {result['demand']:g} times what PyTorch's "
                 f"loader prepares, {result['type']}")
-    return f"{result['jobs']} job{'s' * (result['jobs'] > 1)} at full speed, {result['type']}"
+    jobs = f"{result['jobs']} job{'s' * (result['jobs'] > 1)}"
+    if result["what"] == "rows":
+        return f"rows of {result['row_bytes']} bytes, {jobs} at full speed"
+    return f"{jobs} at full speed, {result['type']}"
 
 
 def line(result: dict[str, Any]) -> str:
@@ -57,7 +61,8 @@ def line(result: dict[str, Any]) -> str:
         return f"{what}: failed in round {len(result['runs']) + 1}: {result['failed']}"
     if result["what"] == "late":
         return f"{what}: {_first(result, 'alone_s')} and {_first(result, 'late_s')} s"
-    return f"{what}: {rate_of(result):.0f} samples/s, {visited(result)}"
+    return (f"{what}: first batch after {_first(result, 'first_s')} s, "
+            f"{rate_of(result):.0f} samples/s, {visited(result)}")
 
 
 def _values(result: dict[str, Any], name: str) -> list[Any]:
@@ -68,13 +73,75 @@ def _first(result: dict[str, Any], name: str) -> str:
     return spread(_values(result, name), 2)
 
 
-def _beside(result: dict[str, Any], group: list[dict[str, Any]], title: str) -> str:
+def start_rates(result: dict[str, Any], epochs: int) -> list[float]:
+    """Of all jobs, over their first epochs together."""
+    return [run["start_per_s"][epochs - 1] for run in result["runs"]]
+
+
+def _beside(result: dict[str, Any], group: list[dict[str, Any]], title: str,
+            of: Callable[[dict[str, Any]], list[float]] = rates) -> str:
     """The ratio of the rates, round by round."""
     for other in group:
         if other["peer"] == title and other["runs"]:
-            pairs = zip(rates(result), rates(other))
+            pairs = zip(of(result), of(other))
             return spread([rate / other_rate for rate, other_rate in pairs], 2)
     return ""
+
+
+def _start_cells(result: dict[str, Any], group: list[dict[str, Any]], title: str, short: str,
+                 unit: str) -> dict[str, str]:
+    """What a new user meets first; the ratio is to the peer with this title."""
+    def first_epoch(one: dict[str, Any]) -> list[float]:
+        return start_rates(one, 1)
+    epochs = min(len(run["start_per_s"]) for run in result["runs"])
+    cells = {"first batch, s": _first(result, "first_s"),
+             f"first epoch, {unit}": spread(first_epoch(result)),
+             f"first epoch x {short}": _beside(result, group, title, first_epoch)}
+    if epochs > 1:
+        cells[f"first {epochs} epochs, {unit}"] = spread(start_rates(result, epochs))
+    return cells
+
+
+def _rows_cells(result: dict[str, Any], group: list[dict[str, Any]]) -> dict[str, str]:
+    samples = sum(_values(result, "samples"))
+    return {"rows/s": spread(rates(result)),
+            "x NumPy": _beside(result, group, "NumPy memory map"),
+            "x DataLoader": _beside(result, group, "PyTorch DataLoader"),
+            **_start_cells(result, group, "NumPy memory map", "NumPy", "rows/s"),
+            "wait p50, p99, us": _waits(result, 1e6),
+            "CPU us / row": f"{1e6 * sum(_values(result, 'cpu_s')) / samples:.1f}",
+            "memory, of it shared, MiB": _memory(result),
+            "by ids": visited(result)}
+
+
+def _waits(result: dict[str, Any], unit: float) -> str:
+    return ", ".join(f"{unit * max(_values(result, name)):.0f}"
+                     for name in ("wait_p50_s", "wait_p99_s"))
+
+
+def _memory(result: dict[str, Any]) -> str:
+    return ", ".join(f"{max(_values(result, name)) / 2**20:.0f}"
+                     for name in ("memory_bytes", "shared_bytes"))
+
+
+def _speed_cells(result: dict[str, Any], group: list[dict[str, Any]]) -> dict[str, str]:
+    prepared, delivered, decoded = (
+        sum(run.get(name, 0) for run in result["runs"])
+        for name in ("prepared_samples", "delivered_samples", "decoded_hits"))
+    return {"x DataLoader": _beside(result, group, "PyTorch DataLoader"),
+            **_start_cells(result, group, "PyTorch DataLoader", "DataLoader", "samples/s"),
+            "prepared / delivered, of kept decoded": (
+                f"{prepared / delivered:.2f}, {100 * decoded / prepared:.0f} %"
+                if delivered else ""),
+            "wait p50, p99, ms": _waits(result, 1e3)}
+
+
+def _demand_cells(result: dict[str, Any]) -> dict[str, str]:
+    cells = {}
+    for number in range(result["jobs"]):
+        share = statistics.median(shares[number] for shares in _values(result, "utilisation"))
+        cells[f"job {number + 1}"] = f"{100 * share:.0f} %"
+    return cells
 
 
 def _cells(result: dict[str, Any], group: list[dict[str, Any]],
@@ -82,26 +149,16 @@ def _cells(result: dict[str, Any], group: list[dict[str, Any]],
     if result["what"] == "late":
         return {"alone, s to the first batch": _first(result, "alone_s"),
                 "beside another, s": _first(result, "late_s")}
+    if result["what"] == "rows":
+        return _rows_cells(result, group)
     samples = sum(_values(result, "samples"))
     data = measured["pictures"] * measured["bytes_mean"]
     cells = {"samples/s": spread(rates(result))}
-    if result["what"] == "demand":
-        for number in range(result["jobs"]):
-            share = statistics.median(shares[number] for shares in _values(result, "utilisation"))
-            cells[f"job {number + 1}"] = f"{100 * share:.0f} %"
-    else:
-        cells["x DataLoader"] = _beside(result, group, "PyTorch DataLoader")
-        prepared, delivered, decoded = (
-            sum(run.get(name, 0) for run in result["runs"])
-            for name in ("prepared_samples", "delivered_samples", "decoded_hits"))
-        cells["prepared / delivered, of kept decoded"] = (
-            f"{prepared / delivered:.2f}, {100 * decoded / prepared:.0f} %" if delivered else "")
-        cells["wait p50, p99, ms"] = ", ".join(
-            f"{1000 * max(_values(result, name)):.0f}" for name in ("wait_p50_s", "wait_p99_s"))
-    # It counts the epoch that warms up, and the start of processes.
+    cells.update(_demand_cells(result) if result["what"] == "demand" else
+                 _speed_cells(result, group))
+    # It counts the first epochs, and the start of processes.
     cells["CPU ms / sample"] = f"{1000 * sum(_values(result, 'cpu_s')) / samples:.1f}"
-    cells["memory, of it shared, MiB"] = ", ".join(
-        f"{max(_values(result, name)) / 2**20:.0f}" for name in ("memory_bytes", "shared_bytes"))
+    cells["memory, of it shared, MiB"] = _memory(result)
     cells["storage / data"] = f"{max(_values(result, 'read_bytes')) / data:.2f}"
     cells["pixels, unchanged crops"] = "{:.3g} ± {:.3g}, {:.0%}".format(
         *(statistics.median(_values(result, name)) for name in ("mean", "deviation", "unchanged")))
@@ -127,16 +184,21 @@ def tables(measured: dict[str, Any]) -> list[tuple[str, Rows]]:
 
 def notes(measured: dict[str, Any]) -> list[str]:
     made = [f"{peer} does not run here: {why}" for peer, why in measured["absent"].items()]
+    if measured["converted"]:
+        made.append("Before its first epoch, one process writes all pictures in the peer's own "
+                    "format: " + ", ".join(f"{peer} in {seconds:.1f} s" for peer, seconds in
+                                           measured["converted"].items()))
     for result in measured["results"]:
         if result["failed"]:
             made.append(line(result))
     return made
 
 
-def is_once(measured: dict[str, Any], peer: str) -> bool:
+def is_once(measured: dict[str, Any], peers: str) -> bool:
+    """Whether each of the peers with this beginning gave each sample once."""
     return all(not result["failed"] and visited(result) in ("each once", "no whole epoch")
                for result in measured["results"]
-               if result["peer"] == peer and result["what"] != "late")
+               if result["peer"].startswith(peers) and result["what"] != "late")
 
 
 def page(measured: dict[str, Any]) -> str:
@@ -144,7 +206,7 @@ def page(measured: dict[str, Any]) -> str:
              f"{measured['rounds']} run{'s' * (measured['rounds'] > 1)} of each, turn by turn, "
              f"{ROUNDS_OF_DEMAND} at most of jobs that sleep; "
              f"median, least and most. {measured['pictures']} pictures of {measured['bytes_mean']} "
-             f"bytes in the mean, batches of {measured['batch']}.", ""]
+             f"bytes in the mean, {measured['rows']} rows, batches of {measured['batch']}.", ""]
     for title, rows in tables(measured):
         lines += [f"**{title}**", "", *environment.markdown(rows), ""]
     lines += [f"- {note}" for note in notes(measured)]

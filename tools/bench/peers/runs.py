@@ -132,16 +132,51 @@ def run(python: str, module: Any, options: dict[str, Any], sleeps_s: list[float]
     before = took.used()
     with took.Memory() as memory, Run(python, module, options) as running:
         jobs = [running.job(number, sleep_s, seconds) for number, sleep_s in enumerate(sleeps_s)]
+        together(jobs, START_S)  # all have imported what they need
         deadline = time.monotonic() + RUN_S
-        for job in jobs:
-            job.answer(deadline - time.monotonic())
-        for job in jobs:
-            job.go()
-        seen = [job.answer(deadline - time.monotonic()) for job in jobs]
+        starts = together(jobs, deadline - time.monotonic(), go=True)
+        seen = together(jobs, deadline - time.monotonic(), go=True)
         counted = running.counted()
     after = took.used()
-    return {**summary(seen), "cpu_s": after[0] - before[0], "read_bytes": after[1] - before[1],
-            "memory_bytes": memory.taken, "shared_bytes": memory.shared, **counted}
+    return {**summary(seen), **started(starts), "cpu_s": after[0] - before[0],
+            "read_bytes": after[1] - before[1], "memory_bytes": memory.taken,
+            "shared_bytes": memory.shared, **counted}
+
+
+def together(jobs: list[Process], seconds: float, go: bool = False) -> list[dict[str, Any]]:
+    """What all jobs answer within these seconds, once they are told to go."""
+    deadline = time.monotonic() + seconds
+    for job in jobs if go else []:
+        job.go()
+    return [job.answer(deadline - time.monotonic()) for job in jobs]
+
+
+def started(starts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The longest wait for a first batch, and the rate of all jobs over their first epochs."""
+    began = min(start["began"] for start in starts)
+
+    def rate(epochs: int) -> float:
+        samples = sum(start["samples"][epochs - 1] for start in starts)
+        seconds: float = max(start["ends"][epochs - 1] for start in starts) - began
+        return samples / seconds
+    return {"first_s": max(start["first_s"] for start in starts),
+            "start_per_s": [rate(epochs + 1) for epochs in range(len(starts[0]["ends"]))]}
+
+
+def convert(python: str, module: Any, options: dict[str, Any]) -> Optional[float]:
+    """Writes the dataset in the peer's own format, once, if it has one: the seconds this took.
+    Raises Failed."""
+    if not hasattr(module, "convert"):
+        return None
+    with tempfile.TemporaryDirectory(dir=options["scratch"]) as scratch:
+        process = Process(python, {**options, "role": "convert", "scratch": scratch},
+                          Path(scratch) / "convert.log")
+        try:
+            seconds: float = process.answer(RUN_S)["seconds"]
+        finally:
+            process.end(1)
+            took.end_orphans()
+    return seconds
 
 
 def run_late(python: str, module: Any, options: dict[str, Any], sleep_s: float,
@@ -149,10 +184,13 @@ def run_late(python: str, module: Any, options: dict[str, Any], sleep_s: float,
     """How long a job that comes beside another waits for its first batch. Raises Failed."""
     with Run(python, module, options) as running:
         first = running.job(0, sleep_s, seconds=after_s + LATE_S)
-        alone = first.answer(RUN_S)
+        together([first], START_S)
+        (alone,) = together([first], RUN_S, go=True)
         first.go()
         time.sleep(after_s)
-        late = running.job(1, 0, seconds=0).answer(LATE_S)
+        second = running.job(1, 0, seconds=0)
+        together([second], LATE_S)
+        (late,) = together([second], LATE_S, go=True)
     return {"alone_s": alone["first_s"], "late_s": late["first_s"]}
 
 
@@ -171,7 +209,7 @@ def summary(seen: list[dict[str, Any]]) -> dict[str, Any]:
             "wait_p50_s": max(job["wait_p50_s"] for job in seen),
             "wait_p99_s": max(job["wait_p99_s"] for job in seen),
             "epochs": len(visits),
-            # These count the epoch that warms up, too, where they need no epoch before it.
+            # These count the first epochs, too, where they need no epoch before it.
             "mean": statistics.fmean(job["pixels"]["mean"] for job in seen),
             "deviation": statistics.fmean(job["pixels"]["deviation"] for job in seen),
             "unchanged": sum(job["pixels"]["unchanged"] for job in seen) / samples,

@@ -7,23 +7,23 @@ import os
 from pathlib import Path
 from typing import Any, Iterator
 
+from .stored import folder_of, write_once
+
 TITLE = "MosaicML Streaming"
 PACKAGES = ["mosaicml-streaming"]
 MODULES = ("streaming", "torch", "torchvision")
 GUARANTEE = "each once an epoch"
 
 
-def shards(options: dict[str, Any]) -> Path:
+def convert(options: dict[str, Any]) -> float:
     from streaming import MDSWriter
-    data = Path(options["data"])
-    folder = Path(options["store"]) / f"{data.name}-mds"
-    if not (folder / "made").exists():
+
+    def write(folder: Path) -> None:
         with MDSWriter(out=str(folder), columns={"number": "int", "jpg": "bytes"},
                        size_limit=1 << 24, exist_ok=True) as out:
-            for file in sorted(data.glob("*/*.jpg")):
+            for file in sorted(Path(options["data"]).glob("*/*.jpg")):
                 out.write({"number": int(file.stem), "jpg": file.read_bytes()})
-        (folder / "made").touch()
-    return folder
+    return write_once(folder_of(options, "mds"), write)
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:
@@ -42,7 +42,7 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     # Two jobs may not share a folder: it gives the names of shared memory.
     own = Path(options["scratch"]) / f"mds{options['job']}"
     own.mkdir()
-    for file in shards(options).iterdir():
+    for file in folder_of(options, "mds").iterdir():
         os.symlink(file, own / file.name)
     # Nor may two jobs look for a free name at the same time.
     with open(Path(options["scratch"]) / "mds.lock", "w") as lock:

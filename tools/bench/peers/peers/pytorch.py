@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Iterator
 
 TITLE = "PyTorch DataLoader"
@@ -27,3 +28,15 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
         persistent_workers=True, worker_init_fn=one_thread)
     while True:
         yield ((ids.tolist(), images) for ids, images in loader)
+
+
+def rows(options: dict[str, Any]) -> Iterator[Any]:
+    """In the job's own process: workers would copy each row twice more."""
+    import numpy
+    import torch
+    torch.set_num_threads(1)
+    data = torch.utils.data.TensorDataset(torch.from_numpy(
+        numpy.load(Path(options["data"]) / "rows.npy", mmap_mode="c")))
+    loader = torch.utils.data.DataLoader(data, options["batch"], shuffle=True)
+    while True:
+        yield (batch.numpy() for (batch,) in loader)

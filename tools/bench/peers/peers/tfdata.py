@@ -13,6 +13,7 @@ PACKAGES = ["tensorflow-cpu"]
 MODULES = ("tensorflow",)
 WITH_SYSTEM = False
 GUARANTEE = "each once an epoch"
+ROW_JOBS_MOST = 8  # each imports TensorFlow and has a copy of the rows
 
 
 def pictures(options: dict[str, Any]) -> Any:
@@ -45,3 +46,14 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     data = pictures(options).batch(options["batch"]).prefetch(tf.data.AUTOTUNE)
     while True:
         yield ((ids.numpy(), images.numpy()) for ids, images in data)
+
+
+def rows(options: dict[str, Any]) -> Iterator[Any]:
+    import numpy
+    import tensorflow as tf
+    data = numpy.load(Path(options["data"]) / "rows.npy", mmap_mode="r")
+    batches = tf.data.Dataset.from_tensor_slices(data).shuffle(
+        len(data), reshuffle_each_iteration=True).batch(options["batch"]).prefetch(
+            tf.data.AUTOTUNE)
+    while True:
+        yield (batch.numpy() for batch in batches)

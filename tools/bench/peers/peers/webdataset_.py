@@ -6,6 +6,8 @@ import tarfile
 from pathlib import Path
 from typing import Any, Iterator
 
+from .stored import folder_of, write_once
+
 TITLE = "WebDataset"
 PACKAGES = ["webdataset"]
 MODULES = ("webdataset", "torch", "torchvision")
@@ -14,18 +16,15 @@ GUARANTEE = "each once an epoch; shuffled in a buffer of 1000"
 SHARDS = 16
 
 
-def shards(options: dict[str, Any]) -> list[str]:
-    data = Path(options["data"])
-    folder = Path(options["store"]) / f"{data.name}-tar"
-    if not (folder / "made").exists():
-        folder.mkdir(exist_ok=True)
-        files = sorted(data.glob("*/*.jpg"))
+def convert(options: dict[str, Any]) -> float:
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        files = sorted(Path(options["data"]).glob("*/*.jpg"))
         for shard in range(SHARDS):
             with tarfile.open(folder / f"{shard:03}.tar", "w") as tar:
                 for file in files[shard::SHARDS]:
                     tar.add(file, f"{file.stem}.jpg")
-        (folder / "made").touch()
-    return sorted(str(file) for file in folder.glob("*.tar"))
+    return write_once(folder_of(options, "tar"), write)
 
 
 def epochs(options: dict[str, Any]) -> Iterator[Any]:
@@ -38,8 +37,9 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     def prepare(sample: dict[str, Any]) -> Any:
         return int(sample["__key__"]), augment(open_picture(sample["jpg"]))
 
+    shards = sorted(str(file) for file in folder_of(options, "tar").glob("*.tar"))
     data = webdataset.WebDataset(
-        shards(options), shardshuffle=SHARDS, nodesplitter=None, empty_check=False).shuffle(
+        shards, shardshuffle=SHARDS, nodesplitter=None, empty_check=False).shuffle(
             1000).map(prepare).batched(options["batch"])
     loader = webdataset.WebLoader(data, batch_size=None, num_workers=options["workers"],
                                   persistent_workers=True, worker_init_fn=one_thread)
