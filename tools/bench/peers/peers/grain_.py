@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any, Iterator
 
-from .crop import MEAN, SIDE, STD, random_crop
+from .crop import augmented
 
 TITLE = "Grain"
 PACKAGES = ["grain", "pillow", "numpy"]
@@ -30,23 +30,10 @@ class _Pictures:
         return number, self._files[number]
 
     def augmented(self, sample: Any, draws: Any) -> Any:
-        import numpy
-        from PIL import Image
         number, file = sample
-        # Grain gives each sample draws of its own; random_crop draws from `random`.
+        # Grain gives each sample draws of its own; the crop and the flip draw from `random`.
         random.seed(int(draws.integers(2**62)))
-        with Image.open(file) as opened:
-            image = opened.convert("RGB")
-        x, y, w, h = random_crop(*image.size)
-        image = image.crop((x, y, x + w, y + h)).resize((SIDE, SIDE), Image.BILINEAR)
-        if random.random() < 0.5:
-            image = image.transpose(Image.FLIP_LEFT_RIGHT)
-        pixels = numpy.ascontiguousarray(numpy.asarray(image).transpose(2, 0, 1))
-        if self._as_float:
-            mean, std = (numpy.array(values, numpy.float32)[:, None, None]
-                         for values in (MEAN, STD))
-            pixels = (pixels.astype(numpy.float32) / 255 - mean) / std
-        return number, pixels
+        return number, augmented(file, self._as_float)
 
 
 def _epochs_of(batches: Iterator[Any], count: int, batch: int) -> Iterator[Any]:

@@ -47,22 +47,8 @@ def epochs(options: dict[str, Any]) -> Iterator[Any]:
     as_float = options["float"]
 
     def prepare(row: dict[str, Any]) -> dict[str, Any]:
-        """As torchvision does it."""
-        import numpy
-        from PIL import Image
-
-        from peers.crop import MEAN, SIDE, STD, random_crop
-        with Image.open(row["file"]) as opened:
-            image = opened.convert("RGB")
-        x, y, w, h = random_crop(*image.size)
-        image = image.crop((x, y, x + w, y + h)).resize((SIDE, SIDE), Image.BILINEAR)
-        if random.random() < 0.5:
-            image = image.transpose(Image.FLIP_LEFT_RIGHT)
-        pixels = numpy.ascontiguousarray(numpy.asarray(image).transpose(2, 0, 1))
-        if as_float:
-            mean, std = (numpy.array(values, numpy.float32)[:, None, None] for values in (MEAN, STD))
-            pixels = (pixels.astype(numpy.float32) / 255 - mean) / std
-        return {"number": row["number"], "image": pixels}
+        from peers.crop import augmented
+        return {"number": row["number"], "image": augmented(row["file"], as_float)}
 
     while True:
         items = [{"number": number, "file": file} for number, file in enumerate(files)]
