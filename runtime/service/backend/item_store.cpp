@@ -141,10 +141,11 @@ void ItemStore::fill_regions(const Pages& pages) {
   }
 }
 
-// `charged`: the budget counts those that are in no whole region.
+// The budget counts all of them but `uncounted`, which are in no whole region. Others may be in a
+// region that was whole when they were taken, and is not any more.
 void ItemStore::give_back(storage::Extents::Page first, storage::Extents::Page count,
-                          bool charged) {
-  Bytes uncounted = 0;
+                          storage::Extents::Page uncounted) {
+  Bytes bytes = 0;
   const std::lock_guard lock(mutex_);
   storage::Extents::Page at = first;
   each_region(first, count, [&](std::uint64_t index, storage::Extents::Page here) {
@@ -153,21 +154,21 @@ void ItemStore::give_back(storage::Extents::Page first, storage::Extents::Page c
     region.used -= here;
     if (region.state == Region::State::by_item) {
       empty(at, here);  // before another item has the addresses
-      if (charged) uncounted += here * kPage;
+      bytes += here * kPage;
     } else if (region.used > 0) {
       budget_.add_spare(here * kPage);
     } else {
       empty(index * kRegionPages, kRegionPages);
       madvise(begin_ + index * kRegion, kRegion, MADV_NOHUGEPAGE);
       budget_.take_spare(kRegion - here * kPage);
-      uncounted += kRegion;
+      bytes += kRegion;
     }
     if (region.used == 0) regions_.erase(found);
     at += here;
   });
   free_.give_back(first, count);
   bytes_ -= count * kPage;
-  budget_.give_back(uncounted);
+  budget_.give_back(bytes - uncounted * kPage);
 }
 
 void ItemStore::empty(storage::Extents::Page first, storage::Extents::Page count) {
@@ -200,7 +201,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
   if (!pages) return nullptr;
   fill_regions(*pages);
   if (!budget_.take(pages->own * kPage)) {
-    give_back(pages->first, pages->count, false);
+    give_back(pages->first, pages->count, pages->own);
     return nullptr;
   }
   auto kept =
@@ -215,7 +216,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
 
 void ItemStore::release(const Kept& kept) {
   const memory::WaitsForMemory scope;
-  give_back(static_cast<storage::Extents::Page>(kept.memory - begin_) / kPage, kept.pages(), true);
+  give_back(static_cast<storage::Extents::Page>(kept.memory - begin_) / kPage, kept.pages(), 0);
 }
 
 const ItemStore::Item* ItemStore::Table::find(ItemId item) const {

@@ -111,7 +111,8 @@ class ItemStore {
 
   std::optional<Pages> take_pages(storage::Extents::Page count);
   void fill_regions(const Pages& pages);
-  void give_back(storage::Extents::Page first, storage::Extents::Page count, bool charged);
+  void give_back(storage::Extents::Page first, storage::Extents::Page count,
+                 storage::Extents::Page uncounted);
   void empty(storage::Extents::Page first, storage::Extents::Page count);
   // Gives pages of whole regions back that are in no item. True: there were some.
   bool give_back_spare();

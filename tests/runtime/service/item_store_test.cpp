@@ -171,6 +171,26 @@ TEST_CASE("pages come by regions, are used again, and go back when others need t
   CHECK(budget.used() == 2 * kMib + entries(1));
 }
 
+TEST_CASE("what finds no room leaves nothing counted, though a region was given up for it") {
+  service::MemoryBudget budget(64 * kMib);
+  service::ItemStore store(budget);
+  const auto put = [&](std::uint32_t item, Bytes bytes) {
+    return store.put(ShareId(0), ItemId(item), bytes_for(item, bytes));
+  };
+  REQUIRE(put(0, kMib / 2));
+  REQUIRE(put(1, kMib / 2));
+  store.drop(ShareId(0), ItemId(0));  // a hole, which is too small for the next
+  const Bytes rest = budget.most() - budget.used() - 4096;  // but for the entry
+  REQUIRE(budget.take(rest));
+  CHECK_FALSE(put(2, 2 * kMib));  // half of it would lie in the region, and half beyond
+  CHECK(budget.needed() == budget.used());
+  CHECK(budget.used() == rest + kMib / 2 + 160);
+  budget.give_back(rest);
+  store.drop_all(ShareId(0));
+  CHECK(budget.used() == 0);
+  CHECK(budget.needed() == 0);
+}
+
 TEST_CASE("a machine without pages keeps nothing, and the budget is as before") {
   service::MemoryBudget budget(kMib);
   service::ItemStore store(budget);
