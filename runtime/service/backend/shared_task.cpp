@@ -98,7 +98,7 @@ bool SharedTask::add_to(PreparationReport& report) {
     return false;
   }
   add(report, made_);
-  // In an order that does not depend on who made what.
+  // In an order that does not depend on which worker made which sample.
   std::vector<std::size_t> order(report.corrupt.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

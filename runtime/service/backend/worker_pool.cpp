@@ -269,6 +269,7 @@ void WorkerPool::note_offered() {
 
 // Of the tasks that others have offered, and of which something is left, the one that came first.
 SharedTask* WorkerPool::join_offered(std::uint64_t before) {
+  if (oldest_offered_ >= before) return nullptr;  // as nearly always: without the lock of all
   const std::lock_guard lock(offered_mutex_);
   SharedTask* first = nullptr;
   for (SharedTask* const one : offered_) {

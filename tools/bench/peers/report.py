@@ -8,7 +8,7 @@ from typing import Any, Callable
 import environment
 
 Rows = list[list[str]]
-FULL_SPEED = ("speed", "rows")  # whose jobs do not sleep
+FULL_SPEED = ("speed", "rows")  # kinds of runs in which no job sleeps
 ROUNDS_OF_DEMAND = 3  # their results differ little, and they take half of the time
 
 
