@@ -49,7 +49,7 @@ TEST_CASE("a thousand million samples make 954 lanes") {
   CHECK(sizes.lanes() == 954);
 }
 
-TEST_CASE("there are never more than 4,096 lanes: those of larger data sets are longer") {
+TEST_CASE("there are never more than 4,096 lanes: those of larger datasets are longer") {
   CHECK(order::lane_blocks_for(std::uint64_t{4096} * 4096, 0) == 4096);
   CHECK(order::lane_blocks_for(std::uint64_t{4096} * 4096 + 1, 0) == 4097);
   order::LaneSizes sizes{1'000'000'000'000, 1, 1};

@@ -87,7 +87,7 @@ TEST_CASE("draws are those of the rule, place by place") {
     CHECK(drawn(rehearsal, q, 1).front() == SampleId(10 + order(q % 5)));
   }
   CHECK(rehearsal.generation() == hash(buffer->digest, 4));
-  // Other buffers, epochs, seeds and data sets have other draws.
+  // Other buffers, epochs, seeds and datasets have other draws.
   const auto mine = drawn(rehearsal, 0, 40);
   CHECK(drawn(order::Rehearsal(buffer, {2, 3}, 5), 0, 40) != mine);
   CHECK(drawn(order::Rehearsal(buffer, {2, 4}, 4), 0, 40) != mine);

@@ -4,7 +4,7 @@
 // A job needs a slot for each credit of each of its ranks: a block of its stream, or its batch
 // where that is larger; and each stream needs a block more on each node where it has ranks, to
 // prepare in. A node that helps a stream may be promised one block for it. Each node reads into
-// staging memory, a sample at least, as large as the largest of the data sets that are read there.
+// staging memory, a sample at least, as large as the largest of the datasets that are read there.
 // A job of a listed order has no blocks: what its batches hold is as it is stored. Of what one step
 // tells the engine, the check cannot know what it did first: whatever may have counted for a
 // refusal counts here.

@@ -10,7 +10,7 @@ namespace batchflow::test::staging_test {
 
 namespace {
 
-// Jobs of as many seeds on one data set of 400 samples of 100 bytes, in blocks of 8 that take 512
+// Jobs of as many seeds on one dataset of 400 samples of 100 bytes, in blocks of 8 that take 512
 // bytes when they are prepared, in the order of each.
 Scenario seeds(std::uint32_t jobs, std::uint32_t cores, Bytes dram) {
   Scenario scenario = small_scenario();

@@ -106,7 +106,7 @@ TEST_CASE("a job without room is told what it needs, and what others leave") {
   CHECK(refused->available == slot * 3);
 }
 
-TEST_CASE("a data set of a trillion samples is served, and not cached sample by sample") {
+TEST_CASE("a dataset of a trillion samples is served, and not cached sample by sample") {
   Bare bare(1'000'000'000'000);
   CHECK(Bare::first<engine::Admit>(bare.join(2)));
 }

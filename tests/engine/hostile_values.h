@@ -1,4 +1,4 @@
-// What hostile events are made of: the data sets, pipelines and settings that an engine is given,
+// What hostile events are made of: the datasets, pipelines and settings that an engine is given,
 // and values that are right, nearly right, or any number there is. How often they are is drawn from
 // the seed.
 #pragma once

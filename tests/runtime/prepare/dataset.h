@@ -1,4 +1,4 @@
-// A data set that a test makes up, as an index would tell of it.
+// A dataset that a test makes up, as an index would tell of it.
 #pragma once
 
 #include <string>

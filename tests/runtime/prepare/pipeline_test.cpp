@@ -153,7 +153,7 @@ TEST_CASE("tokens: cut, padded, packed, cast") {
   CHECK_FALSE(packed->info().decodes());
   CHECK(compile("- {step: reshape, shape: [7, 1]}\n", seven)->spec().fields.at(0).shape ==
         std::vector<std::uint64_t>{7, 1});
-  // Bytes that are not as many as the data set says are a corrupt sample.
+  // Bytes that are not as many as the dataset says are a corrupt sample.
   const auto plain = compile("[]", seven);
   Slot slot(*plain);
   CHECK(test::prepare(*preparer, *plain, {std::span(sample).first(12)}, slot) ==

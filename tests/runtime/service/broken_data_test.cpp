@@ -111,9 +111,9 @@ TEST_CASE("a tar that ends in mid-sample: what is whole is served, each once") {
   CHECK(seen.replaced.empty());
 }
 
-// What is not there any more is corrupt: no job waits for it to come back. The data set is larger
+// What is not there any more is corrupt: no job waits for it to come back. The dataset is larger
 // than what can be kept of it.
-TEST_CASE("a data set with files that shrink while it is served ends its jobs alone") {
+TEST_CASE("a dataset with files that shrink while it is served ends its jobs alone") {
   for (const bool small : {true, false}) {
     CAPTURE(small);
     Folder folder;

@@ -42,7 +42,7 @@ constexpr Answer kAnswers[] = {
     {"protocol.map", "cannot be mapped: Cannot allocate memory"},
     {"protocol.memory_file", "Too many open files"},
     {"remote.token.read", "token: Too many open files"},
-    // A data set or a pipeline that cannot be opened: tried again for the next job.
+    // A dataset or a pipeline that cannot be opened: tried again for the next job.
     {"service.dataset.thread", "no thread to open it: "},
     {"service.pipeline.thread", "no thread to set it up: "},
     {"service.dataset.new", "the machine has no memory to open it; ask again"},

@@ -5,7 +5,7 @@
 namespace batchflow::test::inbox_test {
 namespace {
 
-TEST_CASE("the data set and pipeline of a job that has left are in use until the engine is told") {
+TEST_CASE("the dataset and pipeline of a job that has left are in use until the engine is told") {
   service::Inbox inbox, stepping;
   inbox.add_left(JobId(3), DatasetId(5), PipelineId(7));
   CHECK(std::get<engine::JobLeft>(inbox.events().front()).job == JobId(3));

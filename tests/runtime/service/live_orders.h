@@ -1,4 +1,4 @@
-// Jobs of every order over one data set of a live service, and what each of their ranks is given.
+// Jobs of every order over one dataset of a live service, and what each of their ranks is given.
 #pragma once
 
 #include <functional>

@@ -101,7 +101,7 @@ TEST_CASE("jobs that share get each sample once each, and it is prepared once fo
 }
 
 // In blocks of 32 MiB these rows would be one an epoch, which each job would prepare for itself.
-TEST_CASE("jobs that begin apart share a small data set, too") {
+TEST_CASE("jobs that begin apart share a small dataset, too") {
   const Folder folder;
   service::NodeConfig config = config_in(folder.path());
   std::filesystem::create_directory(folder.path() / "rows");
@@ -225,7 +225,7 @@ TEST_CASE("a job that begins with the state of its end is at its end") {
 }
 
 // Reads of many files take longer than a job needs to come.
-TEST_CASE("a data set that is being opened may be named by its path, as later") {
+TEST_CASE("a dataset that is being opened may be named by its path, as later") {
   Folder folder;
   service::NodeConfig config = config_in(folder.path());
   const auto files = folder.path() / "files";

@@ -1,4 +1,4 @@
-// Opening a data set that a job has named: bounded, stopped with its job and with the service, and
+// Opening a dataset that a job has named: bounded, stopped with its job and with the service, and
 // of nothing but what the job's user has shown.
 #include <grp.h>
 #include <sys/prctl.h>
@@ -120,7 +120,7 @@ TEST_CASE("a weighted order of more samples than have weights is refused with bo
                 answer);
 }
 
-TEST_CASE("as many data sets are opened at once for a user's jobs as he may, and others' go on") {
+TEST_CASE("as many datasets are opened at once for a user's jobs as he may, and others' go on") {
   const Place place;
   if (!place.has_large_files) {
     skipped("the file system has no files of two terabytes");

@@ -1,5 +1,5 @@
 // Draws, rehearsal and node-local orders of live jobs. What a rank is given is compared, sample by
-// sample, with what core/order says about this data set and seed.
+// sample, with what core/order says about this dataset and seed.
 #include <set>
 
 #include "core/log/promise_log.h"

@@ -52,7 +52,7 @@ TEST_CASE("the file with every setting says what there is without it") {
   CHECK(service::plan_reload(usual, written).takes_restart == std::vector<std::string>());
 }
 
-TEST_CASE("a data set's name is told from a path") {
+TEST_CASE("a dataset's name is told from a path") {
   CHECK_THROWS_WITH(service::check_names({{"/p", "/p", {}, {}, 0, {}}}),
                     doctest::Contains("jobs would take this name for a path"));
   CHECK_NOTHROW(service::check_names({{"p", "/p", {}, {}, 0, {}}}));

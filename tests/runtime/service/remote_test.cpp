@@ -243,7 +243,7 @@ TEST_CASE("without a token nothing is served, and it is said what to do") {
   CHECK_THROWS_AS(service::Service{config}, ConfigError);
 }
 
-TEST_CASE("a remote job names data sets, not paths of the service's machine") {
+TEST_CASE("a remote job names datasets, not paths of the service's machine") {
   Place place;
   place.config.open_datasets = true;
   const LiveService service(place.config);

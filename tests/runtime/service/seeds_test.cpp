@@ -1,4 +1,4 @@
-// Jobs of several seeds over one data set under every size of memory that admits them: none may
+// Jobs of several seeds over one dataset under every size of memory that admits them: none may
 // stop, each has every sample once an epoch, and the service takes what it was given. All of it is
 // seen from outside.
 #include <atomic>

@@ -51,7 +51,7 @@ std::string error_of(const std::string& argument) {
 }
 
 // The engine could once tell 1,024 apart.
-TEST_CASE("a service may have more than a thousand data sets") {
+TEST_CASE("a service may have more than a thousand datasets") {
   constexpr std::uint64_t kMany = 1100;
   Folder folder;
   service::NodeConfig config = config_in(folder.path());

@@ -173,7 +173,7 @@ TEST_CASE("a node file that is a pipe is refused, and not waited for") {
                       pipe));
 }
 
-TEST_CASE("a data set's name has no colon, which stands before a split") {
+TEST_CASE("a dataset's name has no colon, which stands before a split") {
   const Folder folder;
   CHECK(refused(fmt::format("--dataset a/b:c={0} --socket {0}/s --state {0}/st --http -1",
                             folder.path().string()))
@@ -200,7 +200,7 @@ TEST_CASE("an option that is misspelt is answered with the nearest, by both prog
         0);
 }
 
-TEST_CASE("two data sets of one name are refused, with both paths") {
+TEST_CASE("two datasets of one name are refused, with both paths") {
   const Folder folder;
   for (const char* one : {"a/train", "b/train"})
     std::filesystem::create_directories(folder.path() / one);

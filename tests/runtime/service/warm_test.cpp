@@ -42,7 +42,7 @@ json begin(const Rows& rows, const std::string& pipeline = "") {
   return answer;
 }
 
-TEST_CASE("all of a data set is read, and a job that comes finds most of it in the cache") {
+TEST_CASE("all of a dataset is read, and a job that comes finds most of it in the cache") {
   Rows rows;
   const LiveService service(rows.config);
   CHECK(begin(rows).at("type") == "answer");
@@ -83,7 +83,7 @@ TEST_CASE("reading ahead is explained in little memory") {
   CHECK(most() - before < 512 << 10);
 }
 
-TEST_CASE("a job that comes while a data set is read ahead is none the worse for it") {
+TEST_CASE("a job that comes while a dataset is read ahead is none the worse for it") {
   Rows rows;
   const LiveService service(rows.config);
   CHECK(begin(rows).at("type") == "answer");
@@ -105,7 +105,7 @@ bool leaves(const Rows& rows) {
   return true;
 }
 
-TEST_CASE("a data set stays when its last job leaves, until it is dropped") {
+TEST_CASE("a dataset stays when its last job leaves, until it is dropped") {
   Rows rows;
   const LiveService service(rows.config);
   JobPlan plan;
@@ -131,7 +131,7 @@ TEST_CASE("a data set stays when its last job leaves, until it is dropped") {
   CHECK(leaves(rows));
 }
 
-TEST_CASE("a data set that a job reads is not dropped") {
+TEST_CASE("a dataset that a job reads is not dropped") {
   Rows rows;
   const LiveService service(rows.config);
   JobPlan plan;
@@ -150,7 +150,7 @@ TEST_CASE("a data set that a job reads is not dropped") {
   job.join();
 }
 
-TEST_CASE("a data set that is pinned keeps its memory against others") {
+TEST_CASE("a dataset that is pinned keeps its memory against others") {
   Rows rows;
   const auto others = rows.folder.path() / "others";
   std::filesystem::create_directory(others);
