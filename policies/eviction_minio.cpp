@@ -2,6 +2,11 @@
 //
 // J. Mohan, A. Phanishayee, A. Raniwala, V. Chidambaram, "Analyzing and Mitigating Data Stalls in
 // DNN Training" (CoorDL), VLDB 2021. One job that reads a permutation an epoch cannot do better.
+//
+// A job that shuffles runs (order rules, section 3) requests a bundle as often as it has samples,
+// within a short time. To serve it means to keep it so long. It takes the room of the bundle that
+// was read to its end last, and is itself the next to leave then: all others stay.
+#include "core/base/zero_array.h"
 #include "core/engine/policy_list.h"
 #include "policies/dense_list.h"
 #include "policies/eviction_list.h"
@@ -12,27 +17,51 @@ namespace {
 class MinIo final : public engine::EvictionPolicy {
  public:
   explicit MinIo(const engine::EvictionContext& context)
-      : residents_(context.items), capacity_(context.capacity) {}
+      : residents_(context.items), left_(context.items), capacity_(context.capacity) {}
 
-  void hit(const engine::Access&) override {}
+  void hit(const engine::Access& access) override {
+    if (access.run > 1) read(access);
+  }
   engine::Admission missed(const engine::Access& access) override {
-    const bool room = access.slots <= capacity_ && residents_.used(0) <= capacity_ - access.slots;
-    return room ? engine::Admission::insert : engine::Admission::bypass;
+    const Slots used = residents_.used(kIdle) + residents_.used(kBeingRead);
+    const bool room = access.slots <= capacity_ && used <= capacity_ - access.slots;
+    const bool may_push_out = access.run > 1 && access.slots <= residents_.used(kIdle);
+    return room || may_push_out ? engine::Admission::insert : engine::Admission::bypass;
   }
   void inserted(const engine::Access& access) override {
-    residents_.add(access.item, access.slots, 0);
+    left_[access.item.value] = 0;
+    residents_.add(access.item, access.slots, kIdle);
+    if (access.run > 1) read(access);
   }
-  // Asked only when the share shrinks or an item is forced in: then the newest item leaves.
-  ItemId victim(const engine::Access&) override { return residents_.newest(0); }
+  // Asked for a bundle of a run, where the share shrinks, or where an item is forced in.
+  ItemId victim(const engine::Access&) override {
+    const ItemId idle = residents_.newest(kIdle);
+    return idle.is_none() ? residents_.newest(kBeingRead) : idle;
+  }
   void removed(ItemId item, engine::Removal) override { residents_.take(item); }
   void pinned(ItemId item) override { residents_.put_aside(item); }
   void unpinned(ItemId item) override { residents_.bring_back_as_newest(item); }
   void resized(Slots capacity) override { capacity_ = capacity; }
-  void grow(std::size_t items) override { residents_.grow(items); }
+  void grow(std::size_t items) override {
+    residents_.grow(items);
+    left_.grow(items);
+  }
   void forget(ItemId) override {}
 
  private:
-  Segments<1> residents_;
+  enum : unsigned { kIdle, kBeingRead };
+
+  void read(const engine::Access& access) {
+    std::uint32_t& left = left_[access.item.value];
+    if (left == 0) {
+      left = access.run;
+      residents_.move(access.item, kBeingRead);
+    }
+    if (--left == 0) residents_.move(access.item, kIdle);
+  }
+
+  Segments<2> residents_;
+  ZeroArray<std::uint32_t> left_;  // requests to come of a bundle that is being read
   Slots capacity_;
 };
 
@@ -43,7 +72,8 @@ const engine::PolicyEntry eviction_minio{
     "minio",
     "Fills, then neither inserts nor evicts.\n"
     "The best there is for one job that reads each sample once an epoch\n"
-    "(CoorDL, VLDB 2021).",
+    "(CoorDL, VLDB 2021). Where runs are shuffled, a run comes in for the\n"
+    "one that was read to its end last.",
     &make_eviction<MinIo>};
 
 }  // namespace batchflow::policies

@@ -73,6 +73,7 @@ struct JobJoined {
   std::uint64_t draws = 0;        // weighted: of one epoch; 0: as many as there are samples
   bool multinomial = false;       // weighted: independent draws in place of systematic ones
   bool node_local = false;        // relaxed: each block is for the ranks of one node
+  bool runs = false;              // relaxed: shuffles bundles, and samples within a lane
   std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
@@ -252,7 +253,9 @@ enum class Refusal : std::uint8_t {
   no_workers,  // preparation failed more often than the configuration allows, or no worker could
                // prepare for the job for as long as a rank is waited for
   nothing_to_draw,  // a weighted order in which all weights are zero
-  wrong_order,      // node-local, but not relaxed; rehearsal of draws or of a list
+  // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of
+  // draws or of a list.
+  wrong_order,
 };
 // The job is not served, or no longer. Every rank gets this as its answer.
 struct Refuse {

@@ -61,7 +61,7 @@ namespace batchflow::order {
 
 BATCHFLOW_FIELDS(BlockName, generation, lane, pass, block)
 BATCHFLOW_FIELDS(Lineage, dataset, dataset_version, pipeline, pipeline_hash, order, seed,
-                 block_samples, lane_blocks, name, samples)
+                 block_samples, lane_blocks, name, samples, run_shift)
 BATCHFLOW_FIELDS(Slice, name, from, to, filler, rehearsed)
 BATCHFLOW_FIELDS(Replacement, place, corrupt, used)
 
@@ -81,7 +81,7 @@ BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
                  batch_samples, drop_last, epochs, steps, credits, weight, draws, multinomial,
-                 node_local, rehearsed, pipeline_hash, ranks, position)
+                 node_local, runs, rehearsed, pipeline_hash, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)

@@ -42,6 +42,17 @@ const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) 
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
+std::uint64_t Items::samples_kept(const Dataset& dataset) const {
+  std::uint64_t samples = 0;
+  for (const ItemCache& cache : caches(dataset.id).all()) {
+    if (cache.prefix != 0 || cache.dram.is_none()) continue;
+    const SharePart& part = s_.memory[cache.dram];
+    const Bytes bytes = saturating_product(part.target, part.spec.slot_bytes);
+    samples = saturating_sum(samples, bytes / std::max<Bytes>(1, dataset.catalogue->mean_bytes()));
+  }
+  return samples;
+}
+
 bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->bundles() > kCachedItemsMost) return false;
   caches_.resize(s_.datasets.size());

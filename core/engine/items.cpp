@@ -94,6 +94,7 @@ void Items::look_around(MakingIndex making_index) {
   if (new_bundles_.size() > 0) new_bundles_ = {};
   around_.dataset = &dataset;
   around_.placed = caches.homes() ? &caches : nullptr;
+  around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.homes.clear();
   around_.likely.clear();
@@ -142,6 +143,11 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   if (bundle_shift > 0) {
     // This part reads the bundle already.
     if (const auto first = new_bundles_.find(sample.value >> bundle_shift); first != kNone) {
+      if (around_.runs) {
+        const SharePart& part = s_.memory[home.encoded->dram];
+        const ItemId item = part.spec.item_of(sample);
+        part.share->access(access_to(part, item, part.share->slots(item)), gone_);  // a hit
+      }
       firsts_.push_back({at, first});
       return;
     }
@@ -181,7 +187,7 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemC
     const Place here{s_.nodes[making.node].id, Tier::dram, 0};
     Share& share = *s_.memory[index].share;
     const Reads::Provider provider = reads_.provider(index, item);
-    share.access({item, share.slots(item), kUnknownUse}, gone_);  // a hit
+    share.access(access_to(s_.memory[index], item, share.slots(item)), gone_);  // a hit
     // A part waits only for older ones, so no two parts wait for each other.
     const bool younger =
         !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
@@ -273,8 +279,20 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   return true;
 }
 
+// Of a bundle of a run all samples are wanted soon.
+Access Items::access_to(const SharePart& part, ItemId item, Slots slots) const {
+  Access access{item, slots, kUnknownUse};
+  if (around_.runs && part.spec.bundle_shift > 0) {
+    const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;
+    access.run = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        std::uint64_t{1} << part.spec.bundle_shift, around_.dataset->catalogue->samples() - first));
+  }
+  return access;
+}
+
 // A bundle comes in only where it takes the room of no other, since it brings many samples at once.
-// A sample that finds no room for its bundle, or no staging memory, is read alone and not kept.
+// In a run all of them are wanted, so there the policy of the share decides. A sample that finds no
+// room for its bundle, or no staging memory, is read alone and not kept.
 bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
   if (cache.dram.is_none()) return false;
   const SharePart& part = s_.memory[cache.dram];
@@ -284,8 +302,9 @@ bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
   const Slots slots =
       slots_for(around_.dataset->catalogue->bundle_bytes(item.value), part.spec.slot_bytes);
   const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());
-  if (slots > room || slots > kItemSlotsMost || part.share->resident(item)) return false;
-  if (!admit(cache.dram, {item, slots, kUnknownUse})) return false;
+  if (slots > room && !around_.runs) return false;
+  if (slots > kItemSlotsMost || part.share->resident(item)) return false;
+  if (!admit(cache.dram, access_to(part, item, slots))) return false;
   part.share->pin(item);  // for the read that will bring it
   return true;
 }

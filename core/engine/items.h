@@ -66,6 +66,9 @@ class Items {
   // is.
   double cached(const Stream& stream) const;
 
+  // How many samples of the dataset all nodes together are to keep in memory, as they are stored.
+  std::uint64_t samples_kept(const Dataset& dataset) const;
+
   // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
   const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
 
@@ -93,6 +96,7 @@ class Items {
     const Dataset* dataset = nullptr;
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
+    bool runs = false;                     // the block's runs are bundles
     bool under_way = false;                // samples of it may be, to this node
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
@@ -106,6 +110,7 @@ class Items {
   bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool admit_bundle(const ItemCache& cache, SampleId sample);
+  engine::Access access_to(const SharePart& part, ItemId item, Slots slots) const;
   ShareId admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(ShareId share, const Access& access);

@@ -73,6 +73,7 @@ struct Stream {
   PipelineId pipeline_id;
   Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
   std::uint64_t seed = 0;
+  std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
   std::uint64_t epoch_samples = 0;  // N, or the draws of a weighted epoch

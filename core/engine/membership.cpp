@@ -37,10 +37,12 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
     if (known.is_none() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
-  if ((event.node_local && event.order != Order::relaxed) || (event.rehearsed > 0 && drawn)) {
+  const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
+  if (((event.node_local || event.runs) && event.order != Order::relaxed) ||
+      (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && drawn)) {
     return Refusal::wrong_order;
   }
-  const std::uint64_t samples = s_.datasets[dataset].catalogue->samples();
+  const std::uint64_t samples = catalogue.samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&
       (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
@@ -157,7 +159,9 @@ void Membership::begin(Job& job) {
 std::uint64_t Membership::seed_group(const JobJoined& event) const {
   const bool own = !s_.config.share_streams && !event.has_shuffle_seed && event.position &&
                    event.order != Order::strict && event.order != Order::sequential;
-  return own ? event.position->fields().seed : seed_group_of(event, s_.config.share_streams);
+  if (own) return event.position->fields().seed;
+  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset)].catalogue;
+  return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams);
 }
 
 // ----------------------------------------------------------------------- leaving and resizing ----

@@ -29,6 +29,9 @@ struct Access {
   ItemId item;
   Slots slots = 1;                       // the item's size; frozen while it is resident
   std::uint64_t next_use = kUnknownUse;  // index of its next request in the share's sequence
+  // The item is a bundle of a run: the job requests it as often as this, this time among them,
+  // before it turns to other parts of its dataset. 1: nothing of that kind is known.
+  std::uint32_t run = 1;
 };
 
 // What to do with an item that was asked for and is not here.

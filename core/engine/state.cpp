@@ -56,6 +56,7 @@ order::Lineage EngineState::lineage(const Block& block) const {
   lineage.lane_blocks = block.sizes.lane_blocks;
   lineage.name = block.name;
   lineage.samples = block.samples;
+  if (!block.rehearsal) lineage.run_shift = stream.run_shift;
   return lineage;
 }
 

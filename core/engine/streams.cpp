@@ -37,10 +37,10 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   const bool weighted = family == Order::weighted;
   const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
   const std::uint32_t block = block_samples(event, position);
-  const std::uint64_t key =
-      hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
-           s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
-           static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
+  const std::uint64_t key = hash(dataset.id.value, dataset.catalogue->version(),
+                                 event.pipeline.value, s_.pipelines.at(event.pipeline.value)->hash,
+                                 position.fields().seed, static_cast<std::uint64_t>(family),
+                                 event.runs ? 1 : 0, draws, block, alone ? event.job.value + 1 : 0);
   for (const StreamId index : dataset.streams) {
     if (s_.streams[index].sharing_key == key) return index;
   }
@@ -78,6 +78,7 @@ StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::u
   stream.pipeline = s_.pipelines.at(event.pipeline.value);
   stream.family = family_of(event.order);
   stream.seed = seed;
+  if (event.runs) stream.run_shift = datasets_[stream.dataset].catalogue->bundle_shift();
   stream.sharing_key = key;
   Dataset& dataset = datasets_[stream.dataset];
   dataset.streams.push_back(index);
@@ -175,6 +176,10 @@ void Streams::size_lanes(Stream& stream) {
   for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].target;
   order::LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
   sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
+  if (stream.run_shift > 0) {
+    const std::uint64_t kept = items_.samples_kept(datasets_[stream.dataset]);
+    sizes.lane_blocks = order::lane_blocks_of_runs(sizes, stream.run_shift, window, kept);
+  }
   stream.lanes->set_sizes(sizes);
 }
 

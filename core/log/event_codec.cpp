@@ -179,9 +179,11 @@ struct Folder {
     value ^= value >> 32;
   }
 
-  // Commands that say nothing of bundles have the digests that they had before there were any.
+  // Commands that say nothing of bundles and runs have the digests that they had before there were
+  // any.
   static bool is_of_bundles(std::string_view name) {
-    return name == "bundle_shift" || name == "kept_from" || name == "kept_to";
+    return name == "bundle_shift" || name == "kept_from" || name == "kept_to" ||
+           name == "run_shift";
   }
 
   template <class T>

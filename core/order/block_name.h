@@ -31,7 +31,8 @@ struct Lineage {
   std::uint32_t block_samples = 0;  // B
   std::uint32_t lane_blocks = 0;    // L
   BlockName name;
-  std::uint32_t samples = 0;  // in this block; less than B in the last one
+  std::uint32_t samples = 0;   // in this block; less than B in the last one
+  std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples were shuffled
 };
 
 // A piece of a block in a batch: its samples [from, to). Fillers repeat the tail of an epoch, so

@@ -25,7 +25,7 @@ struct KeyRoot {
 constexpr std::uint64_t generation_key(KeyRoot root, std::uint64_t generation) {
   return hash(1, root.dataset_version, root.seed, generation);
 }
-// How pass r > 0 cuts the samples of a lane into blocks anew.
+// How pass r > 0 cuts the samples of a lane into blocks anew. Where runs are shuffled, pass 0, too.
 constexpr std::uint64_t recut_key(KeyRoot root, std::uint64_t generation, std::uint32_t lane,
                                   std::uint32_t pass) {
   return hash(2, root.dataset_version, root.seed, generation, lane, pass);
@@ -66,6 +66,11 @@ constexpr std::uint64_t weighted_draw_key(KeyRoot root, std::uint64_t epoch) {
 constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest buffer,
                                       std::uint64_t pass) {
   return hash(7, root.dataset_version, root.seed, epoch, buffer, pass);
+}
+// S of jobs that shuffle runs of 2^run_shift samples, from the S that they would have otherwise:
+// the two have no order in common, nor have runs of two lengths.
+constexpr std::uint64_t runs_seed(std::uint64_t seed, std::uint8_t run_shift) {
+  return hash(8, seed, run_shift);
 }
 
 // The generator of one pipeline step (`step`: its index in the pipeline). How many numbers a step

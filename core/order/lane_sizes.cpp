@@ -30,4 +30,14 @@ std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks)
       lane_blocks_most(blocks), std::max<std::uint64_t>({1, at_least_128_lanes, in_half_window})));
 }
 
+std::uint32_t lane_blocks_of_runs(const LaneSizes& sizes, std::uint8_t run_shift,
+                                  std::uint64_t window_blocks, std::uint64_t samples_kept) {
+  const std::uint64_t mixed = divide_up(kRunsLeast << run_shift, sizes.block_samples);
+  const std::uint64_t in_half_window = std::min(mixed, window_blocks / 2);
+  const std::uint64_t in_half_kept = samples_kept / 2 / sizes.block_samples;
+  const std::uint64_t wanted = std::max<std::uint64_t>(sizes.lane_blocks, in_half_window);
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      std::min({wanted, in_half_kept, sizes.blocks()}), 1, lane_blocks_most(sizes.blocks())));
+}
+
 }  // namespace batchflow::order

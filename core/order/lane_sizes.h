@@ -76,4 +76,12 @@ std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes, st
 // L: from K blocks in a generation and the blocks that the stream's window holds.
 std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks);
 
+// The same where runs of 2^run_shift samples are shuffled, from what lane_blocks_for() gave. A lane
+// is what such runs are mixed in: it has kRunsLeast of them, as far as half the window holds it.
+// But no more than half of the samples that are kept as they are stored: runs that leave before the
+// lane is done would have to be read anew.
+inline constexpr std::uint64_t kRunsLeast = 256;
+std::uint32_t lane_blocks_of_runs(const LaneSizes& sizes, std::uint8_t run_shift,
+                                  std::uint64_t window_blocks, std::uint64_t samples_kept);
+
 }  // namespace batchflow::order

@@ -16,6 +16,15 @@ std::uint64_t samples_of_lane(const LaneSizes& sizes, std::uint32_t lane) {
                   sizes.samples - first_index_of_lane(sizes, lane));
 }
 
+std::uint64_t runs_of(std::uint64_t samples, std::uint8_t run_shift) {
+  return ((samples - 1) >> run_shift) + 1;
+}
+
+// Whether a pass reads its lane's indices through a permutation of its own.
+bool is_recut(const GenerationOrder& order, std::uint32_t pass) {
+  return pass != 0 || order.run_shift > 0;
+}
+
 }  // namespace
 
 const Permutation& PermutationCache::get(std::uint64_t key, std::uint64_t n) {
@@ -36,11 +45,34 @@ const Permutation& PermutationCache::get(std::uint64_t key, std::uint64_t n) {
   return entries_.front().permutation;
 }
 
+RunOrder::RunOrder(const Permutation& runs, std::uint64_t samples, std::uint8_t shift)
+    : runs_(runs),
+      shift_(shift),
+      last_run_(runs.size() - 1),
+      last_at_(runs.index_of(last_run_)),
+      missing_((runs.size() << shift) - samples) {}
+
+std::uint64_t RunOrder::operator()(std::uint64_t index) const {
+  // Behind the last run all indices are lower by what it misses.
+  const std::uint64_t last_first = last_at_ << shift_;
+  const std::uint64_t last_end = last_first + (std::uint64_t{1} << shift_) - missing_;
+  if (index >= last_end) index += missing_;
+  const std::uint64_t within = index & ((std::uint64_t{1} << shift_) - 1);
+  return (runs_(index >> shift_) << shift_) + within;
+}
+
+std::uint64_t RunOrder::index_of(std::uint64_t sample) const {
+  const std::uint64_t run_at = runs_.index_of(sample >> shift_);
+  const std::uint64_t within = sample & ((std::uint64_t{1} << shift_) - 1);
+  return (run_at << shift_) + within - (run_at > last_at_ ? missing_ : 0);
+}
+
 GenerationOrder GenerationOrder::from_lineage(const Lineage& lineage, std::uint64_t samples) {
   return {lineage.order,
           {lineage.dataset_version, lineage.seed},
           lineage.name.generation,
-          {samples, lineage.block_samples, lineage.lane_blocks}};
+          {samples, lineage.block_samples, lineage.lane_blocks},
+          lineage.run_shift};
 }
 
 Lineage GenerationOrder::lineage(const BlockName& name, DatasetId dataset, PipelineId pipeline,
@@ -54,7 +86,8 @@ Lineage GenerationOrder::lineage(const BlockName& name, DatasetId dataset, Pipel
           sizes.block_samples,
           sizes.lane_blocks,
           name,
-          sizes.samples_of(name.lane, name.block)};
+          sizes.samples_of(name.lane, name.block),
+          run_shift};
 }
 
 bool valid_lineage(const Lineage& lineage, std::uint64_t samples) {
@@ -63,6 +96,8 @@ bool valid_lineage(const Lineage& lineage, std::uint64_t samples) {
   if (!cut_into_lanes || samples == 0 || samples > kSamplesMost) return false;
   if (lineage.block_samples == 0 || lineage.lane_blocks == 0) return false;
   if (lineage.name.pass != 0 && lineage.order != Order::relaxed) return false;
+  if (lineage.run_shift > kRunShiftMost) return false;
+  if (lineage.run_shift != 0 && lineage.order != Order::relaxed) return false;
   const LaneSizes sizes{samples, lineage.block_samples, lineage.lane_blocks};
   if (sizes.first_block_of(lineage.name.lane) >= sizes.blocks()) return false;
   return lineage.name.block < sizes.blocks_of(lineage.name.lane) &&
@@ -70,7 +105,18 @@ bool valid_lineage(const Lineage& lineage, std::uint64_t samples) {
 }
 
 const Permutation& Expander::generation(const GenerationOrder& order) {
-  return cache_.get(generation_key(order.root, order.generation), order.sizes.samples);
+  return cache_.get(generation_key(order.root, order.generation),
+                    runs_of(order.sizes.samples, order.run_shift));
+}
+
+void Expander::name_samples(const GenerationOrder& order, std::span<std::uint64_t> indices) {
+  const Permutation& permutation = generation(order);
+  if (order.run_shift == 0) {
+    for (std::uint64_t& index : indices) index = permutation(index);
+  } else {
+    const RunOrder runs(permutation, order.sizes.samples, order.run_shift);
+    for (std::uint64_t& index : indices) index = runs(index);
+  }
 }
 
 const Permutation& Expander::recut(const GenerationOrder& order, std::uint32_t lane,
@@ -95,12 +141,12 @@ void Expander::expand(const Lineage& lineage, std::uint64_t samples, std::uint32
     return;
   }
   scratch_.resize(out.size());
-  const Permutation& of_generation = generation(order);
-  if (lineage.name.pass == 0) {
-    of_generation.fill(lane_first + first, scratch_);
-  } else {
+  if (is_recut(order, lineage.name.pass)) {
     recut(order, lineage.name.lane, lineage.name.pass).fill(first, scratch_);
-    for (std::uint64_t& index : scratch_) index = of_generation(lane_first + index);
+    for (std::uint64_t& index : scratch_) index += lane_first;
+    name_samples(order, scratch_);
+  } else {
+    generation(order).fill(lane_first + first, scratch_);
   }
   std::transform(scratch_.begin(), scratch_.end(), out.begin(),
                  [](std::uint64_t id) { return SampleId(id); });
@@ -110,16 +156,20 @@ SampleId Expander::at(const Lineage& lineage, std::uint64_t samples, std::uint32
   BF_CHECK(valid_lineage(lineage, samples) && index < lineage.samples);
   const GenerationOrder order = GenerationOrder::from_lineage(lineage, samples);
   std::uint64_t in_lane = std::uint64_t{lineage.name.block} * lineage.block_samples + index;
-  if (lineage.name.pass != 0) in_lane = recut(order, lineage.name.lane, lineage.name.pass)(in_lane);
-  const std::uint64_t in_generation = first_index_of_lane(order.sizes, lineage.name.lane) + in_lane;
-  return SampleId(order.order == Order::sequential ? in_generation
-                                                   : generation(order)(in_generation));
+  if (is_recut(order, lineage.name.pass)) {
+    in_lane = recut(order, lineage.name.lane, lineage.name.pass)(in_lane);
+  }
+  std::uint64_t id = first_index_of_lane(order.sizes, lineage.name.lane) + in_lane;
+  if (order.order != Order::sequential) name_samples(order, {&id, 1});
+  return SampleId(id);
 }
 
 std::uint64_t Expander::index_in_generation(const GenerationOrder& order, SampleId sample) {
   BF_CHECK(sample.value < order.sizes.samples);
   if (order.order == Order::sequential) return sample.value;
-  return generation(order).index_of(sample.value);
+  const Permutation& permutation = generation(order);
+  if (order.run_shift == 0) return permutation.index_of(sample.value);
+  return RunOrder(permutation, order.sizes.samples, order.run_shift).index_of(sample.value);
 }
 
 Standing Expander::find(const GenerationOrder& order, std::uint32_t pass, SampleId sample) {
@@ -129,7 +179,7 @@ Standing Expander::find(const GenerationOrder& order, std::uint32_t pass, Sample
   const std::uint64_t lane_most = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
   const auto lane = static_cast<std::uint32_t>(index / lane_most);
   std::uint64_t in_lane = index % lane_most;
-  if (pass != 0) in_lane = recut(order, lane, pass).index_of(in_lane);
+  if (is_recut(order, pass)) in_lane = recut(order, lane, pass).index_of(in_lane);
   return {lane, static_cast<std::uint32_t>(in_lane / sizes.block_samples),
           static_cast<std::uint32_t>(in_lane % sizes.block_samples)};
 }

@@ -8,11 +8,15 @@
 // index s_v + i of the generation, with s_v = vLB. A later pass reads the lane's indices through a
 // permutation of its own. So pass 0 of all lanes, one after the other, is the strict epoch of that
 // number.
+//
+// Where runs of adjacent samples are shuffled, a generation is a permutation of runs, and pass 0
+// reads its lane through a permutation, too (order rules, section 3, "Runs").
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -69,10 +73,33 @@ struct GenerationOrder {
   KeyRoot root;
   std::uint64_t generation = 0;  // of a strict or sequential job: the epoch
   LaneSizes sizes;
+  std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples are shuffled
 
   static GenerationOrder from_lineage(const Lineage& lineage, std::uint64_t samples);
   Lineage lineage(const BlockName& name, DatasetId dataset, PipelineId pipeline,
                   Digest pipeline_hash) const;
+};
+
+// No run is longer.
+inline constexpr std::uint8_t kRunShiftMost = 31;
+
+// Runs of 2^shift adjacent samples, the last of which may be shorter, one after the other in the
+// order of a permutation.
+class RunOrder {
+ public:
+  // REQUIRES: `runs` permutes the runs of `samples` samples; it outlives this
+  RunOrder(const Permutation& runs, std::uint64_t samples, std::uint8_t shift);
+
+  // The sample at an index, and the index of a sample. REQUIRES: below `samples`
+  std::uint64_t operator()(std::uint64_t index) const;
+  std::uint64_t index_of(std::uint64_t sample) const;
+
+ private:
+  const Permutation& runs_;
+  std::uint8_t shift_;
+  std::uint64_t last_run_;
+  std::uint64_t last_at_;  // where the last run stands among the runs
+  std::uint64_t missing_;  // so many samples fewer than the others it has
 };
 
 // False when a lineage names a block that a dataset of `samples` samples does not have, or when its
@@ -109,6 +136,8 @@ class Expander {
   const PermutationCache& permutations() const { return cache_; }
 
  private:
+  // The sample at each of these indices of the generation, in place.
+  void name_samples(const GenerationOrder& order, std::span<std::uint64_t> indices);
   const Permutation& generation(const GenerationOrder& order);
   const Permutation& recut(const GenerationOrder& order, std::uint32_t lane, std::uint32_t pass);
 

@@ -392,7 +392,10 @@ std::string Position::mismatch(Digest dataset_version, std::uint64_t samples,
     return fmt::format("the position is of {} samples, the job reads {}", fields_.samples, samples);
   }
   if (fields_.seed != seed) {
-    return fmt::format("the position is of seed {}, the job has seed {}", fields_.seed, seed);
+    return fmt::format(
+        "the position is of seed {}, the job has seed {}: they follow from shuffle_seed, from the "
+        "user, and from whether runs are shuffled",
+        fields_.seed, seed);
   }
   return "";
 }

@@ -57,6 +57,7 @@ datasets:               # examples
     bytes_shape: lognormal
     bytes_jitter: 0
     format: jpeg        # or raw (default)
+    bundle: 0           # bytes in which small samples are read and kept, as 64kb; 0: each alone
   # - {name: none, samples: 51200, compute_only: true}   # made where it is used: nothing is moved
 
 pipelines:              # examples; sizes and costs are of one sample, on one core
@@ -78,6 +79,7 @@ jobs:
     order: relaxed      # or strict, sequential, weighted
     # shuffle_seed: 7   # jobs with the same one share an order
     node_local: false   # relaxed: each block is for the ranks of one node
+    runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars
     batch: 128          # of one rank (default 1)
     drop_last: false

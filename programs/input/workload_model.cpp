@@ -115,6 +115,13 @@ DatasetModel read_dataset(config::ConfigSection& entry) {
   }
   dataset.bytes_spread = read_spread(entry, "bytes");
   dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
+  dataset.bundle = entry.bytes("bundle", dataset.bundle, 0);
+  if (dataset.bundle > 0 && (dataset.compute_only || dataset.bytes > dataset.bundle / 4)) {
+    entry.refuse("bundle",
+                 fmt::format("a bundle of {} bytes has fewer than four samples of {}",
+                             dataset.bundle, dataset.bytes),
+                 "write more, or leave it out: only small samples are read in bundles");
+  }
   return dataset;
 }
 
@@ -184,7 +191,7 @@ void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel&
   }
 }
 
-void read_order(config::ConfigSection& entry, JobModel& job) {
+void read_order(config::ConfigSection& entry, const DatasetModel& dataset, JobModel& job) {
   static_assert(static_cast<std::size_t>(Order::listed) + 1 == std::size(kOrderNames));
   const std::vector<std::string_view> but_listed(std::begin(kOrderNames),
                                                  std::end(kOrderNames) - 1);
@@ -195,6 +202,15 @@ void read_order(config::ConfigSection& entry, JobModel& job) {
   if (job.node_local && job.order != Order::relaxed) {
     entry.refuse("node_local", "only a relaxed order has a sequence for each node",
                  "write order: relaxed, or leave it out");
+  }
+  job.runs = entry.flag("runs", job.runs);
+  if (job.runs && job.order != Order::relaxed) {
+    entry.refuse("runs", "only a relaxed order shuffles runs",
+                 "write order: relaxed, or leave it out");
+  }
+  if (job.runs && dataset.bundle == 0) {
+    entry.refuse("runs", fmt::format("dataset '{}' has no bundles", dataset.name),
+                 "write bundle: 64kb for the dataset, or leave it out");
   }
 }
 
@@ -332,7 +348,7 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
     job.name = entry.text("name", "");
     job.user = entry.text("user", "user");
     read_data(entry, scenario, job);
-    read_order(entry, job);
+    read_order(entry, scenario.datasets[static_cast<std::size_t>(job.dataset)], job);
     read_batch(entry, scenario, job);
     read_rehearsal(entry, scenario, job);
     read_ranks(entry, scenario, job);

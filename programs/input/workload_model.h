@@ -25,6 +25,7 @@ struct DatasetModel {
   bool compute_only = false;  // made where it is used: nothing is moved
   Spread bytes_spread;
   Format format = Format::raw;
+  Bytes bundle = 0;                    // in which small samples are read and kept; 0: each alone
   std::uint32_t samples_per_item = 0;  // 0: the scenario's grain
 };
 
@@ -73,6 +74,7 @@ struct JobModel {
       1;  // samples of one rank; where blocks stand for streams, of all ranks together
   bool drop_last = false;
   bool node_local = false;      // relaxed: each block is for the ranks of one node
+  bool runs = false;            // relaxed: runs are shuffled, and samples near one another
   std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
   std::uint32_t epochs = 1;

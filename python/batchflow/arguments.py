@@ -218,15 +218,18 @@ def _pipeline(pipeline: Any) -> Optional[str]:
     return pipeline_of(pipeline).text()
 
 
-def _order(order: Optional[str], shuffle: Optional[bool]) -> str:
-    if shuffle not in (None, True, False):
-        raise ValueError(f"shuffle should be a boolean, but got shuffle={shuffle!r}")
+def _order(order: Optional[str], shuffle: Any) -> str:
+    if shuffle not in (None, True, False, "runs"):
+        raise ValueError(f"shuffle should be a boolean or 'runs', but got shuffle={shuffle!r}")
     if order is None:
         return "relaxed" if shuffle else "sequential"
     if order not in ORDERS:
         raise ValueError(f"order={order!r}: write strict, relaxed or weighted")
     if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
         raise ValueError(f"order={order!r} contradicts shuffle={shuffle}; leave one of them out")
+    if shuffle == "runs" and order != "relaxed":
+        raise ValueError(f"shuffle='runs' is a relaxed order, and order={order!r}; leave one of "
+                         "them out")
     return order
 
 
@@ -239,6 +242,10 @@ def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Ge
     if own_seed is not None:
         raise ValueError(f"shuffle_seed={own_seed} and the generator each give a seed; leave one "
                          "of them out")
+    if given["shuffle"] == "runs":
+        say_once("generator", "does not make shuffle='runs' the same in every run; write "
+                 "shuffle=True")
+        return order, seed if seed is not None else Generator(given["generator"]).seed, None
     if given["order"] == "relaxed":
         say_once("generator", "does not make order='relaxed' the same in every run; leave order "
                  "out, or write order='strict'")

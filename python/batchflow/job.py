@@ -124,7 +124,8 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     options.order = c.ORDERS[given.order]
     asked = given.order_options
     options.drawing, options.draws = c.DRAWINGS[asked.drawing], asked.draws
-    options.node_local, options.rehearsed = asked.node_local, asked.rehearsed
+    options.node_local, options.runs = asked.node_local, asked.runs
+    options.rehearsed = asked.rehearsed
     if asked.exemplars:
         count = len(asked.exemplars)
         options.exemplars = (ctypes.c_uint64 * count).from_buffer(asked.exemplars)

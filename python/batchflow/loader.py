@@ -7,7 +7,7 @@ import threading
 import weakref
 from contextlib import contextmanager
 from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Optional, Sequence,
-                    TypeVar)
+                    TypeVar, Union)
 
 from . import arguments as args
 from . import state as states
@@ -44,7 +44,7 @@ class DataLoader(Attributes, Generic[_Given]):
     __initialized = False
 
     def __init__(self, dataset: Any = None, batch_size: Optional[int] = 1,
-                 shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None,
+                 shuffle: Union[bool, str, None] = None, sampler: Any = None, batch_sampler: Any = None,
                  num_workers: int = 0, collate_fn: Optional[Callable[[Any], _Given]] = None,
                  pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
                  worker_init_fn: Any = None, multiprocessing_context: Any = None,

@@ -24,6 +24,7 @@ class OrderOptions:
     drawing: str
     draws: int  # 0: as many as there are samples
     node_local: bool
+    runs: bool  # shuffle="runs"
     rehearsed: int
     exemplars: "array[int]"  # the buffer: keys
 
@@ -66,6 +67,7 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
         drawing=drawing or "systematic",
         draws=0 if draws is None else whole("draws", draws, 1, DRAWS_MOST),
         node_local=bool(given["node_local"]),
+        runs=given["shuffle"] == "runs",
         rehearsed=rehearsed,
         exemplars=exemplars)
 

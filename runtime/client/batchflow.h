@@ -163,6 +163,9 @@ typedef struct bf_loader_options {
   const uint64_t*
       exemplars;          /* the buffer at the beginning, the same for all ranks, or NULL: keys */
   size_t exemplars_count; /* at most BF_EXEMPLARS_MOST */
+  /* BF_RELAXED, 1: runs of adjacent samples are shuffled, and then samples among runs that are in
+   * memory together. For small samples of which memory holds only a part. */
+  int runs;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 enum { BF_EXEMPLARS_MOST = 65536 };

@@ -117,6 +117,7 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.order_options.draws = options.draws;
   request.order_options.multinomial = options.drawing == BF_MULTINOMIAL;
   request.order_options.node_local = options.node_local != 0;
+  request.order_options.runs = options.runs != 0;
   request.order_options.rehearsed = options.rehearsed;
   for (std::size_t i = 0; i < options.exemplars_count; ++i)
     request.exemplars.emplace_back(options.exemplars[i]);

@@ -152,6 +152,7 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toy.has_shuffle_seed = job.has_shuffle_seed;
     toy.shuffle_seed = job.shuffle_seed;
     toy.node_local = job.node_local;
+    toy.runs = job.runs;
     toy.rehearsed = job.rehearsed;
     if (job.exemplars > 0) toy.exemplars = exemplars_of(scenario, toys.size() - 1);
     toy.drop_last = job.drop_last;

@@ -145,6 +145,7 @@ void add(const OrderOptions& options, Json& message) {
   message["draws"] = options.draws;
   message["multinomial"] = options.multinomial;
   message["node_local"] = options.node_local;
+  message["runs"] = options.runs;
   message["rehearsed"] = options.rehearsed;
 }
 
@@ -153,6 +154,7 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.number("draws", options.draws);
   fields.flag("multinomial", options.multinomial);
   fields.flag("node_local", options.node_local);
+  fields.flag("runs", options.runs);
   fields.number("rehearsed", options.rehearsed);
   return options;
 }

@@ -59,6 +59,10 @@ std::string order_problem(Order order, std::uint32_t batch_samples, const OrderO
         "'node_local' is for a relaxed order, which alone has a sequence for each node, and this "
         "one is {}; ask for relaxed, or leave it out",
         name_of(order));
+  if (options.runs && order != Order::relaxed)
+    return fmt::format(
+        "'runs' is for a relaxed order, and this one is {}; ask for relaxed, or leave it out",
+        name_of(order));
   return rehearsal_problem(order, batch_samples, options, exemplars);
 }
 

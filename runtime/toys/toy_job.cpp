@@ -107,6 +107,7 @@ class Job {
     options.has_shuffle_seed = plan_.has_shuffle_seed ? 1 : 0;
     options.shuffle_seed = plan_.shuffle_seed;
     options.node_local = plan_.node_local ? 1 : 0;
+    options.runs = plan_.runs ? 1 : 0;
     options.rehearsed = plan_.rehearsed;
     options.exemplars = plan_.exemplars.data();
     options.exemplars_count = plan_.exemplars.size();

@@ -24,6 +24,7 @@ struct ToyJob {
   bool has_shuffle_seed = false;
   std::uint64_t shuffle_seed = 0;
   bool node_local = false;
+  bool runs = false;
   std::uint32_t rehearsed = 0;           // of each batch, from
   std::vector<std::uint64_t> exemplars;  // keys
   bool drop_last = false;

@@ -78,12 +78,14 @@ void Backend::on(const engine::Read& command) {
   const std::uint64_t times =
       command.keep.is_none() ? workload_.preparation(command.lineage.pipeline).epochs : 1;
   const Bytes bytes = workload_.bytes_of(command) * times;
-  const std::uint64_t samples =
-      Workload::items_of(command) * workload_.data(command.dataset).samples_per_item * times;
+  const std::uint64_t per_item = workload_.data(command.dataset).samples_per_item * times;
+  const std::uint64_t samples = workload_.items_of(command) * per_item;
+  const Platform::Amount amount{command.bundle_shift > 0 ? Workload::reads_of(command) : samples,
+                                bytes};
   const engine::Request request = command.request;
   if (workload_.preparation(command.lineage.pipeline).is_streamed) {
     count_read(command, samples, bytes);
-    streamed_blocks_.add(command, kernel_.now(), {samples, bytes});
+    streamed_blocks_.add(command, kernel_.now(), amount);
     return reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
   }
   const TaskId task = begin(request, [this, request] {
@@ -94,11 +96,11 @@ void Backend::on(const engine::Read& command) {
   count_read(command, samples, bytes);
   const std::size_t to = index_of(command.to.node);
   if (command.from.tier == Tier::store) {
-    platform_.read_store(task, to, {samples, bytes}, read_chance(Chance::store_latency, command));
+    platform_.read_store(task, to, amount, read_chance(Chance::store_latency, command));
   } else {
     const std::size_t from = index_of(command.from.node);
     if (command.from.tier == Tier::nvme) {
-      platform_.read_nvme(task, from, {samples, bytes}, read_chance(Chance::nvme_latency, command));
+      platform_.read_nvme(task, from, amount, read_chance(Chance::nvme_latency, command));
     }
     if (from != to) platform_.copy(task, from, to, bytes);
   }
@@ -137,12 +139,21 @@ Duration Backend::preparation_time(const engine::Prepare& command, std::uint64_t
   return scaled(mean, factor);
 }
 
+namespace {
+
+// How many items the command prepares.
+std::uint64_t items_of(const engine::Prepare& command) {
+  if (command.kept_to > 0) return command.kept_to - command.kept_from;
+  return command.ingredients.empty() ? command.lineage.samples : command.ingredients.size();
+}
+
+}  // namespace
+
 // How often items are decoded for the command: an item that is kept decoded is decoded once, for
-// all epochs.
+// all epochs. Those that are no ingredients are encoded.
 std::uint64_t Backend::decodings_of(const engine::Prepare& command) const {
   const std::uint64_t epochs = workload_.preparation(command.lineage.pipeline).epochs;
-  if (command.ingredients.empty()) return command.lineage.samples * epochs;
-  std::uint64_t count = 0;
+  std::uint64_t count = (items_of(command) - command.ingredients.size()) * epochs;
   for (const engine::Ingredient& ingredient : command.ingredients) {
     if (ingredient.form == Form::encoded) count += ingredient.keep_decoded ? 1 : epochs;
   }
@@ -150,8 +161,6 @@ std::uint64_t Backend::decodings_of(const engine::Prepare& command) const {
 }
 
 void Backend::on(const engine::Prepare& command) {
-  const std::uint64_t items =
-      command.ingredients.empty() ? command.lineage.samples : command.ingredients.size();
   const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
   Worker& worker = workers_[command.worker.value];
   // The engine learns in this same step that the worker is gone, and a later command gives the
@@ -160,7 +169,7 @@ void Backend::on(const engine::Prepare& command) {
   worker.busy = true;
   worker.request = command.request;
   worker.pipeline = command.lineage.pipeline;
-  worker.visits = items * preparation.epochs;
+  worker.visits = items_of(command) * preparation.epochs;
   worker.decodings = decodings_of(command);
   worker.began = kernel_.now();
   counters_.samples_requested += preparation.stored(worker.visits);

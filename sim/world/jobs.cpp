@@ -195,6 +195,7 @@ void Jobs::join(std::uint32_t index) {
   event.credits = model.credits;
   event.weight = model.weight;
   event.node_local = model.node_local;
+  event.runs = model.runs;
   event.rehearsed = scenario_.in_items(model, model.rehearsed);
   event.ranks = reports_.keep(job.nodes);
   reports_.fact(event);

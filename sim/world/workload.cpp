@@ -16,24 +16,34 @@ Digest version_of(const input::DatasetModel& dataset, std::uint32_t samples_per_
   return digest;
 }
 
+void draw_sizes(const input::DatasetModel& dataset, const input::Scenario& scenario,
+                engine::Catalogue::Parts& parts) {
+  parts.bytes.reserve(parts.samples);
+  Random random(hash(scenario.seed, parts.version));
+  for (std::uint64_t i = 0; i < parts.samples; ++i) {
+    const double factor = dataset.bytes_spread.draw(random, scenario.samples_per_item(dataset));
+    parts.bytes.push_back(std::max<Bytes>(
+        1, static_cast<Bytes>(std::llround(static_cast<double>(parts.uniform_bytes) * factor))));
+    if (parts.bundle_shift == 0) continue;
+    parts.bundle_bytes.resize((i >> parts.bundle_shift) + 1);
+    parts.bundle_bytes.back() += parts.bytes.back();
+  }
+}
+
 engine::Catalogue make_catalogue(const input::DatasetModel& dataset,
                                  const input::Scenario& scenario, Digest version) {
   const Bytes bytes = scenario.item_bytes(dataset);
   const std::uint64_t items = scenario.items(dataset);
-  if (dataset.bytes_spread.ratio == 0) {
-    return engine::Catalogue::uniform(dataset.name, version, items, bytes);
-  }
   engine::Catalogue::Parts parts;
   parts.name = dataset.name;
   parts.version = version;
   parts.samples = items;
-  parts.bytes.reserve(items);
-  Random random(hash(scenario.seed, version));
-  for (std::uint64_t i = 0; i < items; ++i) {
-    const double factor = dataset.bytes_spread.draw(random, scenario.samples_per_item(dataset));
-    parts.bytes.push_back(
-        std::max<Bytes>(1, static_cast<Bytes>(std::llround(static_cast<double>(bytes) * factor))));
+  parts.uniform_bytes = bytes;
+  while (dataset.bundle > 0 && bytes << (parts.bundle_shift + 1) <= dataset.bundle &&
+         parts.bundle_shift < engine::Catalogue::kBundleShiftMost) {
+    ++parts.bundle_shift;
   }
+  if (dataset.bytes_spread.ratio > 0) draw_sizes(dataset, scenario, parts);
   std::string problem;
   auto catalogue = engine::Catalogue::from(std::move(parts), problem);
   if (!catalogue) throw ConfigError("dataset '" + dataset.name + "': " + problem);
@@ -87,8 +97,17 @@ Workload::Workload(const input::Scenario& scenario) {
   }
 }
 
-std::uint64_t Workload::items_of(const engine::Read& command) {
+std::uint64_t Workload::reads_of(const engine::Read& command) {
   return command.samples.empty() ? command.lineage.samples : command.samples.size();
+}
+
+std::uint64_t Workload::items_of(const engine::Read& command) const {
+  if (command.bundle_shift == 0) return reads_of(command);
+  const std::uint64_t all = data(command.dataset).catalogue->samples();
+  std::uint64_t items = 0;
+  for (const SampleId first : command.samples)
+    items += std::min(all - first.value, std::uint64_t{1} << command.bundle_shift);
+  return items;
 }
 
 // Where a command names its block alone, its items are not looked at: they have the mean size.
@@ -104,7 +123,10 @@ Bytes Workload::bytes_of(const engine::Read& command) const {
     return static_cast<Bytes>(all / catalogue.samples());
   }
   Bytes bytes = 0;
-  for (const SampleId sample : command.samples) bytes += catalogue.bytes(sample);
+  for (const SampleId sample : command.samples) {
+    bytes += command.bundle_shift > 0 ? catalogue.bundle_bytes(sample.value >> command.bundle_shift)
+                                      : catalogue.bytes(sample);
+  }
   return bytes;
 }
 

@@ -67,7 +67,9 @@ class Workload {
     return preparation(pipeline(job));
   }
   // The items that a read asks for, and their bytes.
-  static std::uint64_t items_of(const engine::Read& command);
+  // How many items it reads, and by how many operations: one a bundle.
+  std::uint64_t items_of(const engine::Read& command) const;
+  static std::uint64_t reads_of(const engine::Read& command);
   Bytes bytes_of(const engine::Read& command) const;
 
  private:

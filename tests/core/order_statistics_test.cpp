@@ -251,15 +251,16 @@ double neighbour_distance(const Ids& order) {
   return sum / (n - 1) / n;
 }
 
-// Pass `pass` of every lane of generation 0, lanes in turn.
-Ids relaxed_epoch(std::uint32_t pass, const order::LaneSizes& sizes) {
+// Pass `pass` of every lane of a generation, lanes in turn.
+Ids relaxed_epoch(std::uint32_t pass, const order::LaneSizes& sizes, std::uint64_t generation = 0,
+                  std::uint8_t run_shift = 0) {
   order::Expander expander;
-  const order::GenerationOrder order{Order::relaxed, kRoot, 0, sizes};
+  const order::GenerationOrder order{Order::relaxed, kRoot, generation, sizes, run_shift};
   Ids epoch;
   std::vector<SampleId> block;
   for (std::uint32_t lane = 0; lane < sizes.lanes(); ++lane) {
     for (std::uint32_t b = 0; b < sizes.blocks_of(lane); ++b) {
-      const order::BlockName name{0, lane, pass, b};
+      const order::BlockName name{generation, lane, pass, b};
       expander.expand(order.lineage(name, DatasetId(0), PipelineId(0), 0), sizes.samples, block);
       for (const SampleId id : block) epoch.push_back(id.value);
     }
@@ -356,6 +357,27 @@ TEST_SUITE("figures") {
       kept.push_back(blocks_kept_whole(epoch, kSizes.samples, 256));
     }
     CHECK(repeat_pair(kept, 256) > 700);
+  }
+
+  TEST_CASE("runs: how far from a full shuffle follows from the runs in a lane") {
+    constexpr std::uint64_t kSamples = 1 << 20;
+    constexpr std::uint8_t kShift = 6;
+    constexpr double kBatch = 256;
+    for (const std::uint32_t runs : {64u, 256u, 1024u, 4096u}) {  // in a lane
+      CAPTURE(runs);
+      const order::LaneSizes sizes{kSamples, 64, runs};
+      std::vector<Ids> epochs;
+      for (std::uint64_t epoch = 0; epoch < 5; ++epoch)
+        epochs.push_back(relaxed_epoch(0, sizes, epoch, kShift));
+      // Of two samples in a batch one in `runs` pairs is of one run. Such a pair is in one lane of
+      // the next epoch, too.
+      const double lanes = sizes.lanes();
+      CHECK(mix_of(epochs, 256) == doctest::Approx(1 + (kBatch - 1) / runs).epsilon(0.02));
+      CHECK(repeat_pair(epochs, 256) == doctest::Approx(1 + (lanes - 1) / runs).epsilon(0.02));
+      CHECK(neighbour_distance(epochs[0]) == doctest::Approx(1 / (3 * lanes)).epsilon(0.04));
+    }
+    // The canary: runs that are not mixed within a lane.
+    CHECK(mix_of({relaxed_epoch(0, {kSamples, 64, 1}, 0, kShift)}, 256) > 50);
   }
 }
 

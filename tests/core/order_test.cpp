@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "core/order/replacement.h"
@@ -271,6 +272,92 @@ TEST_CASE("the cache of permutations is bounded in bytes, whatever is asked of i
     cache.get(key, 100);
     CHECK(cache.bytes() <= 3 * kTable);
   }
+}
+
+// ---------------------------------------------------------------------------------- runs ----
+
+namespace {
+
+order::GenerationOrder runs_of(std::uint64_t generation, order::LaneSizes sizes,
+                               std::uint8_t shift) {
+  order::GenerationOrder order{Order::relaxed, kRoot, generation, sizes};
+  order.run_shift = shift;
+  return order;
+}
+
+// The rule as it is written, without a word of how it is computed: the runs in the order of their
+// permutation, end to end, cut into lanes, and each lane in the order of its own permutation.
+std::vector<SampleId> runs_by_the_rule(const order::GenerationOrder& order, std::uint32_t pass) {
+  const order::LaneSizes& sizes = order.sizes;
+  const std::uint64_t run = std::uint64_t{1} << order.run_shift;
+  const std::uint64_t runs = (sizes.samples + run - 1) / run;
+  const order::Permutation of_runs(order::generation_key(kRoot, order.generation), runs);
+  std::vector<SampleId> end_to_end;
+  for (std::uint64_t at = 0; at < runs; ++at) {
+    for (std::uint64_t s = of_runs(at) * run; s < (of_runs(at) + 1) * run; ++s)
+      if (s < sizes.samples) end_to_end.emplace_back(s);
+  }
+  std::vector<SampleId> all;
+  const std::uint64_t lane_most = std::uint64_t{sizes.lane_blocks} * sizes.block_samples;
+  for (std::uint32_t lane = 0; lane < sizes.lanes(); ++lane) {
+    const std::uint64_t first = lane * lane_most;
+    const std::uint64_t n = std::min(lane_most, sizes.samples - first);
+    const order::Permutation recut(order::recut_key(kRoot, order.generation, lane, pass), n);
+    for (std::uint64_t i = 0; i < n; ++i) all.push_back(end_to_end[first + recut(i)]);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("runs: each sample once in each pass, as the rule says, and found again") {
+  order::Expander expander;
+  for (const std::uint64_t samples : {1, 7, 8, 9, 1000, 1001, 1023, 4096}) {
+    for (const std::uint8_t shift : std::initializer_list<std::uint8_t>{1, 3, 5, 12}) {
+      for (const order::LaneSizes sizes :
+           {order::LaneSizes{samples, 16, 4}, order::LaneSizes{samples, 7, 3},
+            order::LaneSizes{samples, 1, 1}}) {
+        for (std::uint32_t pass = 0; pass < 3; ++pass) {
+          const auto order = runs_of(pass, sizes, shift);
+          const std::vector<SampleId> all = whole_epoch(expander, order, pass);
+          CHECK(is_each_once(all));
+          CHECK(all == runs_by_the_rule(order, pass));
+          check_inverse(expander, order, pass);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("runs: the samples of a run stay in one lane, but for a lane's first and last run") {
+  order::Expander expander;
+  const auto order = runs_of(5, {100'003, 64, 40}, 6);
+  std::vector<SampleId> block;
+  std::vector<std::set<std::uint64_t>> lanes_of(100'003 / 64 + 1);
+  for (std::uint32_t lane = 0; lane < order.sizes.lanes(); ++lane) {
+    for (std::uint32_t b = 0; b < order.sizes.blocks_of(lane); ++b) {
+      expander.expand(lineage_of(order, lane, 0, b), order.sizes.samples, block);
+      for (const SampleId sample : block) lanes_of[sample.value >> 6].insert(lane);
+    }
+  }
+  std::uint64_t visits = 0;
+  for (const auto& lanes : lanes_of) visits += lanes.size();
+  // What a memory of one lane reads: each run once, and again where a lane's end cuts it. Lanes
+  // hold whole runs, so only those behind the short last run are cut.
+  CHECK(visits >= lanes_of.size());
+  CHECK(visits < lanes_of.size() + order.sizes.lanes());
+}
+
+TEST_CASE("runs: blocks of runs are relaxed, and those of other orders have none") {
+  order::Lineage lineage = lineage_of(runs_of(0, {1000, 16, 4}, 3), 0, 0, 0);
+  CHECK(order::valid_lineage(lineage, 1000));
+  lineage.order = Order::strict;
+  CHECK_FALSE(order::valid_lineage(lineage, 1000));
+  lineage.order = Order::sequential;
+  CHECK_FALSE(order::valid_lineage(lineage, 1000));
+  lineage.order = Order::relaxed;
+  lineage.run_shift = 32;
+  CHECK_FALSE(order::valid_lineage(lineage, 1000));
 }
 
 }  // namespace batchflow::test::order_test

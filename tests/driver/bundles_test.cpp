@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <optional>
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
@@ -23,7 +24,7 @@ struct Counts {
 };
 
 // Memory is for `kept` bytes of samples beside staging, and the blocks that are promised.
-Counts count(Bytes kept, Bytes staging, Order order) {
+Counts count(Bytes kept, Bytes staging, Order order, bool runs = false) {
   Scenario scenario = small_scenario();
   scenario.config.staging_bytes = staging;
   scenario.config.policies.allocation = "encoded-first:forms=encoded";
@@ -37,6 +38,7 @@ Counts count(Bytes kept, Bytes staging, Order order) {
   JobPlan job;
   job.ranks = {NodeId(1)};
   job.order = order;
+  job.runs = runs;
   job.epochs = kEpochs;
   scenario.jobs = {job};
   Counts counts;
@@ -92,6 +94,45 @@ TEST_CASE("where a bundle cannot be staged, every sample is read alone") {
   const Counts counts = count(8 * kBundle + 16 * 512, kBundle - 1, Order::strict);
   CHECK(counts.bundles.empty());
   for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch) CHECK(counts.alone[epoch] == 64);
+}
+
+TEST_CASE("runs: no sample is read alone, and a bundle at most once an epoch") {
+  // Of the same memory a shuffle of samples makes less, as the case above shows.
+  const Counts counts = count(4 * kBundle + 4 * 512, 8 * kBundle, Order::relaxed, true);
+  CHECK(counts.alone == std::vector<std::uint64_t>(kEpochs, 0));
+  std::uint32_t reads = 0;
+  for (const auto& [first, times] : counts.bundles) {
+    CHECK(first % 8 == 0);
+    CHECK(times <= kEpochs);
+    reads += times;
+  }
+  CHECK(counts.bundles.size() == 8);
+  CHECK(reads <= 8 * kEpochs);
+  // What is kept from epoch to epoch is not read again.
+  CHECK(reads <= 8 * kEpochs - (kEpochs - 1));
+}
+
+TEST_CASE("runs are refused where there are none, and for other orders") {
+  const auto refused = [](std::uint8_t shift, Order order) {
+    Scenario scenario = small_scenario();
+    scenario.datasets[0].bundle_shift = shift;
+    JobPlan job;
+    job.ranks = {NodeId(1)};
+    job.order = order;
+    job.runs = true;
+    scenario.jobs = {job};
+    std::optional<engine::Refusal> why;
+    Hooks hooks;
+    hooks.commanded = [&](const engine::Command& command) {
+      if (const auto* refuse = std::get_if<engine::Refuse>(&command)) why = refuse->why;
+    };
+    Driver(scenario, policies::policy_list(), hooks).run();
+    return why;
+  };
+  CHECK(refused(3, Order::relaxed) == std::nullopt);
+  CHECK(refused(0, Order::relaxed) == engine::Refusal::wrong_order);
+  CHECK(refused(3, Order::strict) == engine::Refusal::wrong_order);
+  CHECK(refused(3, Order::sequential) == engine::Refusal::wrong_order);
 }
 
 }  // namespace batchflow::test::bundles_test

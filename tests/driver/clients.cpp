@@ -18,11 +18,14 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
 }
 
 // The seed groups of the order rules. Where nothing is shared a job that begins has its own.
-std::uint64_t Driver::seed_of(const JobPlan& plan, JobId begins) const {
-  if (plan.has_shuffle_seed) return hash(1, plan.shuffle_seed);
+std::uint64_t Driver::seed_of(const Client& client) const {
+  const JobPlan& plan = client.plan;
   const bool fixed = plan.order == Order::strict || plan.order == Order::sequential;
-  if (fixed) return 0;
-  return config_.share_streams ? hash(2, plan.user) : hash(3, plan.user, begins.value);
+  const std::uint64_t seed = plan.has_shuffle_seed   ? hash(1, plan.shuffle_seed)
+                             : fixed                 ? 0
+                             : config_.share_streams ? hash(2, plan.user)
+                                                     : hash(3, plan.user, client.id.value);
+  return plan.runs ? hash(8, seed, dataset_of(client).bundle_shift) : seed;
 }
 
 Driver::Client* Driver::client_of(JobId id) {
@@ -71,6 +74,7 @@ void Driver::join(std::size_t index) {
   event.draws = client.plan.draws;
   event.multinomial = client.plan.multinomial;
   event.node_local = client.plan.node_local;
+  event.runs = client.plan.runs;
   event.rehearsed = client.plan.rehearsed;
   client.joins_anew = true;
   node_lists_.push_back(client.nodes);
@@ -92,7 +96,7 @@ void Driver::join(std::size_t index) {
 }
 
 void Driver::begin_at_start(Client& client) {
-  const std::uint64_t seed = seed_of(client.plan, client.id);
+  const std::uint64_t seed = seed_of(client);
   const DatasetPlan& dataset = dataset_of(client);
   client.position = order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);

@@ -208,7 +208,7 @@ class Driver {
   void check_rank_nodes(std::size_t node);
   Client* client_of(JobId id);
   const DatasetPlan& dataset_of(const Client& client) const;
-  std::uint64_t seed_of(const JobPlan& plan, JobId begins) const;
+  std::uint64_t seed_of(const Client& client) const;
   void begin_at_start(Client& client);
   order::Lineage lineage_of(const Client& client, const engine::Deliver& command,
                             const order::Slice& slice) const;

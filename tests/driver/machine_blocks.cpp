@@ -22,7 +22,7 @@ bool same_block(const order::Lineage& a, const order::Lineage& b) {
   return a.dataset == b.dataset && a.dataset_version == b.dataset_version &&
          a.pipeline_hash == b.pipeline_hash && a.order == b.order && a.seed == b.seed &&
          a.block_samples == b.block_samples && a.lane_blocks == b.lane_blocks && a.name == b.name &&
-         a.samples == b.samples;
+         a.samples == b.samples && a.run_shift == b.run_shift;
 }
 
 }  // namespace

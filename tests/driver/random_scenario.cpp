@@ -25,6 +25,7 @@ class Maker {
     pipelines();
     nodes();
     jobs();
+    runs();
     if (chance(70)) failures();
     if (chance(70)) faults();
     return made_;
@@ -111,7 +112,17 @@ class Maker {
     }
   }
 
-  // Some data sets are large, in blocks that are not too many.
+  // From a hash, too: half of the jobs that can shuffle runs do.
+  void runs() {
+    for (std::size_t i = 0; i < made_.jobs.size(); ++i) {
+      JobPlan& plan = made_.jobs[i];
+      const bool can =
+          plan.order == Order::relaxed && made_.datasets[plan.dataset.value - 1].bundle_shift > 0;
+      plan.runs = can && hash(18, made_.seed, i) % 2 == 0;
+    }
+  }
+
+  // Some datasets are large, in blocks that are not too many.
   void widen() {
     engine::EngineConfig& config = made_.config;
     if (chance(50)) config.helper_nodes = small(0, 10);
@@ -226,7 +237,7 @@ class Maker {
           plan.scores_first.push_back({SampleId(from(0, samples - 1)), kScores[from(0, 3)]});
       }
       if (wide_ && plan.order != Order::listed && chance(20)) plan.steps = from(1, 60);
-      // So that a large data set is not trained on for ever.
+      // So that a large dataset is not trained on for ever.
       const std::uint64_t step = (plan.batch_samples - plan.rehearsed) * plan.ranks.size();
       if (wide_ && plan.order != Order::listed && samples / step > 400) plan.steps = from(1, 400);
       made_.jobs.push_back(plan);

@@ -75,13 +75,15 @@ std::string Scenario::text() const {
   }
   for (const JobPlan& job : jobs) {
     text += fmt::format(
-        "  job: user {} dataset {} pipeline {} order {}{} seed {} b {} (m {}) {}epochs {}{} steps "
+        "  job: user {} dataset {} pipeline {} order {}{}{} seed {} b {} (m {}) {}epochs {}{} "
+        "steps "
         "{} "
         "credits {} ranks",
         job.user, job.dataset.value, job.pipeline.value, static_cast<int>(job.order),
-        job.node_local ? " node-local" : "", job.has_shuffle_seed ? job.shuffle_seed : 0,
-        job.batch_samples, job.rehearsed, job.drop_last ? "drop_last " : "", job.epochs,
-        job.epochs_told ? "" : " (untold)", job.steps, job.credits);
+        job.node_local ? " node-local" : "", job.runs ? " runs" : "",
+        job.has_shuffle_seed ? job.shuffle_seed : 0, job.batch_samples, job.rehearsed,
+        job.drop_last ? "drop_last " : "", job.epochs, job.epochs_told ? "" : " (untold)",
+        job.steps, job.credits);
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);

@@ -75,6 +75,7 @@ struct JobPlan {
   std::uint64_t draws = 0;             // weighted: of an epoch; 0: as many as there are samples
   bool multinomial = false;            // weighted
   bool node_local = false;             // relaxed
+  bool runs = false;                   // relaxed, of a dataset with bundles
   std::uint32_t rehearsed = 0;         // of each batch, once there is a buffer
   std::uint32_t exemplars_in_100 = 0;  // after how many of its steps a rank reports some; at joins
   std::vector<SampleId> exemplars = {};  // what it reports whenever it joins

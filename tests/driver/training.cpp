@@ -29,6 +29,7 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& c
                       : order::LaneSizes{samples, command.block_samples, command.lane_blocks};
   lineage.block_samples = sizes.block_samples;
   lineage.lane_blocks = sizes.lane_blocks;
+  if (client.plan.runs && !slice.rehearsed) lineage.run_shift = dataset.bundle_shift;
   lineage.name = slice.name;
   if (!slice.rehearsed &&
       (slice.name.lane >= sizes.lanes() || slice.name.block >= sizes.blocks_of(slice.name.lane))) {

@@ -203,6 +203,7 @@ class HostileEvents : private HostileValues {
     join.weight = noise() ? NAN : 1.0;
     join.draws = one_in(3) ? below(200) : 0;
     join.multinomial = one_in(3);
+    join.runs = one_in(8);
     join.node_local = join.order == Order::relaxed && one_in(3);
     join.rehearsed = one_in(3) ? small(5) : 0;
     join.pipeline_hash = noise() ? number() : 0;

@@ -63,6 +63,10 @@ class Arguments(Folder):
                 (TypeError, "draws should be an integer", {"order": "weighted", "draws": 1.5}),
                 (ValueError, "node_local=True is for order='relaxed'.*this order is sequential",
                  {"node_local": True}),
+                (ValueError, "shuffle should be a boolean or 'runs', but got shuffle='run'",
+                 {"shuffle": "run"}),
+                (ValueError, "shuffle='runs' is a relaxed order, and order='strict'",
+                 {"shuffle": "runs", "order": "strict"}),
                 (ValueError, "rehearsed=8 of batch_size=8 leaves no room",
                  {"batch_size": 8, "rehearsed": 8}),
                 (ValueError, "rehearsed=1 of batch_size=1", {"batch_size": None, "rehearsed": 1}),
@@ -280,6 +284,24 @@ class NodeLocal(Served):
         again = batchflow.DataLoader("rows", 50, True, node_local=True)
         again.load_state_dict(state)
         self.assert_whole(keys + [key for batch in again for key in self.check_content(batch)])
+
+
+class Runs(Served):
+    def test_each_sample_once_and_on_from_a_state(self):
+        loader = batchflow.DataLoader("rows", 32, "runs")
+        self.assertEqual(loader._arguments.order, "relaxed")
+        for _ in range(2):
+            self.assert_whole([key for batch in loader for key in self.check_content(batch)])
+        keys = [key for batch in itertools.islice(loader, 5) for key in self.check_content(batch)]
+        state = loader.state_dict()
+        loader.close()
+        again = batchflow.DataLoader("rows", 50, shuffle="runs")
+        again.load_state_dict(state)
+        self.assert_whole(keys + [key for batch in again for key in self.check_content(batch)])
+        other = batchflow.DataLoader("rows", 50, shuffle=True)
+        other.load_state_dict(state)
+        with self.assertRaisesRegex(batchflow.RefusedError, "whether runs are shuffled"):
+            len(other)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Resume(Served):
         state = {"v": 1, "order": "relaxed", "dataset": "0" * 16, "samples": 5, "seed": 1,
                  "epoch": 0, "consumed": 0}
         loader.load_state_dict(state)
-        with self.assertRaisesRegex(batchflow.RefusedError, "state does not fit this dataset"):
+        with self.assertRaisesRegex(batchflow.RefusedError, "state does not fit this job"):
             next(iter(loader))
 
 

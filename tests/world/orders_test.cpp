@@ -98,4 +98,29 @@ TEST_CASE("the witness notices a draw that comes twice, and one that is of no bu
   CHECK(spoilt([](order::Slice& slice, SampleId&) { slice.rehearsed = false; }) != "");
 }
 
+// 4,096 samples in 256 bundles, and memory for about half of them.
+TEST_CASE("a job that shuffles runs has every sample once an epoch, and reads whole bundles") {
+  const auto run = [](const char* order) {
+    return witnessed(fmt::format(
+        "cluster:\n  nodes: [{{name: n, cores: 2, gpus: 1, memory: 640kb}}]\n"
+        "  store: {{bytes_per_s: 1gb, latency: 100us}}\n"
+        "datasets: [{{name: rows, samples: 4096, bytes: 256, bundle: 4096}}]\n"
+        "pipelines: [{{name: train, steps: [{{name: scale, random: true, cost: 1us, output: "
+        "64}}]}}]\n"
+        "jobs: [{{name: j, dataset: rows, pipeline: train, batch: 16, step: 1ms, epochs: 4, {}}}]\n"
+        "grain: {{items_per_block: 64}}\n"
+        "engine: {{staging_bytes: 64kb, policies: {{allocation: "
+        "'encoded-first:forms=encoded'}}}}\n",
+        order));
+  };
+  const output::RunResult runs = run("runs: true");
+  const output::RunResult shuffled = run("runs: false");
+  CHECK(runs.jobs[0].samples == 4 * 4096);
+  CHECK(shuffled.jobs[0].samples == 4 * 4096);
+  // Each bundle at most once an epoch, and where a lane's end cuts it, twice.
+  CHECK(runs.aggregate.storage_reads <= 4 * (256 + 16));
+  CHECK(runs.aggregate.storage_bytes <= 4 * (256 + 16) * 4096);
+  CHECK(shuffled.aggregate.samples_read > 3 * runs.aggregate.storage_reads);
+}
+
 }  // namespace batchflow::test::orders_test

@@ -33,16 +33,20 @@ class RandomWorld {
         nvme_ ? ", nvme: {size: 1mb, bytes_per_s: 20mb, latency: 100us}" : "", 2 + below(20),
         100 + below(2000));
     if (nodes_ == 1) replace(text, "name: n,", "name: n-0,");
+    // From a hash, so that all else of a seed's scenario is as it would be without.
+    const std::uint64_t word = hash(19, seed_);
+    const std::uint64_t bundle = word % 3 == 0 ? 16384u << (word / 3 % 3) : 0;
     text += fmt::format(
-        "datasets: [{{name: data, samples: {}, bytes: 4096, format: jpeg}}]\n"
+        "datasets: [{{name: data, samples: {}, bytes: 4096, format: jpeg, bundle: {}}}]\n"
         "pipelines: [{{name: train, cost_jitter: 0.3, steps: [{{name: decode, cost: {}us, output: "
         "2000}},\n  {{name: crop, random: true, cost: 300us, output: 500}}]}}]\njobs:\n",
-        64 + below(150), 100 + below(2000));
+        64 + below(150), bundle, 100 + below(2000));
     for (std::uint64_t i = 1 + below(3); i > 0; --i) {
       constexpr const char* kOrders[] = {"relaxed", "relaxed, node_local: true", "strict",
                                          "sequential"};
       const std::uint64_t batch = 1 + below(12);
       std::string order = kOrders[below(4)];
+      if (bundle > 0 && order.starts_with("relaxed") && i % 2 == 0) order += ", runs: true";
       if (batch > 1 && below(3) == 0) {
         order += fmt::format(", rehearsal: {{samples: {}, exemplars: {}}}", 1 + below(batch - 1),
                              1 + below(64));

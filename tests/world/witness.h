@@ -24,6 +24,7 @@ class Witness {
   explicit Witness(const input::Scenario& scenario) : scenario_(scenario), workload_(scenario) {
     for (const world::Workload::Data& data : workload_.datasets()) {
       plans_.push_back({data.id, data.version, data.catalogue->samples(), 1, {}});
+      plans_.back().bundle_shift = data.catalogue->bundle_shift();
     }
     for (const input::JobModel& model : scenario.jobs) {
       batchflow::test::JobPlan plan;
@@ -32,6 +33,7 @@ class Witness {
       plan.drop_last = model.drop_last;
       plan.epochs = model.epochs;
       plan.node_local = model.node_local;
+      plan.runs = model.runs;
       plan.rehearsed = scenario.in_items(model, model.rehearsed);
       jobs_.push_back({plan, {}, nullptr});
     }
@@ -101,10 +103,10 @@ class Witness {
                                : scenario_.engine.share_streams
                                    ? hash(2, event.user)
                                    : hash(3, event.user, event.job.value);
-    job.root = {plan.version, seed};
+    job.root = {plan.version, event.runs ? hash(8, seed, plan.bundle_shift) : seed};
     job.nodes.assign(event.ranks.begin(), event.ranks.end());
     job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan);
-    job.checker->begins(seed);
+    job.checker->begins(job.root.seed);
     job.checker->rehearsal().joined();
   }
   void begin(const engine::Admit& order) {
@@ -133,7 +135,8 @@ class Witness {
       }
       const order::LaneSizes sizes{plan.samples, order.block_samples, order.lane_blocks};
       const Order family = job.plan.order == Order::strict ? Order::relaxed : job.plan.order;
-      const order::GenerationOrder generation{family, job.root, slice.name.generation, sizes};
+      const order::GenerationOrder generation{family, job.root, slice.name.generation, sizes,
+                                              job.plan.runs ? plan.bundle_shift : std::uint8_t{0}};
       const order::Lineage lineage = generation.lineage(slice.name, plan.id, PipelineId(1), 0);
       if (!order::valid_lineage(lineage, plan.samples) || slice.to > lineage.samples) {
         batchflow::test::violated("a slice of a block that does not exist");

@@ -166,11 +166,10 @@ bool BlockMaker::make(std::size_t first, std::size_t last, PreparationReport& re
     report.outcome = engine::Outcome::corrupt;
     report.corrupt.push_back(sample.input.sample);
     report.problems.emplace_back(
-        whole
-            ? std::string(preparer_->problem())
-            : fmt::format("{} than the {} bytes there were: the data set has changed since it was "
-                          "indexed, or is damaged",
-                          input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
+        whole ? std::string(preparer_->problem())
+              : fmt::format("{} than the {} bytes there were: the dataset has changed since it was "
+                            "indexed, or is damaged",
+                            input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
   return true;
 }

@@ -125,8 +125,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
         fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
   if (request.batch_samples == 0)
     return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
-  if (const std::string problem = order_problem(request, dataset.index->samples());
-      !problem.empty())
+  if (const std::string problem = order_problem(request, dataset); !problem.empty())
     return refuse(peer, "bad_request", problem);
   const std::optional<double> ratio = request.corrupt_ratio_max;
   const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
@@ -267,6 +266,7 @@ bool Jobs::begin(Job& job) {
   event.draws = request.order_options.draws;
   event.multinomial = request.order_options.multinomial;
   event.node_local = request.order_options.node_local;
+  event.runs = request.order_options.runs;
   event.rehearsed = request.order_options.rehearsed;
   event.pipeline_hash = request.pipeline_hash;
   event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
@@ -276,7 +276,8 @@ bool Jobs::begin(Job& job) {
     for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
     return false;
   };
-  const std::uint64_t seed = engine::seed_group_of(event, share_streams_);
+  const std::uint64_t seed =
+      engine::seed_group_of(event, job.dataset->bundle_shift, share_streams_);
   for (const RankEnd* end : job.ranks) {
     if (end->request.state.empty()) continue;
     std::string problem;

@@ -9,7 +9,8 @@
 
 namespace batchflow::service {
 
-std::string order_problem(const protocol::JoinRequest& request, std::uint64_t samples) {
+std::string order_problem(const protocol::JoinRequest& request, const ServedDataset& dataset) {
+  const std::uint64_t samples = dataset.index->samples();
   if (request.order == Order::listed)
     return "a listed order is not served by batchflowd, which has no word for a list; ask for "
            "strict, sequential, relaxed or weighted";
@@ -23,6 +24,12 @@ std::string order_problem(const protocol::JoinRequest& request, std::uint64_t sa
   if (beyond != request.exemplars.end())
     return fmt::format("sample {} is among the exemplars; write keys below {}", beyond->value,
                        samples);
+  if (request.order_options.runs && dataset.bundle_shift == 0)
+    return fmt::format(
+        "runs are to be shuffled, and the dataset {} has none: samples are read in runs where they "
+        "lie side by side in their files and take at most 16 KiB on average; shuffle samples "
+        "instead (in Python: shuffle=True)",
+        dataset.name);
   return protocol::order_problem(request.order, request.batch_samples, request.order_options,
                                  request.exemplars);
 }
@@ -41,6 +48,7 @@ std::string difference_of(const protocol::JoinRequest& one, const protocol::Join
   compare("draws", here.draws, there.draws);
   compare("multinomial", here.multinomial, there.multinomial);
   compare("node_local", here.node_local, there.node_local);
+  compare("runs", here.runs, there.runs);
   compare("rehearsed", here.rehearsed, there.rehearsed);
   return all;
 }
@@ -73,8 +81,9 @@ std::string refusal_text(const engine::Refuse& command) {
           command.available, command.needed);
     case engine::Refusal::bad_position:
       return fmt::format(
-          "the state does not fit this dataset (it says {:016x}, here is {:016x}); "
-          "begin without a state, or restore the dataset",
+          "the state does not fit this job (it says {:016x}, here is {:016x}): it is of another "
+          "dataset, shuffle_seed or user, or differs in whether runs are shuffled; begin without a "
+          "state, or restore what it was made with",
           command.needed, command.available);
     case engine::Refusal::bad_request:
       return "such a job cannot be served: look at its batch size, which must be at least 1 and, "

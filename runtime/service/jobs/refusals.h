@@ -7,11 +7,12 @@
 
 #include "core/engine/event.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/service/datasets/datasets.h"
 
 namespace batchflow::service {
 
-// Empty, or why no job of a dataset of `samples` can have such an order.
-std::string order_problem(const protocol::JoinRequest& request, std::uint64_t samples);
+// Empty, or why no job of the dataset can have such an order.
+std::string order_problem(const protocol::JoinRequest& request, const ServedDataset& dataset);
 
 // In what the requests of two ranks of one job differ, though it must be the same; empty: nothing.
 std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other);

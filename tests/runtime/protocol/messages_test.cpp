@@ -39,7 +39,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.pipeline_hash = 0x8000000000000001;
   request.rejoins = true;
   request.corrupt_ratio_max = 0.05;
-  request.order_options = {std::uint64_t{1} << 31, true, true, 7};
+  request.order_options = {std::uint64_t{1} << 31, true, true, true, 7};
   request.exemplars = {SampleId(3), SampleId(std::numeric_limits<std::uint64_t>::max())};
   std::string problem;
   const auto read = protocol::decode_join(protocol::encode(request), problem);
@@ -75,6 +75,7 @@ TEST_CASE("messages: wrong values are refused by name") {
   says(join_with("draws", "-1"), "'draws'");
   says(join_with("multinomial", "1"), "'multinomial' must be true or false");
   says(join_with("node_local", "\"yes\""), "'node_local' must be true or false");
+  says(join_with("runs", "1"), "'runs' must be true or false");
   says(join_with("rehearsed", "4294967296"), "'rehearsed'");
   says(join_with("rehearsed", "1,\"exemplars\":7"), "'exemplars' must be a list of at most 65536");
   says(join_with("rehearsed", "1,\"exemplars\":[-7]"), "'exemplars' must be a list of integers");
@@ -154,7 +155,7 @@ TEST_CASE("messages: an admission with impossible batches is refused") {
   admission.credits = 2;
   admission.ring_bytes = 1 << 17;
   admission.spec.fields = {{"image", batch::ElementType::f32, {3, 4}, false}};
-  admission.order_options = {5, true, false, 2};
+  admission.order_options = {5, true, false, false, 2};
   std::string problem;
   const auto read = protocol::decode_join_answer(protocol::encode(admission), problem);
   REQUIRE_MESSAGE(read, problem);

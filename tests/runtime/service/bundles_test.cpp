@@ -107,6 +107,65 @@ TEST_CASE("where memory cannot keep all, the rest is read row by row") {
   CHECK(status.at("encoded_hits") > 0);
 }
 
+// The case above, with the same rows and memory.
+TEST_CASE("where runs are shuffled, a bundle is read once an epoch, and no row alone") {
+  constexpr std::uint64_t kRows = 60'000;
+  constexpr std::uint64_t kBundles = kRows / 16;
+  Rows rows({kRows}, 512);
+  rows.config.memory = 192 * kMib;
+  const LiveService service(rows.config);
+  rows.plan.runs = true;
+  rows.plan.epochs = 3;
+  const Handed handed = run_job(rows.plan);
+  CHECK(handed.wrong == "");
+  REQUIRE(handed.epochs.size() == 3);
+  for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  CHECK(handed.epochs.at(0) != handed.epochs.at(1));
+  CHECK(handed.repeats == 0);
+  // A run that the end of a lane cuts may be read twice.
+  CHECK(rows.number("device_reads") <= 3 * (kBundles + kBundles / 20));
+  CHECK(rows.number("read_bytes") <= 3 * (kBundles + kBundles / 20) * 16 * 4096);
+  // Nothing else is kept, so at least the part of the data that memory cannot hold.
+  CHECK(rows.number("device_reads") > kBundles);
+}
+
+TEST_CASE("a job of runs goes on from its state, and one that shuffles samples does not from it") {
+  constexpr std::uint64_t kRows = 20'000;
+  Rows rows({kRows}, 8);
+  std::string state;
+  JobPlan plan = rows.plan;
+  plan.runs = true;
+  plan.epochs = 1;
+  std::vector<std::uint64_t> all;
+  {
+    const LiveService service(rows.config);
+    plan.batches_most = 200;
+    const Handed first = run_job(plan, &state);
+    CHECK(first.wrong == "");
+    all = first.epochs.at(0);
+  }
+  const LiveService service(rows.config);
+  plan.batches_most = UINT64_MAX;
+  plan.state = state;
+  const Handed rest = run_job(plan);
+  CHECK(rest.wrong == "");
+  const auto& keys = rest.epochs.at(0);
+  all.insert(all.end(), keys.begin(), keys.end());
+  CHECK(is_whole(all, kRows));
+  plan.runs = false;
+  const std::string wrong = run_job(plan).wrong;
+  CHECK_MESSAGE(wrong.find("whether runs are shuffled") != std::string::npos, wrong);
+}
+
+TEST_CASE("runs are refused for a dataset that has none, with what to ask for instead") {
+  Rows rows({100}, 4096);  // of 32 KiB
+  const LiveService service(rows.config);
+  rows.plan.runs = true;
+  const std::string wrong = run_job(rows.plan).wrong;
+  CHECK_MESSAGE(wrong.find("the dataset rows has none") != std::string::npos, wrong);
+  CHECK_MESSAGE(wrong.find("shuffle=True") != std::string::npos, wrong);
+}
+
 TEST_CASE("a job that goes on from its state has the rest of its rows, once") {
   constexpr std::uint64_t kRows = 20'000;
   Rows rows({kRows}, 8);

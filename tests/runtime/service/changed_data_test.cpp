@@ -1,4 +1,4 @@
-// A data set that is another one than its index says: told apart at once, never mixed.
+// A dataset that is another one than its index says: told apart at once, never mixed.
 #include <atomic>
 
 #include "runtime/failpoint/failpoint.h"
@@ -27,9 +27,9 @@ TEST_CASE(
   write_rows(place.rows / "rows.npy", 3000, 16);
   daemon.start();
   job.join();
-  CHECK_MESSAGE(handed.wrong.find("the state does not fit this dataset") != std::string::npos,
+  CHECK_MESSAGE(handed.wrong.find("the state does not fit this job") != std::string::npos,
                 handed.wrong);
-  CHECK(handed.wrong.find("begin without a state, or restore the dataset") != std::string::npos);
+  CHECK(handed.wrong.find("begin without a state, or restore") != std::string::npos);
   plan = place.plan();
   const Handed anew = run_job(plan);
   CHECK(anew.wrong == "");
@@ -157,7 +157,7 @@ TEST_CASE("a job that leaves in mid-epoch does not take its data from the engine
 
 // Its version does not tell, as what differs is not among what is looked at of a large file, nor do
 // its times: that it is another folder does.
-TEST_CASE("another folder in the place of one that was let go is another data set") {
+TEST_CASE("another folder in the place of one that was let go is another dataset") {
   const Folder folder;
   service::NodeConfig config = config_in(folder.path());
   config.open_datasets = true;
@@ -248,7 +248,7 @@ TEST_CASE("files that are replaced by shorter or longer ones are corrupt, and th
   REQUIRE(seen.good.size() == 2);
   for (const auto& [epoch, keys] : seen.good) CHECK(sorted(keys) == same);
   for (const auto& [epoch, keys] : seen.replaced) CHECK(sorted(keys) == changed);
-  CHECK(service.has_said("the data set has changed since it was indexed, or is damaged"));
+  CHECK(service.has_said("the dataset has changed since it was indexed, or is damaged"));
 }
 
 }  // namespace

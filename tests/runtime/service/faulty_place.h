@@ -34,6 +34,10 @@ class FaultyPlace {
           path("pictures") + fmt::format("/one/{:03}.{}", i, is_png ? "png" : "jpg"),
           is_png ? encode_png(make_pixels(24, 24, 3, i), 24, 24) : encode_jpeg(24, 24, {}, i));
     }
+    // One block of pictures that take so long that the other worker helps.
+    std::filesystem::create_directories(path("slow") + "/one");
+    for (std::uint64_t i = 0; i < kSlow; ++i)
+      write_file(path("slow") + fmt::format("/one/{:03}.jpg", i), encode_jpeg(512, 512, {}, i));
     std::filesystem::create_directory(path("files"));
     for (std::uint64_t i = 0; i < kFiles; ++i)
       write_file(path("files") + fmt::format("/{:03}.bin", i), Encoded(500 + 7 * i));
@@ -79,7 +83,8 @@ class FaultyPlace {
         << "steps: {timeout: 1s, start_timeout: 5s}\n"
         << "pipelines: [" << path("small.yaml") << ", " << path("copy.yaml") << "]\n"
         << "datasets:\n  - {name: rows, path: " << path("rows") << "}\n"
-        << "  - {name: pictures, path: " << path("pictures") << ", pipeline: small}\n";
+        << "  - {name: pictures, path: " << path("pictures") << ", pipeline: small}\n"
+        << "  - {name: slow, path: " << path("slow") << ", pipeline: small}\n";
   }
 
   std::vector<FaultyJob> jobs(Scenario scenario) const {
@@ -90,6 +95,7 @@ class FaultyPlace {
         {"relaxed", socket, "rows", "", BF_RELAXED, kRows, 2, kWidth},
         {"strict", socket, path("files"), "", BF_STRICT, kFiles, 2, 0},
         {"pictures", socket, "pictures", "", BF_RELAXED, kPictures, 2, 0},
+        {"slow", socket, "slow", "", BF_RELAXED, kSlow, 1, 0},
         {"plugin", socket, "rows", "copy", BF_RELAXED, kRows, 1, 0},
         {"remote", fmt::format("{}://127.0.0.1:{}", is_by_tls(scenario) ? "tls" : "tcp", tcp_port),
          "rows", "", BF_STRICT, kRows, 2, kWidth},
@@ -109,7 +115,8 @@ class FaultyPlace {
   }
 
  private:
-  static constexpr std::uint64_t kRows = 1500, kLargeRows = 1300, kPictures = 60, kFiles = 150;
+  static constexpr std::uint64_t kRows = 1500, kLargeRows = 1300, kPictures = 60, kFiles = 150,
+                                 kSlow = 16;
   static constexpr std::size_t kWidth = 16, kLargeWidth = 8192;
 
   static int free_port() {

@@ -124,6 +124,7 @@ struct JobPlan {
   std::string pipeline;
   std::string name;
   bf_order order = BF_RELAXED;
+  bool runs = false;
   std::uint32_t batch = 32;
   std::uint32_t epochs = 2;
   std::uint32_t rank = 0;
@@ -149,6 +150,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   options.rank = plan.rank;
   options.world_size = plan.world;
   options.order = plan.order;
+  options.runs = plan.runs ? 1 : 0;
   options.epochs = plan.epochs;
   options.drop_last = plan.drop_last;
   options.timeout_s = plan.timeout_s;

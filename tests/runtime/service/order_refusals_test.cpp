@@ -27,7 +27,7 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
                     : order == BF_WEIGHTED ? Order::weighted
                                            : Order::relaxed;
     request.order_options = {options.draws, options.drawing == BF_MULTINOMIAL,
-                             options.node_local != 0, options.rehearsed};
+                             options.node_local != 0, options.runs != 0, options.rehearsed};
     for (std::size_t i = 0; i < options.exemplars_count; ++i)
       request.exemplars.emplace_back(options.exemplars[i]);
     ByHand client(rows.config.socket);
@@ -44,6 +44,8 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
       BF_WEIGHTED, [](Options& o) { o.draws = (1ull << 31) + 1; }, "2147483648 draws");
   refused(
       BF_STRICT, [](Options& o) { o.node_local = 1; }, "'node_local' is for a relaxed order");
+  refused(
+      BF_STRICT, [](Options& o) { o.runs = 1; }, "'runs' is for a relaxed order");
   refused(
       BF_WEIGHTED, [](Options& o) { o.rehearsed = 1; }, "and this one is weighted");
   refused(
@@ -90,6 +92,7 @@ TEST_CASE("ranks that ask for different orders are told in what they differ") {
   differ([](Request& r) { r.batch_samples = 16; }, "batches of 32 and 16; start all");
   differ([](Request& r) { r.order = Order::strict; }, "order relaxed and strict; start all");
   differ([](Request& r) { r.order_options.node_local = true; }, "node_local false and true;");
+  differ([](Request& r) { r.order_options.runs = true; }, "runs false and true;");
   differ([](Request& r) { r.order_options.rehearsed = 3; }, "rehearsed 2 and 3;");
   differ([](Request& r) { r.exemplars.pop_back(); }, "do not agree: the exemplars;");
 }
