@@ -58,6 +58,9 @@ struct Node {
   // Streams: those that have memory here
   std::vector<StreamId> streams;
 
+  // Reserves: jobs with ranks here that were promised memory
+  std::vector<JobIndex> jobs;
+
   // Dispatching
   std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
   double stall_fraction = 0;         // as of late, of the job that stalls most

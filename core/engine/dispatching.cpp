@@ -16,13 +16,24 @@ constexpr std::size_t kNeedsASample = 8;
 
 }  // namespace
 
+// A stream has a share on each of many nodes, and shares seldom change.
+Slots Dispatching::window(Stream& stream) {
+  if (std::exchange(stream.window_as_of, s_.memory.resizes()) == s_.memory.resizes()) {
+    return stream.window;
+  }
+  stream.window = 0;
+  for (const StreamNode& part : stream.nodes) {
+    stream.window += s_.memory[part.share].share->capacity();
+  }
+  return stream.window;
+}
+
 std::uint32_t Dispatching::depth(const Job& job) {
-  const Stream& stream = s_.streams[job.stream];
-  Slots window = 0;
-  for (const StreamNode& part : stream.nodes) window += s_.memory[part.share].share->capacity();
+  Stream& stream = s_.streams[job.stream];
   const double per_step = static_cast<double>(job.ranks.size()) * job.batch_samples /
                           static_cast<double>(stream.block_samples);
-  const auto most = static_cast<std::uint32_t>(std::min<Slots>(window, s_.config.look_ahead_most));
+  const auto most =
+      static_cast<std::uint32_t>(std::min<Slots>(window(stream), s_.config.look_ahead_most));
   const std::uint32_t depth = scaling_->depth(
       {job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s, stream.prepare_s, per_step,
        job.ranks.front().stall.stall_fraction(s_.now), most});
@@ -151,6 +162,7 @@ void Dispatching::put(Job& job, const Preparation::Need& need) {
     job.candidate_slot = static_cast<std::uint32_t>(needs_.size());
     job.asked = ++asked_;
     needs_.push_back({job.index, need, {}});
+    ++s_.streams[job.stream].needs;
   }
   s_.room_changed = true;
   open(job);
@@ -173,6 +185,7 @@ void Dispatching::open_where_room_is() {
     Node& node = s_.nodes[index];
     node.has_room = false;
     for (const StreamId stream : node.streams) {
+      if (s_.streams[stream].needs == 0) continue;
       for (const JobIndex job : s_.streams[stream].jobs) {
         if (s_.jobs[job].candidate_slot != kNone) open(s_.jobs[job]);
       }
@@ -193,6 +206,7 @@ void Dispatching::forget(Job& job) {
   const std::uint32_t slot = job.candidate_slot;
   if (slot == kNone) return;
   job.candidate_slot = kNone;
+  --s_.streams[job.stream].needs;
   if (needs_[slot].open) std::erase(open_, job.index);
   if (slot + 1 < needs_.size()) {
     needs_[slot] = needs_.back();
@@ -308,12 +322,10 @@ void Dispatching::measure_stalls(Node& node) {
   if (s_.now < node.stall_measured + kInterval) return;
   node.stall_measured = s_.now;
   node.stall_fraction = 0;
-  for (const StreamId stream : node.streams) {
-    for (const JobIndex job : s_.streams[stream].jobs) {
-      for (const RankState& rank : s_.jobs[job].ranks) {
-        if (rank.node != node.id) continue;
-        node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
-      }
+  for (const JobIndex job : node.jobs) {
+    for (const RankState& rank : s_.jobs[job].ranks) {
+      if (rank.node != node.id) continue;
+      node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
     }
   }
 }

@@ -56,6 +56,7 @@ class Dispatching {
 
   void measure_stalls(Node& node);
   void scale(Node& node);
+  Slots window(Stream& stream);
   std::uint32_t depth(const Job& job);
   std::uint32_t blocks_to_its_end(const Job& job) const;
   std::optional<Preparation::Need> next_need(Job& job);

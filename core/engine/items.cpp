@@ -13,7 +13,8 @@ namespace batchflow::engine {
 
 namespace {
 
-// Memory for looking up a sample is requested this many samples ahead.
+// Memory for looking up samples is requested for this many at once, while as many before them are
+// looked up.
 constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
@@ -34,25 +35,22 @@ void Items::gather(MakingIndex making_index, Bytes most) {
   if (with_replacement) first_indices_.clear(draws.size() - making.next);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
     const std::uint32_t place = making.next;
-    if (place + kPrefetched < draws.size()) {
-      const SampleId soon = draws[place + kPrefetched].sample;
-      for (const SharePart* part : around_.likely) part->share->prefetch(part->spec.item_of(soon));
-    }
-    Ingredient ingredient;
+    if (at % kPrefetched == 0) prefetch(std::span(draws).subspan(place));
+    Ingredient& ingredient = making.ingredients.emplace_back();
     ingredient.place = place;
     ingredient.sample = draws[place].sample;
     ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
     if (some_corrupt) Suspects::stand_in(s_, making, ingredient);
-    Bytes bytes = staged_bytes(s_, *around_.dataset, ingredient.sample);
-    if (around_.dataset->catalogue->has_bundles()) {
+    Bytes bytes = staged_alone(ingredient.sample);
+    if (around_.bundle_shift > 0) {
       const Bytes bundle = staged_bundle_bytes(s_, *around_.dataset, ingredient.sample);
       if (bundle <= staging_most_) bytes = bundle;
     }
     if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
       if (some_corrupt) Suspects::forget_stand_in(making, place);
+      making.ingredients.pop_back();
       break;
     }
-    making.ingredients.push_back(ingredient);
     if (with_replacement) {
       // The bytes are wanted once, however often the sample was drawn.
       const std::uint32_t first = first_indices_.first_index(ingredient.sample, at);
@@ -67,6 +65,16 @@ void Items::gather(MakingIndex making_index, Bytes most) {
   send_groups(making_index);
   share_firsts(making);
   if (!s_.config.hold_ingredients) release_ingredients(making);
+}
+
+// `draws`: the sample that is looked up now, and all behind it.
+void Items::prefetch(std::span<const order::Draw> draws) const {
+  if (draws.size() <= kPrefetched) return;
+  draws = draws.subspan(kPrefetched);
+  draws = draws.first(std::min<std::size_t>(draws.size(), kPrefetched));
+  for (const SharePart* part : around_.likely) {
+    for (const order::Draw& draw : draws) part->share->prefetch(part->spec.item_of(draw.sample));
+  }
 }
 
 void Items::release_ingredients(Making& making) {
@@ -93,6 +101,9 @@ void Items::look_around(MakingIndex making_index) {
   firsts_.clear();
   if (new_bundles_.size() > 0) new_bundles_ = {};
   around_.dataset = &dataset;
+  around_.bytes = dataset.catalogue->is_uniform() ? dataset.catalogue->largest_bytes() : 0;
+  around_.staged = staged_bytes(s_, around_.bytes);
+  around_.bundle_shift = dataset.catalogue->bundle_shift();
   around_.placed = caches.homes() ? &caches : nullptr;
   around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
@@ -121,6 +132,13 @@ void Items::look_around(MakingIndex making_index) {
   }
 }
 
+Bytes Items::stored_bytes(SampleId sample) const {
+  return around_.bytes > 0 ? around_.bytes : around_.dataset->catalogue->bytes(sample);
+}
+Bytes Items::staged_alone(SampleId sample) const {
+  return around_.bytes > 0 ? around_.staged : staged_bytes(s_, *around_.dataset, sample);
+}
+
 // REQUIRES: look_around(making)
 void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
@@ -133,13 +151,12 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
   const Around::Home& home =
       around_.homes[around_.placed == nullptr
                         ? 0
-                        : around_.placed->home_of(
-                              dataset.catalogue->version(),
-                              first_in_bundle(sample, dataset.catalogue->bundle_shift()))];
+                        : around_.placed->home_of(dataset.catalogue->version(),
+                                                  first_in_bundle(sample, around_.bundle_shift))];
 
-  if (home.decoded && use_resident(making_index, at, *home.decoded, Form::decoded)) return;
+  if (home.decoded && use_cached(making_index, at, sample, *home.decoded, Form::decoded)) return;
   if (home.decoded && home.node == making.node) admit_decoded(making_index, at, *home.decoded);
-  const std::uint8_t bundle_shift = dataset.catalogue->bundle_shift();
+  const std::uint8_t bundle_shift = around_.bundle_shift;
   if (bundle_shift > 0) {
     // This part reads the bundle already.
     if (const auto first = new_bundles_.find(sample.value >> bundle_shift); first != kNone) {
@@ -152,77 +169,83 @@ void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
       return;
     }
   }
-  if (home.encoded && use_resident(making_index, at, *home.encoded, Form::encoded)) return;
-  if (use_under_way(making_index, at)) return;
+  if (home.encoded && use_cached(making_index, at, sample, *home.encoded, Form::encoded)) return;
+  if (around_.under_way && use_under_way(making_index, at)) return;
   if (bundle_shift > 0 && home.encoded && home.node == making.node &&
       admit_bundle(*home.encoded, sample)) {
     staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
     new_bundles_.set(sample.value >> bundle_shift, at);
-    groups_.add({ShareId::none(), home.encoded->dram},
-                first_in_bundle(sample, dataset.catalogue->bundle_shift()), at);
+    groups_.add({ShareId::none(), home.encoded->dram}, first_in_bundle(sample, bundle_shift), at);
     return;
   }
-  staging_taken_ += staged_bytes(s_, dataset, sample);
-  groups_.add({ShareId::none(),
-               home.encoded ? admit_encoded(*home.encoded, dataset, sample) : ShareId::none()},
-              sample, at);
+  staging_taken_ += staged_alone(sample);
+  groups_.add(
+      {ShareId::none(), home.encoded ? admit_encoded(*home.encoded, sample) : ShareId::none()},
+      sample, at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
 void Items::set_apart(Making& making, SampleId sample) {
-  const Bytes bytes = staged_bytes(s_, *around_.dataset, sample);
+  const Bytes bytes = staged_alone(sample);
   staging_taken_ += bytes;
   making.set_apart += bytes;
   stage(s_, making.node, bytes);
 }
 
-bool Items::use_resident(MakingIndex making_index, std::uint32_t at, const ItemCache& cache,
-                         Form form) {
+// Most samples are not there: that is found without a look at anything else.
+bool Items::use_cached(MakingIndex making, std::uint32_t at, SampleId sample,
+                       const ItemCache& cache, Form form) {
+  const auto use = [&](ShareId share) {
+    if (share.is_none()) return false;
+    const SharePart& part = s_.memory[share];
+    return part.share->resident(part.spec.item_of(sample)) && use_resident(making, at, share, form);
+  };
+  return use(cache.dram) || use(cache.nvme);
+}
+
+// False: the sample is resident in the share, and cannot be used.
+bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId index, Form form) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  for (const ShareId index : {cache.dram, cache.nvme}) {
-    if (index.is_none()) continue;
-    const ItemId item = s_.memory[index].spec.item_of(ingredient.sample);
-    if (!s_.memory[index].share->resident(item)) continue;
-    const Place here{s_.nodes[making.node].id, Tier::dram, 0};
-    Share& share = *s_.memory[index].share;
-    const Reads::Provider provider = reads_.provider(index, item);
-    share.access(access_to(s_.memory[index], item, share.slots(item)), gone_);  // a hit
-    // A part waits only for older ones, so no two parts wait for each other.
-    const bool younger =
-        !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
-    if (provider.in_vain || younger) continue;
-    const Place from = s_.memory[index].spec.place;
-    if (from == here) {
-      pin(making, index, item);
-      ingredient.form = form;
-      if (!provider.read.is_none()) reads_.wait_for(provider.read, making_index);
-      if (!provider.making.is_none()) {
-        set_apart(making, ingredient.sample);
-        s_.makings[provider.making].dependents.push_back(making_index);
-        making.makers.push_back(provider.making);
-        ++making.waiting;
-      }
-      return true;
-    }
-    // It is on another node. What is still on its way there is also read from the store to here.
-    if (!provider.is_none()) continue;
+  const SharePart& part = s_.memory[index];
+  const ItemId item = part.spec.item_of(ingredient.sample);
+  Share& share = *part.share;
+  const Place here{s_.nodes[making.node].id, Tier::dram, 0};
+  const Reads::Provider provider = reads_.provider(index, item);
+  share.access(access_to(part, item, share.slots(item)), gone_);  // a hit
+  // A part waits only for older ones, so no two parts wait for each other.
+  const bool younger =
+      !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
+  if (provider.in_vain || younger) return false;
+  if (part.spec.place == here) {
+    pin(making, index, item);
     ingredient.form = form;
-    if (use_under_way(making_index, at)) return true;
-    // A decoded copy may be much larger than the stored sample.
-    const Bytes bytes = form == Form::decoded
-                            ? staged_bytes(s_, s_.memory[index].spec.slot_bytes)
-                            : staged_bytes(s_, *around_.dataset, ingredient.sample);
-    if (form == Form::decoded && saturating_sum(staging_taken_, bytes) > staging_most_) continue;
-    staging_taken_ += bytes;
-    // The read pins the item from its command on; so does the making, if it holds its ingredients.
-    share.pin(item);
-    if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-    groups_.add({index, ShareId::none(), form}, ingredient.sample, at);
+    if (!provider.read.is_none()) reads_.wait_for(provider.read, making_index);
+    if (!provider.making.is_none()) {
+      set_apart(making, ingredient.sample);
+      s_.makings[provider.making].dependents.push_back(making_index);
+      making.makers.push_back(provider.making);
+      ++making.waiting;
+    }
     return true;
   }
-  ingredient.form = Form::encoded;
-  return false;
+  // It is on another node. What is still on its way there is also read from the store to here.
+  if (!provider.is_none()) return false;
+  ingredient.form = form;
+  if (around_.under_way && use_under_way(making_index, at)) return true;
+  // A decoded copy may be much larger than the stored sample.
+  const Bytes bytes = form == Form::decoded ? staged_bytes(s_, part.spec.slot_bytes)
+                                            : staged_alone(ingredient.sample);
+  if (form == Form::decoded && saturating_sum(staging_taken_, bytes) > staging_most_) {
+    ingredient.form = Form::encoded;
+    return false;
+  }
+  staging_taken_ += bytes;
+  // The read pins the item from its command on; so does the making, if it holds its ingredients.
+  share.pin(item);
+  if (s_.config.hold_ingredients) making.pins.push_back({index, item});
+  groups_.add({index, ShareId::none(), form}, ingredient.sample, at);
+  return true;
 }
 
 // All samples of the stream are in memory of the node, in bundles that are read: no sample of a
@@ -258,8 +281,8 @@ void Items::pin(Making& making, ShareId share, ItemId item) {
 }
 
 // A read to this node has the sample already, staged or under way.
+// REQUIRES: around_.under_way
 bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
-  if (!around_.under_way) return false;
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const ShownIndex shown =
@@ -309,14 +332,15 @@ bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
   return true;
 }
 
-ShareId Items::admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample) {
+ShareId Items::admit_encoded(const ItemCache& cache, SampleId sample) {
   for (const ShareId index : {cache.dram, cache.nvme}) {
-    if (index.is_none() || s_.memory[index].spec.bundle_shift > 0) continue;
-    const Bytes bytes = dataset.catalogue->bytes(sample);
-    const ItemId item = s_.memory[index].spec.item_of(sample);
-    const Slots slots = slots_for(bytes, s_.memory[index].spec.slot_bytes);
+    if (index.is_none()) continue;
+    const SharePart& part = s_.memory[index];
+    if (part.spec.bundle_shift > 0) continue;
+    const ItemId item = part.spec.item_of(sample);
+    const Slots slots = slots_for(stored_bytes(sample), part.spec.slot_bytes);
     if (slots > kItemSlotsMost || !admit(index, {item, slots, kUnknownUse})) continue;
-    s_.memory[index].share->pin(item);  // for the read that will bring it
+    part.share->pin(item);  // for the read that will bring it
     return index;
   }
   return ShareId::none();

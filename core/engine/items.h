@@ -26,7 +26,8 @@ inline constexpr std::uint64_t kCachedItemsMost = std::uint64_t{1} << 30;
 inline constexpr Slots kItemSlotsMost = UINT32_MAX;
 
 inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
-  return std::max<Slots>(1, bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0));
+  if (bytes <= slot_bytes) return 1;  // without a division
+  return bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0);
 }
 
 class Items {
@@ -94,6 +95,11 @@ class Items {
       const ItemCache* decoded;
     };
     const Dataset* dataset = nullptr;
+    // Of each sample, as stored and in staging memory, where all are alike; 0: as the catalogue
+    // says.
+    Bytes bytes = 0;
+    Bytes staged = 0;
+    std::uint8_t bundle_shift = 0;       // of the dataset
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
     bool runs = false;                     // the block's runs are bundles
@@ -104,14 +110,19 @@ class Items {
   const ItemCaches& caches(DatasetId dataset) const;
   void release_ingredients(Making& making);
   void look_around(MakingIndex making);
+  void prefetch(std::span<const order::Draw> draws) const;
+  Bytes stored_bytes(SampleId sample) const;
+  Bytes staged_alone(SampleId sample) const;
   void gather_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
   void pin(Making& making, ShareId share, ItemId item);
-  bool use_resident(MakingIndex making, std::uint32_t at, const ItemCache& cache, Form form);
+  bool use_cached(MakingIndex making, std::uint32_t at, SampleId sample, const ItemCache& cache,
+                  Form form);
+  bool use_resident(MakingIndex making, std::uint32_t at, ShareId share, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool admit_bundle(const ItemCache& cache, SampleId sample);
   engine::Access access_to(const SharePart& part, ItemId item, Slots slots) const;
-  ShareId admit_encoded(const ItemCache& cache, const Dataset& dataset, SampleId sample);
+  ShareId admit_encoded(const ItemCache& cache, SampleId sample);
   void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(ShareId share, const Access& access);
   void send_groups(MakingIndex making);

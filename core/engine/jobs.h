@@ -86,6 +86,12 @@ struct Stream {
   std::vector<JobIndex> jobs;  // Membership
   double prepare_s = 0;        // Preparation; smoothed
 
+  // Dispatching
+  std::uint32_t needs = 0;  // of its jobs: how many have one
+  // The blocks that its shares hold, and when that was counted: `Memory::resizes` of then.
+  Slots window = 0;
+  std::uint64_t window_as_of = UINT64_MAX;
+
   // SecondWorkers
   // Preparations that may turn out to be late, in the order in which they began.
   struct Begun {

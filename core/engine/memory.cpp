@@ -195,6 +195,7 @@ void Memory::remove_share(ShareId index) {
   plan_again(part.spec.place);
   refused_evictions_ += part.share->counters().refused;
   shares_.release(index);
+  ++resizes_;
 }
 
 void Memory::promise(ShareId index, Slots least) {
@@ -318,6 +319,7 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
 void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {
   part.granted -= share.share->capacity() * share.spec.slot_bytes;
   share.share->set_capacity(capacity);
+  ++resizes_;
   part.granted += capacity * share.spec.slot_bytes;
 }
 
@@ -337,6 +339,7 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     const Slots pinned = share.share->used() - share.share->evictable();
     const Slots goal = std::max(share.target, pinned);
     std::vector<ItemId> gone;
+    ++resizes_;
     share.share->set_capacity(goal);  // the books follow below, when the evictions are known
     share.share->shrink(limit, gone);
     note_evicted(index, gone, evicted);

@@ -129,6 +129,8 @@ class Memory {
   // call.
   std::vector<Place> take_planned() { return std::exchange(planned_, {}); }
   std::vector<Place> take_grown() { return std::exchange(grown_, {}); }
+  // How often a share has got another capacity, or has gone.
+  std::uint64_t resizes() const { return resizes_; }
   // Whether staging and every share of the place have at least what was promised.
   bool promises_kept(Place place) const;
 
@@ -184,6 +186,7 @@ class Memory {
   std::vector<Place> to_plan_;           // plan_due
   std::vector<Place> to_settle_;         // not settled
   std::vector<Place> grown_;
+  std::uint64_t resizes_ = 0;
   std::vector<ShareId> unused_;
   std::uint64_t left_idle_ = 0;
   std::vector<Place> planned_;

@@ -116,6 +116,7 @@ void Reserves::take(Job& job) {
     }
     job.reserved.push_back({part.node, ranks, own ? 0 : ranks * job.credits});
     holders_[{part.node, job.serial}] = job.index;
+    s_.nodes[part.index].jobs.push_back(job.index);
     ++part.jobs;
     part.ranks += ranks;
     streams_.promise(part);
@@ -191,7 +192,10 @@ void Reserves::forget(Job& job) {
 }
 
 void Reserves::forget_node(Job& job, NodeId node) {
-  std::erase_if(job.reserved, [&](const Job::Reserved& reserved) { return reserved.node == node; });
+  const auto is_there = [&](const Job::Reserved& reserved) { return reserved.node == node; };
+  if (std::erase_if(job.reserved, is_there) > 0) {
+    std::erase(s_.nodes[s_.node_of.at(node)].jobs, job.index);
+  }
   std::erase_if(job.listed, [&](const Job::Listed& one) { return one.node == node; });
   holders_.erase({node, job.serial});
   for (auto* shares : {&job.batch_shares, &job.retired_shares}) {
@@ -217,6 +221,7 @@ void Reserves::give_up(Job& job) {
     for (StreamNode& part : stream.nodes) {
       if (part.node != reserved.node) continue;
       part.reserve -= reserved.slots;
+      std::erase(s_.nodes[part.index].jobs, job.index);
       --part.jobs;
       part.ranks -= reserved.ranks;
       streams_.promise(part);

@@ -4,6 +4,7 @@
 // exceeded. `--small` runs a hundredth, for the tests: there the bounds mean little.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@ struct Cost {
   double cpu_s = 0;
   double memory_mib = 0;
   double batches = 0;
+  double steps = 0;  // of the engine
   std::string digest;
 };
 
@@ -35,14 +37,15 @@ Cost measure(const config::ConfigNode& base, const std::vector<std::string>& set
         const output::RunResult run = sim::simulate(input::read_scenario(tree), {});
         double batches = 0;
         for (const output::JobResult& job : run.jobs) batches += static_cast<double>(job.batches);
-        return fmt::format("{} {} {} {}", cpu_s() - before_s, memory_mib(), batches, run.digest);
+        return fmt::format("{} {} {} {} {}", cpu_s() - before_s, memory_mib(), batches, run.steps,
+                           run.digest);
       }},
       1, [](const sim::RunProgress&) {});
   if (!outcomes[0].done) throw ConfigError(outcomes[0].problem + outcomes[0].failure);
   Cost cost;
   char digest[32] = {};
-  std::sscanf(outcomes[0].text.c_str(), "%lf %lf %lf %31s", &cost.cpu_s, &cost.memory_mib,
-              &cost.batches, digest);
+  std::sscanf(outcomes[0].text.c_str(), "%lf %lf %lf %lf %31s", &cost.cpu_s, &cost.memory_mib,
+              &cost.batches, &cost.steps, digest);
   cost.digest = digest;
   return cost;
 }
@@ -74,6 +77,39 @@ config::ConfigNode large_cluster(int jobs) {
                   "grain: {{samples_per_item: 2500, items_per_block: 16}}\n",
                   jobs),
       "large-cluster");
+}
+
+// So many jobs of one GPU share the blocks of a dataset, on nodes of eight. All of them together
+// train on as many batches, however many jobs there are.
+config::ConfigNode sharers(int jobs, int batches) {
+  constexpr int kBlocks = 256;
+  return input::parse_yaml(
+      fmt::format("cluster:\n  nodes: [{{name: node, count: {}, cores: 32, gpus: 8, memory: 512gb,"
+                  " cache: 100%}}]\n  store: {{bytes_per_s: 200gb, latency: 1ms, "
+                  "operations_ahead: 64}}\n"
+                  "datasets: [{{name: data, samples: {}, bytes: 100kb}}]\n"
+                  "pipelines: [{{name: train, steps: [{{name: work, random: true, cost: 1ms}}]}}]\n"
+                  "jobs: [{{dataset: data, pipeline: train, count: {}, batch: 256, step: 1s, "
+                  "step_jitter: 0.1, every: 1ms, epochs: {}}}]\n"
+                  "grain: {{samples_per_item: 256, items_per_block: 1}}\n",
+                  jobs / 8, kBlocks * 256, jobs, std::max(1, batches / kBlocks / jobs)),
+      "sharers");
+}
+
+// What an engine step and a batch cost, with all of the simulator, must grow little with the jobs
+// that share a dataset.
+void step_by_sharers(bool small) {
+  constexpr double kMost = 1.5;
+  double first_us = 0;
+  for (const int jobs : {64, 256, 1024}) {
+    const Cost cost = line(fmt::format("{} jobs share a dataset", jobs),
+                           sharers(small ? jobs / 8 : jobs, small ? 0 : 1 << 18), {}, 20);
+    const double step_us = cost.cpu_s / cost.steps * 1e6;
+    if (jobs == 64) first_us = step_us;
+    fmt::print("{:.2f} us a step, {:.2f} us a batch: {:.2f} of what it is with 64\n", step_us,
+               cost.cpu_s / cost.batches * 1e6, step_us / first_us);
+    if (!small) kept = kept && step_us <= kMost * first_us;
+  }
 }
 
 // From the process that simulated to files: packed, unpacked, as JSON and as CSV.
@@ -138,6 +174,7 @@ int run(bool small) {
   const Cost large =
       line("2,496 GPUs, 624 jobs of 4 ranks", large_cluster(small ? 10 : 624), {}, 60);
   kept = kept && large.memory_mib < 1024;
+  step_by_sharers(small);
   results_of(small ? 10'000 : 1'000'000, 20);
   return small || kept ? 0 : 1;
 }
