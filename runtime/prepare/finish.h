@@ -26,6 +26,9 @@ class Finish {
 
   static bool supports(batch::ElementType type);  // u8, f16, bf16 or f32
   void write(const PictureView& picture, const Kernels& kernels, std::byte* out) const;
+  // Row `y` of a picture of this size.
+  void write_row(Extent2 extent, int y, const std::uint8_t* row, const Kernels& kernels,
+                 std::byte* out) const;
 
  private:
   template <class T>
