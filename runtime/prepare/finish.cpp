@@ -50,6 +50,23 @@ Finish::Finish(batch::ElementType type, const std::optional<Normalisation>& norm
       halves_[c][i] = type == batch::ElementType::f16 ? to_f16(value) : to_bf16(value);
     }
   }
+  if (!normalisation || type != batch::ElementType::f32 || !planes) return;
+  for (std::size_t c = 0; c < kChannels; ++c)
+    channels_[c] = {normalisation->mean[c], normalisation->deviation[c]};
+  const Kernels* const wide = wide_kernels();
+  by_arithmetic_ = wide && arithmetic_gives_words(*wide);
+}
+
+bool Finish::arithmetic_gives_words(const Kernels& kernels) const {
+  if (!kernels.normalise) return false;
+  std::array<std::uint8_t, 256 * kChannels> pixels;
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(i / kChannels);
+  Table<std::uint32_t> made;
+  kernels.normalise(
+      pixels.data(), 256, channels_.data(), reinterpret_cast<std::byte*>(made[0].data()),
+      reinterpret_cast<std::byte*>(made[1].data()), reinterpret_cast<std::byte*>(made[2].data()));
+  return made == words_;
 }
 
 void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte* out) const {
@@ -59,10 +76,15 @@ void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte
 
 void Finish::write_row(Extent2 extent, int y, const std::uint8_t* row, const Kernels& kernels,
                        std::byte* out) const {
-  if (type_ == batch::ElementType::f32) return write_by_table(extent, y, row, words_, planes_, out);
-  if (type_ != batch::ElementType::u8) return write_by_table(extent, y, row, halves_, planes_, out);
   const auto width = static_cast<std::size_t>(extent.width);
   const std::size_t plane = width * static_cast<std::size_t>(extent.height);
+  if (by_arithmetic_ && kernels.normalise) {
+    std::byte* const at = out + static_cast<std::size_t>(y) * width * sizeof(float);
+    return kernels.normalise(row, width, channels_.data(), at, at + plane * sizeof(float),
+                             at + 2 * plane * sizeof(float));
+  }
+  if (type_ == batch::ElementType::f32) return write_by_table(extent, y, row, words_, planes_, out);
+  if (type_ != batch::ElementType::u8) return write_by_table(extent, y, row, halves_, planes_, out);
   auto* const at = reinterpret_cast<std::uint8_t*>(out) +
                    static_cast<std::size_t>(y) * width * (planes_ ? 1 : kChannels);
   if (planes_)

@@ -157,7 +157,7 @@ void split(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red, std
   split_from(0, pixels, count, red, green, blue);
 }
 
-constexpr Kernels kTable = {"plain", kRows, false, across, down, split};
+constexpr Kernels kTable = {"plain", kRows, false, across, down, split, nullptr};
 
 }  // namespace plain
 
@@ -165,10 +165,10 @@ constexpr Kernels kTable = {"plain", kRows, false, across, down, split};
 // For these functions alone, so that no inline function of a header is compiled for a processor
 // that is not there.
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,fma")
 #endif
 
 namespace wide {
@@ -353,7 +353,44 @@ void split(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red, std
   split_from(i, pixels, count, red, green, blue);
 }
 
-constexpr Kernels kTable = {"wide", kRows, true, across, down, split};
+// `from` / `by`, given 1 / `by`: a quotient that may be wrong in its last bit, and what it lacks.
+__m256 quotient(__m256 from, __m256 by, __m256 one_by) {
+  const __m256 near = _mm256_mul_ps(from, one_by);
+  return _mm256_fmadd_ps(_mm256_fnmadd_ps(near, by, from), one_by, near);
+}
+
+__m256 normalised(const std::uint8_t* bytes, __m256 mean, __m256 deviation, __m256 one_by) {
+  const __m256 share = quotient(_mm256_cvtepi32_ps(eight(bytes)), _mm256_set1_ps(255.0f),
+                                _mm256_set1_ps(1.0f / 255.0f));
+  return quotient(_mm256_sub_ps(share, mean), deviation, one_by);
+}
+
+void normalise(const std::uint8_t* pixels, std::size_t count, const ChannelNorm* channels,
+               std::byte* red, std::byte* green, std::byte* blue) {
+  constexpr std::size_t at_once = 256;
+  std::uint8_t bytes[3][at_once] = {};
+  std::byte* const planes[3] = {red, green, blue};
+  for (std::size_t done = 0; done < count; done += at_once) {
+    const std::size_t some = std::min(at_once, count - done);
+    split(pixels + 3 * done, some, bytes[0], bytes[1], bytes[2]);
+    for (int channel = 0; channel < 3; ++channel) {
+      const __m256 mean = _mm256_set1_ps(channels[channel].mean),
+                   deviation = _mm256_set1_ps(channels[channel].deviation),
+                   one_by = _mm256_set1_ps(1.0f / channels[channel].deviation);
+      std::byte* to = planes[channel] + done * sizeof(float);
+      std::size_t i = 0;
+      for (; i + 8 <= some; i += 8, to += sizeof(__m256)) {
+        const __m256 made = normalised(bytes[channel] + i, mean, deviation, one_by);
+        std::memcpy(to, &made, sizeof made);
+      }
+      if (i == some) continue;
+      const __m256 made = normalised(bytes[channel] + i, mean, deviation, one_by);
+      std::memcpy(to, &made, (some - i) * sizeof(float));
+    }
+  }
+}
+
+constexpr Kernels kTable = {"wide", kRows, true, across, down, split, normalise};
 
 }  // namespace wide
 
@@ -372,7 +409,7 @@ const Kernels& plain_kernels() {
 
 const Kernels* wide_kernels() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return &wide::kTable;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &wide::kTable;
 #endif
   return nullptr;
 }

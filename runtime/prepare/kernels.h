@@ -44,6 +44,11 @@ struct Windows {
   const std::int32_t* weights = nullptr;
 };
 
+// What a channel's bytes become: (byte / 255 - mean) / deviation.
+struct ChannelNorm {
+  float mean = 0, deviation = 1;
+};
+
 struct Kernels {
   static constexpr int kRowsMost = 16;
 
@@ -61,6 +66,11 @@ struct Kernels {
   // Pixels into three planes.
   void (*split)(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red,
                 std::uint8_t* green, std::uint8_t* blue);
+  // Pixels into three planes of normalised numbers. Null: there is no such kernel. It multiplies in
+  // place of dividing, and corrects the result, which is nearly always what division gives: it has
+  // to be compared for all bytes before it is used (Finish).
+  void (*normalise)(const std::uint8_t* pixels, std::size_t count, const ChannelNorm* channels,
+                    std::byte* red, std::byte* green, std::byte* blue);
 };
 
 const Kernels& plain_kernels();

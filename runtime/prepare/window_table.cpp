@@ -1,7 +1,6 @@
 #include "runtime/prepare/window_table.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 namespace batchflow::prepare {

@@ -138,5 +138,30 @@ TEST_CASE("each kind of kernels scales as a loop over pixels does") {
   }
 }
 
+// Wide kernels multiply where plain ones look a value up.
+TEST_CASE("each kind of kernels normalises to the same numbers") {
+  const prepare::Kernels* const wide = prepare::wide_kernels();
+  if (!wide) return;  // as above
+  Random random(5);
+  const auto one = [&](const prepare::Normalisation& normalisation, int width) {
+    const prepare::Finish finish(batch::ElementType::f32, normalisation, true);
+    Pixels pixels(at(0, 2, width));
+    for (std::uint8_t& byte : pixels) byte = static_cast<std::uint8_t>(random.below(256));
+    std::vector<std::byte> by_plain(pixels.size() * sizeof(float)), by_wide(by_plain.size());
+    const prepare::PictureView view{pixels.data(), at(0, 1, width), {width, 2}};
+    finish.write(view, prepare::plain_kernels(), by_plain.data());
+    finish.write(view, *wide, by_wide.data());
+    CHECK(by_wide == by_plain);
+  };
+  one({{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}}, 2000);
+  for (int i = 0; i < 200; ++i) {
+    prepare::Normalisation any;
+    for (float& mean : any.mean) mean = static_cast<float>(random.unit());
+    for (float& deviation : any.deviation)
+      deviation = static_cast<float>(random.unit()) * (i % 10 == 0 ? 1e-38f : 1) + 1e-38f;
+    one(any, between(random, 1, 300));
+  }
+}
+
 }  // namespace
 }  // namespace batchflow::test::resample_test
