@@ -15,21 +15,18 @@ void put(std::byte* at, T value) {
 }
 
 template <class T>
-void write_by_table(const PictureView& picture,
+void write_by_table(Extent2 extent, int y, const std::uint8_t* pixel,
                     const std::array<std::array<T, 256>, kChannels>& table, bool planes,
                     std::byte* out) {
-  const auto width = static_cast<std::size_t>(picture.extent.width);
-  const std::size_t plane = width * static_cast<std::size_t>(picture.extent.height) * sizeof(T);
+  const auto width = static_cast<std::size_t>(extent.width);
+  const std::size_t plane = width * static_cast<std::size_t>(extent.height) * sizeof(T);
   const std::size_t step = (planes ? 1 : kChannels) * sizeof(T);
   const std::size_t between = planes ? plane : sizeof(T);
-  for (int y = 0; y < picture.extent.height; ++y, out += width * step) {
-    const std::uint8_t* pixel = picture.row(y);
-    std::byte* at = out;
-    for (std::size_t x = 0; x < width; ++x, pixel += kChannels, at += step) {
-      put(at, table[0][pixel[0]]);
-      put(at + between, table[1][pixel[1]]);
-      put(at + 2 * between, table[2][pixel[2]]);
-    }
+  std::byte* at = out + static_cast<std::size_t>(y) * width * step;
+  for (std::size_t x = 0; x < width; ++x, pixel += kChannels, at += step) {
+    put(at, table[0][pixel[0]]);
+    put(at + between, table[1][pixel[1]]);
+    put(at + 2 * between, table[2][pixel[2]]);
   }
 }
 
@@ -53,22 +50,47 @@ Finish::Finish(batch::ElementType type, const std::optional<Normalisation>& norm
       halves_[c][i] = type == batch::ElementType::f16 ? to_f16(value) : to_bf16(value);
     }
   }
+  if (!normalisation || type != batch::ElementType::f32 || !planes) return;
+  for (std::size_t c = 0; c < kChannels; ++c)
+    channels_[c] = {normalisation->mean[c], normalisation->deviation[c]};
+  const Kernels* const wide = wide_kernels();
+  by_arithmetic_ = wide && arithmetic_gives_words(*wide);
+}
+
+bool Finish::arithmetic_gives_words(const Kernels& kernels) const {
+  if (!kernels.normalise) return false;
+  std::array<std::uint8_t, 256 * kChannels> pixels;
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(i / kChannels);
+  Table<std::uint32_t> made;
+  kernels.normalise(
+      pixels.data(), 256, channels_.data(), reinterpret_cast<std::byte*>(made[0].data()),
+      reinterpret_cast<std::byte*>(made[1].data()), reinterpret_cast<std::byte*>(made[2].data()));
+  return made == words_;
 }
 
 void Finish::write(const PictureView& picture, const Kernels& kernels, std::byte* out) const {
-  if (type_ == batch::ElementType::f32) return write_by_table(picture, words_, planes_, out);
-  if (type_ != batch::ElementType::u8) return write_by_table(picture, halves_, planes_, out);
-  const auto width = static_cast<std::size_t>(picture.extent.width);
-  const auto height = static_cast<std::size_t>(picture.extent.height);
-  for (std::size_t y = 0; y < height; ++y) {
-    const std::uint8_t* row = picture.row(static_cast<int>(y));
-    if (!planes_) {
-      std::memcpy(out + y * width * kChannels, row, width * kChannels);
-      continue;
-    }
-    auto* plane = reinterpret_cast<std::uint8_t*>(out) + y * width;
-    kernels.split(row, width, plane, plane + width * height, plane + 2 * width * height);
+  for (int y = 0; y < picture.extent.height; ++y)
+    write_row(picture.extent, y, picture.row(y), kernels, out);
+}
+
+void Finish::write_row(Extent2 extent, int y, const std::uint8_t* row, const Kernels& kernels,
+                       std::byte* out) const {
+  const auto width = static_cast<std::size_t>(extent.width);
+  const std::size_t plane = width * static_cast<std::size_t>(extent.height);
+  if (by_arithmetic_ && kernels.normalise) {
+    std::byte* const at = out + static_cast<std::size_t>(y) * width * sizeof(float);
+    return kernels.normalise(row, width, channels_.data(), at, at + plane * sizeof(float),
+                             at + 2 * plane * sizeof(float));
   }
+  if (type_ == batch::ElementType::f32) return write_by_table(extent, y, row, words_, planes_, out);
+  if (type_ != batch::ElementType::u8) return write_by_table(extent, y, row, halves_, planes_, out);
+  auto* const at = reinterpret_cast<std::uint8_t*>(out) +
+                   static_cast<std::size_t>(y) * width * (planes_ ? 1 : kChannels);
+  if (planes_)
+    kernels.split(row, width, at, at + plane, at + 2 * plane);
+  else
+    std::memcpy(at, row, width * kChannels);
 }
 
 }  // namespace batchflow::prepare

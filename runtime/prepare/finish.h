@@ -26,6 +26,9 @@ class Finish {
 
   static bool supports(batch::ElementType type);  // u8, f16, bf16 or f32
   void write(const PictureView& picture, const Kernels& kernels, std::byte* out) const;
+  // Row `y` of a picture of this size.
+  void write_row(Extent2 extent, int y, const std::uint8_t* row, const Kernels& kernels,
+                 std::byte* out) const;
 
  private:
   template <class T>
@@ -35,6 +38,11 @@ class Finish {
   bool planes_;
   Table<std::uint16_t> halves_{};
   Table<std::uint32_t> words_{};
+  // By arithmetic, planes of f32 are made faster than by a table, if it gives the table's values.
+  std::array<ChannelNorm, kChannels> channels_{};
+  bool by_arithmetic_ = false;
+
+  bool arithmetic_gives_words(const Kernels& kernels) const;
 };
 
 }  // namespace batchflow::prepare

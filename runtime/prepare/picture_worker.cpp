@@ -52,14 +52,22 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   const bool in_place = stays && !decoded && first_end == 0;
   if (!reserve(wanted, !decoded, decoded || in_place, beside)) return false;
   if (!decoded && !decode(wanted, in_place ? stays : nullptr)) return false;
-  if (!carry_out(0, first_end)) return false;
+  // A scaling that comes last is finished row by row.
+  const Scaling* last = last_scaling();
+  const std::size_t end = operations_.size() - (last ? 1 : 0);
+  if (!carry_out(0, std::min(first_end, end))) return false;
   if (stays && shows_.pixels == pixels_of(stays)) {
     write_decoded_header(shows_.extent, stays);
   } else if (stays) {
     write_decoded(shows_, stays);
   }
-  if (!carry_out(first_end, operations_.size())) return false;
-  plan.finish->write(shows_, kernels_, out);
+  if (!carry_out(std::min(first_end, end), end)) return false;
+  if (!last) {
+    plan.finish->write(shows_, kernels_, out);
+    return true;
+  }
+  if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
+  resampler_.run(*last, shows_, origin_, *plan.finish, out);
   return true;
 }
 

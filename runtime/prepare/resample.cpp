@@ -52,35 +52,46 @@ Box needed(const Scaling& s) {
   return {s.from.x + x, s.from.y + y, width, height};
 }
 
-// Their sizes are known, so that they need not grow.
+// Each pixel has weights for as many taps as the one with most, 0 for those beyond. So all are
+// computed alike, tap by tap, and a processor need not predict how many taps a pixel has.
 void Resampler::Axis::plan(int from, int to, int window_first, int window_count) {
-  taps.clear();
-  weights.clear();
   copies = from == to;
   const auto count = static_cast<std::size_t>(window_count);
-  const std::size_t sources = copies ? 1 : sources_most(from, to);
-  taps.reserve(count);
-  weights.reserve(count * sources);
-  exact.reserve(sources);
-  const Triangle triangle(from, to);
-  for (int pixel = window_first; pixel < window_first + window_count; ++pixel) {
-    if (copies) {
-      taps.push_back({pixel, 1, weights.size()});
-      weights.push_back(1 << kWeightBits);
-      continue;
-    }
-    const int first = triangle.first(pixel);
-    const int end = triangle.end(pixel);
-    taps.push_back({first, end - first, weights.size()});
-    exact.clear();
-    double sum = 0;
-    for (int source = first; source < end; ++source) {
-      exact.push_back(triangle.weight(pixel, source));
-      sum += exact.back();
-    }
-    for (const double weight : exact)
-      weights.push_back(static_cast<std::int32_t>(0.5 + weight / sum * (1 << kWeightBits)));
+  // Emptied first, so that none grows beyond what it needs.
+  taps.clear();
+  taps.resize(count);
+  if (copies) {
+    weights.assign(1, 1 << kWeightBits);
+    for (std::size_t i = 0; i < count; ++i) taps[i] = {window_first + static_cast<int>(i), 1, 0};
+    return;
   }
+  const Triangle triangle(from, to);
+  std::size_t each = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int pixel = window_first + static_cast<int>(i);
+    const int first = triangle.first(pixel);
+    taps[i] = {first, triangle.end(pixel) - first, 0};
+    each = std::max(each, static_cast<std::size_t>(taps[i].count));
+  }
+  exact.clear();
+  exact.resize(count * (each + 1));
+  double* const sums = exact.data() + count * each;
+  for (std::size_t k = 0; k < each; ++k) {
+    double* const at = exact.data() + k * count;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double weight =
+          triangle.weight(window_first + static_cast<int>(i), taps[i].first + static_cast<int>(k));
+      at[i] = static_cast<int>(k) < taps[i].count ? weight : 0.0;
+      sums[i] += at[i];
+    }
+  }
+  weights.clear();
+  weights.resize(count * each);
+  for (std::size_t k = 0; k < each; ++k)
+    for (std::size_t i = 0; i < count; ++i)
+      weights[i * each + k] =
+          static_cast<std::int32_t>(0.5 + exact[k * count + i] / sums[i] * (1 << kWeightBits));
+  for (std::size_t i = 0; i < count; ++i) taps[i].at = i * each;
 }
 
 void Resampler::Axis::drop() {
@@ -93,24 +104,24 @@ void Resampler::Needs::add(const Scaling& s) {
   const Box read = needed(s);
   add_axis(0, s.from.width, s.to.width, s.window.width);
   add_axis(3, s.from.height, s.to.height, s.window.height);
-  const auto rows = [](int width) {
-    return memory::counted_product(memory::counted_product(static_cast<Bytes>(width), kChannels),
-                                   kRowsAtOnce);
-  };
-  parts_[6] = std::max(parts_[6], rows(read.width));
-  parts_[7] = std::max(parts_[7], rows(s.window.width));
-  parts_[8] = std::max(parts_[8], PictureBuffer::bytes({s.window.width, read.height}));
+  const auto width = static_cast<std::size_t>(s.window.width);
+  const Bytes row = WindowTable::row_bytes(width);
+  const WindowTable::Needs windows =
+      WindowTable::needs(s.from.width, s.to.width, width, sources_most(s.from.width, s.to.width));
+  grow(6, windows.windows);
+  grow(7, windows.weights);
+  grow(8, memory::counted_product(row, static_cast<Bytes>(read.height)));
+  grow(9, row);
 }
 
 void Resampler::Needs::add_axis(std::size_t first, int from, int to, int window_count) {
   const auto count = static_cast<Bytes>(window_count);
   const Bytes sources = from == to ? 1 : sources_most(from, to);
-  const std::array<Bytes, 3> tables = {
-      memory::counted_product(count, sizeof(Taps)),
-      memory::counted_product(memory::counted_product(count, sources), sizeof(std::int32_t)),
-      memory::counted_product(sources, sizeof(double))};
-  for (std::size_t i = 0; i < tables.size(); ++i)
-    parts_[first + i] = std::max(parts_[first + i], tables[i]);
+  grow(first, memory::counted_product(count, sizeof(Taps)));
+  grow(first + 1,
+       memory::counted_product(memory::counted_product(count, sources), sizeof(std::int32_t)));
+  grow(first + 2,
+       memory::counted_product(memory::counted_product(count, sources + 1), sizeof(double)));
 }
 
 Bytes Resampler::Needs::sum() const {
@@ -118,64 +129,97 @@ Bytes Resampler::Needs::sum() const {
 }
 
 Bytes Resampler::held() const {
-  return across_.held() + down_.held() + columns_.bytes() + scaled_.bytes() + between_.held();
+  return across_.held() + down_.held() + windows_.held() + between_.bytes() + row_.bytes();
 }
 
 void Resampler::drop() {
   across_.drop();
   down_.drop();
-  columns_.drop();
-  scaled_.drop();
+  windows_.drop();
   between_.drop();
+  row_.drop();
 }
 
 void Resampler::run(const Scaling& s, const PictureView& source, const Box& origin,
                     PictureBuffer& out) {
+  begin(s, source, origin);
+  out.reset(s.window.extent());
+  for (int y = 0; y < s.window.height; ++y) {
+    const std::uint8_t* made = make_row(y, out.row(y));
+    if (made != out.row(y)) std::memcpy(out.row(y), made, out.stride());
+  }
+}
+
+void Resampler::run(const Scaling& s, const PictureView& source, const Box& origin,
+                    const Finish& finish, std::byte* out) {
+  begin(s, source, origin);
+  auto* const row = reinterpret_cast<std::uint8_t*>(row_.have(row_bytes_));
+  for (int y = 0; y < s.window.height; ++y)
+    finish.write_row(s.window.extent(), y, make_row(y, row), kernels_, out);
+}
+
+void Resampler::begin(const Scaling& s, const PictureView& source, const Box& origin) {
   const Box read = needed(s);
   BF_CHECK(read.x >= origin.x && read.y >= origin.y &&
            read.x + read.width <= origin.x + source.extent.width &&
            read.y + read.height <= origin.y + source.extent.height);
+  source_ = source.part({read.x - origin.x, read.y - origin.y, read.width, read.height});
+  fetch_first_rows();
   across_.plan(s.from.width, s.to.width, s.window.x, s.window.width);
   down_.plan(s.from.height, s.to.height, s.window.y, s.window.height);
   // Taps count from the corner of `from`; here they count from the corner of what is read.
   for (Taps& tap : across_.taps) tap.first -= read.x - s.from.x;
   for (Taps& tap : down_.taps) tap.first -= read.y - s.from.y;
+  row_bytes_ = static_cast<std::size_t>(s.window.width) * kChannels;
+  made_ = 0;
+  if (across_.copies && !s.flip) {
+    scaled_ = source_;
+    made_ = read.height;
+    return;
+  }
   if (s.flip) std::reverse(across_.taps.begin(), across_.taps.end());
-
-  PictureView rows = source.part({read.x - origin.x, read.y - origin.y, read.width, read.height});
-  if (!across_.copies || s.flip) {
-    between_.reset({s.window.width, read.height});
-    run_across(rows);
-    rows = between_.view();
-  }
-  out.reset(s.window.extent());
-  for (int y = 0; y < s.window.height; ++y) {
-    const Taps& tap = down_.taps[static_cast<std::size_t>(y)];
-    if (down_.copies)
-      std::memcpy(out.row(y), rows.row(tap.first), out.stride());
-    else
-      kernels_.down(rows.pixels, rows.stride, tap, down_.weights.data(), out.stride(), out.row(y));
-  }
+  if (kernels_.by_windows)
+    windows_.plan(across_.taps, across_.weights.data(),
+                  static_cast<std::size_t>(read.width) * kChannels);
+  const std::size_t stride = WindowTable::row_bytes(static_cast<std::size_t>(s.window.width));
+  between_.have(stride * static_cast<std::size_t>(read.height));
+  scaled_ = {reinterpret_cast<const std::uint8_t*>(between_.data()),
+             stride,
+             {s.window.width, read.height}};
 }
 
-void Resampler::run_across(const PictureView& source) {
-  const std::size_t source_bytes = static_cast<std::size_t>(source.extent.width) * kChannels;
-  auto* const columns = reinterpret_cast<std::uint8_t*>(columns_.have(source_bytes * kRowsAtOnce));
-  auto* const scaled =
-      reinterpret_cast<std::uint8_t*>(scaled_.have(between_.stride() * kRowsAtOnce));
-  for (int y = 0; y < source.extent.height; y += kRowsAtOnce) {
-    // If fewer rows are left, the last one is used again.
-    std::array<const std::uint8_t*, kRowsAtOnce> from;
-    std::array<std::uint8_t*, kRowsAtOnce> to;
-    for (int i = 0; i < kRowsAtOnce; ++i) {
-      const int row = std::min(y + i, source.extent.height - 1);
-      from[static_cast<std::size_t>(i)] = source.row(row);
-      to[static_cast<std::size_t>(i)] = between_.row(row);
-    }
-    kernels_.to_columns(from.data(), source_bytes, columns);
-    kernels_.across(columns, across_.taps, across_.weights.data(), scaled);
-    kernels_.to_rows(scaled, between_.stride(), to.data());
+const std::uint8_t* Resampler::make_row(int y, std::uint8_t* memory) {
+  const Taps& tap = down_.taps[static_cast<std::size_t>(y)];
+  while (made_ < tap.first + tap.count) make_rows_across();
+  if (down_.copies) return scaled_.row(tap.first);
+  kernels_.down(scaled_.pixels, scaled_.stride, tap, down_.weights.data(), row_bytes_, memory);
+  return memory;
+}
+
+void Resampler::make_rows_across() {
+  const int rows = kernels_.rows_at_once;
+  // If fewer rows are left, the last one is used again.
+  std::array<const std::uint8_t*, Kernels::kRowsMost> from;
+  std::array<std::uint8_t*, Kernels::kRowsMost> to;
+  for (int i = 0; i < rows; ++i) {
+    const int row = std::min(made_ + i, source_.extent.height - 1);
+    from[static_cast<std::size_t>(i)] = source_.row(row);
+    to[static_cast<std::size_t>(i)] = reinterpret_cast<std::uint8_t*>(between_.data()) +
+                                      static_cast<std::size_t>(row) * scaled_.stride;
   }
+  const bool last = made_ + 2 * rows > source_.extent.height;
+  kernels_.across(from.data(), last ? 0 : static_cast<std::size_t>(rows) * source_.stride,
+                  across_.taps, across_.weights.data(), windows_.view(), to.data());
+  made_ += rows;
+}
+
+// What is kept of a picture seldom lies in a cache. The first rows come while tables are made, and
+// each of the others while rows before it are scaled.
+void Resampler::fetch_first_rows() const {
+  constexpr std::size_t line = 64;
+  const std::size_t bytes = static_cast<std::size_t>(source_.extent.width) * kChannels;
+  for (int y = 0; y < std::min(kernels_.rows_at_once, source_.extent.height); ++y)
+    for (std::size_t at = 0; at < bytes; at += line) __builtin_prefetch(source_.row(y) + at);
 }
 
 }  // namespace batchflow::prepare

@@ -2,13 +2,16 @@
 // torchvision's on pictures) does: first across, then down, with rounding to whole numbers between.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "runtime/prepare/finish.h"
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/picture.h"
+#include "runtime/prepare/window_table.h"
 
 namespace batchflow::prepare {
 
@@ -38,9 +41,11 @@ class Resampler {
 
    private:
     void add_axis(std::size_t first, int from, int to, int window_count);
+    void grow(std::size_t part, Bytes bytes) { parts_[part] = std::max(parts_[part], bytes); }
 
-    // For each axis taps, weights and exact ones, then columns, scaled and between.
-    std::array<Bytes, 9> parts_{};
+    // For each axis taps, weights and exact ones; then windows, their weights, what lies between
+    // the axes, and a row.
+    std::array<Bytes, 10> parts_{};
   };
   Bytes held() const;
   void drop();
@@ -48,6 +53,9 @@ class Resampler {
   // `source` shows only the part of the picture that begins at (x, y) of `origin`.
   void run(const Scaling& scaling, const PictureView& source, const Box& origin,
            PictureBuffer& out);
+  // The same, and the picture is finished row by row, while a row is in the processor's cache.
+  void run(const Scaling& scaling, const PictureView& source, const Box& origin,
+           const Finish& finish, std::byte* out);
 
  private:
   struct Axis {
@@ -63,15 +71,25 @@ class Resampler {
     void drop();
   };
 
-  // Scales all of `source` into between_.
-  void run_across(const PictureView& source);
+  // From here on rows of the result can be made, from the first on.
+  void begin(const Scaling& scaling, const PictureView& source, const Box& origin);
+  // It stays where it lies, or is made in `memory`.
+  const std::uint8_t* make_row(int y, std::uint8_t* memory);
+  // Scales the next rows of the source across.
+  void make_rows_across();
+  void fetch_first_rows() const;
 
   const Kernels& kernels_;
   Axis across_;
   Axis down_;
-  memory::ScratchMemory columns_;
-  memory::ScratchMemory scaled_;
-  PictureBuffer between_;
+  WindowTable windows_;
+  memory::ScratchMemory between_;
+  memory::ScratchMemory row_;
+  // What is scaled: the source, then what is made of it across, of which the first `made_` rows are
+  // there.
+  PictureView source_, scaled_;
+  std::size_t row_bytes_ = 0;
+  int made_ = 0;
 };
 
 }  // namespace batchflow::prepare

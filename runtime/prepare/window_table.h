@@ -1,0 +1,52 @@
+// How wide kernels look at the taps of a row that is scaled across (kernels.h, Windows). It is made
+// of the taps, once for each picture.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/memory/scratch.h"
+#include "runtime/prepare/kernels.h"
+
+namespace batchflow::prepare {
+
+class WindowTable {
+ public:
+  // The bytes of a row of so many pixels, up to a whole vector.
+  static std::size_t row_bytes(std::size_t pixels);
+  // What plan() takes at most, of a row that is scaled from one width to another one, of which a
+  // pixel takes `taps_most`: of windows and of their weights.
+  struct Needs {
+    Bytes windows = 0, weights = 0;
+  };
+  static Needs needs(int from, int to, std::size_t pixels, Bytes taps_most);
+
+  // A row of the source has `source_bytes`. There are no windows for one that is shorter than a
+  // window.
+  // REQUIRES: each of `taps` has weights for as many taps as the one with most, 0 for those beyond
+  void plan(std::span<const Taps> taps, const std::int32_t* weights, std::size_t source_bytes);
+  Windows view() const { return {each_, taps_, windows_, weights_.data()}; }
+  Bytes held() const { return memory::bytes_of(windows_) + memory::bytes_of(weights_); }
+  void drop();
+
+ private:
+  // Where the first tap of a byte is, and the weights of all; null: it has none.
+  struct Byte {
+    const std::int32_t* weights = nullptr;
+    std::size_t at = 0;
+  };
+  using Group = std::array<Byte, Window::kGroup>;
+  // The taps of these from `tap` on.
+  void set(std::size_t window, const Group& group, int tap);
+
+  int each_ = 0, taps_ = 0;
+  int count_ = 0;  // taps of a pixel, at most
+  std::size_t source_bytes_ = 0;
+  std::vector<Window> windows_;
+  std::vector<std::int32_t> weights_;
+};
+
+}  // namespace batchflow::prepare
