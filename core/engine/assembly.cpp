@@ -193,12 +193,12 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
     // The piece may have been copied before, and have come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
     std::erase_if(batch.replacements, [&](const order::Replacement& old) {
-      return old.place >= piece.offset && old.place < end;
+      return old.index >= piece.offset && old.index < end;
     });
     for (const order::Replacement& replacement : block->replacements) {
-      if (replacement.place < piece.slice.from || replacement.place >= piece.slice.to) continue;
+      if (replacement.index < piece.slice.from || replacement.index >= piece.slice.to) continue;
       order::Replacement moved = replacement;
-      moved.place = replacement.place - piece.slice.from + piece.offset;
+      moved.index = replacement.index - piece.slice.from + piece.offset;
       batch.replacements.push_back(moved);
     }
   }
@@ -293,8 +293,8 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
     auto within = s_.arena.make<order::Replacement>(block.replacements.size());
     std::size_t count = 0;
     for (order::Replacement replacement : block.replacements) {
-      if (replacement.place < slice.from || replacement.place >= slice.to) continue;
-      replacement.place -= slice.from;
+      if (replacement.index < slice.from || replacement.index >= slice.to) continue;
+      replacement.index -= slice.from;
       within[count++] = replacement;
     }
     command.replacements = within.first(count);
@@ -336,7 +336,7 @@ void Assembly::transferred(const TransferDone& event) {
   } else {
     piece.state = Piece::State::missing;
   }
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 void Assembly::lost_block(Handle handle) {
@@ -352,7 +352,7 @@ void Assembly::lost_block(Handle handle) {
           s_.emit(Cancel{s_.requests.latest(piece.request)});
           s_.requests.close(piece.request);
           piece.request = RequestId::none();
-          s_.touch(job);
+          s_.look_at(job);
         }
       }
     }

@@ -14,16 +14,16 @@ void BlockParts::wait(MakingIndex index) {
   Making& making = s_.makings[index];
   Node& node = s_.nodes[making.node];
   ++making.waiting;
-  making.unstaged = true;
-  node.unstaged.push_back(index);
-  if (node.unstaged.size() == 1) stage_waiting(making.node);
+  making.waits_for_staging = true;
+  node.wait_for_staging.push_back(index);
+  if (node.wait_for_staging.size() == 1) stage_waiting(making.node);
 }
 
 // The making no longer waits for its turn for staging memory.
 void BlockParts::stop_waiting(MakingIndex index) {
   Making& making = s_.makings[index];
-  if (!std::exchange(making.unstaged, false)) return;
-  std::erase(s_.nodes[making.node].unstaged, index);
+  if (!std::exchange(making.waits_for_staging, false)) return;
+  std::erase(s_.nodes[making.node].wait_for_staging, index);
   --making.waiting;
   s_.staging_changed(making.node);
 }
@@ -44,12 +44,12 @@ bool BlockParts::staging_fits(const Making& making) const {
 
 void BlockParts::stage_waiting(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
-  while (!node.unstaged.empty()) {
+  while (!node.wait_for_staging.empty()) {
     if (s_.samples_gathered >= EngineState::kSamplesAStep) {
       s_.staging_changed(node_index);
       return s_.alarms.set(s_.now, {});
     }
-    const MakingIndex index = node.unstaged.front();
+    const MakingIndex index = node.wait_for_staging.front();
     const Making& making = s_.makings[index];
     // What was promised has been taken back; the block is made elsewhere.
     if (!can_stage(s_, node, s_.streams[s_.blocks[making.block].stream])) {
@@ -57,7 +57,7 @@ void BlockParts::stage_waiting(NodeIndex node_index) {
       continue;
     }
     if (!staging_fits(making)) return;
-    node.unstaged.pop_front();
+    node.wait_for_staging.pop_front();
     begin(index);
   }
 }
@@ -69,9 +69,9 @@ bool BlockParts::stage_waiting() {
   s_.sort_by_joining(changed);
   for (const NodeIndex index : changed) {
     s_.nodes[index].staging_changed = false;
-    const std::size_t before = s_.nodes[index].unstaged.size();
+    const std::size_t before = s_.nodes[index].wait_for_staging.size();
     stage_waiting(index);
-    any = any || s_.nodes[index].unstaged.size() != before;
+    any = any || s_.nodes[index].wait_for_staging.size() != before;
   }
   return any;
 }
@@ -90,7 +90,7 @@ void BlockParts::begin(MakingIndex index) {
   const Node& node = s_.nodes[making.node];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
-  making.unstaged = false;
+  making.waits_for_staging = false;
   making.part = ++s_.serials;
   making.mends = Suspects::has_doubts(making);
   const Bytes most = s_.config.count_staging ? std::min(part_bytes(s_, node, stream),
@@ -101,7 +101,7 @@ void BlockParts::begin(MakingIndex index) {
   } else if (!begin_plain(index, most) && !begin_kept(index)) {
     const std::uint32_t first = making.next;
     if (making.draws.empty()) s_.expand(block, making.draws);
-    items_.gather(index, most);
+    items_.look_up(index, most);
     s_.samples_gathered += making.next - first;
     making.whole = first == 0 && making.next == block.samples;
     if (names_samples(making)) {

@@ -53,7 +53,7 @@ struct Node {
   double prepare_s = 0;           // smoothed
 
   // BlockParts: makings that wait for staging memory, in the order in which they came
-  std::deque<MakingIndex> unstaged;
+  std::deque<MakingIndex> wait_for_staging;
 
   // Streams: those that have memory here
   std::vector<StreamId> streams;
@@ -169,7 +169,7 @@ struct Making {
   std::uint32_t attempts = 0;
   bool preparing = false;               // the worker has its command
   bool cancelled = false;               // and was told to give it up, which it will report
-  bool unstaged = false;                // in the queue for staging memory
+  bool waits_for_staging = false;       // in the queue for staging memory
   std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up
   std::uint32_t next = 0;               // the first place that is in no part yet
   std::uint64_t part = 0;               // serial of the present part
@@ -219,7 +219,7 @@ struct Making {
 };
 
 // One Read command, for which makings wait. Reads alone changes it.
-struct ReadJob {
+struct OpenRead {
   Request request;
   DatasetId dataset;
   Place from;
@@ -249,7 +249,7 @@ struct ReadJob {
   bool failed = false;  // nothing comes of it
 
   void reset() {
-    ReadJob next;
+    OpenRead next;
     next.samples = emptied(samples);
     next.shown = emptied(shown);
     next.missing = emptied(missing);

@@ -193,18 +193,18 @@ inline void report_changed_takers(EngineState& s, Block& block) {
 }
 
 // Jobs that have yet to take the block are looked at again.
-inline void touch_needing(EngineState& s, const Block& block) {
+inline void look_at_needing(EngineState& s, const Block& block) {
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (block.ref.is_none() || !lanes.valid(block.ref)) return;
   lanes.for_each_needing(block.ref,
-                         [&](order::MemberId member) { s.touch(JobIndex(lanes.tag(member))); });
+                         [&](order::MemberId member) { s.look_at(JobIndex(lanes.tag(member))); });
 }
 
 // The block's slot is used for something else.
 inline void forget_block(EngineState& s, BlockIndex index) {
   const Block& block = s.blocks[index];
   order::Lanes& lanes = *s.streams[block.stream].lanes;
-  touch_needing(s, block);
+  look_at_needing(s, block);
   if (!block.ref.is_none() && lanes.valid(block.ref)) lanes.dropped(block.ref);
   s.blocks.release(index);
 }

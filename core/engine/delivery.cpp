@@ -19,7 +19,7 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
   rank.credits += event.credits;
   rank.stall.wanted(s_.now, event.credits);
   stall_changed(rank);
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 void Delivery::stall_changed(const RankState& rank) {
@@ -67,7 +67,7 @@ void Delivery::consumed(Job& job, const BatchConsumed& event) {
     free_if_over(job, *batch);
   }
   commits_.commit(job);
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 void Delivery::released(Job& job, const SlotReleased& event) {
@@ -80,7 +80,7 @@ void Delivery::released(Job& job, const SlotReleased& event) {
     if (batch.state == Batch::State::assembling || batch.released) return s_.protocol_error();
     believe_released(job, batch);
     free_if_over(job, index);
-    s_.touch(job.index);
+    s_.look_at(job.index);
     return;
   }
   s_.protocol_error();
@@ -217,7 +217,7 @@ void Delivery::free_held(Job& job, BatchIndex index) {
   batches_.release(index);
   std::erase(job.held, index);
   Reserves::free_retired(s_, job, share);
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 }  // namespace batchflow::engine

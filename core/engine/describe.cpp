@@ -33,7 +33,7 @@ void describe_places(const EngineState& s, Out out) {
         "  staging: {} B of {} B in use, {} B for listed orders, at least {} B, wanted {} "
         "B; {} makings wait\n",
         staging.used, staging.room(), staging.listed, staging.least, staging.target,
-        node.unstaged.size());
+        node.wait_for_staging.size());
   }
 }
 
@@ -62,10 +62,10 @@ void describe_streams(const EngineState& s, Out out) {
     fmt::format_to(out, "making {} of block {}: waits for {}, {} reads, worker {}, attempts {}{}\n",
                    index.value, making.block.value, making.waiting, making.held.reads.size(),
                    static_cast<int>(making.worker.value), making.attempts,
-                   making.preparing  ? ", preparing"
-                   : making.ready    ? ", ready"
-                   : making.unstaged ? ", waits for staging memory"
-                                     : "");
+                   making.preparing           ? ", preparing"
+                   : making.ready             ? ", ready"
+                   : making.waits_for_staging ? ", waits for staging memory"
+                                              : "");
   });
 }
 

@@ -82,7 +82,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       if (!grant->ref.is_none() && lanes.valid(grant->ref)) {
         if (order::is_here(lanes.state(grant->ref))) {
           adopt(*grant, BlockIndex(lanes.tag(grant->ref)));
-          s_.touch(job.index);
+          s_.look_at(job.index);
           return next_need(job);
         }
         need.ref = grant->ref;
@@ -99,7 +99,7 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
     if (need.kind == order::Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
     if (need.kind == order::Lanes::Need::Kind::joined) {
-      s_.touch(job.index);
+      s_.look_at(job.index);
       continue;
     }
     // A weighted epoch is not known before the last one is committed.
@@ -293,12 +293,12 @@ bool Dispatching::start_some() {
     const JobNeed need = needs_[job.candidate_slot];
     forget(job);
     if (met(need)) {
-      s_.touch(job.index);
+      s_.look_at(job.index);
       any = true;
       continue;
     }
     if (!preparation_.start(job, need.what, sites_[choice])) {
-      s_.touch(job.index);
+      s_.look_at(job.index);
       return any;
     }
     any = true;

@@ -80,17 +80,17 @@ void Engine::Parts::handle_failures() {
   listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
 }
 
-void Engine::Parts::look_at_dirty() {
-  for (std::size_t i = 0; i < s.dirty.size(); ++i) {
-    const JobIndex index = s.dirty[i];
+void Engine::Parts::look_at_jobs() {
+  for (std::size_t i = 0; i < s.jobs_to_look_at.size(); ++i) {
+    const JobIndex index = s.jobs_to_look_at[i];
     if (!s.jobs.live(index)) continue;
     ++operations;
     Job& of = s.jobs[index];
-    of.dirty = false;
+    of.to_look_at = false;
     assembly.pump(of);
     dispatching.review(of);
   }
-  s.dirty.clear();
+  s.jobs_to_look_at.clear();
 }
 
 // Tells policies how many jobs a block is still good for, some blocks in each step: a lane that is
@@ -119,7 +119,7 @@ void Engine::Parts::settle_weights() {
   for (const JobIndex index : s.weighted_jobs) {
     Job& of = s.jobs[index];
     if (of.weights->settled()) continue;
-    if (of.weights->settle(kWorkAStep / 4)) s.touch(index);
+    if (of.weights->settle(kWorkAStep / 4)) s.look_at(index);
     s.alarms.set(s.now, {});
   }
 }
@@ -145,7 +145,7 @@ void Engine::Parts::decide() {
       more = true;
       continue;
     }
-    look_at_dirty();
+    look_at_jobs();
     refresh_needs();
     // Makings that began before come first.
     more = block_parts.stage_waiting() || more;
@@ -158,10 +158,10 @@ void Engine::Parts::decide() {
       // A batch waits for a slot, and something has become free.
       s.short_of_memory = false;
       s.jobs.each([&](JobIndex index) {
-        if (s.jobs[index].is_waiting()) s.touch(index);
+        if (s.jobs[index].is_waiting()) s.look_at(index);
       });
     }
-    more = more || !s.dirty.empty() || s.room_changed;
+    more = more || !s.jobs_to_look_at.empty() || s.room_changed;
   }
   refresh_needs();
   operations += needs_reported;

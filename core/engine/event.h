@@ -35,7 +35,7 @@ struct Request {
 
 // One sample of a block to prepare: which bytes to use, and where they are.
 struct Ingredient {
-  std::uint32_t place = 0;       // in the block
+  std::uint32_t index = 0;       // in the block
   bool keep_decoded = false;     // the decoded form goes into its share
   Form form = Form::encoded;     // encoded or decoded
   std::uint32_t occurrence = 0;  // weighted and rehearsed: a word of the draw key

@@ -63,7 +63,7 @@ BATCHFLOW_FIELDS(BlockName, generation, lane, pass, block)
 BATCHFLOW_FIELDS(Lineage, dataset, dataset_version, pipeline, pipeline_hash, order, seed,
                  block_samples, lane_blocks, name, samples, run_shift)
 BATCHFLOW_FIELDS(Slice, name, from, to, filler, rehearsed)
-BATCHFLOW_FIELDS(Replacement, place, corrupt, used)
+BATCHFLOW_FIELDS(Replacement, index, corrupt, used)
 
 }  // namespace batchflow::order
 
@@ -72,7 +72,7 @@ namespace batchflow::engine {
 // ----------------------------------------------------------- parts of events and commands ----
 
 BATCHFLOW_FIELDS(Request, id, attempt)
-BATCHFLOW_FIELDS(Ingredient, place, keep_decoded, form, occurrence, sample, staging)
+BATCHFLOW_FIELDS(Ingredient, index, keep_decoded, form, occurrence, sample, staging)
 BATCHFLOW_FIELDS(Score, sample, value)
 
 // ---------------------------------------------------------------------------------- events ----

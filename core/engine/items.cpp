@@ -19,7 +19,7 @@ constexpr std::uint32_t kPrefetched = 16;
 
 }  // namespace
 
-void Items::gather(MakingIndex making_index, Bytes most) {
+void Items::look_up(MakingIndex making_index, Bytes most) {
   Making& making = s_.makings[making_index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
@@ -34,12 +34,12 @@ void Items::gather(MakingIndex making_index, Bytes most) {
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
   if (with_replacement) first_indices_.clear(draws.size() - making.next);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
-    const std::uint32_t place = making.next;
-    if (at % kPrefetched == 0) prefetch(std::span(draws).subspan(place));
+    const std::uint32_t index = making.next;
+    if (at % kPrefetched == 0) prefetch(std::span(draws).subspan(index));
     Ingredient& ingredient = making.ingredients.emplace_back();
-    ingredient.place = place;
-    ingredient.sample = draws[place].sample;
-    ingredient.occurrence = static_cast<std::uint32_t>(draws[place].occurrence);
+    ingredient.index = index;
+    ingredient.sample = draws[index].sample;
+    ingredient.occurrence = static_cast<std::uint32_t>(draws[index].occurrence);
     if (some_corrupt) Suspects::stand_in(s_, making, ingredient);
     Bytes bytes = staged_alone(ingredient.sample);
     if (around_.bundle_shift > 0) {
@@ -47,7 +47,7 @@ void Items::gather(MakingIndex making_index, Bytes most) {
       if (bundle <= staging_most_) bytes = bundle;
     }
     if (at > 0 && saturating_sum(staging_taken_, bytes) > staging_most_) {
-      if (some_corrupt) Suspects::forget_stand_in(making, place);
+      if (some_corrupt) Suspects::forget_stand_in(making, index);
       making.ingredients.pop_back();
       break;
     }
@@ -59,7 +59,7 @@ void Items::gather(MakingIndex making_index, Bytes most) {
         continue;
       }
     }
-    gather_one(making_index, at);
+    look_up_one(making_index, at);
   }
   drop_evicted(s_);
   send_groups(making_index);
@@ -140,7 +140,7 @@ Bytes Items::staged_alone(SampleId sample) const {
 }
 
 // REQUIRES: look_around(making)
-void Items::gather_one(MakingIndex making_index, std::uint32_t at) {
+void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   ingredient.form = Form::encoded;
@@ -289,7 +289,7 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
       reads_.shown().find(making.node, around_.dataset->id, ingredient.sample, ingredient.form);
   if (shown.is_none()) return false;
   const ReadIndex index = reads_.shown()[shown].read;
-  const ReadJob& read = s_.reads[index];
+  const OpenRead& read = s_.reads[index];
   // What is read for a listed order is in memory of that order.
   if (read.staged && read.listed) return false;
   if (read.staged) {
@@ -418,12 +418,13 @@ void Items::leave(Making& making, MakingIndex index, bool well) {
   unstage(s_, making.node, std::exchange(making.set_apart, 0));
   reads_.leave(making, index);
   for (const MakingIndex dependent : dependents) {
-    regather(dependent);
+    look_up_again(dependent);
     if (--s_.makings[dependent].waiting == 0) reads_.listener().making_ready(dependent);
   }
 }
 
-// What `failed` was to decode will not come: removes the pins on it; regather finds another way.
+// What `failed` was to decode will not come: removes the pins on it; look_up_again finds another
+// way.
 void Items::retry_without(Making& making, const Making& failed) {
   std::erase_if(making.pins, [&](const ItemPin& pin) {
     return std::any_of(failed.decoding.begin(), failed.decoding.end(), [&](const ItemPin& item) {
@@ -450,7 +451,7 @@ void Items::give_up_decoding(MakingIndex index, SampleId sample) {
   part.share->remove(pin.item, Removal::invalidated);
 }
 
-void Items::regather(MakingIndex making_index) {
+void Items::look_up_again(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
   if (s_.nodes[making.node].lost) return;  // it ends with its node, in a moment
   look_around(making_index);
@@ -477,7 +478,7 @@ void Items::regather(MakingIndex making_index) {
     const Bytes apart = std::min(making.set_apart, staging_most_);
     making.set_apart -= apart;
     unstage(s_, making.node, apart);
-    gather_one(making_index, at);
+    look_up_one(making_index, at);
   }
   drop_evicted(s_);
   send_groups(making_index);

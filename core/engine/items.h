@@ -55,8 +55,8 @@ class Items {
   // Finds or reads what the making's next part is made of: the block's indices from making.next on,
   // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
-  void gather(MakingIndex making, Bytes most);
-  // True if `gather` need not know the ids: nothing can be cached, shared or corrupt.
+  void look_up(MakingIndex making, Bytes most);
+  // True if `look_up` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
   // The share on the node that keeps every sample of the stream in bundles, so that no sample of a
   // block need be looked up. None: there is no such share.
@@ -113,7 +113,7 @@ class Items {
   void prefetch(std::span<const order::Draw> draws) const;
   Bytes stored_bytes(SampleId sample) const;
   Bytes staged_alone(SampleId sample) const;
-  void gather_one(MakingIndex making, std::uint32_t at);
+  void look_up_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
   void pin(Making& making, ShareId share, ItemId item);
   bool use_cached(MakingIndex making, std::uint32_t at, SampleId sample, const ItemCache& cache,
@@ -130,7 +130,7 @@ class Items {
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, NodeIndex node);
   void retry_without(Making& making, const Making& failed);
-  void regather(MakingIndex making);
+  void look_up_again(MakingIndex making);
   void share_firsts(Making& making);
 
   EngineState& s_;

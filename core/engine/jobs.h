@@ -223,7 +223,7 @@ struct Job {
   // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights
   // are zero. Commits: `bad_position`, what it had does not follow from the position it came with.
   std::optional<Refusal> to_refuse;
-  bool dirty = false;  // stands in EngineState::dirty, in any state
+  bool to_look_at = false;  // stands in EngineState::jobs_to_look_at, in any state
 
   // Assembly and Delivery, and Listed for a listed order. Membership sets their number, and `lost`.
   std::vector<RankState> ranks;

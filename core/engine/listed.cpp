@@ -87,7 +87,7 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
                   Bytes bytes, std::uint64_t next_use) {
   Batch& batch = batches_[batch_index];
   Ingredient ingredient;
-  ingredient.place = static_cast<std::uint32_t>(batch.ingredients.size());
+  ingredient.index = static_cast<std::uint32_t>(batch.ingredients.size());
   ingredient.sample = sample;
   batch.ingredients.push_back(ingredient);
   const ItemCache* encoded = items_.cache(node, dataset, 0);
@@ -119,7 +119,7 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
   }
   // An item that was let in just now is read for the share.
   if (keep.is_none() && use_under_way(batch_index, node, dataset, sample)) return;
-  groups_.add({ShareId::none(), keep}, sample, ingredient.place);
+  groups_.add({ShareId::none(), keep}, sample, ingredient.index);
 }
 
 // It is staged, or on its way, for another batch. What is staged for a block is in memory of that
@@ -130,7 +130,7 @@ bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dat
   if (shown.is_none()) return false;
   Batch& batch = batches_[batch_index];
   const ReadIndex index = reads_.shown()[shown].read;
-  const ReadJob& read = s_.reads[index];
+  const OpenRead& read = s_.reads[index];
   if (!read.staged) {
     reads_.wait_for_listed(index, batch_index);
     s_.memory[read.keep].share->pin(item_of(sample, read.bundle_shift));

@@ -136,7 +136,7 @@ void Membership::joined(const JobJoined& event) {
 
 // An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
 // that they know. If the weights of before are lost, an epoch that was begun begins again.
-void Membership::asked(Job& job) {
+void Membership::draw_when_all_ask(Job& job) {
   // A job with weights that are all zero is refused before the step ends. Until then it draws
   // nothing.
   const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
@@ -152,7 +152,7 @@ void Membership::begin(Job& job) {
   grants_.begin(job);
   dispatching_.level(job);
   commits_.end_epochs(job);
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 // If streams are not shared, a job that resumes keeps the order it had.
@@ -334,7 +334,7 @@ void Membership::admit(Job& job) {
   if (job.order != Order::listed) streams_.size_lanes(stream);
   s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
-  s_.touch(job.index);
+  s_.look_at(job.index);
 }
 
 void Membership::still_stranded(StreamId index, std::uint64_t serial) {

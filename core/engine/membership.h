@@ -39,7 +39,7 @@ class Membership {
   void rank_lost(Job& job, Rank rank);
   void resized(Job& job, const JobResized& event);
   // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
-  void asked(Job& job);
+  void draw_when_all_ask(Job& job);
   void timed_out(JobIndex job, std::uint64_t serial);
   void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);

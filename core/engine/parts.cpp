@@ -68,7 +68,7 @@ void Engine::Parts::on(const PolicyChanged& event) {
     return s.protocol_error();  // the backend checks texts before it sends them
   }
   s.room_everywhere();  // what the old policy held back is offered to the new one
-  s.jobs.each([&](JobIndex index) { s.touch(index); });
+  s.jobs.each([&](JobIndex index) { s.look_at(index); });
 }
 
 void Engine::Parts::on(const ConfigurationChanged& event) {

@@ -110,7 +110,7 @@ struct Engine::Parts final : Reads::Listener {
     Job* const of = job(event.job);
     if (!of) return;
     delivery.wanted(*of, event);
-    membership.asked(*of);
+    membership.draw_when_all_ask(*of);
   }
   void on(const SamplesWanted& event) {
     if (Job* of = job(event.job)) listed.wanted(*of, event);
@@ -155,9 +155,9 @@ struct Engine::Parts final : Reads::Listener {
   void change_policy(const PolicyName& name, const PolicyChoice& choice);
   void decide();
   void look_at(JobIndex index, std::uint64_t serial) {
-    if (s.jobs.live(index) && s.jobs[index].serial == serial) s.touch(index);
+    if (s.jobs.live(index) && s.jobs[index].serial == serial) s.look_at(index);
   }
-  void look_at_dirty();
+  void look_at_jobs();
   void refresh_needs();
   void settle_weights();
 

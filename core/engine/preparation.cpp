@@ -142,7 +142,7 @@ void Preparation::send_preparation(MakingIndex index) {
   for (const Making::Suspect& suspect : making.suspects) {
     if (suspect.used == suspect.original) continue;
     std::erase_if(block.replacements,
-                  [&](const order::Replacement& old) { return old.place == suspect.index; });
+                  [&](const order::Replacement& old) { return old.index == suspect.index; });
     block.replacements.push_back({suspect.index, suspect.original, suspect.used});
   }
   if (!making.decoding.empty()) {
@@ -286,11 +286,11 @@ void Preparation::finish(MakingIndex index) {
 
 // Each job that may take the block, or waits to go on with it, is looked at before the step ends.
 void Preparation::resume_waiting(const Block& block) {
-  touch_needing(s_, block);
+  look_at_needing(s_, block);
   if (block.grants > 0) {
-    for (const JobIndex job : s_.streams[block.stream].jobs) s_.touch(job);
+    for (const JobIndex job : s_.streams[block.stream].jobs) s_.look_at(job);
   } else if (!block.charged_job.is_none()) {
-    s_.touch(block.charged_job);
+    s_.look_at(block.charged_job);
   }
 }
 
@@ -398,7 +398,7 @@ void Preparation::lose_node(NodeIndex node_index) {
     if (s_.makings[index].node == node_index) abort(index);
   });
   s_.nodes[node_index].ready.clear();
-  s_.nodes[node_index].unstaged.clear();
+  s_.nodes[node_index].wait_for_staging.clear();
   workers_.forget_all(node_index);
 }
 

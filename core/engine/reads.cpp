@@ -26,7 +26,7 @@ std::uint64_t coming_key(ShareId share, ItemId item) {
 
 ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   const ReadIndex index = reads_.make();
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   read.request = s_.requests.open(RequestKind::read, index.value);
   read.dataset = spec.dataset;
   read.from = spec.from;
@@ -66,7 +66,7 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
 
 // ---------------------------------------------------------------------- the bytes of a read ----
 
-void Reads::count(ReadJob& read, const Spec& spec) {
+void Reads::count(OpenRead& read, const Spec& spec) {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(spec.dataset)];
   const bool uniform = dataset.catalogue->is_uniform() && read.bundle_shift == 0;
   read.each = spec.each > 0 ? spec.each : uniform ? largest_staged(s_, dataset) : 0;
@@ -81,14 +81,14 @@ void Reads::count(ReadJob& read, const Spec& spec) {
   stage(s_, read.node, read.counted);
 }
 
-Bytes Reads::bytes_of(const ReadJob& read, SampleId sample) const {
+Bytes Reads::bytes_of(const OpenRead& read, SampleId sample) const {
   if (read.each > 0) return read.each;
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(read.dataset)];
   return read.bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, sample)
                                : staged_bytes(s_, dataset, sample);
 }
 
-void Reads::uncount(ReadJob& read, Bytes bytes) {
+void Reads::uncount(OpenRead& read, Bytes bytes) {
   if (read.listed || !s_.config.count_staging) return;
   bytes = std::min(bytes, read.counted);  // nothing any more of a lost node
   read.counted -= bytes;
@@ -97,13 +97,13 @@ void Reads::uncount(ReadJob& read, Bytes bytes) {
 
 // The read's job is about to give up the memory that was set apart for it, and the read is still
 // under way.
-void Reads::set_apart(ReadJob& read) {
+void Reads::set_apart(OpenRead& read) {
   if (!s_.config.count_staging || read.counted > 0) return;
   for (const SampleId sample : read.samples) read.counted += bytes_of(read, sample);
   s_.memory.promise_listed(dram_of(s_.nodes[read.node].id), read.counted);
 }
 
-void Reads::send_read(ReadJob& read) {
+void Reads::send_read(OpenRead& read) {
   const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
   Read command{read.request, read.dataset, read.from, read.to,      read.form,
@@ -129,7 +129,7 @@ void Reads::end_decoding(ShareId share, ItemId item) {
   coming_.erase(coming_key(share, item));
 }
 
-void Reads::forget_items(const ReadJob& read) {
+void Reads::forget_items(const OpenRead& read) {
   if (read.keep.is_none()) return;
   for (const SampleId sample : read.samples)
     coming_.erase(coming_key(read.keep, item_of(sample, read.bundle_shift)));
@@ -151,7 +151,7 @@ bool Reads::add(ReadHolds& held, ReadIndex index, std::uint32_t waiter, bool all
                                   [&](const ReadHold& one) { return one.read == index; });
   if (known != held.reads.end()) return false;
   held.reads.push_back({index, all});
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   ++read.holders;
   if (all) ++read.owners;
   if (read.done) return false;
@@ -213,7 +213,7 @@ void Reads::leave_listed(Batch& batch, BatchIndex index) {
 
 void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   for (const ReadHold& one : held.reads) {
-    ReadJob& read = reads_[one.read];
+    OpenRead& read = reads_[one.read];
     std::erase(read.waiters, waiter);
     BF_CHECK(read.holders > 0);
     --read.holders;
@@ -224,7 +224,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
   unheld_.clear();
   for (const ShownIndex shown : held.samples) {
     const ShownSample& sample = shown_[shown];
-    const ReadJob& read = reads_[sample.read];
+    const OpenRead& read = reads_[sample.read];
     const bool goes_on = read.holders > 0 && read.done && !read.failed;
     if (goes_on && read.owners == 0 && sample.holders == 0) unheld_.push_back(shown);
   }
@@ -243,7 +243,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
     from = to;
   }
   for (const ReadHold& one : held.reads) {
-    const ReadJob& read = reads_[one.read];
+    const OpenRead& read = reads_[one.read];
     if (one.all && read.owners == 0 && read.holders > 0 && read.done && !read.failed) {
       release_unheld(one.read);
     }
@@ -255,7 +255,7 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
 
 // Releases some samples of the read, while others are held.
 void Reads::release_samples(ReadIndex index, std::span<const ShownIndex> shown) {
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   gone_.clear();
   Bytes bytes = 0;
   for (const ShownIndex one : shown) {
@@ -272,7 +272,7 @@ void Reads::release_samples(ReadIndex index, std::span<const ShownIndex> shown) 
 
 // The makings that commanded the read no longer need it, but others hold some of its samples.
 void Reads::release_unheld(ReadIndex index) {
-  const ReadJob& read = reads_[index];
+  const OpenRead& read = reads_[index];
   if (!read.staged) return;
   unheld_.clear();
   for (const ShownIndex shown : read.shown) {
@@ -284,7 +284,7 @@ void Reads::release_unheld(ReadIndex index) {
 // A read into a share is over when it is done; a read into staging, when nothing holds any of it.
 // What a read that was given up half-way has brought is no longer needed.
 void Reads::close_if_unused(ReadIndex index) {
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   if (!read.done || read.holders > 0) return;
   if (read.staged || read.in_part) {
     s_.emit(Release{s_.requests.latest(read.request.id)});
@@ -305,7 +305,7 @@ void Reads::done(const ReadDone& event) {
   const Requests::OpenRequest* record = s_.requests.find(event.request, RequestKind::read);
   if (!record) return s_.stale();
   const ReadIndex index(record->subject);
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
@@ -336,7 +336,7 @@ void Reads::done(const ReadDone& event) {
 
 // Whether the last attempt asked for all of these samples. A read without a list is for a block,
 // and makings of that block wait for it.
-bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
+bool Reads::are_of(const OpenRead& read, std::span<const SampleId> failed) {
   asked_ = read.missing.empty() ? read.samples : read.missing;
   if (asked_.empty()) {
     s_.expand(s_.blocks[s_.makings[MakingIndex(read.waiters.front())].block], draws_);
@@ -352,7 +352,7 @@ bool Reads::are_of(const ReadJob& read, std::span<const SampleId> failed) {
 // time. Makings that wait are told only when all attempts are used up. Without any waiter the read
 // ends here.
 void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
   read.in_part |= !failed.empty();
@@ -394,7 +394,7 @@ void Reads::give_up_copies(ReadIndex index) {
 // Nothing finds the read any more. Its items leave their share once the makings that wait have been
 // told.
 void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
-  ReadJob& read = reads_[index];
+  OpenRead& read = reads_[index];
   shown_.hide(read);
   read.done = true;
   read.failed = true;
@@ -421,7 +421,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   close_if_unused(index);
 }
 
-void Reads::unpin(ReadJob& read) {
+void Reads::unpin(OpenRead& read) {
   for (const ShareId share : {read.keep, read.source}) {
     if (share.is_none()) continue;
     const SharePart& part = s_.memory[share];
@@ -436,7 +436,7 @@ void Reads::retry(ReadIndex index, std::uint64_t serial) {
 
 void Reads::lose_node(NodeIndex node, NodeId id) {
   reads_.each([&](ReadIndex index) {
-    ReadJob& read = reads_[index];
+    OpenRead& read = reads_[index];
     if (read.done) {
       uncount_lost(index, node);
       return;

@@ -96,28 +96,28 @@ class Reads {
   void lose_node(NodeIndex node, NodeId id);
 
  private:
-  void send_read(ReadJob& read);
-  void count(ReadJob& read, const Spec& spec);
-  void uncount(ReadJob& read, Bytes bytes);
+  void send_read(OpenRead& read);
+  void count(OpenRead& read, const Spec& spec);
+  void uncount(OpenRead& read, Bytes bytes);
   void uncount_lost(ReadIndex index, NodeIndex node);
-  void set_apart(ReadJob& read);
-  Bytes bytes_of(const ReadJob& read, SampleId sample) const;
+  void set_apart(OpenRead& read);
+  Bytes bytes_of(const OpenRead& read, SampleId sample) const;
   bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
   void hold(ReadHolds& held, ShownIndex shown);
   void leave(ReadHolds& held, std::uint32_t waiter);
   void release_samples(ReadIndex read, std::span<const ShownIndex> shown);
   void release_unheld(ReadIndex read);
   void fail(ReadIndex index, std::span<const SampleId> failed);
-  bool are_of(const ReadJob& read, std::span<const SampleId> failed);
+  bool are_of(const OpenRead& read, std::span<const SampleId> failed);
   void give_up_copies(ReadIndex read);
   void end_without_result(ReadIndex index, std::optional<Refusal> why);
-  void unpin(ReadJob& read);
-  void forget_items(const ReadJob& read);
+  void unpin(OpenRead& read);
+  void forget_items(const OpenRead& read);
   void close_if_unused(ReadIndex index);
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;
-  IndexedPool<ReadJob, ReadIndex>& reads_;
+  IndexedPool<OpenRead, ReadIndex>& reads_;
   Listener& listener_;
   ShownSamples shown_;
   FlatMap coming_;      // by share and item: a read, or a making with the highest bit set

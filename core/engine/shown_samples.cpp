@@ -18,7 +18,7 @@ ShownIndex ShownSamples::find(NodeIndex node, DatasetId dataset, SampleId sample
   return ShownIndex(found_.find(sample_key(reads, sample, form)));
 }
 
-void ShownSamples::show(ReadJob& read, ReadIndex index) {
+void ShownSamples::show(OpenRead& read, ReadIndex index) {
   const std::uint64_t here = key(read.node, read.dataset);
   std::uint32_t reads = reads_at_.find(here);
   if (reads == kNone) reads_at_.set(here, reads = reads_.make());
@@ -31,7 +31,7 @@ void ShownSamples::show(ReadJob& read, ReadIndex index) {
   }
 }
 
-void ShownSamples::hide(ReadJob& read) {
+void ShownSamples::hide(OpenRead& read) {
   if (!std::exchange(read.shared, false)) return;
   const std::uint64_t here = key(read.node, read.dataset);
   const std::uint32_t reads = reads_at_.at(here);
@@ -45,7 +45,7 @@ void ShownSamples::hide(ReadJob& read) {
   reads_.release(reads);
 }
 
-void ShownSamples::release(ReadJob& read, std::span<const ShownIndex> shown) {
+void ShownSamples::release(OpenRead& read, std::span<const ShownIndex> shown) {
   const std::uint32_t reads = read.shared ? reads_at_.at(key(read.node, read.dataset)) : 0;
   for (const ShownIndex one : shown) {
     const std::uint32_t at = samples_[one].index;
@@ -55,7 +55,7 @@ void ShownSamples::release(ReadJob& read, std::span<const ShownIndex> shown) {
   }
 }
 
-void ShownSamples::release(const ReadJob& read) {
+void ShownSamples::release(const OpenRead& read) {
   for (const ShownIndex shown : read.shown) {
     if (!shown.is_none()) samples_.release(shown);
   }

@@ -31,13 +31,13 @@ class ShownSamples {
   bool any(NodeIndex node, DatasetId dataset) const { return reads_at_.has(key(node, dataset)); }
 
   // Shows all samples of the read.
-  void show(ReadJob& read, ReadIndex index);
+  void show(OpenRead& read, ReadIndex index);
   // From now on nothing finds the samples of the read.
-  void hide(ReadJob& read);
+  void hide(OpenRead& read);
   // Forgets some samples of the read, which nothing holds.
-  void release(ReadJob& read, std::span<const ShownIndex> shown);
+  void release(OpenRead& read, std::span<const ShownIndex> shown);
   // Forgets all that are left. REQUIRES: they are hidden, or the read showed none
-  void release(const ReadJob& read);
+  void release(const OpenRead& read);
 
  private:
   // The reads of a dataset to a node.

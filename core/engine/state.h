@@ -81,7 +81,7 @@ struct EngineState {
 
   IndexedPool<Block, BlockIndex> blocks;
   IndexedPool<Making, MakingIndex> makings;
-  Owned<IndexedPool<ReadJob, ReadIndex>, Reads> reads;
+  Owned<IndexedPool<OpenRead, ReadIndex>, Reads> reads;
   IndexedPool<Stream, StreamId> streams;
   IndexedPool<Job, JobIndex> jobs;
   Owned<IndexedPool<Batch, BatchIndex>, Assembly, Delivery, Listed, Reads, Reserves> batches;
@@ -148,11 +148,11 @@ struct EngineState {
     changed_streams.push_back(stream);
   }
 
-  std::vector<JobIndex> dirty;  // jobs to look at before the step ends
-  void touch(JobIndex job) {
-    if (!jobs.live(job) || jobs[job].dirty) return;
-    jobs[job].dirty = true;
-    dirty.push_back(job);
+  std::vector<JobIndex> jobs_to_look_at;  // jobs to look at before the step ends
+  void look_at(JobIndex job) {
+    if (!jobs.live(job) || jobs[job].to_look_at) return;
+    jobs[job].to_look_at = true;
+    jobs_to_look_at.push_back(job);
   }
   Block* at(Handle handle) {
     if (handle.index.is_none() || !blocks.live(handle.index)) return nullptr;

@@ -363,7 +363,7 @@ void Streams::lose_blocks(Stream& stream, NodeId node) {
     }
   }
   for (const JobIndex job : stream.jobs) {
-    if (any) s_.touch(job);
+    if (any) s_.look_at(job);
   }
 }
 

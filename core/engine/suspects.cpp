@@ -29,10 +29,10 @@ void Suspects::report(MakingIndex index, std::span<const SampleId> failed) {
   if (making.ingredients.empty()) {
     // So far the block was one read of all its samples; from here on they have names.
     s_.expand(block, draws_);
-    for (std::uint32_t place = 0; place < draws_.size(); ++place) {
+    for (std::uint32_t at = 0; at < draws_.size(); ++at) {
       Ingredient ingredient;
-      ingredient.place = place;
-      ingredient.sample = draws_[place].sample;
+      ingredient.index = at;
+      ingredient.sample = draws_[at].sample;
       ingredient.staging = making.staging;
       making.ingredients.push_back(ingredient);
     }
@@ -47,7 +47,7 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   // not.
   const auto& reads = making.held.reads;
   const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
-    const ReadJob& job = s_.reads[one.read];
+    const OpenRead& job = s_.reads[one.read];
     return std::any_of(job.samples.begin(), job.samples.end(), [&](SampleId other) {
       return item_of(other, job.bundle_shift) == item_of(sample, job.bundle_shift);
     });
@@ -67,10 +67,10 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
 
 void Suspects::mark_undecodable(Making& making, const Ingredient& ingredient, bool from_store) {
   auto known = std::find_if(making.suspects.begin(), making.suspects.end(),
-                            [&](const auto& one) { return one.index == ingredient.place; });
+                            [&](const auto& one) { return one.index == ingredient.index; });
   if (known == making.suspects.end()) {
     making.suspects.push_back(
-        {ingredient.place, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
+        {ingredient.index, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
     known = std::prev(making.suspects.end());
   }
   known->settled = false;
@@ -132,7 +132,7 @@ void Suspects::look_again(MakingIndex index, Bytes most) {
     }
     suspect.settled = true;  // until the worker says otherwise
     Ingredient ingredient;
-    ingredient.place = suspect.index;
+    ingredient.index = suspect.index;
     ingredient.sample = suspect.used;
     ingredient.occurrence = suspect.occurrence;
     making.ingredients.push_back(ingredient);
@@ -163,13 +163,13 @@ void Suspects::stand_in(const EngineState& s, Making& making, Ingredient& ingred
   const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
   const auto used = order::replacement(root, block.name.generation, block.name.pass,
                                        ingredient.sample, dataset.catalogue->samples(), corrupt);
-  making.suspects.push_back({ingredient.place, ingredient.sample, used.value_or(ingredient.sample),
+  making.suspects.push_back({ingredient.index, ingredient.sample, used.value_or(ingredient.sample),
                              0, true, ingredient.occurrence});
   ingredient.sample = making.suspects.back().used;
 }
 
-void Suspects::forget_stand_in(Making& making, std::uint32_t place) {
-  if (!making.suspects.empty() && making.suspects.back().index == place) making.suspects.pop_back();
+void Suspects::forget_stand_in(Making& making, std::uint32_t at) {
+  if (!making.suspects.empty() && making.suspects.back().index == at) making.suspects.pop_back();
 }
 
 }  // namespace batchflow::engine

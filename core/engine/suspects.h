@@ -35,7 +35,7 @@ class Suspects {
   // A sample known to be corrupt is replaced before anything is read.
   static void stand_in(const EngineState& s, Making& making, Ingredient& ingredient);
   // The index is for the next part.
-  static void forget_stand_in(Making& making, std::uint32_t place);
+  static void forget_stand_in(Making& making, std::uint32_t at);
 
  private:
   bool mark_undecodable(MakingIndex making, SampleId sample);

@@ -49,7 +49,7 @@ struct Slice {
 
 // A corrupt sample in a block and the good one that stands in its place (order rules, section 6).
 struct Replacement {
-  std::uint32_t place;  // in the block
+  std::uint32_t index;  // in the block
   SampleId corrupt;
   SampleId used;
 };

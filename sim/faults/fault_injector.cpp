@@ -214,7 +214,7 @@ std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& command) 
     expander_.expand(lineage, catalogue->samples(), from, to, samples);
     // What is an ingredient is looked at below, in place of the sample of that index.
     for (const engine::Ingredient& ingredient : command.ingredients)
-      samples[ingredient.place - from] = SampleId::none();
+      samples[ingredient.index - from] = SampleId::none();
     std::erase(samples, SampleId::none());
   }
   for (const engine::Ingredient& ingredient : command.ingredients) {

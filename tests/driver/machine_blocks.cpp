@@ -90,9 +90,9 @@ void Machine::learn(const engine::Prepare& command) {
   for (const engine::Ingredient& one : command.ingredients) {
     order::Draw draw{one.sample, one.occurrence};
     for (const order::Replacement& instead : command.replacements) {
-      if (instead.place == one.place) draw.sample = instead.corrupt;
+      if (instead.index == one.index) draw.sample = instead.corrupt;
     }
-    order::Draw& here = known.at(one.place);
+    order::Draw& here = known.at(one.index);
     if (here.sample != kUnknown && here != draw) {
       violated(name(command.lineage.name) + " is made otherwise");
     }
@@ -136,7 +136,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   const auto take = [&](std::uint32_t place, SampleId used) {
     SampleId expected = draws.at(place).sample;
     for (const order::Replacement& replacement : command.replacements) {
-      if (replacement.place != place) continue;
+      if (replacement.index != place) continue;
       if (replacement.corrupt != expected) violated("a replacement of what is not there");
       expected = replacement.used;
     }
@@ -147,10 +147,10 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   // The samples in bundles that the command names by their indices.
   std::vector<engine::Ingredient> all(command.ingredients.begin(), command.ingredients.end());
   for (std::uint32_t place = command.kept_from; place < command.kept_to; ++place) {
-    const auto named = [place](const engine::Ingredient& one) { return one.place == place; };
+    const auto named = [place](const engine::Ingredient& one) { return one.index == place; };
     if (std::any_of(command.ingredients.begin(), command.ingredients.end(), named)) continue;
     engine::Ingredient one;
-    one.place = place;
+    one.index = place;
     one.sample = draws.at(place).sample;
     all.push_back(one);
   }
@@ -178,9 +178,9 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
       ++items_.at(item).readers;
       mine.sources.push_back(item);
     }
-    take(ingredient.place, ingredient.sample);
+    take(ingredient.index, ingredient.sample);
     if (command.lineage.order == Order::weighted &&
-        draws[ingredient.place].occurrence != ingredient.occurrence) {
+        draws[ingredient.index].occurrence != ingredient.occurrence) {
       violated("an ingredient drawn as another visit");
     }
     if (!ingredient.keep_decoded) continue;

@@ -68,7 +68,7 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& comman
         }
       }
       for (const order::Replacement& replacement : command.replacements) {
-        if (replacement.place != handed.size()) continue;
+        if (replacement.index != handed.size()) continue;
         if (replacement.corrupt != id || sample.replaced) violated("a replacement out of place");
         sample.used = replacement.used;
         sample.replaced = true;

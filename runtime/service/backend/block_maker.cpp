@@ -48,7 +48,7 @@ PreparationTask::Sample PreparationTask::sample_of(const engine::Ingredient& ing
   const order::KeyRoot root{lineage.dataset_version, lineage.seed};
   const SampleId used = ingredient.sample;
   Sample sample;
-  sample.index = ingredient.place;
+  sample.index = ingredient.index;
   sample.wanted = wanted;
   sample.keep_decoded = ingredient.keep_decoded;
   sample.is_kept = ingredient.staging.is_none();
@@ -70,9 +70,9 @@ void PreparationTask::add_in_bundles() {
   auto named = samples.begin();
   for (std::uint32_t i = 0; i < in_bundles.size(); ++i) {
     engine::Ingredient one;
-    one.place = in_bundles_from + i;
+    one.index = in_bundles_from + i;
     one.sample = in_bundles[i];
-    const bool is_named = named != samples.end() && named->index == one.place;
+    const bool is_named = named != samples.end() && named->index == one.index;
     all.push_back(is_named ? std::move(*named++) : sample_of(one, one.sample));
   }
   samples = std::move(all);

@@ -11,7 +11,7 @@ namespace {
 bool is_last_part(const engine::Prepare& command) {
   if (command.kept_to > 0) return command.kept_to == command.lineage.samples;
   if (command.ingredients.empty()) return true;
-  return !command.mends && command.ingredients.back().place + 1 == command.lineage.samples;
+  return !command.mends && command.ingredients.back().index + 1 == command.lineage.samples;
 }
 
 // The order does not count: a share holds blocks of an order beside those that its jobs rehearse,
@@ -100,7 +100,7 @@ void Preparations::add_samples(PreparationTask& out, const engine::Prepare& comm
     one.staging = command.staging;
     out.samples.reserve(ids.size());
     for (std::uint32_t row = 0; row < ids.size(); ++row) {
-      one.place = row;
+      one.index = row;
       one.sample = ids[row];
       add_sample(out, command, one, ids[row], reading);
     }
@@ -111,7 +111,7 @@ void Preparations::add_samples(PreparationTask& out, const engine::Prepare& comm
     const Reading* reading = one.staging.is_none() ? nullptr : readings_.find(one.staging);
     SampleId wanted = one.sample;
     for (const order::Replacement& replacement : command.replacements) {
-      if (replacement.place == one.place) wanted = replacement.corrupt;
+      if (replacement.index == one.index) wanted = replacement.corrupt;
     }
     add_sample(out, command, one, wanted, reading);
   }
