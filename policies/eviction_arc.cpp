@@ -104,7 +104,7 @@ extern const engine::PolicyEntry eviction_arc;
 const engine::PolicyEntry eviction_arc{
     "arc",
     "Balances recency against frequency by itself.\n"
-    "Two LRU lists whose ghosts move the border between them; without\n"
+    "Two LRU lists; their ghosts move the border between them. It has no\n"
     "parameters (FAST 2003).",
     &make_eviction<Arc>};
 

@@ -95,7 +95,7 @@ class BeladyBypass final : public Belady {
 extern const engine::PolicyEntry eviction_belady;
 const engine::PolicyEntry eviction_belady{
     "belady",
-    "The item whose next use is farthest away leaves.\n"
+    "The item with the farthest next use leaves.\n"
     "A missing item always comes in. Needs the future, which traces and seeded\n"
     "orders have; where items are of one size, the bound that nothing passes is\n"
     "belady-bypass.",

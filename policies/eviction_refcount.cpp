@@ -57,7 +57,7 @@ extern const engine::PolicyEntry eviction_refcount;
 const engine::PolicyEntry eviction_refcount{
     "refcount",
     "What no job needs any more leaves first.\n"
-    "Then what was inserted earliest. For prepared blocks, whose users are\n"
+    "Then what was inserted earliest. For prepared blocks: their users are\n"
     "known exactly; elsewhere it is fifo.",
     &make_eviction<RefCount>};
 
