@@ -168,10 +168,10 @@ struct Making {
   std::uint64_t serial = 0;
   std::uint32_t attempts = 0;
   bool preparing = false;               // the worker has its command
-  bool cancelled = false;               // and was told to give it up, which it will report
+  bool cancelled = false;               // the worker was told to give it up, and will report that
   bool waits_for_staging = false;       // in the queue for staging memory
   std::vector<order::Draw> draws;       // of the block, as long as some are to be looked up
-  std::uint32_t next = 0;               // the first place that is in no part yet
+  std::uint32_t next = 0;               // the first index that is in no part yet
   std::uint64_t part = 0;               // serial of the present part
   bool whole = false;                   // which is all of the block
   bool mends = false;                   // which are samples that could not be decoded

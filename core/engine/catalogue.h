@@ -88,7 +88,7 @@ class Catalogue {
   Catalogue() = default;
 
   Parts parts_;
-  std::vector<std::uint32_t> small_bytes_;  // in place of parts_.bytes where all are below 4 GiB
+  std::vector<std::uint32_t> small_bytes_;  // instead of parts_.bytes where all are below 4 GiB
   Bytes total_bytes_ = 0;
   Bytes largest_bytes_ = 0;
 };

@@ -71,7 +71,7 @@ struct JobJoined {
   std::uint32_t credits = 0;      // a rank; 0: the default of the configuration
   double weight = 1.0;            // of its stalls, for policies
   std::uint64_t draws = 0;        // weighted: of one epoch; 0: as many as there are samples
-  bool multinomial = false;       // weighted: independent draws in place of systematic ones
+  bool multinomial = false;       // weighted: independent draws instead of systematic ones
   bool node_local = false;        // relaxed: each block is for the ranks of one node
   bool runs = false;              // relaxed: shuffles bundles, and samples within a lane
   std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
@@ -107,7 +107,7 @@ struct SamplesWanted {
   Rank rank;
   std::span<const SampleId> samples;
   std::span<const std::uint64_t> next_uses;
-  std::span<const Bytes> sizes;  // empty, or the sizes to use in place of the catalogue's
+  std::span<const Bytes> sizes;  // empty, or the sizes to use instead of the catalogue's
 };
 struct BatchConsumed {  // trained on; a step is committed when all its ranks have said so
   JobId job;
@@ -304,7 +304,7 @@ struct Prepare {
   ShareId decoded_share = ShareId::none();  // of the ingredients with `keep_decoded`
   std::span<const order::Replacement>
       replacements;    // for corrupt samples: drawn with the key of `corrupt`
-  bool mends = false;  // the places were made before, but for what could not be decoded
+  bool mends = false;  // all was made before, but for what could not be decoded
 };
 
 // Copy a slice of a block into a batch's slot, on the same node or on another.
@@ -342,7 +342,7 @@ struct Deliver {
   std::span<const SampleId> samples;     // of draws, weighted or rehearsed: the ids; else empty
   std::uint32_t rehearsed_block_samples = 0;  // B of the blocks that rehearsed slices name
   std::span<const Ingredient> ingredients;    // of a listed order: the samples as they are stored
-  std::span<const order::Replacement> replacements;  // `place` counts within the batch
+  std::span<const order::Replacement> replacements;  // `index` counts within the batch
   std::uint32_t repeats = 0;  // samples the job had in committed steps with the same draws
 };
 

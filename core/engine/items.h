@@ -86,7 +86,7 @@ class Items {
   void scored(DatasetId dataset, SampleId sample, float score);
 
  private:
-  // What all samples of the block that is being gathered have in common.
+  // What all samples of the block that is being looked up have in common.
   struct Around {
     // A node that keeps samples. A null pointer: it does not keep that form.
     struct Home {
@@ -138,7 +138,7 @@ class Items {
   std::vector<ItemCaches> caches_;  // by the dataset's index
   ReadGroups groups_;
   Around around_;
-  Bytes staging_most_ = 0;  // that the part which is gathered may take
+  Bytes staging_most_ = 0;  // that the part which is looked up may take
   Bytes staging_taken_ = 0;
   FlatMap new_bundles_;       // that the part lets in: their first ingredients
   std::uint64_t epochs_ = 0;  // of membership

@@ -134,7 +134,7 @@ struct BatchState {
   order::LaneSizes sizes;            // of its blocks
   order::LaneSizes rehearsed_sizes;  // of those that are rehearsed
   std::uint32_t samples = 0;
-  order::IndexRange uncut;  // of its own places: not granted yet, or not cut into pieces
+  order::IndexRange uncut;  // of its own indices: not granted yet, or not cut into pieces
   bool all_cut = false;     // fillers and what is rehearsed, too
   enum class State : std::uint8_t { assembling, delivering, delivered } state = State::assembling;
   bool in_place = false;

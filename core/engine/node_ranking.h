@@ -1,7 +1,7 @@
 // In which order nodes are asked to serve a dataset.
 //
 // It is the same for all streams of a dataset, and is found as the homes of samples are: a node
-// that leaves changes the place of no other.
+// that leaves does not change the order of the others.
 #pragma once
 
 #include <cstdint>

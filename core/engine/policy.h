@@ -141,7 +141,7 @@ class AllocationPolicy {
 
 // A block that the order allows a job to take next.
 struct SelectionCandidate {
-  std::uint32_t distance;   // places from the oldest block the job has not taken
+  std::uint32_t distance;   // blocks from the oldest one the job has not taken
   bool ready;               // resident and whole; only these may be chosen
   std::uint32_t needed_by;  // jobs that still need it, this one included
   double ready_s;           // how long it has been ready

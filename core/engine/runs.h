@@ -56,7 +56,7 @@ struct Cut {
 class Sequence {
  public:
   std::uint64_t begin = 0;    // its first index in this run
-  std::uint64_t granted = 0;  // places that have been cut, from there on
+  std::uint64_t granted = 0;  // how many indices have been cut, from there on
   std::deque<Grant> grants;   // oldest first
 
   std::uint64_t end() const { return begin + granted; }
@@ -98,7 +98,7 @@ class Sequence {
 
  private:
   std::uint64_t forgotten_ = 0;  // grants
-  std::deque<Cut> cuts_;         // not committed, in the order of their places
+  std::deque<Cut> cuts_;         // not committed, in the order of their indices
 };
 
 // The lanes of which a job's epoch has had some samples and not all, as its indices are cut.

@@ -41,7 +41,7 @@ class Streams {
   void give_up_standby(Place place);
   // Finds streams for which no node can prepare any more.
   void find_stranded();
-  // Frees streams that no job uses, as far as their blocks may be dropped now. True if any is gone.
+  // Frees the streams that no job uses, if their blocks may be dropped now. True if any is gone.
   bool free_unused();
 
   // The node may have become able to prepare. `new_helper`: it could not do so at all.

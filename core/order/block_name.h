@@ -47,7 +47,7 @@ struct Slice {
   bool rehearsed = false;
 };
 
-// A corrupt sample in a block and the good one that stands in its place (order rules, section 6).
+// A corrupt sample in a block and the good one that replaces it (order rules, section 6).
 struct Replacement {
   std::uint32_t index;  // in the block
   SampleId corrupt;

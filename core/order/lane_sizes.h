@@ -65,7 +65,7 @@ inline constexpr std::uint32_t kBlockSamplesLeast = 16;
 inline constexpr Bytes kBlockBytes = Bytes{32} << 20;
 
 // B: the power of two, in 1..4096, nearest to block bytes / mean bytes of a prepared sample. Of two
-// that are as near it is the greater one.
+// that are equally near it is the greater.
 std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes = kBlockBytes);
 
 // The same for a dataset of `samples` samples: B is halved until there are `blocks_least` blocks,
@@ -76,10 +76,10 @@ std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes, st
 // L: from K blocks in a generation and the blocks that the stream's window holds.
 std::uint32_t lane_blocks_for(std::uint64_t blocks, std::uint64_t window_blocks);
 
-// The same where runs of 2^run_shift samples are shuffled, from what lane_blocks_for() gave. A lane
-// is what such runs are mixed in: it has kRunsLeast of them, as far as half the window holds it.
-// But no more than half of the samples that are kept as they are stored: runs that leave before the
-// lane is done would have to be read anew.
+// The same where runs of 2^run_shift samples are shuffled, from what lane_blocks_for() gave. Runs
+// are mixed within a lane, so it has at least kRunsLeast of them, if half the window holds so many.
+// But it has at most half of the samples that are kept as they are stored: runs that leave before
+// the lane is done would have to be read anew.
 inline constexpr std::uint64_t kRunsLeast = 256;
 std::uint32_t lane_blocks_of_runs(const LaneSizes& sizes, std::uint8_t run_shift,
                                   std::uint64_t window_blocks, std::uint64_t samples_kept);

@@ -99,7 +99,7 @@ class RunOrder {
   std::uint8_t shift_;
   std::uint64_t last_run_;
   std::uint64_t last_at_;  // where the last run stands among the runs
-  std::uint64_t missing_;  // so many samples fewer than the others it has
+  std::uint64_t missing_;  // how many samples the last run has fewer than the others
 };
 
 // False when a lineage names a block that a dataset of `samples` samples does not have, or when its

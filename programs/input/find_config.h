@@ -20,7 +20,7 @@ std::optional<std::string> config_named(const std::string& name, const std::stri
 std::map<std::string, std::string> list_configs(const std::string& folder,
                                                 const std::string& near = "");
 
-// What to write in place of a name that no configuration has: the nearest of `names`, or all of
+// What to write instead of a name that no configuration has: the nearest of `names`, or all of
 // them; without any, the folders that were searched. FOLDER is `pipelines`, `clusters` and so on.
 std::string what_to_write(const std::string& name_or_path, const std::vector<std::string>& names,
                           const std::string& folder);

@@ -49,7 +49,7 @@ struct PipelineModel {
   std::string name;
   std::vector<StepModel> steps;
   Spread spread;  // of the time that a sample takes
-  // For replays, in place of the scenario's grain: a block stands for a stream of blocks of the
+  // For replays, instead of the scenario's grain: a block stands for a stream of blocks of the
   // engine's size, and takes the memory of one. 0: the scenario's.
   std::uint32_t items_per_block = 0;
   std::uint32_t epochs_per_block = 0;

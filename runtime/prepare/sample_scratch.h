@@ -24,7 +24,7 @@ class SampleScratch {
   explicit SampleScratch(std::shared_ptr<memory::ScratchBudget> budget)
       : budget_(std::move(budget)), charge_(*budget_) {}
 
-  // Called once for each sample; waits until there is so much. False: no sample may have so much.
+  // Called once for each sample; waits until that much is free. False: no sample may have it.
   bool take(Bytes bytes) {
     const Bytes most = budget_->limits().most();
     if (bytes > most) {

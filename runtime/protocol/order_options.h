@@ -11,7 +11,7 @@ namespace batchflow::protocol {
 
 struct OrderOptions {
   std::uint64_t draws = 0;      // weighted: of one epoch; 0: as many as there are samples
-  bool multinomial = false;     // weighted: independent draws in place of systematic ones
+  bool multinomial = false;     // weighted: independent draws instead of systematic ones
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   bool runs = false;            // relaxed: runs are shuffled, and samples near one another
   std::uint32_t rehearsed = 0;  // of each rank's batch, from the job's buffer once it has one

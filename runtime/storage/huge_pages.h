@@ -17,8 +17,8 @@ class HugePages {
  public:
   static constexpr Bytes kBytes = Bytes{2} << 20;
 
-  // Gets pages for all of the memory, so that writing to it ends no process. Where 2 MiB lie in one
-  // huge page's place, they may get that. False: the machine has not so much.
+  // Gets pages for all of the memory, so that writing to it ends no process. Where 2 MiB can be
+  // one huge page, they may become one. False: the machine has not so much.
   bool populate(std::byte* memory, Bytes bytes);
 
   // Whether the next 2 MiB should be a huge page: the cheaper kind, and now and then the other.

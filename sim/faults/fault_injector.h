@@ -3,7 +3,7 @@
 //   FaultInjector world(faults, seed, catalogues, engine_step, set_speed);
 //   for (;;) {
 //     collect events, but for no longer than until world.due();
-//     carry_out(world.step(now, events));   // in place of engine_step(now, events)
+//     carry_out(world.step(now, events));   // instead of engine_step(now, events)
 //   }
 //
 // It stands between a backend, in which everything works, and an engine, to which it shows a world

@@ -26,7 +26,7 @@ struct Chart {
   Axis x_axis = Axis::seconds;
   std::string x_name = {};
   std::vector<double> x;
-  std::vector<std::string> x_labels = {};  // of each x, in place of its value
+  std::vector<std::string> x_labels = {};  // of each x, instead of its value
   std::vector<Series> series;
   bool stacked = false;
   bool marks = false;                // a dot at each value

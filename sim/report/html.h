@@ -22,7 +22,7 @@ struct Cell {
   std::string value;        // the exact value
   std::string beside = {};  // shown after it, smaller
   bool best = false;
-  std::string html = {};  // in place of text
+  std::string html = {};  // instead of text
 };
 struct Column {
   std::string name;

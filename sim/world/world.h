@@ -33,7 +33,7 @@ class World {
   World(const input::Scenario& scenario, const engine::PolicyList& policies,
         const sim::SimulateOptions& options);
 
-  // For tests: decides in place of the engine.
+  // For tests: decides instead of the engine.
   void decide_by(EngineStep step) { step_ = std::move(step); }
   engine::Engine& engine() { return engine_; }
 

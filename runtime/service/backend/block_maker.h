@@ -1,4 +1,4 @@
-// What a worker is told to make, what it reports of it, and how it makes samples of it.
+// The task that a worker gets, what it reports, and how it makes the samples of the task.
 #pragma once
 
 #include <atomic>

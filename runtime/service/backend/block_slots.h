@@ -30,7 +30,7 @@ class BlockSlots {
   // Empty: there is no memory for it now.
   std::optional<Slot> take(ShareId share, SlotId slot, const Use& use);
   void free(ShareId share, SlotId slot) { slots_.free(share, slot); }
-  // Gives back empty slabs until so much of the budget is left, if that helps.
+  // Gives back empty slabs until that much of the budget is left, if that helps.
   void make_room(Bytes bytes) { slots_.make_room(bytes); }
 
   // Null if the slot has no memory.

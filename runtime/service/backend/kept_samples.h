@@ -50,7 +50,7 @@ class KeptSamples {
   void note_fresh(DatasetId dataset, SampleId sample, std::uint8_t bundle_shift);
   // A block is prepared from the kept sample.
   void count_use(DatasetId dataset, SampleId sample, Form form);
-  // The same of so many samples in bundles.
+  // The same for this many samples in bundles.
   void count_uses(DatasetId dataset, std::uint64_t samples);
 
   ItemStore& store() { return items_; }  // for workers, which look for samples and make copies

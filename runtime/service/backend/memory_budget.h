@@ -19,7 +19,7 @@ class MemoryBudget {
   explicit MemoryBudget(Bytes most) : most_(most) {}
   MemoryBudget(const MemoryBudget&) = delete;
 
-  // False: there is not so much left, even without what is only held in advance.
+  // False: less than that is left, even without what is only held in advance.
   bool take(Bytes bytes) { return take_now(bytes) || (reclaim_ && reclaim_() && take_now(bytes)); }
   // The same of what is not held in advance: for what may as well be done without.
   bool take_now(Bytes bytes) {
@@ -54,7 +54,7 @@ class MemoryBudget {
   std::atomic<Bytes> spare_{0};
 };
 
-// A part of the budget, given back with its owner. It is false if there was not so much left.
+// A part of the budget, given back with its owner. It is false if less was left.
 class MemoryCharge {
  public:
   MemoryCharge() = default;

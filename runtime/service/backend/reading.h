@@ -73,7 +73,7 @@ struct Reading {
   bool staged = true;             // until it is released
   bool from_spill = false;
   bool to_spill = false;
-  bool written = false;  // to the spill file, as far as it is to be
+  bool written = false;  // to the spill file, if it is to be there
   bool cancelled = false;
   std::uint32_t left = 0;             // reads, then writes
   std::vector<StagedSample> samples;  // the stretches of a bundle are neighbours

@@ -120,7 +120,7 @@ class SlotMemory {
     Bytes bytes = 0;
   };
   std::vector<Use> uses() const;
-  // Gives back empty slabs until so much of the budget is left, if that helps.
+  // Gives back empty slabs until that much of the budget is left, if that helps.
   bool make_room(Bytes bytes);
 
  private:

@@ -78,7 +78,7 @@ class Spill {
   };
   // Empty: the sample is not there, or not yet.
   std::optional<Extent> find(DatasetId dataset, SampleId sample) const;
-  // Where to write the sample, in place of any copy it had; empty when there is no room.
+  // Where to write the sample, instead of any copy it had; empty when there is no room.
   struct Writing {
     std::uint32_t entry;
     std::uint64_t offset;

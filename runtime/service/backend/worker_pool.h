@@ -2,10 +2,10 @@
 //
 // They run at a lower priority than everything that delivers: with all cores busy preparing, a
 // batch that is ready still reaches its job within microseconds. A worker makes one block at a
-// time, sample after sample, into the slot that it was given. With a block that takes long, those
-// help that have nothing to do, or a block that came later: so blocks are there in the order in
-// which they were wanted, each as soon as all workers together can make it. The engine does not
-// know of that.
+// time, sample after sample, into the slot that it was given. If a block takes long, workers help
+// that have nothing to do, or a block that came later. So blocks are ready in the order in which
+// they were wanted, each as soon as all workers together can make it. The engine does not know of
+// this help.
 #pragma once
 
 #include <atomic>

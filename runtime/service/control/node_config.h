@@ -96,7 +96,7 @@ struct NodeConfig {
 
 // Throws ConfigError for a configuration that no service could use, on whatever machine.
 void check_node_config(const NodeConfig& config);
-// Whether what is told of the memory fits together, wherever the service is to run. Throws
+// Checks that the sizes of memory in the configuration fit together, on whatever machine. Throws
 // ConfigError.
 void check_memory(NodeConfig config);
 // Throws ConfigError where two datasets have one name.

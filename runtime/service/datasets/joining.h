@@ -36,7 +36,7 @@ struct JoiningHost {
   // Runs a function on the service's thread, and an engine step after it.
   std::function<void(std::function<void()>)> post;
   std::function<Instant()> now;
-  // Sets so much memory apart for each worker's processes of steps. Throws ConfigError.
+  // Sets this much memory apart for each worker's processes of steps. Throws ConfigError.
   std::function<void(Bytes)> set_apart;
   // Gives back the memory of steps that are given up.
   std::function<void(Bytes)> give_back;
@@ -65,7 +65,7 @@ class Joining {
   // Opens datasets, without holding up anything else, and serves none of them. Calls `then` when
   // all are done.
   void stage(const std::vector<NodeDataset>& wanted, std::function<void(std::vector<Opened>)> then);
-  // Serves what was staged, in place of datasets with the same names.
+  // Serves what was staged, instead of datasets with the same names.
   void serve(const std::vector<Opened>& staged);
   // Answers now, or when the dataset is open.
   void join(Connection& session, protocol::JoinRequest request,

@@ -29,7 +29,7 @@ class LogFile {
 };
 
 // A log file that never takes more than its bound. When half of the bound is full, it becomes
-// FILE.1 in place of the one before, and a new file begins.
+// FILE.1 instead of the one before, and a new file begins.
 class RotatingFile {
  public:
   // Goes on with what is there. Throws ConfigError if it cannot be written.
