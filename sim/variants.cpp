@@ -148,14 +148,10 @@ std::string usual(const output::RunResult& run, const std::string& kind) {
   } catch (const ConfigError&) {
     return "";
   }
-  const engine::PolicyTexts& texts = config.policies;
-  const Policies all = {{"allocation", texts.allocation},
-                        {"eviction.encoded", texts.eviction[0]},
-                        {"eviction.decoded", texts.eviction[1]},
-                        {"eviction.prepared", texts.eviction[2]},
-                        {"selection", texts.selection},
-                        {"dispatch", texts.dispatch},
-                        {"scaling", texts.scaling}};
+  Policies all;
+  engine::visit_policies(config.policies, [&](std::string_view name, const std::string& text) {
+    all.emplace_back(name, text);
+  });
   return named(all, kind);
 }
 

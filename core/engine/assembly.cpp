@@ -58,8 +58,8 @@ bool Assembly::begin(Job& job, Rank rank_index) {
 bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
   if (batch.all_cut) return true;
   const std::uint64_t step = batch.step - run.first_step;
-  const order::RankBatch places = run.plan.plain.batch(step, batch.rank);
-  const bool covered = grants_.cover(job, run, Grants::batch_end(run, step, places));
+  const order::RankBatch indices = run.plan.plain.batch(step, batch.rank);
+  const bool covered = grants_.cover(job, run, Grants::batch_end(run, step, indices));
   const std::uint64_t have = run.plain.end();
   const order::IndexRange now{batch.uncut.from,
                               std::min(batch.uncut.to, std::max(have, batch.uncut.from))};
@@ -69,7 +69,8 @@ bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
     job.wait(Job::Waits::to_take);
     return false;
   }
-  for (const order::IndexRange& filler : places.fillers) add_pieces(run.plain, batch, filler, true);
+  for (const order::IndexRange& filler : indices.fillers)
+    add_pieces(run.plain, batch, filler, true);
   const order::IndexRange draws = run.plan.buffer_draws(step, batch.rank);
   grants_.rehearse(job, run, draws.to);
   add_pieces(run.rehearsed, batch, draws, false);
@@ -77,8 +78,9 @@ bool Assembly::cut(Job& job, EpochRun& run, Batch& batch) {
   return true;
 }
 
-void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::IndexRange places, bool filler) {
-  sequence.for_each_slice(places,
+void Assembly::add_pieces(Sequence& sequence, Batch& batch, order::IndexRange indices,
+                          bool filler) {
+  sequence.for_each_slice(indices,
                           [&](std::uint64_t at, const Grant& grant, const order::Slice& slice) {
                             Piece piece;
                             piece.index = at;

@@ -30,7 +30,7 @@ class Assembly {
  private:
   bool begin(Job& job, Rank rank);
   bool cut(Job& job, EpochRun& run, Batch& batch);
-  static void add_pieces(Sequence& sequence, Batch& batch, order::IndexRange places, bool filler);
+  static void add_pieces(Sequence& sequence, Batch& batch, order::IndexRange indices, bool filler);
   void advance(Job& job, EpochRun& run, BatchIndex index, bool in_turn);
   Grant* grant_in_place(const Job& job, EpochRun& run, const Batch& batch);
   void deliver_in_place(Job& job, Grant& grant, BatchIndex index);

@@ -45,7 +45,7 @@ bool BlockParts::staging_fits(const Making& making) const {
 void BlockParts::stage_waiting(NodeIndex node_index) {
   Node& node = s_.nodes[node_index];
   while (!node.wait_for_staging.empty()) {
-    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+    if (s_.samples_looked_up >= EngineState::kSamplesAStep) {
       s_.staging_changed(node_index);
       return s_.alarms.set(s_.now, {});
     }
@@ -102,7 +102,7 @@ void BlockParts::begin(MakingIndex index) {
     const std::uint32_t first = making.next;
     if (making.draws.empty()) s_.expand(block, making.draws);
     items_.look_up(index, most);
-    s_.samples_gathered += making.next - first;
+    s_.samples_looked_up += making.next - first;
     making.whole = first == 0 && making.next == block.samples;
     if (names_samples(making)) {
       making.kept_from = first;

@@ -36,16 +36,16 @@ void Commits::commit(Job& job) {
   while (job.committed_step < all && !job.to_refuse) {
     const std::uint64_t step = job.committed_step;
     EpochRun& run = grants_.run_of(job, step);
-    const order::IndexRange places = run.plan.plain.step(step - run.first_step);
+    const order::IndexRange indices = run.plan.plain.step(step - run.first_step);
     slices_.clear();
     const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
       slices_.push_back(slice);
     };
-    run.plain.for_each_slice(places, keep);
+    run.plain.for_each_slice(indices, keep);
     run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
     if (!apply(job, run)) return;
     s_.promise_committed(job, step, run.epoch, slices_);
-    run.acknowledged += places.count();
+    run.acknowledged += indices.count();
     ++job.committed_step;
     end_epochs(job);
   }

@@ -50,11 +50,11 @@ std::uint32_t Dispatching::blocks_to_its_end(const Job& job) const {
   const std::uint64_t left = job.steps > run.first_step ? job.steps - run.first_step : 0;
   const std::uint64_t here = std::min(left, run.steps);
   const std::uint64_t to = here > 0 ? run.plan.plain.step(here - 1).to : 0;
-  const std::uint64_t places = (to > run.plain.end() ? to - run.plain.end() : 0) +
-                               (left - here) * run.plan.plain.step_samples();
+  const std::uint64_t samples = (to > run.plain.end() ? to - run.plain.end() : 0) +
+                                (left - here) * run.plan.plain.step_samples();
   const std::uint32_t block = s_.streams[job.stream].block_samples;
   return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>((places + block - 1) / block, UINT32_MAX));
+      std::min<std::uint64_t>((samples + block - 1) / block, UINT32_MAX));
 }
 
 // A block that the job took, that is gone before the job had all of it, and that a batch waits for.
@@ -257,7 +257,7 @@ bool Dispatching::start_some() {
   leads_.measure_again();  // until this call ends they stay: no job takes a block in it
   open_where_room_is();
   while (!open_.empty()) {
-    if (s_.samples_gathered >= EngineState::kSamplesAStep) {
+    if (s_.samples_looked_up >= EngineState::kSamplesAStep) {
       s_.starts_put_off = true;
       s_.alarms.set(s_.now, {});
       return any;
@@ -279,7 +279,7 @@ bool Dispatching::start_some() {
       return false;
     });
     if (views_.empty()) return any;
-    s_.samples_gathered += views_.size() / kNeedsASample;
+    s_.samples_looked_up += views_.size() / kNeedsASample;
     const std::size_t choice = choose();
     if (choice == kNoChoice) {
       held_back_ = true;

@@ -189,7 +189,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.s.promises.clear();
   p.s.refused_joins.clear();
   if (now > p.s.now) p.s.now = now;
-  p.s.samples_gathered = 0;
+  p.s.samples_looked_up = 0;
   p.s.draws_left = kDrawsAStep;
   p.s.lent.clear();
   p.s.room_changed = p.s.room_changed || std::exchange(p.s.starts_put_off, false);

@@ -217,10 +217,10 @@ std::uint32_t Grants::fillers_in(const EpochRun& run, const Cut& cut) {
 Grants::Turn Grants::turn(const Job& job, const EpochRun& run) {
   if (!job.node_local) return {NodeId::none(), UINT64_MAX};
   const order::StepPlan& plan = run.plan.plain;
-  const std::uint64_t place = run.plain.end();
-  const std::uint32_t rank = plan.rank_at(place);
-  const std::uint64_t step = (place - plan.consumed) / plan.step_samples();
-  return {job.ranks[rank].node, plan.batch(step, rank).own.to - place};
+  const std::uint64_t index = run.plain.end();
+  const std::uint32_t rank = plan.rank_at(index);
+  const std::uint64_t step = (index - plan.consumed) / plan.step_samples();
+  return {job.ranks[rank].node, plan.batch(step, rank).own.to - index};
 }
 
 // Cuts the next indices from the block that is open on the node that they belong to.
@@ -365,8 +365,8 @@ void Grants::forget_committed(Job& job) {
 
 // Fillers may come from anywhere in the step.
 std::uint64_t Grants::batch_end(const EpochRun& run, std::uint64_t step,
-                                const order::RankBatch& places) {
-  return places.filler_count() > 0 ? run.plan.plain.step(step).to : places.own.to;
+                                const order::RankBatch& batch) {
+  return batch.filler_count() > 0 ? run.plan.plain.step(step).to : batch.own.to;
 }
 
 std::uint32_t Grants::missing_blocks(Job& job) {

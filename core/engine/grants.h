@@ -37,7 +37,7 @@ class Grants {
   static EpochRun& run_of(Job& job, std::uint64_t step);
   // The end of the indices that must be granted before the batch is whole.
   static std::uint64_t batch_end(const EpochRun& run, std::uint64_t step,
-                                 const order::RankBatch& places);
+                                 const order::RankBatch& batch);
 
   // The grant that a piece of a batch lies in. REQUIRES: the batch is not yet committed.
   static Grant& grant_of(EpochRun& run, const Piece& piece) {

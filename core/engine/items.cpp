@@ -488,9 +488,9 @@ void Items::look_up_again(MakingIndex making_index) {
 
 // A sample that is wanted more than once is read once.
 void Items::share_firsts(Making& making) {
-  for (const auto& [place, first] : firsts_) {
-    making.ingredients[place].form = making.ingredients[first].form;
-    making.ingredients[place].staging = making.ingredients[first].staging;
+  for (const auto& [at, first] : firsts_) {
+    making.ingredients[at].form = making.ingredients[first].form;
+    making.ingredients[at].staging = making.ingredients[first].staging;
   }
 }
 

@@ -157,9 +157,9 @@ void Listed::send_reads(BatchIndex batch_index, NodeIndex node, DatasetId datase
     spec.listed = true;
     const ReadIndex read = reads_.open(spec, once_);
     reads_.own_listed(read, batch_index);
-    for (const std::uint32_t place : group.ingredients) {
+    for (const std::uint32_t at : group.ingredients) {
       if (s_.reads[read].staged) {
-        batches_[batch_index].ingredients[place].staging = s_.reads[read].request.id;
+        batches_[batch_index].ingredients[at].staging = s_.reads[read].request.id;
       }
     }
   }

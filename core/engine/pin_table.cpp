@@ -10,9 +10,9 @@ std::size_t PinTable::home(std::uint32_t item) const {
 }
 
 std::size_t PinTable::find(std::uint32_t item) const {
-  std::size_t place = home(item);
-  while (entries_[place].count != 0 && entries_[place].item != item) place = (place + 1) & mask();
-  return place;
+  std::size_t at = home(item);
+  while (entries_[at].count != 0 && entries_[at].item != item) at = (at + 1) & mask();
+  return at;
 }
 
 std::uint32_t PinTable::count(ItemId item) const {
@@ -29,27 +29,27 @@ std::uint32_t PinTable::add(ItemId item) {
 }
 
 std::uint32_t PinTable::drop(ItemId item) {
-  const std::size_t place = size_ == 0 ? 0 : find(item.value);
-  BF_CHECK_MSG(size_ > 0 && entries_[place].count > 0,
+  const std::size_t at = size_ == 0 ? 0 : find(item.value);
+  BF_CHECK_MSG(size_ > 0 && entries_[at].count > 0,
                "an item was unpinned more often than it was pinned");
-  const std::uint32_t left = --entries_[place].count;
-  if (left == 0) erase(place);
+  const std::uint32_t left = --entries_[at].count;
+  if (left == 0) erase(at);
   return left;
 }
 
-// Closes the gap at `place`: an entry that would not be found across the gap moves into it.
-void PinTable::erase(std::size_t place) {
+// Closes the gap at `at`: an entry that would not be found across the gap moves into it.
+void PinTable::erase(std::size_t at) {
   --size_;
-  std::size_t next = (place + 1) & mask();
+  std::size_t next = (at + 1) & mask();
   while (entries_[next].count != 0) {
     const std::size_t wanted = home(entries_[next].item);
-    if (((next - wanted) & mask()) >= ((next - place) & mask())) {
-      entries_[place] = entries_[next];
-      place = next;
+    if (((next - wanted) & mask()) >= ((next - at) & mask())) {
+      entries_[at] = entries_[next];
+      at = next;
     }
     next = (next + 1) & mask();
   }
-  entries_[place].count = 0;
+  entries_[at].count = 0;
 }
 
 void PinTable::double_up() {

@@ -30,7 +30,7 @@ class PinTable {
   std::size_t mask() const { return entries_.size() - 1; }
   std::size_t home(std::uint32_t item) const;
   std::size_t find(std::uint32_t item) const;  // its entry, or the free one where it would be
-  void erase(std::size_t place);
+  void erase(std::size_t at);
   void double_up();
 
   std::vector<Entry> entries_;

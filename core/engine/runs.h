@@ -83,10 +83,10 @@ class Sequence {
   }
   // Calls `visit` with a Slice for each piece of a block at these indices, in their order.
   template <class Visit>
-  void for_each_slice(order::IndexRange places, Visit visit) {
-    for (std::uint64_t at = places.from; at < places.to;) {
+  void for_each_slice(order::IndexRange indices, Visit visit) {
+    for (std::uint64_t at = indices.from; at < indices.to;) {
       const Cut& one = cut_at(at);
-      const std::uint64_t until = std::min(places.to, one.start + one.count);
+      const std::uint64_t until = std::min(indices.to, one.start + one.count);
       const Grant& of = grant(one.grant);
       visit(at, of,
             order::Slice{of.name, one.from + static_cast<std::uint32_t>(at - one.start),

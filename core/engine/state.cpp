@@ -73,7 +73,7 @@ void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
     const std::uint64_t before = expander.permutations().entries_made();
     expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
     // So that no more than a table or two are made in one step.
-    samples_gathered += (expander.permutations().entries_made() - before) / kTablePlacesASample;
+    samples_looked_up += (expander.permutations().entries_made() - before) / kTablePlacesASample;
     draws.resize(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) draws[i] = {ids[i], 0};
     return;

@@ -93,7 +93,7 @@ struct EngineState {
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
   // half as many steps again.
   static constexpr std::uint64_t kSamplesAStep = 512;
-  std::uint64_t samples_gathered = 0;  // in this step
+  std::uint64_t samples_looked_up = 0;  // in this step
   bool starts_put_off = false;
   std::size_t draws_left = 0;  // that may be listed for batches in this step
   // What this step's commands refer to.

@@ -146,9 +146,9 @@ std::string Promises::apply(const engine::Promise& promise) {
 }
 
 std::string Promises::joined(const engine::Promise& promise) {
-  const auto [place, is_new] = jobs_.try_emplace(promise.job.value);
+  const auto [entry, is_new] = jobs_.try_emplace(promise.job.value);
   if (!is_new) return fmt::format("job {} joined twice", promise.job.value);
-  Job& job = place->second;
+  Job& job = entry->second;
   job.join = promise.join;
   job.join.join.ranks = {};
   job.join.join.position = nullptr;

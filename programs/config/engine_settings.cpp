@@ -145,19 +145,14 @@ std::string text_of(const engine::EngineConfig& config) {
                workers_per_rank, workers_held_during_reads, hold_ingredients, count_staging,
                staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most,
                late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
-  const auto& [allocation, eviction, selection, dispatch, scaling] = policies;
   std::string text;
   const auto put = [&text](std::string_view key, const auto& value) {
     text += fmt::format("{}={}\n", key, value_of(value));
   };
   put("preset", preset);
-  put("policies.allocation", allocation);
-  put("policies.eviction.encoded", eviction[0]);
-  put("policies.eviction.decoded", eviction[1]);
-  put("policies.eviction.prepared", eviction[2]);
-  put("policies.selection", selection);
-  put("policies.dispatch", dispatch);
-  put("policies.scaling", scaling);
+  engine::visit_policies(policies, [&](std::string_view name, const std::string& chosen) {
+    put(fmt::format("policies.{}", name), chosen);
+  });
   put("seed", seed);
   put("credits", credits);
   put("ready_window", ready_window);

@@ -122,36 +122,36 @@ class PipelineCompiler {
   }
 
   void add(config::ConfigSection& section, const PipelineStep& step) {
-    check_place(section, step);
+    check_stage(section, step);
     const std::uint32_t index = steps_++;
     last_ = step.name;
-    last_place_ = step.place;
+    last_stage_ = step.stage;
     add_text(step.text);
     if (step.random) out_->info_.has_random = true;
     std::visit([&](const auto& kind) { take(section, step, index, kind); }, step.kind);
-    if (step.place <= StepPlace::picture && !out_->info_.has_random) {
+    if (step.stage <= StepStage::picture && !out_->info_.has_random) {
       out_->info_.prefix_hash = out_->info_.hash;
       out_->picture_->kept = out_->picture_->steps.size();
       kept_extent_ = extent_;
     }
   }
 
-  void check_place(config::ConfigSection& section, const PipelineStep& step) {
-    const bool of_pictures = step.place == StepPlace::picture ||
-                             step.place == StepPlace::normalise || step.place == StepPlace::layout;
+  void check_stage(config::ConfigSection& section, const PipelineStep& step) {
+    const bool of_pictures = step.stage == StepStage::picture ||
+                             step.stage == StepStage::normalise || step.stage == StepStage::layout;
     if (of_pictures && !out_->picture_)
       section.refuse("step",
                      fmt::format("'{}' works on pictures, and there is none yet", step.name),
                      "write {step: decode} before it");
-    if (!of_pictures && step.place != StepPlace::cast && step.place != StepPlace::decode &&
-        step.place != StepPlace::plugin && out_->picture_)
+    if (!of_pictures && step.stage != StepStage::cast && step.stage != StepStage::decode &&
+        step.stage != StepStage::plugin && out_->picture_)
       section.refuse("step", fmt::format("'{}' does not work on pictures", step.name),
                      "leave it or {step: decode} out");
     if (steps_ == 0) return;
-    if (step.place == last_place_ && step.place != StepPlace::picture &&
-        step.place != StepPlace::plugin)
+    if (step.stage == last_stage_ && step.stage != StepStage::picture &&
+        step.stage != StepStage::plugin)
       section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
-    if (step.place < last_place_)
+    if (step.stage < last_stage_)
       section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
                      "write it before; the order is decode, what changes pictures, normalise, "
                      "tokens, cast, layout, reshape, plugins");
@@ -179,12 +179,12 @@ class PipelineCompiler {
     step.name = declared.name;
     step.random = declared.random;
     step.text = plugin->text();
-    const bool of_pictures = out_->picture_ && last_place_ <= StepPlace::picture;
+    const bool of_pictures = out_->picture_ && last_stage_ <= StepStage::picture;
     if (const auto made = of_pictures ? picture_by(section, plugin) : std::nullopt) {
       step.kind = *made;
     } else {
       check_output(section, *plugin);
-      step.place = StepPlace::plugin;
+      step.stage = StepStage::plugin;
       step.kind = PictureByPlugin{plugin, {}};
     }
     add(section, step);
@@ -194,7 +194,7 @@ class PipelineCompiler {
   batch::Field plugin_input(config::ConfigSection& section) {
     if (out_->afterwards_) return out_->plugins_.back()->declared().output;
     if (!out_->picture_) return worked_on(section).second;
-    if (last_place_ <= StepPlace::picture) {
+    if (last_stage_ <= StepStage::picture) {
       const Extent2 size = extent_.value_or(Extent2{});
       return {"image",
               batch::ElementType::u8,
@@ -210,7 +210,7 @@ class PipelineCompiler {
   // batch.
   void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
             const PictureByPlugin& kind) {
-    if (step.place == StepPlace::picture) {
+    if (step.stage == StepStage::picture) {
       if (kind.size.width > 0) extent_ = kind.size;
       check_extent(section, "plugin", step);
       out_->picture_->steps.push_back({step.kind, index});
@@ -448,7 +448,7 @@ class PipelineCompiler {
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
   std::string_view last_;
-  StepPlace last_place_ = StepPlace::decode;
+  StepStage last_stage_ = StepStage::decode;
   std::optional<Extent2> extent_;       // of pictures so far, where all have one
   std::optional<Extent2> kept_extent_;  // of the decoded form
   std::optional<Normalisation> normalisation_;

@@ -20,7 +20,7 @@ constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
 }
 
 struct PictureStep {
-  StepKind kind;           // one that stands at StepPlace::picture
+  StepKind kind;           // one that stands at StepStage::picture
   std::uint32_t draw = 0;  // its index among all steps: core/order/keys.h, step_draws
 };
 

@@ -182,22 +182,22 @@ Read read_reshape(config::ConfigSection& section) {
 struct StepEntry {
   std::string_view name;
   int version;
-  StepPlace place;
+  StepStage stage;
   bool random;
   Read (*read)(config::ConfigSection&);
 };
 constexpr StepEntry kSteps[] = {
-    {"decode", 1, StepPlace::decode, false, read_decode},
-    {"resize", 1, StepPlace::picture, false, read_resize},
-    {"centre_crop", 1, StepPlace::picture, false, read_centre_crop},
-    {"random_resized_crop", 1, StepPlace::picture, true, read_random_resized_crop},
-    {"horizontal_flip", 1, StepPlace::picture, true, read_horizontal_flip},
-    {"colour_jitter", 1, StepPlace::picture, true, read_colour_jitter},
-    {"normalise", 1, StepPlace::normalise, false, read_normalise},
-    {"tokens", 1, StepPlace::tokens, false, read_tokens},
-    {"cast", 1, StepPlace::cast, false, read_cast},
-    {"layout", 1, StepPlace::layout, false, read_layout},
-    {"reshape", 1, StepPlace::reshape, false, read_reshape},
+    {"decode", 1, StepStage::decode, false, read_decode},
+    {"resize", 1, StepStage::picture, false, read_resize},
+    {"centre_crop", 1, StepStage::picture, false, read_centre_crop},
+    {"random_resized_crop", 1, StepStage::picture, true, read_random_resized_crop},
+    {"horizontal_flip", 1, StepStage::picture, true, read_horizontal_flip},
+    {"colour_jitter", 1, StepStage::picture, true, read_colour_jitter},
+    {"normalise", 1, StepStage::normalise, false, read_normalise},
+    {"tokens", 1, StepStage::tokens, false, read_tokens},
+    {"cast", 1, StepStage::cast, false, read_cast},
+    {"layout", 1, StepStage::layout, false, read_layout},
+    {"reshape", 1, StepStage::reshape, false, read_reshape},
 };
 
 }  // namespace
@@ -210,7 +210,7 @@ PipelineStep read_step(config::ConfigSection& section) {
     names.push_back(entry.name);
     if (entry.name != name) continue;
     Read read = entry.read(section);
-    return {entry.name, entry.place, entry.random, std::move(read.kind),
+    return {entry.name, entry.stage, entry.random, std::move(read.kind),
             fmt::format("{}/{}{}{}", entry.name, entry.version, read.parameters.empty() ? "" : " ",
                         read.parameters)};
   }

@@ -70,7 +70,7 @@ using StepKind =
 
 // Where in a pipeline a step may stand. Each of these has at most one step, except `picture` and
 // `plugin`.
-enum class StepPlace : std::uint8_t {
+enum class StepStage : std::uint8_t {
   decode,
   picture,
   normalise,
@@ -83,7 +83,7 @@ enum class StepPlace : std::uint8_t {
 
 struct PipelineStep {
   std::string_view name;
-  StepPlace place = StepPlace::picture;
+  StepStage stage = StepStage::picture;
   bool random = false;
   StepKind kind;
   std::string text;  // name, version and parameters

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <string>
+#include <vector>
 
 #include "policies/registry.h"
 #include "sim/simulate.h"
@@ -31,20 +33,18 @@ class WhatIf final : public sim::Simulation {
 
  private:
   void change_policies(const engine::PolicyTexts& to) {
-    engine::PolicyTexts& now = scenario_.engine.policies;
-    const auto change = [&](const char* kind, std::string& mine, const std::string& other) {
-      if (mine == other) return;
-      mine = other;
-      texts_.push_back(fmt::format("{}={}", kind, other));
-      world_.reports().fact(engine::PolicyChanged{texts_.back()});
-    };
-    change("allocation", now.allocation, to.allocation);
-    change("eviction.encoded", now.eviction[0], to.eviction[0]);
-    change("eviction.decoded", now.eviction[1], to.eviction[1]);
-    change("eviction.prepared", now.eviction[2], to.eviction[2]);
-    change("selection", now.selection, to.selection);
-    change("dispatch", now.dispatch, to.dispatch);
-    change("scaling", now.scaling, to.scaling);
+    std::vector<std::string> wanted;
+    engine::visit_policies(
+        to, [&](std::string_view, const std::string& text) { wanted.push_back(text); });
+    std::size_t at = 0;
+    engine::visit_policies(scenario_.engine.policies,
+                           [&](std::string_view name, std::string& mine) {
+                             const std::string& other = wanted[at++];
+                             if (mine == other) return;
+                             mine = other;
+                             texts_.push_back(fmt::format("{}={}", name, other));
+                             world_.reports().fact(engine::PolicyChanged{texts_.back()});
+                           });
   }
 
   void change_settings(const engine::EngineConfig& to) {

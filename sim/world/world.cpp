@@ -268,14 +268,10 @@ output::RunResult World::result() {
   run.scenario = scenario_.name;
   run.seed = scenario_.seed;
   const engine::EngineConfig& engine = scenario_.engine;
-  run.policies = {{"preset", engine.preset},
-                  {"allocation", engine.policies.allocation},
-                  {"eviction.encoded", engine.policies.eviction[0]},
-                  {"eviction.decoded", engine.policies.eviction[1]},
-                  {"eviction.prepared", engine.policies.eviction[2]},
-                  {"selection", engine.policies.selection},
-                  {"dispatch", engine.policies.dispatch},
-                  {"scaling", engine.policies.scaling}};
+  run.policies = {{"preset", engine.preset}};
+  engine::visit_policies(engine.policies, [&](std::string_view name, const std::string& text) {
+    run.policies.emplace_back(name, text);
+  });
   run.digest = fmt::format("{:016x}", digest_.value());
   run.interrupted = stopped_;
   run.failure = failure();

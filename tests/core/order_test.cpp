@@ -53,7 +53,7 @@ bool is_each_once(std::vector<SampleId> ids) {
   return true;
 }
 
-// Every place of the pass is found again, and single places agree with whole blocks.
+// Every index of the pass is found again, and single indices agree with whole blocks.
 void check_inverse(order::Expander& expander, const order::GenerationOrder& order,
                    std::uint32_t pass) {
   std::vector<SampleId> block;
@@ -61,9 +61,9 @@ void check_inverse(order::Expander& expander, const order::GenerationOrder& orde
     for (std::uint32_t b = 0; b < order.sizes.blocks_of(lane); ++b) {
       const order::Lineage lineage = lineage_of(order, lane, pass, b);
       expander.expand(lineage, order.sizes.samples, block);
-      for (std::uint32_t place = 0; place < block.size(); ++place) {
-        REQUIRE(expander.at(lineage, order.sizes.samples, place) == block[place]);
-        REQUIRE(expander.find(order, pass, block[place]) == order::Standing{lane, b, place});
+      for (std::uint32_t index = 0; index < block.size(); ++index) {
+        REQUIRE(expander.at(lineage, order.sizes.samples, index) == block[index]);
+        REQUIRE(expander.find(order, pass, block[index]) == order::Standing{lane, b, index});
       }
     }
   }

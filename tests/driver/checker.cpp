@@ -86,7 +86,7 @@ void Checker::count(const Step& step) {
       if (sample.rehearsed) continue;
       if (!locality_) continue;
       locality_->count(rank, {sample.generation, sample.lane, sample.pass, sample.block},
-                       sample.block_samples, sample.lane_samples, sample.place);
+                       sample.block_samples, sample.lane_samples, sample.index);
     }
   }
   ++counts_.counted_steps;
@@ -163,18 +163,18 @@ void Checker::check_shape(const Step& step) {
 // Fillers come last, and repeat the tail from its start, cyclically.
 void Checker::check_fillers(const Step& step, std::uint64_t own) {
   std::vector<SampleId> tail;
-  std::uint64_t place = 0;
+  std::uint64_t index = 0;
   for (const auto& batch : step) {
     for (const Handed& sample : batch->samples) {
       if (sample.rehearsed) continue;
-      if (sample.filler != (place >= own)) violated("a filler flag where it should not be");
+      if (sample.filler != (index >= own)) violated("a filler flag where it should not be");
       if (!sample.filler) {
         tail.push_back(sample.visited);
       } else {
         ++counts_.fillers;
-        if (sample.visited != tail[place % own]) violated("a filler does not repeat the tail");
+        if (sample.visited != tail[index % own]) violated("a filler does not repeat the tail");
       }
-      ++place;
+      ++index;
     }
   }
 }
@@ -212,7 +212,7 @@ void Checker::count_sample(const Handed& sample) {
     }
     const std::uint64_t expected = sequential ? in_epoch_ : (*sequence_)(in_epoch_);
     if (expected != id) {
-      violated(fmt::format("sample {} at place {} of epoch {}, where {} belongs", id, in_epoch_,
+      violated(fmt::format("sample {} at index {} of epoch {}, where {} belongs", id, in_epoch_,
                            epoch_, expected));
     }
     if (sample.generation != epoch_ || sample.pass != 0) violated("draws of another epoch");

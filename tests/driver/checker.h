@@ -39,7 +39,7 @@ struct Handed {
   std::uint32_t block = 0;
   std::uint32_t block_samples = 0;  // in that block
   std::uint64_t lane_samples = 0;   // in its lane; of node-local jobs
-  std::uint32_t place = 0;          // in it
+  std::uint32_t index = 0;          // in it
 };
 
 // What it has seen, of one job or several.

@@ -27,7 +27,7 @@ bool LocalityCheck::has_open(NodeId node) const {
 }
 
 void LocalityCheck::count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
-                          std::uint64_t lane_samples, std::uint32_t place) {
+                          std::uint64_t lane_samples, std::uint32_t index) {
   const NodeId node = nodes_.at(rank);
   const auto [at, fresh] = given_.try_emplace(block);
   Given& given = at->second;
@@ -35,7 +35,7 @@ void LocalityCheck::count(std::uint32_t rank, const Block& block, std::uint32_t 
     given.samples = block_samples;
     given_samples_ += block_samples;
   }
-  if (place != given.used) violated("the samples of a block are had out of turn");
+  if (index != given.used) violated("the samples of a block are had out of turn");
   if (!given.owned) {
     if (has_open(node)) violated("a node opens a block while it has another");
     given.owned = true;

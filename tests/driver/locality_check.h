@@ -19,10 +19,10 @@ class LocalityCheck {
   using Block = std::array<std::uint64_t, 4>;  // generation, lane, pass, block
   // The job goes on with ranks on these nodes: what was given out and not used is anybody's.
   void began(std::vector<NodeId> nodes);
-  // A rank has had a sample of a step that counts, at a place of a block of that size.
+  // A rank has had a sample of a step that counts, at an index of a block of that size.
   // `lane_samples`: of its lane.
   void count(std::uint32_t rank, const Block& block, std::uint32_t block_samples,
-             std::uint64_t lane_samples, std::uint32_t place);
+             std::uint64_t lane_samples, std::uint32_t index);
   void end_epoch();
   // Samples that went to another node than their block was given to.
   std::uint64_t cut() const { return cut_; }

@@ -125,8 +125,8 @@ class Machine {
     NodeId node;
     std::vector<ItemKey> sources;
     std::vector<ItemKey> decoded;
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> tokens;  // place, token
-    std::vector<std::pair<std::uint32_t, SampleId>> used;         // place, sample
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> tokens;  // index, token
+    std::vector<std::pair<std::uint32_t, SampleId>> used;         // index, sample
     std::vector<std::pair<std::uint64_t, SampleId>> staged;       // read, sample
     bool running = false;
   };

@@ -133,34 +133,34 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   learn(command);
   const std::vector<order::Draw> draws = contents(command.lineage);
   if (draws.size() != command.lineage.samples) violated("a lineage that does not know its size");
-  const auto take = [&](std::uint32_t place, SampleId used) {
-    SampleId expected = draws.at(place).sample;
+  const auto take = [&](std::uint32_t index, SampleId used) {
+    SampleId expected = draws.at(index).sample;
     for (const order::Replacement& replacement : command.replacements) {
-      if (replacement.index != place) continue;
+      if (replacement.index != index) continue;
       if (replacement.corrupt != expected) violated("a replacement of what is not there");
       expected = replacement.used;
     }
     if (used != expected) violated("an ingredient that is not the lineage's");
-    mine.tokens.emplace_back(place, token(command.lineage, draws[place], used));
-    mine.used.emplace_back(place, used);
+    mine.tokens.emplace_back(index, token(command.lineage, draws[index], used));
+    mine.used.emplace_back(index, used);
   };
   // The samples in bundles that the command names by their indices.
   std::vector<engine::Ingredient> all(command.ingredients.begin(), command.ingredients.end());
-  for (std::uint32_t place = command.kept_from; place < command.kept_to; ++place) {
-    const auto named = [place](const engine::Ingredient& one) { return one.index == place; };
+  for (std::uint32_t index = command.kept_from; index < command.kept_to; ++index) {
+    const auto named = [index](const engine::Ingredient& one) { return one.index == index; };
     if (std::any_of(command.ingredients.begin(), command.ingredients.end(), named)) continue;
     engine::Ingredient one;
-    one.index = place;
-    one.sample = draws.at(place).sample;
+    one.index = index;
+    one.sample = draws.at(index).sample;
     all.push_back(one);
   }
   if (all.empty()) {
-    for (std::uint32_t place = 0; place < draws.size(); ++place) {
-      if (!in_staging(command.staging, command.node, draws[place].sample, Form::encoded)) {
+    for (std::uint32_t index = 0; index < draws.size(); ++index) {
+      if (!in_staging(command.staging, command.node, draws[index].sample, Form::encoded)) {
         violated("a block is prepared from staging memory that does not hold it");
       }
-      mine.staged.emplace_back(command.staging.value, draws[place].sample);
-      take(place, draws[place].sample);
+      mine.staged.emplace_back(command.staging.value, draws[index].sample);
+      take(index, draws[place].sample);
     }
   }
   for (const engine::Ingredient& ingredient : all) {
@@ -194,7 +194,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
     mine.decoded.push_back(item);
   }
   std::vector<SampleId> samples;
-  for (const auto& [place, sample] : mine.used) samples.push_back(sample);
+  for (const auto& [index, sample] : mine.used) samples.push_back(sample);
   return samples;
 }
 

@@ -48,8 +48,8 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& comman
   for (const order::Slice& slice : command.slices) {
     const order::Lineage lineage = lineage_of(client, command, slice);
     const std::vector<order::Draw>& contents = machine_.contents(lineage);
-    for (std::uint32_t place = slice.from; place < slice.to; ++place) {
-      const order::Draw& draw = contents.at(place);
+    for (std::uint32_t index = slice.from; index < slice.to; ++index) {
+      const order::Draw& draw = contents.at(index);
       const SampleId id = draw.sample;
       Handed sample{id, id, slice.name.generation, slice.name.pass, draw.occurrence, slice.filler};
       sample.rehearsed = slice.rehearsed;
@@ -61,7 +61,7 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& comman
         const order::LaneSizes sizes{samples, lineage.block_samples, lineage.lane_blocks};
         sample.lane_samples = sizes.samples_of(slice.name.lane);
       }
-      sample.place = place;
+      sample.index = index;
       if (lineage.order == Order::weighted) {
         if (drawn >= command.samples.size() || command.samples[drawn++] != id) {
           violated("the ids that come with a batch are not those of its blocks");

@@ -124,9 +124,9 @@ class Witness {
         const std::uint64_t first =
             (std::uint64_t{slice.name.lane} * sizes.lane_blocks + slice.name.block) *
             sizes.block_samples;
-        for (std::uint32_t place = slice.from; place < slice.to; ++place) {
+        for (std::uint32_t index = slice.from; index < slice.to; ++index) {
           if (drawn == order.samples.end()) batchflow::test::violated("a draw without its id");
-          batchflow::test::Handed one{*drawn, *drawn, slice.name.generation, 0, first + place};
+          batchflow::test::Handed one{*drawn, *drawn, slice.name.generation, 0, first + index};
           one.rehearsed = true;
           handed.push_back(one);
           ++drawn;
@@ -149,13 +149,13 @@ class Witness {
         one.block = slice.name.block;
         one.block_samples = lineage.samples;
         one.lane_samples = sizes.samples_of(slice.name.lane);
-        one.place = slice.from + static_cast<std::uint32_t>(i);
+        one.index = slice.from + static_cast<std::uint32_t>(i);
         handed.push_back(one);
       }
     }
     for (const order::Replacement& one : order.replacements) {
-      handed.at(one.place).used = one.used;
-      handed.at(one.place).replaced = true;
+      handed.at(one.index).used = one.used;
+      handed.at(one.index).replaced = true;
     }
     job.checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
                         std::move(handed));

@@ -110,16 +110,16 @@ void BlockMaker::find_kept(std::size_t first, std::size_t last) {
     for (const ShareId share : decoded ? task_.decoded_in : task_.stored_in) {
       std::array<ItemId, kAtOnce> wanted;
       std::array<ItemStore::Item, kAtOnce> there;
-      std::array<std::size_t, kAtOnce> places;
+      std::array<std::size_t, kAtOnce> indices;
       std::size_t count = 0;
       for (std::size_t i = first; i < last; ++i) {
         const PreparationTask::Sample& sample = task_.samples[i];
         if (!sample.is_kept || sample.input.decoded != decoded || kept_[i - first]) continue;
         wanted[count] = engine::item_of(sample.input.sample, decoded ? 0 : task_.bundle_shift);
-        places[count++] = i - first;
+        indices[count++] = i - first;
       }
       items_.find(share, std::span(wanted).first(count), std::span(there).first(count));
-      for (std::size_t i = 0; i < count; ++i) kept_[places[i]] = std::move(there[i]);
+      for (std::size_t i = 0; i < count; ++i) kept_[indices[i]] = std::move(there[i]);
     }
   }
 }
@@ -138,7 +138,9 @@ bool BlockMaker::make(std::size_t first, std::size_t last, PreparationReport& re
       input.bytes = input.decoded ? ItemStore::bytes_of(held)
                                   : stored_bytes(task_, input.sample, sample.bytes, held);
     decoded_ = {sample.input.sample, 0, nullptr};
-    const bool whole = input.decoded || input.bytes.size() == sample.bytes;
+    // What was to be kept may have found no memory. The engine, which cannot know, reads it anew.
+    const bool is_there = held || !sample.is_kept;
+    const bool whole = is_there && (input.decoded || input.bytes.size() == sample.bytes);
     const prepare::Prepared made =
         !whole ? prepare::Prepared::corrupt
                : preparer_->prepare(*task_.pipeline, input, writer, apart_ ? 0 : sample.index,
@@ -166,10 +168,12 @@ bool BlockMaker::make(std::size_t first, std::size_t last, PreparationReport& re
     report.outcome = engine::Outcome::corrupt;
     report.corrupt.push_back(sample.input.sample);
     report.problems.emplace_back(
-        whole ? std::string(preparer_->problem())
-              : fmt::format("{} than the {} bytes there were: the dataset has changed since it was "
-                            "indexed, or is damaged",
-                            input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
+        !is_there ? std::string()
+        : whole
+            ? std::string(preparer_->problem())
+            : fmt::format("{} than the {} bytes there were: the dataset has changed since it was "
+                          "indexed, or is damaged",
+                          input.bytes.size() > sample.bytes ? "more" : "less", sample.bytes));
   }
   return true;
 }

@@ -60,7 +60,8 @@ struct PreparationReport {
   WorkerId worker;
   engine::Outcome outcome = engine::Outcome::done;
   std::vector<SampleId> corrupt;
-  std::vector<std::string> problems;  // of these, in turn; of a failure, why
+  std::vector<std::string>
+      problems;  // of these, in turn; empty: it was not there. Of a failure, why
   Duration took{0};
   std::uint32_t samples = 0;
   // Decoded samples to keep. A preparation that was given up meanwhile has none, since its share

@@ -279,7 +279,7 @@ ItemStore::Item ItemStore::find(ShareId share, ItemId item) const {
 
 void ItemStore::find(ShareId share, std::span<const ItemId> items, std::span<Item> found) const {
   constexpr std::size_t kAtOnce = 64;
-  std::array<const Item*, kAtOnce> places;
+  std::array<const Item*, kAtOnce> kept;
   for (std::size_t first = 0; first < items.size(); first += kAtOnce) {
     const std::span some = items.subspan(first, std::min(kAtOnce, items.size() - first));
     const std::lock_guard lock(mutex_);
@@ -295,13 +295,13 @@ void ItemStore::find(ShareId share, std::span<const ItemId> items, std::span<Ite
         __builtin_prefetch(&table.pieces[item.value / kPiece]->items[item.value % kPiece]);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
-      places[i] = table.find(some[i]);
-      if (places[i]) __builtin_prefetch(places[i]->get());
+      kept[i] = table.find(some[i]);
+      if (kept[i]) __builtin_prefetch(kept[i]->get());
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
-      if (!places[i]) continue;
-      found[first + i] = *places[i];
-      __builtin_prefetch((*places[i])->memory);
+      if (!kept[i]) continue;
+      found[first + i] = *kept[i];
+      __builtin_prefetch((*kept[i])->memory);
     }
   }
 }

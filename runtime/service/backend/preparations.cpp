@@ -227,11 +227,13 @@ void Preparations::prepared(PreparationReport& report) {
 void Preparations::note_troubles(PipelineId pipeline, DatasetId id,
                                  const PreparationReport& report) {
   const ServedDataset& dataset = context_.datasets.dataset(id);
-  for (std::size_t i = 0; i < report.corrupt.size(); ++i)
+  for (std::size_t i = 0; i < report.corrupt.size(); ++i) {
+    if (report.problems[i].empty()) continue;
     context_.troubles.note(
         pipeline,
         fmt::format("dataset {}: sample {} ({}): {}", dataset.name, report.corrupt[i].value,
                     dataset.index->sample_name(report.corrupt[i]), report.problems[i]));
+  }
   if (report.outcome == engine::Outcome::failed && !report.problems.empty())
     context_.troubles.note(pipeline,
                            fmt::format("dataset {}: {}", dataset.name, report.problems.front()));

@@ -29,7 +29,7 @@ constexpr Bytes kSlabLeast = Bytes{4} << 20;
 // ------------------------------------------------------------------------------------- slabs ----
 
 SharedSlab::SharedSlab(std::uint64_t id, Bytes slot_bytes, std::uint32_t slots,
-                       std::shared_ptr<MemoryCharge> charge,
+                       std::shared_ptr<SlabCharge> charge,
                        std::shared_ptr<storage::HugePages> huge_pages)
     : charge_(std::move(charge)),
       id_(id),
@@ -73,7 +73,7 @@ bool SharedSlab::hand_out_readable() {
 }
 
 void SharedSlab::drop_charge() {
-  if (!is_read_ && can_be_emptied_) charge_->give_back();
+  if (!is_read_ && can_be_emptied_) charge_->give_back_all();
   charge_.reset();
 }
 
@@ -96,6 +96,14 @@ bool SharedSlab::fill(Bytes offset, Bytes bytes) {
   return done;
 }
 
+// A job that reads what it no longer holds may bring pages of zeros back, which do not count; no
+// more than the slabs that it was handed.
+bool SharedSlab::empty(Bytes offset, Bytes bytes) {
+  if (!can_be_emptied_ || madvise(memory_ + offset, bytes, MADV_REMOVE) != 0) return false;
+  filled_[offset / bytes].store(false, std::memory_order_relaxed);
+  return true;
+}
+
 // --------------------------------------------------------------------------------- slots ----
 
 SlotMemory::SlotMemory(MemoryBudget& budget, std::function<void(std::uint64_t)> gone)
@@ -113,29 +121,41 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
   if (const auto found = pool.taken.find(slot.value); found != pool.taken.end())
     return found->second.slot;
 
-  auto part = std::find_if(pool.parts.begin(), pool.parts.end(),
-                           [](const Part& one) { return one.slab && !one.free.empty(); });
-  if (part == pool.parts.end()) {
-    auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / size));
-    // If there is no room for further slots, the slab has only the one that the engine has granted.
-    if (slots > 1 && !make_room(size * slots)) slots = 1;
-    std::shared_ptr<SharedSlab> slab = make_slab(size, slots);
-    if (!slab) return std::nullopt;
-    part = std::find_if(pool.parts.begin(), pool.parts.end(),
-                        [](const Part& one) { return !one.slab; });
-    if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
-    part->slab = std::move(slab);
-    bytes_ += part->slab->bytes();
-    part->slots = slots;
-    part->free.clear();
-    for (std::uint32_t i = slots; i-- > 0;) part->free.push_back(i);
+  Part* part = part_with(pool, &Part::free);
+  if (part == nullptr) {
+    if (!make_room(size)) return std::nullopt;
+    part = part_with(pool, &Part::bare);
+    if (part == nullptr) part = make_part(pool);
+    if (part == nullptr || !part->slab->charge()->take(size)) return std::nullopt;
+    part->free.push_back(part->bare.back());
+    part->bare.pop_back();
+    bytes_ += size;
   }
   const std::uint32_t index = part->free.back();
   part->free.pop_back();
   const Slot made{part->slab, size * index, size};
   pool.taken.emplace(slot.value,
-                     Taken{made, static_cast<std::uint32_t>(part - pool.parts.begin()), index});
+                     Taken{made, static_cast<std::uint32_t>(part - pool.parts.data()), index});
   return made;
+}
+
+SlotMemory::Part* SlotMemory::part_with(Pool& pool, std::vector<std::uint32_t> Part::*slots) {
+  const auto found = std::find_if(pool.parts.begin(), pool.parts.end(), [&](const Part& one) {
+    return one.slab && !(one.*slots).empty();
+  });
+  return found == pool.parts.end() ? nullptr : &*found;
+}
+
+SlotMemory::Part* SlotMemory::make_part(Pool& pool) {
+  const auto slots = static_cast<std::uint32_t>(std::max<Bytes>(1, kSlabLeast / pool.slot_bytes));
+  std::shared_ptr<SharedSlab> slab = make_slab(pool.slot_bytes, slots);
+  if (!slab) return nullptr;
+  auto part =
+      std::find_if(pool.parts.begin(), pool.parts.end(), [](const Part& one) { return !one.slab; });
+  if (part == pool.parts.end()) part = pool.parts.emplace(pool.parts.end());
+  *part = Part{std::move(slab), {}, {}, slots};
+  for (std::uint32_t i = slots; i-- > 0;) part->bare.push_back(i);
+  return &*part;
 }
 
 std::vector<SlotMemory::Use> SlotMemory::uses() const {
@@ -143,10 +163,9 @@ std::vector<SlotMemory::Use> SlotMemory::uses() const {
   for (const auto& [share, pool] : pools_) {
     Use& use = all.emplace_back(Use{ShareId(share), 0, pool.taken.size(), 0});
     for (const Part& part : pool.parts) {
-      if (!part.slab) continue;
-      use.slots += part.slots;
-      use.bytes += part.slab->bytes();
+      if (part.slab) use.slots += part.counted();
     }
+    use.bytes = use.slots * pool.slot_bytes;
   }
   return all;
 }
@@ -174,22 +193,38 @@ bool SlotMemory::make_room(Bytes bytes) {
   if (there()) return true;
   for (auto& [id, pool] : pools_) {
     for (std::uint32_t part = 0; part < pool.parts.size(); ++part) {
-      if (!pool.parts[part].slab || pool.parts[part].free.size() != pool.parts[part].slots)
-        continue;
+      if (!pool.parts[part].is_free()) continue;
       give_back(pool, part);
       if (there()) return true;
+    }
+  }
+  for (auto& [id, pool] : pools_) {
+    for (Part& part : pool.parts) {
+      while (part.slab && empty_one(pool, part)) {
+        if (there()) return true;
+      }
     }
   }
   return false;
 }
 
+// A free slot of a slab that has others.
+bool SlotMemory::empty_one(const Pool& pool, Part& part) {
+  if (part.free.empty()) return false;
+  const std::uint32_t index = part.free.back();
+  if (!part.slab->empty(pool.slot_bytes * index, pool.slot_bytes)) return false;
+  part.free.pop_back();
+  part.bare.push_back(index);
+  part.slab->charge()->give_back(pool.slot_bytes);
+  bytes_ -= pool.slot_bytes;
+  return true;
+}
+
 std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes slot_bytes, std::uint32_t slots) {
-  const Bytes bytes = slot_bytes * slots;
-  if (!make_room(bytes)) return nullptr;
-  auto charge = std::make_shared<MemoryCharge>(budget_, bytes);
-  if (!*charge || BF_FAILPOINT("service.slab.make")) return nullptr;
+  if (BF_FAILPOINT("service.slab.make")) return nullptr;
   try {
-    return {new SharedSlab(next_slab_++, slot_bytes, slots, std::move(charge), huge_pages_),
+    return {new SharedSlab(next_slab_++, slot_bytes, slots, std::make_shared<SlabCharge>(budget_),
+                           huge_pages_),
             [unmapper = unmapper_](SharedSlab* slab) {
               slab->drop_charge();
               unmapper->add(std::unique_ptr<SharedSlab>(slab));
@@ -199,11 +234,12 @@ std::shared_ptr<SharedSlab> SlotMemory::make_slab(Bytes slot_bytes, std::uint32_
   }
 }
 
-void SlotMemory::give_back(Pool& pool, std::uint32_t part) {
-  bytes_ -= pool.parts[part].slab->bytes();
-  gone_(pool.parts[part].slab->id());
-  if (pool.parts[part].free.size() == pool.parts[part].slots) pool.parts[part].slab->note_unread();
-  pool.parts[part].slab.reset();
+void SlotMemory::give_back(Pool& pool, std::uint32_t index) {
+  Part& part = pool.parts[index];
+  bytes_ -= part.counted() * pool.slot_bytes;
+  gone_(part.slab->id());
+  if (part.is_free()) part.slab->note_unread();
+  part.slab.reset();
 }
 
 Unmapper::Unmapper() : thread_([this] { run(); }) {}

@@ -5,11 +5,12 @@
 // and read-only by the jobs of the share's stream, which alone are handed its descriptor. So a job
 // sees blocks of its own dataset, pipeline and seed, and no others.
 //
-// A slab with only free slots is given back when the memory is needed elsewhere. Its pages go back
-// to the machine, even while jobs still have it mapped. A thread of its own does this and unmaps
-// the slab here, within milliseconds, which do not count. If the pages cannot be taken back (no
-// /proc), the slab counts until the last job has unmapped it, or its connection has ended: a job
-// that is handed a slab's descriptor holds its charge.
+// A slot counts from its first use on. When the memory is needed elsewhere, a slab with only free
+// slots is given back, and free slots of other slabs lose their pages. Pages go back to the
+// machine even while jobs still have the slab mapped. A thread of its own unmaps slabs here, within
+// milliseconds, which do not count. If pages cannot be taken back (no /proc), they count until the
+// last job has unmapped the slab, or its connection has ended: a job that is handed a slab's
+// descriptor holds its charge.
 //
 // Used by the service's own thread alone, except for Slot::fill, which a worker calls.
 #pragma once
@@ -33,12 +34,36 @@
 
 namespace batchflow::service {
 
+// What a slab takes of the budget: its slots that may have pages. What is left goes back with the
+// last owner. Thread-safe.
+class SlabCharge {
+ public:
+  explicit SlabCharge(MemoryBudget& budget) : budget_(budget) {}
+  ~SlabCharge() { give_back(bytes_); }
+  SlabCharge(const SlabCharge&) = delete;
+  // False: less than that is left.
+  [[nodiscard]] bool take(Bytes bytes) {
+    if (!budget_.take(bytes)) return false;
+    bytes_ += bytes;
+    return true;
+  }
+  void give_back(Bytes bytes) {
+    bytes_ -= bytes;
+    budget_.give_back(bytes);
+  }
+  void give_back_all() { budget_.give_back(bytes_.exchange(0)); }
+
+ private:
+  MemoryBudget& budget_;
+  std::atomic<Bytes> bytes_{0};
+};
+
 // A memory file, mapped writable here until it is destroyed.
 class SharedSlab {
  public:
   // Throws std::system_error.
   SharedSlab(std::uint64_t id, Bytes slot_bytes, std::uint32_t slots,
-             std::shared_ptr<MemoryCharge> charge, std::shared_ptr<storage::HugePages> huge_pages);
+             std::shared_ptr<SlabCharge> charge, std::shared_ptr<storage::HugePages> huge_pages);
   ~SharedSlab();
   SharedSlab(const SharedSlab&) = delete;
   SharedSlab& operator=(const SharedSlab&) = delete;
@@ -47,9 +72,11 @@ class SharedSlab {
   int descriptor() const { return descriptor_; }  // for jobs: to read alone
   Bytes bytes() const { return bytes_; }
   std::byte* memory() const { return memory_; }
-  std::shared_ptr<const MemoryCharge> charge() const { return charge_; }
+  const std::shared_ptr<SlabCharge>& charge() const { return charge_; }
   // Gets pages for a slot, the first time. False: the machine has no memory for them.
   [[nodiscard]] bool fill(Bytes offset, Bytes bytes);
+  // Takes the pages of a slot back. False: that cannot be done here.
+  [[nodiscard]] bool empty(Bytes offset, Bytes bytes);
   // No job has anything in it: its pages go with it, even if jobs still map it.
   void note_unread() { is_read_ = false; }
   // It is about to be unmapped.
@@ -58,7 +85,7 @@ class SharedSlab {
  private:
   bool hand_out_readable();
 
-  std::shared_ptr<MemoryCharge> charge_;
+  std::shared_ptr<SlabCharge> charge_;
   std::uint64_t id_;
   Bytes bytes_;
   const std::shared_ptr<storage::HugePages> huge_pages_;
@@ -112,22 +139,26 @@ class SlotMemory {
   void free(ShareId share, SlotId slot);
   // The memory of a slot that holds `bytes`: whole pages.
   static constexpr Bytes slot_bytes(Bytes bytes) { return (bytes + 4095) / 4096 * 4096; }
-  Bytes bytes() const { return bytes_; }  // of all slabs
+  Bytes bytes() const { return bytes_; }  // of all slots that count
   struct Use {
     ShareId share;
-    std::uint64_t slots = 0;  // that there is memory for
+    std::uint64_t slots = 0;  // that count
     std::uint64_t taken = 0;
     Bytes bytes = 0;
   };
   std::vector<Use> uses() const;
-  // Gives back empty slabs until that much of the budget is left, if that helps.
+  // Gives back what is free until that much of the budget is left, if that helps.
   bool make_room(Bytes bytes);
 
  private:
   struct Part {  // a slab and which of its slots are free
     std::shared_ptr<SharedSlab> slab;
-    std::vector<std::uint32_t> free;
+    std::vector<std::uint32_t> free;  // these count
+    std::vector<std::uint32_t> bare;  // and these do not: they have no pages
     std::uint32_t slots = 0;
+
+    bool is_free() const { return slab && free.size() + bare.size() == slots; }
+    std::uint64_t counted() const { return slots - bare.size(); }
   };
   struct Taken {
     Slot slot;
@@ -141,8 +172,12 @@ class SlotMemory {
     std::map<std::uint32_t, Taken> taken;  // by slot id
   };
 
+  // Null: there is none.
+  Part* part_with(Pool& pool, std::vector<std::uint32_t> Part::*slots);
+  Part* make_part(Pool& pool);
   std::shared_ptr<SharedSlab> make_slab(Bytes slot_bytes, std::uint32_t slots);
   void give_back(Pool& pool, std::uint32_t part);
+  bool empty_one(const Pool& pool, Part& part);
 
   MemoryBudget& budget_;
   std::function<void(std::uint64_t)> gone_;

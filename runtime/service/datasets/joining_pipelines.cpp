@@ -139,7 +139,7 @@ ServedPipeline& Joining::add_brought(uid_t user, const std::string& key, Dataset
   ServedPipeline* const same = datasets_.find(name, dataset);
   ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
   added.brought = true;
-  // One text for each, or the texts of one that is in use would fill the user's places.
+  // One text for each, or the texts of one that is in use would fill what the user may have.
   std::erase_if(brought_[user], [&](const auto& text) { return text.second == &added; });
   brought_[user][key] = &added;
   return added;

@@ -288,7 +288,7 @@ bool Jobs::begin(Job& job) {
     if (job.position && (position->epoch() != job.position->epoch() ||
                          position->consumed() != job.position->consumed()))
       return refuse_all(
-          fmt::format("the ranks are not at the same place: epoch {} after {} samples, "
+          fmt::format("the ranks are not at the same position: epoch {} after {} samples, "
                       "and epoch {} after {}; start all from the same checkpoint",
                       job.position->epoch(), job.position->consumed(), position->epoch(),
                       position->consumed()));

@@ -190,8 +190,8 @@ class Jobs final : public JobCommands {
     std::size_t unwritten = 0;           // bytes of its parts of steps that are not whole
     std::uint64_t consumed = 0;
     // Slabs that it was handed and has not reported as unmapped; until then they count.
-    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs;
-    std::map<std::uint64_t, std::shared_ptr<const MemoryCharge>> slabs_gone;
+    std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs;
+    std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs_gone;
     std::uint64_t first_step = 0;
     StallBook::Wait wait;
     Duration waited_here{0};  // for the last batch it was delivered

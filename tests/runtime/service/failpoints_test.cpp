@@ -149,7 +149,7 @@ Survey survey(FaultyNode& node) {
 // Any of them may cost a rank its connection, and thereby the other ranks of its job: at once, or
 // when they have lost theirs too, some steps later, and none has been told.
 constexpr const char* kOtherRanks[] = {"one of its ranks has ended, or its connection has",
-                                       "the ranks are not at the same place"};
+                                       "the ranks are not at the same position"};
 
 bool is_expected(const std::string& place, const std::string& told) {
   for (const char* words : kOtherRanks)

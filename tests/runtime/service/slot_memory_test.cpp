@@ -120,7 +120,7 @@ TEST_CASE("a slab that no job maps is unmapped beside the thread that gives it b
   CHECK(mapped_slabs() == 0);
 
   // What it would have taken here.
-  const auto charge = std::make_shared<service::MemoryCharge>(budget, kSlab);
+  const auto charge = std::make_shared<service::SlabCharge>(budget);
   auto slab = std::make_unique<service::SharedSlab>(1, kSlab, 1, charge,
                                                     std::make_shared<storage::HugePages>());
   std::memset(slab->memory(), 7, kSlab);
@@ -129,6 +129,44 @@ TEST_CASE("a slab that no job maps is unmapped beside the thread that gives it b
   const double instead = thread_ms() - began;
   MESSAGE(fmt::format("{:.3f} ms instead of {:.3f}", took, instead));
   CHECK(took < instead / 4);
+}
+
+// Sixteen slots share a slab. What the engine has taken from one share it gives to another, though
+// the first still has a slot in each slab.
+TEST_CASE("free slots of a slab that is in use lose their pages where others need them") {
+  constexpr Bytes kSlot = kMib / 4;
+  service::MemoryBudget budget(32 * kSlot);
+  service::SlotMemory slots(budget, [](std::uint64_t) {});
+  std::vector<service::Slot> held;
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    held.push_back(slots.take(kShare, SlotId(i), kSlot, 1).value());
+    REQUIRE(held.back().fill());
+    std::memset(held.back().memory(), 7, kSlot);
+    CHECK(budget.used() == (i + 1) * kSlot);  // a slot counts from its first use on
+  }
+  CHECK_FALSE(slots.take(kShare, SlotId(32), kSlot, 1));
+  for (std::uint32_t i = 0; i < 32; ++i)
+    if (i % 16 != 3) slots.free(kShare, SlotId(i));
+  CHECK(budget.used() == 32 * kSlot);
+  const Bytes before = mapped_slabs();
+  std::vector<service::Slot> others;
+  for (std::uint32_t i = 0; i < 30; ++i)
+    others.push_back(slots.take(ShareId(5), SlotId(i), kSlot, 2).value());
+  CHECK_FALSE(slots.take(ShareId(5), SlotId(30), kSlot, 2));
+  CHECK(budget.used() == 32 * kSlot);
+  CHECK(slots.bytes() == 32 * kSlot);
+  CHECK(mapped_slabs() == before - 30 * kSlot);
+  for (const std::uint32_t i : {3u, 19u}) CHECK(held[i].memory()[kSlot - 1] == std::byte{7});
+  // And back again: a slot that has lost its pages gets them anew.
+  others.clear();
+  for (std::uint32_t i = 0; i < 30; ++i) slots.free(ShareId(5), SlotId(i));
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const auto slot = slots.take(kShare, SlotId(i), kSlot, 1);
+    REQUIRE(slot);
+    REQUIRE(slot->fill());
+    slot->memory()[0] = std::byte{1};
+  }
+  CHECK(budget.used() == 32 * kSlot);
 }
 
 TEST_CASE("without pages a slot is not filled, and its memory is of use again later") {
