@@ -160,7 +160,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
         violated("a block is prepared from staging memory that does not hold it");
       }
       mine.staged.emplace_back(command.staging.value, draws[index].sample);
-      take(index, draws[place].sample);
+      take(index, draws[index].sample);
     }
   }
   for (const engine::Ingredient& ingredient : all) {

@@ -17,7 +17,9 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
       readings_(context_, options.storage, expander_, kept_, spill_),
       gatherings_(context_, slots_, wait_),
       preparations_(context_, options.workers_most, options.scratch, expander_, kept_, slots_,
-                    readings_, wait_) {}
+                    readings_, wait_) {
+  kept_.on_need([this](Bytes bytes) { slots_.make_room(bytes); });
+}
 
 void Backend::carry_out(std::span<const engine::Command> commands) {
   for (const engine::Command& command : commands) {

@@ -193,6 +193,10 @@ bool ItemStore::give_back_spare() {
   return spare > 0;
 }
 
+Bytes ItemStore::needed_for(std::span<const std::span<const std::byte>> parts) {
+  return pages_for(bytes_in(parts)) * kPage + kBytesPerItem;
+}
+
 ItemStore::Item ItemStore::make(Bytes bytes) {
   const memory::WaitsForMemory scope;  // half a change of what all share would stay
   MemoryCharge charge(budget_, kBytesPerItem);

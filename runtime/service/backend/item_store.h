@@ -49,6 +49,8 @@ class ItemStore {
   ~ItemStore();
   ItemStore(const ItemStore&) = delete;
 
+  // What an item of these parts takes.
+  static Bytes needed_for(std::span<const std::span<const std::byte>> parts);
   // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
   // for it.
   bool put(ShareId share, ItemId item, std::span<const std::byte> bytes);

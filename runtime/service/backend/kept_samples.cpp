@@ -27,6 +27,7 @@ std::vector<ShareId> KeptSamples::shares_of(DatasetId dataset, Digest prefix) co
 
 void KeptSamples::put(ShareId share, ItemId item,
                       std::span<const std::span<const std::byte>> parts) {
+  make_room_(ItemStore::needed_for(parts));
   if (!items_.put(share, item, parts)) ++counters_.not_kept;
 }
 

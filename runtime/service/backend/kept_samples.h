@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <unordered_set>
@@ -35,7 +36,9 @@ class KeptSamples {
   std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
   const Shares& shares() const { return shares_; }
 
-  // The parts follow one another in the item.
+  // `make_room` gives back what else is free, and is called before an item is put in parts.
+  void on_need(std::function<void(Bytes)> make_room) { make_room_ = std::move(make_room); }
+  // The parts follow one another in the item. By the service's own thread.
   void put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
   void put(ShareId share, ItemId item, ItemStore::Item copied, Bytes bytes);
   void drop(ShareId share, ItemId item) { items_.drop(share, item); }
@@ -67,6 +70,7 @@ class KeptSamples {
   }
 
   const BackendContext& context_;
+  std::function<void(Bytes)> make_room_ = [](Bytes) {};
   Counters counters_;
   ItemStore items_;
   Shares shares_;

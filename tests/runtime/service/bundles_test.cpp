@@ -125,8 +125,41 @@ TEST_CASE("where runs are shuffled, a bundle is read once an epoch, and no row a
   // A run that the end of a lane cuts may be read twice.
   CHECK(rows.number("device_reads") <= 3 * (kBundles + kBundles / 20));
   CHECK(rows.number("read_bytes") <= 3 * (kBundles + kBundles / 20) * 16 * 4096);
+  CHECK(rows.number("not_kept") == 0);
   // Nothing else is kept, so at least the part of the data that memory cannot hold.
   CHECK(rows.number("device_reads") > kBundles);
+}
+
+// Blocks are small here, so that several share a slab; what one stream gives up, others need.
+TEST_CASE("runs and samples are shuffled side by side in a memory that is smaller than the data") {
+  constexpr std::uint64_t kRows = 400'000;  // of 128 bytes
+  Rows rows({kRows}, 16);
+  rows.config.memory = 128 * kMib;
+  const LiveService service(rows.config);
+  std::vector<JobPlan> plans(5, rows.plan);
+  for (JobPlan& plan : plans) plan.epochs = 1, plan.timeout_s = 60;
+  plans[0].runs = plans[1].runs = true;
+  plans[0].batch = 1000;
+  plans[1].batch = 4096;
+  plans[2].batch = 4096;
+  plans[3].order = BF_STRICT;
+  plans[3].batch = 777;
+  plans[4].order = BF_SEQUENTIAL;
+  plans[4].batch = 1000;
+  std::vector<Handed> handed(plans.size());
+  std::vector<std::thread> jobs;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    jobs.emplace_back([&, i] { handed[i] = run_job(plans[i]); });
+  for (std::thread& job : jobs) job.join();
+  for (const Handed& one : handed) {
+    CHECK(one.wrong == "");
+    CHECK(is_whole(one.epochs.at(0), kRows));
+  }
+  CHECK(rows.number("item_bytes") < kRows * 128);
+  CHECK(rows.number("not_kept") == 0);
+  CHECK(rows.number("corrupt_samples") == 0);
+  CHECK_FALSE(service.has_said("no memory for"));
+  CHECK_FALSE(service.has_said("is damaged"));
 }
 
 TEST_CASE("a job of runs goes on from its state, and one that shuffles samples does not from it") {
