@@ -125,9 +125,10 @@ int serve(int argc, char** argv) {
   for (const CLI::Option* one : said) {
     const std::vector<std::string>& texts = one->results();
     if (std::find(texts.begin(), texts.end(), "") != texts.end())
-      throw ConfigError(fmt::format("{}: it is followed by an empty text; write {} VALUE, or leave "
-                                    "it out",
-                                    one->get_name(), one->get_name()));
+      throw ConfigError(
+          fmt::format("{}: it is followed by an empty text; write {} VALUE, or leave "
+                      "it out",
+                      one->get_name(), one->get_name()));
   }
   if (!checked_file.empty()) return check(checked_file, said.size() > 1);
   // Each slab that jobs map is a descriptor.

@@ -18,6 +18,8 @@
 #include "programs/input/yaml.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/http/http.h"
+#include "runtime/service/node_sockets.h"
 
 namespace batchflow::service {
 namespace {
@@ -55,6 +57,15 @@ std::vector<std::string> pipeline_names(const std::vector<std::filesystem::path>
   std::vector<std::string> names;
   for (const auto& [name, file] : known_pipelines(files)) names.push_back(name);
   return names;
+}
+
+// What is wrong with the size of a spill tier; empty: nothing.
+std::string spill_problem(Bytes bytes) {
+  return bytes >= Spill::kLeast ? "" : fmt::format("{} bytes are too little", bytes);
+}
+
+std::string spill_remedy() {
+  return fmt::format("write {}mib or more, or leave the spill tier out", Spill::kLeast >> 20);
 }
 
 // Empty if the key is not set.
@@ -215,6 +226,8 @@ SpillOptions spill_from_argument(std::string_view text) {
         fmt::format("--spill '{}': write a folder and a size, as "
                     "--spill /nvme/batchflow,500gib",
                     text));
+  if (const std::string problem = spill_problem(*bytes); !problem.empty())
+    throw ConfigError(fmt::format("--spill '{}': {}; {}", text, problem, spill_remedy()));
   return {std::filesystem::absolute(std::string(text.substr(0, comma))).lexically_normal(), *bytes};
 }
 
@@ -283,6 +296,9 @@ NodeConfig read_node(config::ConfigSection& section) {
         .lexically_normal();
   };
   config.socket = path_at("socket", config.socket, "write where jobs find the service");
+  if (const std::string problem = socket_path_problem(config.socket);
+      section.has("socket") && !problem.empty())
+    section.refuse("socket", problem, "choose another place");
   config.state = path_at("state", config.state, "write a folder for indices and logs");
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
@@ -311,6 +327,8 @@ NodeConfig read_node(config::ConfigSection& section) {
     spill.require("bytes", "how much of the drive");
     config.spill.path = spill.filled_text("path", "", kPlace);
     config.spill.bytes = spill.bytes("bytes", 0);
+    if (const std::string problem = spill_problem(config.spill.bytes); !problem.empty())
+      spill.refuse("bytes", problem, spill_remedy());
   });
   section.section("tcp", [&](config::ConfigSection& tcp) {
     tcp.require("port", "the port that remote jobs reach");
@@ -327,6 +345,9 @@ NodeConfig read_node(config::ConfigSection& section) {
   section.section("http", [&](config::ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+    if (const std::string problem = http_address_problem(config.http_address);
+        config.http_port >= 0 && !problem.empty())
+      http.refuse("address", problem, kHttpAddressRemedy);
     config.user_labels = http.flag("user_labels", config.user_labels);
     config.http_hosts = http.texts("hosts");
   });

@@ -214,6 +214,30 @@ TEST_CASE("a path that is written and empty is refused where it stands") {
   CHECK(refused("kind: node\nsteps: {worker: \"\"}\n").starts_with("node.yaml:2: key 'steps."));
 }
 
+TEST_CASE("what a start would refuse of spill, socket and http is refused where it stands") {
+  CHECK(refused("kind: node\nspill: {path: /x, bytes: 0}\n") ==
+        "node.yaml:2: key 'spill.bytes': 0 bytes are too little; write 16mib or more, or leave the "
+        "spill tier out");
+  CHECK(refused("spill: {path: /x, bytes: 16mib}\n") == "no error");
+  CHECK_THROWS_WITH_AS(
+      service::spill_from_argument("/x,1kib"),
+      "--spill '/x,1kib': 1024 bytes are too little; write 16mib or more, or leave "
+      "the spill tier out",
+      ConfigError);
+  const std::string longest = "/" + std::string(106, 's');
+  CHECK(refused("socket: " + longest + "\n") == "no error");
+  CHECK(refused("kind: node\nsocket: " + longest + "s\n") ==
+        "node.yaml:2: key 'socket': a socket's path has at most 107 bytes; choose another place");
+  for (const char* address : {"300.1.1.1", "localhost", "''"})
+    CHECK(refused(fmt::format("kind: node\nhttp: {{address: {}}}\n", address))
+              .starts_with("node.yaml:2: key 'http.address': '"));
+  CHECK(refused("http: {address: 300.1.1.1}\n") ==
+        "node.yaml:1: key 'http.address': '300.1.1.1' is no address; write an address of this "
+        "machine in numbers, as 127.0.0.1 or ::1");
+  CHECK(refused("http: {address: '::1'}\n") == "no error");
+  CHECK(refused("http: {address: 300.1.1.1, port: -1}\n") == "no error");  // nothing listens
+}
+
 TEST_CASE("quotas are read with the limits of all as defaults, and refused with a line") {
   const service::NodeConfig config = read(
       "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "

@@ -149,6 +149,8 @@ TEST_CASE("a node file is checked without a service, for people who review its c
             .find("2: batchflowd: --check: it reads the file alone") == 0);
   CHECK(refused("--check /not/here").find("2: ") == 0);
   // What a start refuses on any machine.
+  CHECK(checked("kind: node\nopen_datasets: true\nspill: {path: /x, bytes: 0}\n")
+            .find("2: batchflowd: " + file + ":3: key 'spill.bytes': 0 bytes are too little") == 0);
   CHECK(checked("kind: node\nmemory: 1kib\ndatasets: [{name: a, path: /a}]\n")
             .find("2: batchflowd: memory: 0 MiB are too little: ") == 0);
   CHECK(checked("kind: node\nmemory: 1gib\nscratch: 900gib\nopen_datasets: true\n")
