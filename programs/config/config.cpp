@@ -248,6 +248,13 @@ std::string ConfigSection::text(std::string_view key, std::string_view fallback)
   return text ? *text : std::string(fallback);
 }
 
+std::string ConfigSection::filled_text(std::string_view key, std::string_view fallback,
+                                       std::string_view remedy) {
+  const std::string* text = scalar(key, remedy);
+  if (text && text->empty()) refuse(key, "it is empty", remedy);
+  return text ? *text : std::string(fallback);
+}
+
 std::vector<std::string> ConfigSection::texts(std::string_view key) {
   const ConfigNode* node = declared(key);
   if (!node) return {};

@@ -78,6 +78,8 @@ class ConfigSection {
   Duration duration(std::string_view key, Duration fallback, Duration least = Duration(0),
                     Duration greatest = Duration::max());
   std::string text(std::string_view key, std::string_view fallback);
+  // The same, of a text that says nothing when it is empty, such as a path: that is refused.
+  std::string filled_text(std::string_view key, std::string_view fallback, std::string_view remedy);
   std::vector<std::string> texts(std::string_view key);  // a list, or one scalar
 
   // One of `names`; answers its index.

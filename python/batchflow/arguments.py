@@ -17,7 +17,7 @@ from typing import Any, Callable, Mapping, Optional, Union
 from . import orders
 from .arrays import check_output
 from .checks import check_collate_fn, check_like_torch, check_timeout, whole
-from .generator import Generator
+from .generator import Generator, check_generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
 from .ranks import Rank, find_rank, launched
@@ -237,6 +237,8 @@ def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Ge
     """The order, its seed, and the generator that it follows. A strict order repeats from run to
     run, as PyTorch's does with a generator."""
     order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
+    if given["generator"] is not None:
+        check_generator(given["generator"])  # as PyTorch does, where it decides nothing too
     if given["generator"] is None or order == "sequential":
         return order, seed, None
     if own_seed is not None:

@@ -24,6 +24,13 @@ def check_timeout(timeout: float) -> None:
                          f"timeout={timeout}")
 
 
+def check_batch_size(batch_size: Any) -> None:
+    is_whole = hasattr(batch_size, "__index__") and not isinstance(batch_size, bool)
+    if not is_whole or batch_size.__index__() <= 0:
+        raise ValueError("batch_size should be a positive integer value, but got "
+                         f"batch_size={batch_size}")
+
+
 def check_collate_fn(collate_fn: Any) -> None:
     if collate_fn is not None and not callable(collate_fn):
         raise TypeError("collate_fn should be a function that takes a list of samples")
@@ -48,4 +55,6 @@ def check_like_torch(given: dict[str, Any]) -> None:
     if given["batch_size"] is None and given["drop_last"]:
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive "
                          "with drop_last")
+    if given["batch_size"] is not None:
+        check_batch_size(given["batch_size"])
     check_collate_fn(given["collate_fn"])

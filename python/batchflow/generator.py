@@ -15,9 +15,7 @@ class Generator:
     """`seed` is that of the order. It is the generator's own where nothing was drawn from it."""
 
     def __init__(self, generator: Any):
-        if not hasattr(generator, "initial_seed") or not hasattr(generator, "get_state"):
-            raise TypeError("generator should be a torch.Generator, not "
-                            f"{type(generator).__name__}; a seed alone is shuffle_seed=")
+        check_generator(generator)
         self._generator = generator
         self.seed = _seed_of(generator)
         self._seen: Optional[bytes] = _state_of(generator)
@@ -37,6 +35,12 @@ class Generator:
             generator=self._generator)
         self._seen = _state_of(self._generator)
         return None if goes_on else self.seed
+
+
+def check_generator(generator: Any) -> None:
+    if not hasattr(generator, "initial_seed") or not hasattr(generator, "get_state"):
+        raise TypeError("generator should be a torch.Generator, not "
+                        f"{type(generator).__name__}; a seed alone is shuffle_seed=")
 
 
 def _state_of(generator: Any) -> bytes:

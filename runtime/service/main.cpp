@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -120,6 +121,15 @@ int serve(int argc, char** argv) {
   app.set_version_flag("--version", version::version_text("batchflowd"));
   if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
   const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
+  // As of a variable that is not set. It must not be taken for an option that is left out.
+  for (const CLI::Option* one : said) {
+    const std::vector<std::string>& texts = one->results();
+    if (std::find(texts.begin(), texts.end(), "") != texts.end())
+      throw ConfigError(
+          fmt::format("{}: it is followed by an empty text; write {} VALUE, or leave "
+                      "it out",
+                      one->get_name(), one->get_name()));
+  }
   if (!checked_file.empty()) return check(checked_file, said.size() > 1);
   // Each slab that jobs map is a descriptor.
   rlimit files{};

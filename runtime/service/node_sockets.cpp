@@ -33,6 +33,12 @@ bool is_alive(const protocol::Descriptor& connected) {
 
 }  // namespace
 
+std::string socket_path_problem(const std::filesystem::path& path) {
+  constexpr std::size_t kMost = sizeof sockaddr_un{}.sun_path - 1;
+  if (path.string().size() <= kMost) return {};
+  return fmt::format("a socket's path has at most {} bytes", kMost);
+}
+
 protocol::Descriptor listen_at(const std::filesystem::path& path) {
   const std::string name = path.string();
   const auto fail = [&](const std::string& why) -> protocol::Descriptor {
@@ -40,8 +46,7 @@ protocol::Descriptor listen_at(const std::filesystem::path& path) {
   };
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (name.size() >= sizeof address.sun_path)
-    return fail(fmt::format("a socket's path has at most {} bytes", sizeof address.sun_path - 1));
+  if (const std::string problem = socket_path_problem(path); !problem.empty()) return fail(problem);
   std::memcpy(address.sun_path, name.data(), name.size());
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);

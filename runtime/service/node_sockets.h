@@ -3,11 +3,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "runtime/protocol/descriptor.h"
 
 namespace batchflow::service {
+
+// What is wrong with the path of a socket, on whatever machine; empty: nothing. The reader of node
+// files asks it too, so that a check refuses what a start would.
+std::string socket_path_problem(const std::filesystem::path& path);
 
 // A bound and listening socket. A leftover file, at which no process listens any more, is replaced.
 // Throws ConfigError.

@@ -49,6 +49,17 @@ int open_below(const protocol::Descriptor& folder, const std::string& name) {
   return openat(folder.get(), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
 
+// Throws DatasetError where the root of a dataset is neither a file nor a folder. That is said
+// before it is opened: opening a device may do something, and a socket cannot be opened.
+void refuse_special(const std::filesystem::path& root, mode_t mode) {
+  if (S_ISREG(mode) || S_ISDIR(mode)) return;
+  const char* const kind = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+  throw DatasetError(fmt::format(
+      "{}: it is {}, and no regular file or folder; write the folder or file that holds "
+      "the data",
+      root.string(), kind));
+}
+
 }  // namespace
 
 int open_beneath(int root, const char* path, int flags, bool follows_links) {
@@ -100,6 +111,10 @@ std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root) {
   auto opened = std::make_shared<DataRoot>();
   opened->folder = open_root(root, opened->only);
   if (!opened->only.empty()) {
+    struct stat status = {};
+    if (fstatat(opened->folder.get(), opened->only.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISLNK(status.st_mode))
+      refuse_special(root, status.st_mode);
     opened->file = protocol::Descriptor(open_below(opened->folder, opened->only));
     if (!opened->file)
       throw DatasetError(
@@ -113,6 +128,7 @@ std::shared_ptr<const DataRoot> open_shown(const std::filesystem::path& root, in
   const protocol::Descriptor there(open(root.c_str(), O_PATH | O_CLOEXEC));
   struct stat status = {};
   if (!there || !is_same_file(there.get(), shown) || fstat(shown, &status) != 0) return nullptr;
+  refuse_special(root, status.st_mode);
   // The shown descriptor is opened again: the process that shows it may change its flags.
   const bool is_folder = S_ISDIR(status.st_mode);
   const std::filesystem::path above = root.parent_path();

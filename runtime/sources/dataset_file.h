@@ -40,7 +40,7 @@ struct DataRoot {
   // The descriptor that shows that a user may read the dataset.
   int shown() const { return only.empty() ? folder.get() : file.get(); }
 };
-// Opens root_folder() of sample_index.h. Throws DatasetError.
+// Opens root_folder() of sample_index.h. Throws DatasetError, also for a device, pipe or socket.
 std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root);
 // The same for a root that a job has opened and shows. Null where the path leads elsewhere. Throws
 // DatasetError where this process cannot read it.

@@ -262,8 +262,8 @@ Keys chosen_keys(const SampleIndex& whole, const SplitRule& rule, ContentHash& v
 SplitRule read_split_rule(config::ConfigSection& section) {
   SplitRule rule;
   rule.source = section.source();
-  rule.folder = section.text("folder", "");
-  rule.subset = section.text("subset", "");
+  rule.folder = section.filled_text("folder", "", "write a folder of the dataset");
+  rule.subset = section.filled_text("subset", "", "write a file of names, one a line");
   if (rule.subset.is_relative() && !rule.subset.empty() && rule.source.file)
     rule.subset = std::filesystem::path(*rule.source.file).parent_path() / rule.subset;
   rule.keys = read_range(section, "keys", parse_unsigned, "write 0-49999");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/order/permutation.h"
+#include "core/order/replacement.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
 
@@ -31,8 +32,11 @@ std::string reason(const engine::Refuse& command) {
     case engine::Refusal::no_workers:
       return "preparation failed too often";
     case engine::Refusal::too_many_corrupt:
-      return fmt::format("{} corrupt samples, and {} are allowed", command.needed,
-                         command.available);
+      if (command.needed > command.available)
+        return fmt::format("{} corrupt samples, and {} are allowed", command.needed,
+                           command.available);
+      return fmt::format("{} corrupt samples, and none of {} tries found another for one of them",
+                         command.needed, order::kReplacementAttemptsMost);
     case engine::Refusal::rank_lost:
       return "a lost rank did not come back";
     default:

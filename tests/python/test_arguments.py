@@ -26,6 +26,14 @@ class Arguments(Folder):
                  "drop_last", {"batch_size": None, "drop_last": True}),
                 ("num_workers option should be non-negative; use num_workers=0 to disable "
                  "multiprocessing.", {"num_workers": -1}),
+                ("batch_size should be a positive integer value, but got batch_size=0",
+                 {"batch_size": 0}),
+                ("batch_size should be a positive integer value, but got batch_size=-1",
+                 {"batch_size": -1}),
+                ("batch_size should be a positive integer value, but got batch_size=1.5",
+                 {"batch_size": 1.5}),
+                ("batch_size should be a positive integer value, but got batch_size=True",
+                 {"batch_size": True}),
                 ("timeout option should be non-negative", {"timeout": -1}),
                 ("prefetch_factor option should be non-negative", {"prefetch_factor": -1})):
             with self.assertRaises(ValueError) as raised:
@@ -46,8 +54,12 @@ class Arguments(Folder):
 
     def test_what_cannot_be_meant_is_refused(self):
         for kind, text, named in (
-                (ValueError, "batch_size should be from 1", {"batch_size": 0}),
-                (TypeError, "batch_size should be an integer", {"batch_size": 1.5}),
+                (ValueError, "batch_size should be from 1 to 4294967295", {"batch_size": 2**32}),
+                (ValueError, "rehearsed=8 of batch_size=8 leaves no room",
+                 {"batch_size": 8, "rehearsed": 8}),
+                (TypeError, "generator should be a torch.Generator, not int", {"generator": 3}),
+                (TypeError, "generator should be a torch.Generator, not int",
+                 {"generator": 3, "shuffle": True}),
                 (ValueError, "the service cannot use a object", {"sampler": object()}),
                 (ValueError, "the service decides what is in a batch", {"batch_sampler": [[1]]}),
                 (ValueError, "order='random': write strict", {"order": "random"}),

@@ -260,6 +260,16 @@ TEST_CASE("corrupt samples are replaced, the same for all jobs, and the rest com
   // More than one in a thousand, and more than eight: too many.
   const output::RunResult many = watch(yaml(4, "{kind: corrupt-samples, target: data, count: 9}"));
   CHECK(many.jobs[0].refusal == "9 corrupt samples, and 8 are allowed");
+  // All eight are corrupt, which is not too many.
+  const output::RunResult none = watch(
+      "cluster: {nodes: [{name: node, gpus: 4, cores: 4, memory: 1gb}]}\n"
+      "datasets: [{name: data, samples: 8, bytes: 1000}]\n"
+      "pipelines: [{name: train, steps: [{name: work, random: true, cost: 1ms}]}]\n"
+      "jobs: [{dataset: data, pipeline: train, batch: 8, step: 10ms}]\n"
+      "grain: {items_per_block: 8}\n"
+      "faults: [{kind: corrupt-samples, target: data, count: 8}]\n");
+  CHECK(none.jobs[0].refusal ==
+        "8 corrupt samples, and none of 64 tries found another for one of them");
 }
 
 TEST_CASE("reads that fail are sent again, by chance that does not depend on policies") {

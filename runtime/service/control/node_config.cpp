@@ -18,6 +18,8 @@
 #include "programs/input/yaml.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/http/http.h"
+#include "runtime/service/node_sockets.h"
 
 namespace batchflow::service {
 namespace {
@@ -57,6 +59,15 @@ std::vector<std::string> pipeline_names(const std::vector<std::filesystem::path>
   return names;
 }
 
+// What is wrong with the size of a spill tier; empty: nothing.
+std::string spill_problem(Bytes bytes) {
+  return bytes >= Spill::kLeast ? "" : fmt::format("{} bytes are too little", bytes);
+}
+
+std::string spill_remedy() {
+  return fmt::format("write {}mib or more, or leave the spill tier out", Spill::kLeast >> 20);
+}
+
 // Empty if the key is not set.
 std::string read_name(config::ConfigSection& section, std::string_view key,
                       const std::vector<std::string>& names) {
@@ -67,8 +78,9 @@ std::string read_name(config::ConfigSection& section, std::string_view key,
 NodeDataset read_dataset(config::ConfigSection& section,
                          const std::vector<std::filesystem::path>& pipelines) {
   NodeDataset dataset;
-  section.require("path", "the folder or file it is in");
-  dataset.path = place_of_data(section.text("path", ""));
+  constexpr std::string_view kPlace = "the folder or file it is in";
+  section.require("path", kPlace);
+  dataset.path = place_of_data(section.filled_text("path", "", kPlace));
   dataset.name = section.text("name", dataset.path.filename().string());
   if (dataset.name.empty()) section.refuse("name", "it is empty", "write what jobs call it");
   dataset.format = read_name(section, "format", format_names());
@@ -214,6 +226,8 @@ SpillOptions spill_from_argument(std::string_view text) {
         fmt::format("--spill '{}': write a folder and a size, as "
                     "--spill /nvme/batchflow,500gib",
                     text));
+  if (const std::string problem = spill_problem(*bytes); !problem.empty())
+    throw ConfigError(fmt::format("--spill '{}': {}; {}", text, problem, spill_remedy()));
   return {std::filesystem::absolute(std::string(text.substr(0, comma))).lexically_normal(), *bytes};
 }
 
@@ -276,18 +290,23 @@ NodeConfig read_node(config::ConfigSection& section) {
   config.workers = static_cast<std::uint32_t>(section.integer("workers", 0, 0, 4096));
   config.scratch = section.bytes("scratch", 0, kScratchLeast);
   // The path is made absolute: then messages about it can be used in any folder.
-  const auto path_at = [&](const char* key, const std::filesystem::path& usual) {
-    return std::filesystem::absolute(section.text(key, usual.string())).lexically_normal();
+  const auto path_at = [&](const char* key, const std::filesystem::path& usual,
+                           std::string_view remedy) {
+    return std::filesystem::absolute(section.filled_text(key, usual.string(), remedy))
+        .lexically_normal();
   };
-  config.socket = path_at("socket", config.socket);
-  config.state = path_at("state", config.state);
+  config.socket = path_at("socket", config.socket, "write where jobs find the service");
+  if (const std::string problem = socket_path_problem(config.socket);
+      section.has("socket") && !problem.empty())
+    section.refuse("socket", problem, "choose another place");
+  config.state = path_at("state", config.state, "write a folder for indices and logs");
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
       section.duration("brought_kept", config.brought_kept, Duration(0), engine::kDurationMost);
   config.corrupt_ratio_allowed =
       section.ratio("corrupt_ratio_allowed", config.corrupt_ratio_allowed);
   config.log = section.choice("log", {"text", "json"}, config.log);
-  if (section.has("log_file")) config.log_file = path_at("log_file", "");
+  if (section.has("log_file")) config.log_file = path_at("log_file", "", "write a file");
   config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);
@@ -303,23 +322,32 @@ NodeConfig read_node(config::ConfigSection& section) {
     config.datasets.push_back(read_dataset(one, config.pipelines));
   });
   section.section("spill", [&](config::ConfigSection& spill) {
-    spill.require("path", "a folder on a local drive");
+    constexpr std::string_view kPlace = "a folder on a local drive";
+    spill.require("path", kPlace);
     spill.require("bytes", "how much of the drive");
-    config.spill.path = spill.text("path", "");
+    config.spill.path = spill.filled_text("path", "", kPlace);
     config.spill.bytes = spill.bytes("bytes", 0);
+    if (const std::string problem = spill_problem(config.spill.bytes); !problem.empty())
+      spill.refuse("bytes", problem, spill_remedy());
   });
   section.section("tcp", [&](config::ConfigSection& tcp) {
     tcp.require("port", "the port that remote jobs reach");
-    tcp.require("token_file", "a file of tokens, one a line; a remote job must show one of them");
+    constexpr std::string_view kTokens =
+        "a file of tokens, one a line; a remote job must show one of them";
+    tcp.require("token_file", kTokens);
     config.tcp.address = tcp.text("address", config.tcp.address);
     config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
-    config.tcp.token_file = tcp.text("token_file", "");
-    config.tcp.certificate = tcp.text("certificate", "");
-    config.tcp.key = tcp.text("key", "");
+    config.tcp.token_file = tcp.filled_text("token_file", "", kTokens);
+    constexpr std::string_view kPem = "write a file in PEM, or leave both out: certificate and key";
+    config.tcp.certificate = tcp.filled_text("certificate", "", kPem);
+    config.tcp.key = tcp.filled_text("key", "", kPem);
   });
   section.section("http", [&](config::ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);
     config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+    if (const std::string problem = http_address_problem(config.http_address);
+        config.http_port >= 0 && !problem.empty())
+      http.refuse("address", problem, kHttpAddressRemedy);
     config.user_labels = http.flag("user_labels", config.user_labels);
     config.http_hosts = http.texts("hosts");
   });

@@ -79,11 +79,6 @@ void divide_memory(NodeConfig& config, Bytes held) {
   if (held == 0) config.storage.staging = std::min(config.storage.staging, config.memory / 4);
   if (config.scratch == 0) config.scratch = usual_scratch(config);
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
-  if (!config.spill.path.empty() && config.spill.bytes < Spill::kLeast)
-    throw ConfigError(
-        fmt::format("spill: {} bytes are too little; give it {} MiB or more "
-                    "(--spill PATH,SIZE), or leave it out",
-                    config.spill.bytes, mib(Spill::kLeast)));
   const Bytes scratch = apart_for_scratch(config);
   const Bytes fixed = kCacheLeast + kOwn + scratch;
   if (config.cache_bytes() < kCacheLeast)

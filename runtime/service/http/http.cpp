@@ -70,6 +70,10 @@ bool is_this_machine(std::string_view host, const std::vector<std::string>& name
                      [&](const std::string& one) { return lower(one) == name; });
 }
 
+std::string http_address_problem(const std::string& address) {
+  return is_address(address) ? "" : fmt::format("'{}' is no address", address);
+}
+
 struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
   struct Client;
 
@@ -197,17 +201,20 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
 HttpServer::HttpServer(asio::io_context& loop, const std::string& address, std::uint16_t port,
                        const std::vector<std::string>& hosts, std::function<Snapshot()> snapshot)
     : parts_(std::make_shared<Parts>(loop, std::move(snapshot), hosts)) {
+  if (const std::string problem = http_address_problem(address); !problem.empty())
+    throw ConfigError(fmt::format("http: {}; {}", problem, kHttpAddressRemedy));
   beast::error_code error;
-  const auto where = asio::ip::make_address(address, error);
-  if (!error) parts_->acceptor.open(Tcp::endpoint(where, port).protocol(), error);
+  const auto where = asio::ip::make_address(address);
+  parts_->acceptor.open(Tcp::endpoint(where, port).protocol(), error);
   if (!error) parts_->acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) parts_->acceptor.bind(Tcp::endpoint(where, port), error);
   if (!error) parts_->acceptor.listen(Tcp::acceptor::max_listen_connections, error);
   if (error)
-    throw ConfigError(
-        fmt::format("{}:{}: no page and no metrics can be served there: {}; choose "
-                    "another port (--http), or -1 for none",
-                    address, port, error.message()));
+    throw ConfigError(fmt::format("{}:{}: no page and no metrics can be served there: {}; {}",
+                                  address, port, error.message(),
+                                  error == boost::system::errc::address_not_available
+                                      ? kHttpAddressRemedy
+                                      : "choose another port (--http), or -1 for none"));
   parts_->accept();
 }
 

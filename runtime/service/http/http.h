@@ -28,6 +28,13 @@ namespace batchflow::service {
 // machine.
 bool is_this_machine(std::string_view host, const std::vector<std::string>& names);
 
+// What is wrong with the address of a server, on whatever machine; empty: nothing. The reader of
+// node files asks it too, so that a check refuses what a start would.
+std::string http_address_problem(const std::string& address);
+// What to write instead.
+inline constexpr std::string_view kHttpAddressRemedy =
+    "write an address of this machine in numbers, as 127.0.0.1 or ::1";
+
 class HttpServer {
  public:
   // `hosts`: names of this machine beside its own. Throws ConfigError when it cannot listen there.

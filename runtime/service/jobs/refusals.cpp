@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/base/names.h"
+#include "core/order/replacement.h"
 #include "core/order/weights.h"
 #include "fmt/format.h"
 
@@ -92,13 +93,22 @@ std::string refusal_text(const engine::Refuse& command) {
     case engine::Refusal::rank_lost:
       return "one of its ranks has ended, or its connection has; start all of them again, with a "
              "state that was saved before";
-    case engine::Refusal::too_many_corrupt:
+    case engine::Refusal::too_many_corrupt: {
+      constexpr std::string_view kWhere =
+          "the service's log says which and why (of a service that a script started: embedded.log "
+          "beside its socket), batchflowctl verify finds all that cannot be decoded";
+      if (command.needed > command.available)
+        return fmt::format(
+            "{} samples cannot be prepared, {} may be so; {}; mend them, or raise "
+            "corrupt_ratio_max in its node file",
+            command.needed, command.available, kWhere);
+      // The bound has room for more of them, so a higher one would change nothing.
       return fmt::format(
-          "{} samples cannot be prepared, {} may be so; the service's log says which and why (of a "
-          "service that a script started: embedded.log beside its socket), batchflowctl verify "
-          "finds all that cannot be decoded; mend them, or raise corrupt_ratio_max in its node "
-          "file",
-          command.needed, command.available);
+          "none of {} tries found a sample that can be prepared in place of a corrupt one: {} "
+          "samples are known that cannot be prepared, though {} may be so; {}; mend them, or leave "
+          "them out of the dataset",
+          order::kReplacementAttemptsMost, command.needed, command.available, kWhere);
+    }
     case engine::Refusal::storage_failed:
       return "reading the dataset failed again and again; see the service's log";
     case engine::Refusal::no_workers:

@@ -61,6 +61,15 @@ RotatingFile::RotatingFile(std::filesystem::path path, Bytes bytes_most)
                                   path_.string(), std::generic_category().message(errno)));
 }
 
+// Whether a file of so many bytes ends within a line, as after a machine that stopped. Where that
+// cannot be read it may.
+bool RotatingFile::ends_within_a_line() const {
+  if (bytes_ == 0) return false;
+  const protocol::Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char last = 0;
+  return !file || pread(file.get(), &last, 1, static_cast<off_t>(bytes_ - 1)) != 1 || last != '\n';
+}
+
 bool RotatingFile::open() {
   // O_NONBLOCK: opening a pipe without a reader must not wait.
   file_ = protocol::Descriptor(
@@ -68,20 +77,25 @@ bool RotatingFile::open() {
   struct stat status = {};
   if (!file_ || fstat(file_.get(), &status) != 0) return false;
   bytes_ = static_cast<Bytes>(status.st_size);
+  is_within_line_ = ends_within_a_line();
   return true;
 }
 
 bool RotatingFile::append(std::string_view line) {
-  const Bytes bytes = line.size() + 1;
+  const Bytes bytes = line.size() + 1 + (is_within_line_ ? 1 : 0);
   if (bytes_ > 0 && bytes_ + bytes > bytes_most_ / 2) {
     std::error_code error;
     std::filesystem::rename(path_, path_.string() + ".1", error);
     // If the full file cannot be renamed, no more is written: the bound holds.
     if (error || !open()) return false;
   }
-  const std::string text = std::string(line.substr(0, bytes_most_ / 2)) + '\n';
+  const std::string text =
+      (is_within_line_ ? "\n" : "") + std::string(line.substr(0, bytes_most_ / 2)) + '\n';
   const ssize_t written = file_ ? write(file_.get(), text.data(), text.size()) : -1;
-  if (written > 0) bytes_ += static_cast<Bytes>(written);
+  if (written > 0) {
+    bytes_ += static_cast<Bytes>(written);
+    is_within_line_ = text[static_cast<std::size_t>(written) - 1] != '\n';
+  }
   return written == static_cast<ssize_t>(text.size());
 }
 

@@ -34,16 +34,20 @@ class RotatingFile {
  public:
   // Goes on with what is there. Throws ConfigError if it cannot be written.
   RotatingFile(std::filesystem::path path, Bytes bytes_most);
-  // Appends the line and a line break. False: it could not be written as a whole.
+  // Appends the line and a line break. It begins a line: where the file ends within one, of which
+  // the rest could not be written, a line break comes first. False: it could not be written as a
+  // whole.
   bool append(std::string_view line);
 
  private:
   bool open();
+  bool ends_within_a_line() const;
 
   const std::filesystem::path path_;
   const Bytes bytes_most_;  // of both files
   protocol::Descriptor file_;
   Bytes bytes_ = 0;
+  bool is_within_line_ = false;
 };
 
 }  // namespace batchflow::service

@@ -54,6 +54,19 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   CHECK_FALSE(has(ask(port, std::string(100'000, 'x')), "200"));
 }
 
+TEST_CASE("an address that cannot be listened at is named, and not its port") {
+  Folder folder;
+  for (const char* address : {"300.1.1.1", "192.0.2.1"}) {  // none, and of no machine
+    CAPTURE(address);
+    service::NodeConfig config = config_in(folder.path());
+    config.open_datasets = true;
+    config.http_address = address;
+    CHECK_THROWS_WITH_AS(service::Service{config},
+                         doctest::Contains("write an address of this machine in numbers"),
+                         ConfigError);
+  }
+}
+
 TEST_CASE("folders that jobs have brought are named to no client that does not name its user") {
   Folder folder;
   service::NodeConfig config = config_in(folder.path());

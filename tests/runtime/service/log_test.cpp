@@ -147,6 +147,25 @@ TEST_CASE("a log file takes no more than its bound, and keeps what is newest") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
+TEST_CASE("a log file that ends within a line goes on with a new one") {
+  Folder folder;
+  const std::filesystem::path path = folder.path() / "log";
+  const auto after = [&](const std::string& before, int lines = 2) {
+    std::ofstream(path, std::ios::trunc) << before;
+    service::RotatingFile file(path, 1000);
+    for (int i = 0; i < lines; ++i) CHECK(file.append("{}"));
+    return content(path);
+  };
+  CHECK(after("") == "{}\n{}\n");
+  CHECK(after("{\"a\": 1}\n") == "{\"a\": 1}\n{}\n{}\n");
+  CHECK(after("{\"a\": 1}\n{\"b") == "{\"a\": 1}\n{\"b\n{}\n{}\n");
+  CHECK(after("x") == "x\n{}\n{}\n");
+  // The line break counts: with it half of the bound is too little.
+  CHECK(after(std::string(496, 'x'), 1) == std::string(496, 'x') + "\n{}\n");
+  CHECK(after(std::string(497, 'x'), 1) == "{}\n");
+  CHECK(after(std::string(497, '\n'), 1) == std::string(497, '\n') + "{}\n");
+}
+
 TEST_CASE("a log file that cannot be written is named at the start") {
   Folder folder;
   CHECK_THROWS_WITH_AS(service::RotatingFile(folder.path() / "none" / "log", 1000),

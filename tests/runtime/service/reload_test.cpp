@@ -191,6 +191,53 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
   CHECK(with_mine("kind: [\n").find("not valid YAML") != std::string::npos);
 }
 
+TEST_CASE("a path that is written and empty is refused where it stands") {
+  const auto empty = [](const std::string& text, std::string_view key, std::string_view remedy) {
+    CHECK(refused("kind: node\n" + text + "\n") ==
+          fmt::format("node.yaml:2: key '{}': it is empty; {}", key, remedy));
+  };
+  empty("datasets: [{name: a, path: \"\"}]", "datasets.0.path", "the folder or file it is in");
+  empty("socket: \"\"", "socket", "write where jobs find the service");
+  empty("state: \"\"", "state", "write a folder for indices and logs");
+  empty("log_file: \"\"", "log_file", "write a file");
+  empty("spill: {path: \"\", bytes: 1gib}", "spill.path", "a folder on a local drive");
+  empty("tcp: {port: 1, token_file: \"\"}", "tcp.token_file",
+        "a file of tokens, one a line; a remote job must show one of them");
+  for (const char* key : {"certificate", "key"})
+    empty(fmt::format("tcp: {{port: 1, token_file: t, {}: \"\"}}", key), fmt::format("tcp.{}", key),
+          "write a file in PEM, or leave both out: certificate and key");
+  empty("datasets: [{path: /a, splits: [{name: s, subset: \"\"}]}]", "datasets.0.splits.0.subset",
+        "write a file of names, one a line");
+  empty("datasets: [{path: /a, splits: [{name: s, folder: \"\"}]}]", "datasets.0.splits.0.folder",
+        "write a folder of the dataset");
+  CHECK(refused("kind: node\npipelines: [\"\"]\n").starts_with("node.yaml:2: key 'pipelines': "));
+  CHECK(refused("kind: node\nsteps: {worker: \"\"}\n").starts_with("node.yaml:2: key 'steps."));
+}
+
+TEST_CASE("what a start would refuse of spill, socket and http is refused where it stands") {
+  CHECK(refused("kind: node\nspill: {path: /x, bytes: 0}\n") ==
+        "node.yaml:2: key 'spill.bytes': 0 bytes are too little; write 16mib or more, or leave the "
+        "spill tier out");
+  CHECK(refused("spill: {path: /x, bytes: 16mib}\n") == "no error");
+  CHECK_THROWS_WITH_AS(
+      service::spill_from_argument("/x,1kib"),
+      "--spill '/x,1kib': 1024 bytes are too little; write 16mib or more, or leave "
+      "the spill tier out",
+      ConfigError);
+  const std::string longest = "/" + std::string(106, 's');
+  CHECK(refused("socket: " + longest + "\n") == "no error");
+  CHECK(refused("kind: node\nsocket: " + longest + "s\n") ==
+        "node.yaml:2: key 'socket': a socket's path has at most 107 bytes; choose another place");
+  for (const char* address : {"300.1.1.1", "localhost", "''"})
+    CHECK(refused(fmt::format("kind: node\nhttp: {{address: {}}}\n", address))
+              .starts_with("node.yaml:2: key 'http.address': '"));
+  CHECK(refused("http: {address: 300.1.1.1}\n") ==
+        "node.yaml:1: key 'http.address': '300.1.1.1' is no address; write an address of this "
+        "machine in numbers, as 127.0.0.1 or ::1");
+  CHECK(refused("http: {address: '::1'}\n") == "no error");
+  CHECK(refused("http: {address: 300.1.1.1, port: -1}\n") == "no error");  // nothing listens
+}
+
 TEST_CASE("quotas are read with the limits of all as defaults, and refused with a line") {
   const service::NodeConfig config = read(
       "kind: node\nlimits: {jobs: 3}\nusers: [{name: root, weight: 2, batch_bytes: 1gib}, {name: "

@@ -1,4 +1,5 @@
 // What a job is told of its data, and the bound of corrupt samples that it has of its own.
+#include "runtime/service/jobs/refusals.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/live.h"
 
@@ -80,6 +81,36 @@ TEST_CASE("each job has the bound of corrupt samples that it asks for, as far as
   CHECK_MESSAGE(has(greedy.wrong, "corrupt_ratio_max of 0.2: this service lets a job ask for 0.1"),
                 greedy.wrong);
   CHECK(run(config, "pictures", kSteps, 0.1).wrong == "");
+}
+
+TEST_CASE("corrupt samples are too many, or none was found in place of one: each is said") {
+  const auto text = [](std::uint64_t corrupt, std::uint64_t allowed) {
+    return service::refusal_text({JobId(0), engine::Refusal::too_many_corrupt, corrupt, allowed});
+  };
+  CHECK(has(text(103, 102), "103 samples cannot be prepared, 102 may be so; "));
+  CHECK(has(text(103, 102), "raise corrupt_ratio_max"));
+  for (const std::uint64_t corrupt : {100, 102}) {
+    CAPTURE(corrupt);
+    CHECK(text(corrupt, 102)
+              .starts_with(
+                  fmt::format("none of 64 tries found a sample that can be prepared in place of a "
+                              "corrupt one: {} "
+                              "samples are known that cannot be prepared, though 102 may be so; ",
+                              corrupt)));
+    CHECK_FALSE(has(text(corrupt, 102), "corrupt_ratio_max"));
+  }
+}
+
+TEST_CASE("a dataset without a good sample ends its job, and no bound is blamed") {
+  Folder folder;
+  service::NodeConfig config = config_in(folder.path());
+  config.corrupt_ratio_allowed = Ratio{Ratio::kWhole};
+  write_pictures(folder.path() / "pictures", 8, 1, ".jpg");  // all cut
+  config.datasets.push_back({"pictures", folder.path() / "pictures", "", "", 0, {}});
+  const LiveService service(config);
+  const Told told = run(config, "pictures", kSteps, 1);
+  CHECK_MESSAGE(has(told.wrong, "none of 64 tries found a sample that can be prepared"),
+                told.wrong);
 }
 
 TEST_CASE("without a word of the operator's, a job may ask for no more than all have") {

@@ -138,6 +138,8 @@ TEST_CASE("a node file is checked without a service, for people who review its c
             .find("2: batchflowd: " + file + ":3: ") == 0);
   CHECK(checked("kind: node\nopen_datasets: true\nengine: {policies: {dispatch: nosuch}}\n")
             .find("2: batchflowd: " + file + ":3: key 'engine.policies.dispatch': unknown") == 0);
+  CHECK(checked("kind: node\nopen_datasets: true\nstate: \"\"\n")
+            .find("2: batchflowd: " + file + ":3: key 'state': it is empty; ") == 0);
   CHECK(checked("kind: node\n").find("2: batchflowd: no dataset to serve") == 0);
   CHECK(checked("kind: node\ndatasets: [{name: a, path: /a}, {name: a, path: /b}]\n")
             .find("2: batchflowd: two datasets are called 'a'") == 0);
@@ -147,6 +149,8 @@ TEST_CASE("a node file is checked without a service, for people who review its c
             .find("2: batchflowd: --check: it reads the file alone") == 0);
   CHECK(refused("--check /not/here").find("2: ") == 0);
   // What a start refuses on any machine.
+  CHECK(checked("kind: node\nopen_datasets: true\nspill: {path: /x, bytes: 0}\n")
+            .find("2: batchflowd: " + file + ":3: key 'spill.bytes': 0 bytes are too little") == 0);
   CHECK(checked("kind: node\nmemory: 1kib\ndatasets: [{name: a, path: /a}]\n")
             .find("2: batchflowd: memory: 0 MiB are too little: ") == 0);
   CHECK(checked("kind: node\nmemory: 1gib\nscratch: 900gib\nopen_datasets: true\n")
@@ -187,6 +191,11 @@ TEST_CASE("an option that is misspelt is answered with the nearest, by both prog
         "2: batchflowd: --memory= is followed by nothing; write --memory=VALUE; see batchflowd "
         "--help\n");
   CHECK(refused("--workers many").find("2: batchflowd: ") == 0);
+  for (const char* option : {"--socket", "--state", "--log-file", "--memory"})
+    CHECK(refused(fmt::format("--open-datasets {} ''", option)) ==
+          fmt::format("2: batchflowd: {0}: it is followed by an empty text; write {0} VALUE, or "
+                      "leave it out\n",
+                      option));
   CHECK(refused("--version").starts_with("0: batchflowd " BATCHFLOW_VERSION));
   CHECK(refused("--help").find("0: The data service of a node") == 0);
   CHECK(refused("statsu", "", BATCHFLOWCTL) ==

@@ -1,4 +1,6 @@
 // The index of each format, compared sample by sample with the data that the test wrote.
+#include <fcntl.h>
+
 #include <cstring>
 
 #include "doctest/doctest.h"
@@ -72,6 +74,26 @@ TEST_CASE("links stay inside; pipes and links that lead out are passed over") {
         Names{"folder/x.bin"});  // folders are classes: those at the root are not
   CHECK(has_note(*index, "3 links"));
   CHECK(has_note(*index, "1 devices"));
+}
+
+TEST_CASE("a dataset that is itself a pipe, a socket or a device is refused as that") {
+  Folder data;
+  REQUIRE(mkfifo((data / "pipe").c_str(), 0600) == 0);
+  REQUIRE(mknod((data / "socket").c_str(), S_IFSOCK | 0600, 0) == 0);
+  const auto refused = [](const std::filesystem::path& path, std::string_view kind) {
+    const std::string why = fmt::format(
+        "{}: it is {}, and no regular file or folder; write the folder or file that holds the data",
+        path.string(), kind);
+    CHECK(error_of(source(path)) == why);
+    // The same where a job has opened it and shows it.
+    const protocol::Descriptor shown(open(path.c_str(), O_PATH | O_CLOEXEC));
+    CHECK_THROWS_WITH_AS(sources::open_shown(path, shown.get()), why.c_str(),
+                         sources::DatasetError);
+  };
+  refused(data / "pipe", "a pipe");
+  refused(data / "socket", "a socket");
+  refused("/dev/null", "a device");
+  refused("/dev/zero", "a device");
 }
 
 TEST_CASE("WebDataset: keys up to the first dot, long names, labels, extents") {
