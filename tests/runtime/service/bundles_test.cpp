@@ -132,18 +132,21 @@ TEST_CASE("where runs are shuffled, a bundle is read once an epoch, and no row a
 
 // Blocks are small here, so that several share a slab; what one stream gives up, others need.
 TEST_CASE("runs and samples are shuffled side by side in a memory that is smaller than the data") {
-  constexpr std::uint64_t kRows = 400'000;  // of 128 bytes
+  constexpr std::uint64_t kRows = 800'000;  // of 128 bytes
   Rows rows({kRows}, 16);
-  rows.config.memory = 128 * kMib;
+  rows.config.memory = 192 * kMib;
   const LiveService service(rows.config);
   std::vector<JobPlan> plans(5, rows.plan);
   for (JobPlan& plan : plans) plan.epochs = 1, plan.timeout_s = 60;
   plans[0].runs = plans[1].runs = true;
   plans[0].batch = 1000;
   plans[1].batch = 4096;
+  // Most of their samples are reads of their own: a part of an epoch is enough.
   plans[2].batch = 4096;
+  plans[2].batches_most = 40;
   plans[3].order = BF_STRICT;
   plans[3].batch = 777;
+  plans[3].batches_most = 200;
   plans[4].order = BF_SEQUENTIAL;
   plans[4].batch = 1000;
   std::vector<Handed> handed(plans.size());
@@ -151,9 +154,11 @@ TEST_CASE("runs and samples are shuffled side by side in a memory that is smalle
   for (std::size_t i = 0; i < plans.size(); ++i)
     jobs.emplace_back([&, i] { handed[i] = run_job(plans[i]); });
   for (std::thread& job : jobs) job.join();
-  for (const Handed& one : handed) {
-    CHECK(one.wrong == "");
-    CHECK(is_whole(one.epochs.at(0), kRows));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    CHECK(handed[i].wrong == "");
+    const bool whole = plans[i].batches_most == UINT64_MAX;
+    if (whole) CHECK(is_whole(handed[i].epochs.at(0), kRows));
+    if (!whole) CHECK(handed[i].epochs.at(0).size() == plans[i].batches_most * plans[i].batch);
   }
   CHECK(rows.number("item_bytes") < kRows * 128);
   CHECK(rows.number("not_kept") == 0);
