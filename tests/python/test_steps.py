@@ -296,7 +296,7 @@ class PyTorchOfPyPI(Served):
 
             @batchflow.step(memory="1gib", output=("float32", (16,)))
             def work(row):
-                return torch.nn.functional.relu(torch.from_numpy(row).float() - 700).numpy()
+                return torch.nn.functional.relu(torch.from_numpy(row).float() - 200).numpy()
 
             total = 0.0
             for batch in batchflow.DataLoader("rows", 32, pipeline=[work], output="numpy"):
@@ -305,7 +305,7 @@ class PyTorchOfPyPI(Served):
             """))
         done = subprocess.run([str(PYPI), str(script)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=500, text=True)
-        total = sum(max(0, value_at(key, i) - 700) for key in range(self.ROWS) for i in range(16))
+        total = sum(max(0, value_at(key, i) - 200) for key in range(self.ROWS) for i in range(16))
         self.assertEqual(done.stdout.split()[1:], [str(float(total))], done.stderr)
 
 
