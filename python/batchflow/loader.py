@@ -44,8 +44,9 @@ class DataLoader(Attributes, Generic[_Given]):
     __initialized = False
 
     def __init__(self, dataset: Any = None, batch_size: Optional[int] = 1,
-                 shuffle: Union[bool, str, None] = None, sampler: Any = None, batch_sampler: Any = None,
-                 num_workers: int = 0, collate_fn: Optional[Callable[[Any], _Given]] = None,
+                 shuffle: Union[bool, str, None] = None, sampler: Any = None,
+                 batch_sampler: Any = None, num_workers: int = 0,
+                 collate_fn: Optional[Callable[[Any], _Given]] = None,
                  pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
                  worker_init_fn: Any = None, multiprocessing_context: Any = None,
                  generator: Any = None, *, prefetch_factor: Optional[int] = None,

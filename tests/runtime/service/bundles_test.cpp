@@ -167,34 +167,6 @@ TEST_CASE("runs and samples are shuffled side by side in a memory that is smalle
   CHECK_FALSE(service.has_said("is damaged"));
 }
 
-TEST_CASE("a job of runs goes on from its state, and one that shuffles samples does not from it") {
-  constexpr std::uint64_t kRows = 20'000;
-  Rows rows({kRows}, 8);
-  std::string state;
-  JobPlan plan = rows.plan;
-  plan.runs = true;
-  plan.epochs = 1;
-  std::vector<std::uint64_t> all;
-  {
-    const LiveService service(rows.config);
-    plan.batches_most = 200;
-    const Handed first = run_job(plan, &state);
-    CHECK(first.wrong == "");
-    all = first.epochs.at(0);
-  }
-  const LiveService service(rows.config);
-  plan.batches_most = UINT64_MAX;
-  plan.state = state;
-  const Handed rest = run_job(plan);
-  CHECK(rest.wrong == "");
-  const auto& keys = rest.epochs.at(0);
-  all.insert(all.end(), keys.begin(), keys.end());
-  CHECK(is_whole(all, kRows));
-  plan.runs = false;
-  const std::string wrong = run_job(plan).wrong;
-  CHECK_MESSAGE(wrong.find("whether runs are shuffled") != std::string::npos, wrong);
-}
-
 TEST_CASE("runs are refused for a dataset that has none, with what to ask for instead") {
   Rows rows({100}, 4096);  // of 32 KiB
   const LiveService service(rows.config);
@@ -204,29 +176,37 @@ TEST_CASE("runs are refused for a dataset that has none, with what to ask for in
   CHECK_MESSAGE(wrong.find("shuffle=True") != std::string::npos, wrong);
 }
 
-TEST_CASE("a job that goes on from its state has the rest of its rows, once") {
+TEST_CASE("a job that goes on from its state has the rest of its rows, once; in its own order") {
   constexpr std::uint64_t kRows = 20'000;
-  Rows rows({kRows}, 8);
-  std::string state;
-  JobPlan plan = rows.plan;
-  plan.order = BF_STRICT;
-  plan.epochs = 1;
-  std::vector<std::uint64_t> all;
-  {
-    const LiveService service(rows.config);
+  for (const bool runs : {false, true}) {
+    CAPTURE(runs);
+    Rows rows({kRows}, 8);
+    std::string state;
+    JobPlan plan = rows.plan;
+    plan.runs = runs;
+    plan.order = runs ? BF_RELAXED : BF_STRICT;
+    plan.epochs = 1;
     plan.batches_most = 200;
-    const Handed first = run_job(plan, &state);
-    CHECK(first.wrong == "");
-    all = first.epochs.at(0);
+    std::vector<std::uint64_t> all;
+    {
+      const LiveService service(rows.config);
+      const Handed first = run_job(plan, &state);
+      CHECK(first.wrong == "");
+      all = first.epochs.at(0);
+    }
+    const LiveService service(rows.config);
+    plan.batches_most = UINT64_MAX;
+    plan.state = state;
+    const Handed rest = run_job(plan);
+    CHECK(rest.wrong == "");
+    const auto& keys = rest.epochs.at(0);
+    all.insert(all.end(), keys.begin(), keys.end());
+    CHECK(is_whole(all, kRows));
+    if (!runs) continue;
+    plan.runs = false;
+    const std::string wrong = run_job(plan).wrong;
+    CHECK_MESSAGE(wrong.find("whether runs are shuffled") != std::string::npos, wrong);
   }
-  const LiveService service(rows.config);
-  plan.batches_most = UINT64_MAX;
-  plan.state = state;
-  const Handed rest = run_job(plan);
-  CHECK(rest.wrong == "");
-  const auto& keys = rest.epochs.at(0);
-  all.insert(all.end(), keys.begin(), keys.end());
-  CHECK(is_whole(all, kRows));
 }
 
 }  // namespace
