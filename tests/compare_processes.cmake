@@ -1,5 +1,6 @@
 # cmake -DPROGRAM=test_x -P compare_processes.cmake: runs the program's suite "digests" in two
-# processes whose memory lies differently, and names the first line in which their digests differ.
+# processes, with memory at different addresses, and names the first line in which their digests
+# differ.
 
 foreach(run 1 2)
   string(REPEAT "x" ${run}0000 padding)

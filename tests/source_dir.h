@@ -5,7 +5,7 @@
 
 namespace batchflow::test {
 
-// Defined in test_main.cpp, the only file whose compilation depends on the place of the repository.
+// Defined in test_main.cpp. Of all files, only that one is compiled with the repository's path.
 std::filesystem::path source_dir();
 
 }  // namespace batchflow::test

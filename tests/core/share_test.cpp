@@ -22,7 +22,7 @@ class Canary final : public engine::EvictionPolicy {
   void inserted(const engine::Access& access) override { queue.push_back(access.item); }
   ItemId victim(const engine::Access& newcomer) override {
     ++asked;
-    asked_for_nobody = newcomer.item.is_none();
+    asked_for_no_item = newcomer.item.is_none();
     if (lie) return lie();
     return queue.empty() ? ItemId::none() : queue.front();
   }
@@ -44,7 +44,7 @@ class Canary final : public engine::EvictionPolicy {
   std::deque<ItemId> queue;
   std::vector<ItemId> aside;
   int hits = 0, asked = 0, forgotten = 0;
-  bool asked_for_nobody = false;
+  bool asked_for_no_item = false;
   std::size_t grown_to = 0;
 };
 
@@ -118,7 +118,7 @@ TEST_CASE("a wrong proposal is refused, counted, and changes nothing") {
     // What must be let in is let in: the lowest unpinned id leaves.
     CHECK(f.share->insert_forced({ItemId(5)}, f.evicted));
     CHECK(f.evicted == std::vector{ItemId(0)});
-    CHECK(f.canary->asked_for_nobody);
+    CHECK(f.canary->asked_for_no_item);
     CHECK(f.share->counters().refused == 2);
     // And so it is when the share must shrink.
     f.evicted.clear();

@@ -17,7 +17,7 @@ class LocalityCheck {
   explicit LocalityCheck(std::uint64_t samples) : samples_(samples) {}
 
   using Block = std::array<std::uint64_t, 4>;  // generation, lane, pass, block
-  // The job goes on with ranks on these nodes: what was given out and not used is anybody's.
+  // The job goes on with ranks on these nodes: any rank may have what was given out and not used.
   void began(std::vector<NodeId> nodes);
   // A rank has had a sample of a step that counts, at an index of a block of that size.
   // `lane_samples`: of its lane.

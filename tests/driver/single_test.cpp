@@ -1,4 +1,4 @@
-// Small runs whose figures are worked out by hand. Datasets of 64 samples in blocks of 8: K = 8.
+// Small runs with figures worked out by hand. Datasets of 64 samples in blocks of 8: K = 8.
 #include <doctest/doctest.h>
 
 #include <algorithm>

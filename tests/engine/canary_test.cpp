@@ -84,7 +84,7 @@ class NamesOutOfRange final : public WrongVictim {
   using WrongVictim::WrongVictim;
   ItemId victim(const engine::Access&) override { return ItemId(UINT32_MAX - 1); }
 };
-class NamesNobody final : public WrongVictim {
+class NamesNoItem final : public WrongVictim {
  public:
   using WrongVictim::WrongVictim;
   ItemId victim(const engine::Access&) override { return ItemId::none(); }
@@ -171,7 +171,7 @@ const std::vector<Canary>& canaries() {
       {{"names-pinned", "", &make_wrong<NamesPinned>}, Ending::refused},
       {{"names-strangers", "", &make_wrong<NamesStrangers>}, Ending::refused},
       {{"names-out-of-range", "", &make_wrong<NamesOutOfRange>}, Ending::refused},
-      {{"names-nobody", "", &make_wrong<NamesNobody>}, Ending::refused},
+      {{"names-no-item", "", &make_wrong<NamesNoItem>}, Ending::refused},
       {{"takes-unready", "", kSelection<TakesUnready>}, Ending::refused},
       {{"takes-beyond", "", kSelection<TakesBeyond>}, Ending::refused},
       {{"never-takes", "", kSelection<NeverTakes>}, Ending::idle},
@@ -223,7 +223,7 @@ TEST_CASE("a policy that breaks a rule is refused and breaks nothing") {
   });
 }
 
-TEST_CASE("an engine whose dispatch never dispatches moves no byte") {
+TEST_CASE("with a policy that never dispatches, an engine moves no byte") {
   WorldPlan plan;
   plan.config = with_policy(engine::PolicyKind::dispatch, "never-starts");
   SmallWorld world(plan, list_with_canaries());

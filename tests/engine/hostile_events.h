@@ -72,7 +72,7 @@ class HostileEvents : private HostileValues {
     std::vector<SampleId> samples;
   };
 
-  // A position that a job once had, or one whose numbers only fit together.
+  // A position that a job once had, or one with numbers that only fit together.
   const order::Position* position(const engine::JobJoined& join) {
     const auto& jobs = log_.promises().jobs();
     if (!jobs.empty() && !one_in(3)) {

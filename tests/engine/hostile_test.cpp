@@ -1,4 +1,4 @@
-// What a backend or an operator may say that cannot be: it is counted, and costs nobody anything.
+// What a backend or an operator may say that cannot be: it is counted, and costs no job anything.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -68,7 +68,7 @@ struct Bare {
 
 }  // namespace
 
-TEST_CASE("who asks for four billion credits gets as many as there can be") {
+TEST_CASE("a rank that asks for four billion credits gets as many as there can be") {
   Bare bare(1000);
   const auto commands = bare.join(UINT32_MAX);
   const auto* admit = Bare::first<engine::Admit>(commands);
@@ -96,7 +96,7 @@ TEST_CASE("a job without room is told what it needs, and what others leave") {
   REQUIRE(refused);
   CHECK(refused->needed == slot * kMany);
   CHECK(refused->available == kRoom - slot * (2 * 3 + 1) - sample);
-  // With less memory the youngest goes, who is told of his own as well.
+  // With less memory the youngest job goes, and it too is told what it needs.
   REQUIRE(Bare::first<engine::Admit>(bare.join(2)));
   const auto less = bare.step(
       engine::CapacityChanged{{kNode, Tier::dram, 0}, slot * (2 * 3 + 1 + 2 * 2 - 1) + sample});
@@ -317,7 +317,7 @@ TEST_CASE("samples of more slots than a share counts are served, and not kept") 
   }
 }
 
-TEST_CASE("batches whose bytes no number holds, or no memory, are refused with what they need") {
+TEST_CASE("batches too large for a number, or for the memory, are refused with what they need") {
   constexpr Bytes kRoom = Bytes{1} << 30;
   struct Case {
     Bytes sample;

@@ -72,7 +72,7 @@ TEST_CASE("what is pinned is kept as if a job read it, until it is pinned no mor
   CHECK(left.dropped_after(engine::Keep::dropped) == 70);
 }
 
-TEST_CASE("a dataset that nobody knows cannot be kept") {
+TEST_CASE("a dataset that is not known cannot be kept") {
   Left left;
   left.world.add(engine::DatasetKept{DatasetId(9), engine::Keep::always});
   left.settle();

@@ -60,7 +60,7 @@ struct World {
 
 }  // namespace
 
-TEST_CASE("a window that nobody needs any more is dropped some blocks a step") {
+TEST_CASE("a window that no job needs any more is dropped some blocks a step") {
   constexpr std::uint64_t kWindow = 8000;
   World world(4 * kWindow, 1, 2 * kWindow * 1000, "equal");
   world.backend.join({JobId(1), Order::relaxed, 1}, kNode);

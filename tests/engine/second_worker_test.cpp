@@ -1,6 +1,6 @@
-// A block whose worker is late is given to a second one, and the first result is used: what ranks
-// read is whole whoever was first, no slot is given away while the slower one may still write it,
-// and nothing is kept of it in the end.
+// When a worker is late, a second one makes the block too, and the first result is used. What ranks
+// read is whole whichever was first. No slot is given away while the slower worker may still write
+// it, and nothing is kept of it in the end.
 #include <doctest/doctest.h>
 
 #include "policies/registry.h"

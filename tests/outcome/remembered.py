@@ -6,7 +6,7 @@ A test that passed is left out as long as its key is the same. The key is a hash
 - the programs that it may run. A program that can start no other is alone. For any other test they
   are all programs and libraries of the build, without the test programs that its command does not name;
 - the files of the checkout. Sources that only a compiler reads count by their names, and not at all
-  in tests/. Pages (*.md) do not count for a test whose file names none;
+  in tests/. Pages (*.md) do not count for a test if its file names none;
 - what is installed, the kernel, the user, and variables of the environment that tests may read.
 
 `begin` prints how many tests are left out, how many are to be run, and a regular expression of the

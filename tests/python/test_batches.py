@@ -21,7 +21,7 @@ except ImportError:
 
 
 class Memory(Served):
-    def test_batches_stay_as_they_are_while_somebody_has_them(self):
+    def test_batches_stay_as_they_are_while_the_script_has_them(self):
         loader = batchflow.DataLoader("rows", 50, True)
         with loader:
             kept = list(loader)

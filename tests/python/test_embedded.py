@@ -263,7 +263,7 @@ embedded.ensure()  # is there when the script ends
         del os.environ["XDG_RUNTIME_DIR"]
         folder = Path(f"/tmp/batchflow-{os.geteuid()}")
         if folder.exists():
-            self.skipTest(f"{folder} is there: this user has a service of his own")
+            self.skipTest(f"{folder} is there: this user runs a service")
         self.socket = folder / "batchflow.sock"
         try:
             self.assertEqual(len(result(start_job("keys_of", str(self.data)))["epochs"][0]), 400)

@@ -120,7 +120,7 @@ TEST_CASE("a weighted order of more samples than have weights is refused with bo
                 answer);
 }
 
-TEST_CASE("as many datasets are opened at once for a user's jobs as he may, and others' go on") {
+TEST_CASE("a user's jobs open only so many datasets at once, and other users' jobs go on") {
   const Place place;
   if (!place.has_large_files) {
     skipped("the file system has no files of two terabytes");
@@ -202,8 +202,8 @@ TEST_CASE("openers end within their bound, and what they come to later is forgot
 
 // ------------------------------------------------------------------------------------- races ----
 
-// One user's folder and, closed to him, another's, which look alike from outside: names, sizes and
-// times. Tars have members that tell them apart.
+// A user's folder, and another user's, which is closed to the first. From outside they look alike:
+// names, sizes and times. Tars have members that tell them apart.
 struct TwoFolders {
   Folder folder;
   std::filesystem::path mine = folder.path() / "mine", secret = folder.path() / "secret";
@@ -245,7 +245,7 @@ struct TwoFolders {
       }
     });
     int shown = 0, served = 0;
-    // Where the link leads to what he may not open he does not ask.
+    // Where the link leads to what the user may not open, nothing is asked.
     for (int i = 0, opened = 0; opened < tries && i < 1000 * tries; ++i) {
       ByHand job(config.socket);
       std::string path = link + (i % 2 == 0 ? "/tar" : "/classes");

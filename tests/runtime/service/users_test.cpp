@@ -115,7 +115,7 @@ class Stranger {
   EarlyChild child_;
 };
 
-TEST_CASE("a user has as many jobs and as much memory of batches as his quota says") {
+TEST_CASE("a user has as many jobs and as much memory of batches as the quota says") {
   Place place;
   place.config.quotas.of_some[geteuid()].jobs = 1;
   const LiveService service(place.config);
@@ -148,7 +148,7 @@ TEST_CASE("a user has as many jobs and as much memory of batches as his quota sa
   bf_loader_close(first);
 }
 
-TEST_CASE("another user sees his own jobs and a sum, changes nothing, and has his own limits") {
+TEST_CASE("users see their own jobs and a sum, change nothing, and have their own limits") {
   Place place;
   place.config.quotas.of_all.jobs = 1;
   place.config.quotas.of_all.connections = 3;

@@ -1,4 +1,4 @@
-// Workers that help one another: what they make together is what one makes, whoever made it, and a
+// Workers that help one another: together they make what one makes, whichever of them made it. A
 // task that fails or is given up leaves nothing behind.
 #include "runtime/service/backend/worker_pool.h"
 

@@ -1,6 +1,6 @@
 namespace batchflow::engine {
 
-// Taken for the other one by whoever links both.
+// Taken for the other one in a program that links both.
 class Stream final {
  public:
   ~Stream() {}
