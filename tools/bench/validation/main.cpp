@@ -186,16 +186,12 @@ Table table_of(const Case& one, const Runs& runs) {
 
 constexpr const char* kHead =
     "# What the simulator says about published results\n\n"
-    "Written by `./dev bench validation` from the cases in `configs/validation/`; each is YAML "
-    "alone: a set-up, and what\nits runs are compared with. *Calibrated* rows are those a case's "
-    "own "
-    "parameters were chosen by; *predicted* ones were\nnot looked at for that. *Closed form* rows "
-    "are "
-    "compared with what the set-up must give by arithmetic. Rows with *no bound*\nare shown for "
-    "what "
-    "they are worth. No policy was tuned on any row. Errors are relative to what was published, or "
-    "to the\n"
-    "nearer end of a range.\n\n";
+    "Written by `./dev bench validation` from the cases in `configs/validation/`. A case is\n"
+    "YAML alone: a set-up, and what its runs are compared with. Its parameters were chosen to\n"
+    "fit its *calibrated* rows; *predicted* rows were not looked at for that. *Closed form*\n"
+    "rows are compared with what the set-up must give by arithmetic. Rows with *no bound* are\n"
+    "shown, but not judged. No policy was tuned on any row. Errors are relative to what was\n"
+    "published, or to the nearer end of a range.\n\n";
 
 std::string read_text(const fs::path& path) {
   std::ifstream file(path);
