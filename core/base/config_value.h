@@ -1,9 +1,9 @@
 // The values that a configuration or a command line can hold, read from text: sizes, durations,
 // numbers, and names out of a list; and the error of a value that cannot be right.
 //
-// Each `parse_` function answers nullopt for a text that is not of its kind; the caller says where
-// it stands and what to write. All arithmetic is integer and exact. What is not whole is rounded
-// down.
+// Each `parse_` function answers nullopt for a text that is not of its kind; the caller then says
+// where the text stands and what to write. All arithmetic is integer and exact. What is not whole
+// is rounded down.
 #pragma once
 
 #include <cstdint>

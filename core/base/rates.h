@@ -19,7 +19,7 @@ class FadingSum {
  public:
   explicit FadingSum(Duration half_life) : half_life_(half_life) {}
   void add(Instant now, double amount);
-  double at(Instant now) const;  // an earlier `now` than the last term's counts as that one's
+  double at(Instant now) const;  // a `now` before the last term counts as the time of that term
   Duration half_life() const { return half_life_; }
 
  private:

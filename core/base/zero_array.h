@@ -1,8 +1,8 @@
 // An array of zeros that costs nothing until it is touched.
 //
-// Policies and shares index it by dense ids. Making one, making it larger and freeing it take no
-// time proportional to its length that a step would feel. T must be trivially copyable, and
-// all zero bits must be a meaningful T.
+// Policies and shares index it by dense ids. To make one, to make it larger and to free it take so
+// little time for each entry that a step does not feel it. T must be trivially copyable, and all
+// zero bits must be a meaningful T.
 //
 // The first touch of a page takes the system microseconds, and in a very long array each of a
 // block's samples lies on a page of its own. So an array that is made very long has its entries in
@@ -69,7 +69,7 @@ class ZeroArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // One that is made with more entries than these is sparse.
+  // An array that is made with more entries than this is sparse.
   static constexpr std::size_t kDenseMost = std::size_t{1} << 24;
 
   ZeroArray() = default;

@@ -57,7 +57,7 @@ class ZeroedMemory {
 
  private:
   void* data_ = nullptr;
-  std::size_t bytes_ = 0;  // what the system gave, at least what was asked for
+  std::size_t bytes_ = 0;  // what the system gave: at least what was asked for
 };
 
 }  // namespace batchflow

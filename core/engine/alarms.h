@@ -2,7 +2,7 @@
 // time.
 //
 // The backend is asked for one timer at a time, the earliest. Every step handles all that is due.
-// So no harm is done by a timer that fires late, twice, or for an older request.
+// So a timer that fires late, twice, or for an older request does no harm.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class Alarms {
     return alarm;
   }
 
-  // The command for a timer, if the earliest alarm has changed since the last one.
+  // The command for a timer, if the earliest alarm has changed since the last such command.
   std::optional<SetTimer> timer_to_set(Instant now) {
     if (alarms_.empty()) return std::nullopt;
     const Instant at = alarms_.begin()->first.first;

@@ -2,7 +2,7 @@
 //
 // The policy says how many slots each share of a place should have. An answer that exceeds the
 // place is refused and counted: then the shares keep what they have. Each share is raised to what
-// it was promised. What is left over goes to shares without jobs. Memory moves what that takes.
+// it was promised. What is left over goes to shares without jobs. `Memory` then moves the slots.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ class BlockParts {
 
   // The making waits for its turn to begin its next part.
   void wait(MakingIndex making);
-  // It no longer does.
+  // The making stops waiting.
   void stop_waiting(MakingIndex making);
   // A worker has made the part, except for what it could not decode.
   void end(MakingIndex making);

@@ -24,8 +24,8 @@ class BlockSelection {
     policy_ = std::move(policy);
     to_first_ready_ = !policy_->looks_behind_ready();
   }
-  // What is chosen for the ranks on the node, or for all if it is none; null: nothing yet. It is
-  // valid until the next call.
+  // What is chosen for the ranks on the node, or for all ranks if `node` is none; null: nothing
+  // yet. The answer is valid until the next call.
   const order::Lanes::Candidate* choose(Job& job, const EpochRun& run, NodeId node);
   // No further lane may be begun, or no further block be used in part.
   static bool is_full(const EpochRun& run);
@@ -38,7 +38,7 @@ class BlockSelection {
 
   EngineState& s_;
   std::unique_ptr<SelectionPolicy> policy_;
-  bool to_first_ready_ = false;  // what lies behind is not of interest to it
+  bool to_first_ready_ = false;  // the policy looks at no block behind the first ready one
   std::uint64_t refused_ = 0;
   std::vector<order::Lanes::Candidate> found_;  // scratch
   std::vector<SelectionCandidate> views_;       // scratch

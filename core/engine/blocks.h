@@ -36,7 +36,7 @@ struct Worker {
 struct Node {
   // Nodes
   NodeId id;
-  std::uint64_t joined = 0;  // counts: nodes are told apart, and ordered, by it
+  std::uint64_t joined = 0;  // the n-th that joined: nodes are ordered by it
   bool takes_work = true;
   bool lost = false;
   bool has_memory = false;
@@ -246,7 +246,7 @@ struct OpenRead {
   Bytes counted = 0;    // what it takes of the staging memory for blocks
   std::uint32_t attempts = 0;
   bool done = false;
-  bool failed = false;  // nothing comes of it
+  bool failed = false;  // it brings nothing
 
   void reset() {
     OpenRead next;

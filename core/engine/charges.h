@@ -21,8 +21,7 @@ class Charges {
     Charge charge = Charge::none;
   };
   std::optional<Site> site(const Stream& stream, const Job& job) const;
-  // Gives up blocks that were made for a job that waited for them, once it has had what it waited
-  // for.
+  // Gives up blocks that were made because a job waited for them, once the job has what it needs.
   bool settle_current();
   // Releases the charge of a job, which leaves or starts over, on its blocks.
   void release_blocks_of(Job& job);

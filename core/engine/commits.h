@@ -15,7 +15,7 @@ class Commits {
 
   // Commits the steps that all ranks of the job have consumed.
   void commit(Job& job);
-  // Ends the epochs of which all steps are committed; also those that had no steps left.
+  // Ends the epochs of which all steps are committed, and those that had no steps left.
   void end_epochs(Job& job);
 
  private:

@@ -28,10 +28,10 @@ class Dispatching {
   // Looks at a job again: what it needs next, if anything.
   void review(Job& job);
   void forget(Job& job);
-  // Starts what the policy chooses, as long as something can be started. True if anything was
+  // Starts what the policy chooses, as long as something can be started. True: something was
   // started.
   bool start_some();
-  // Counts the job, which has come or come back, level with the others of its stream.
+  // Counts a job that has come, or come back, as level with the others of its stream.
   void level(Job& job) { leads_.level(job); }
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();

@@ -17,7 +17,7 @@
 
 namespace batchflow::engine {
 
-// More than any job trains ahead of. A job that asks for more credits gets this many, if they fit.
+// No job needs more batches ahead. A job that asks for more credits gets this many, if they fit.
 inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
 // Longer than any run, and short enough that adding it to a time within a run does not overflow.
 inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);

@@ -18,8 +18,8 @@
 
 namespace batchflow::engine {
 
-// There is no share for more items, because policies keep some bytes an id: samples of such a
-// dataset are to come in bundles.
+// No share has more items than this, because policies keep some bytes for each id. Samples of a
+// larger dataset have to come in bundles.
 inline constexpr std::uint64_t kCachedItemsMost = std::uint64_t{1} << 30;
 
 // A share counts no larger items: they are read anew each time.
@@ -63,8 +63,8 @@ class Items {
   ShareId kept_whole(const Stream& stream, NodeIndex node) const;
   // The making's block is made from what kept_whole() answered just now.
   void use_whole(Making& making, ShareId share);
-  // How much of the dataset is cached, from 0 to 1, in the form the stream can use of which most
-  // is.
+  // How much of the dataset is cached, from 0 to 1: of the forms that the stream can use, in the
+  // one that is cached most.
   double cached(const Stream& stream) const;
 
   // How many samples of the dataset all nodes together are to keep in memory, as they are stored.

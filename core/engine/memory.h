@@ -113,7 +113,7 @@ class Memory {
   void give_back(ShareId share, ItemId item);
 
   // -------------------------------------------------------------------------- allocation ----
-  // Something changed: ask the allocation policy before the next `settle`.
+  // Something has changed, so the allocation policy is asked before the next `settle`.
   void plan_again(Place place);
   bool plan_due() const { return !to_plan_.empty(); }
   // Asks the policy at once where that is due; nothing moves yet. The rates it is shown are as of

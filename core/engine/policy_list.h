@@ -25,7 +25,7 @@ using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
 // One policy. Its kind follows from the factory that is given.
 struct PolicyEntry {
   std::string_view name;
-  std::string_view help;  // one line, then more lines if more is to be said
+  std::string_view help;  // one line, and further lines if needed
   std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling> make;
   std::span<const Parameter> parameters = {};
   bool clairvoyant = false;  // needs next uses; a bound for the others rather than a competitor

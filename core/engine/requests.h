@@ -1,7 +1,7 @@
 // Requests in flight: which part of the engine asked, about what, and which attempt counts.
 //
-// A completion is believed only if its request is open and its attempt is the latest. Whatever else
-// a backend reports about it changes nothing.
+// A completion is believed only if its request is open and its attempt is the latest. Any other
+// completion changes nothing.
 #pragma once
 
 #include <cstdint>

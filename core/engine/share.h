@@ -108,7 +108,7 @@ class Share {
   void pin_all() { ++pinned_all_; }
   // REQUIRES: pin_all() was called more often
   void unpin_all();
-  // From now on `*freed` is counted up whenever something that was pinned may leave, or has left.
+  // From now on `*freed` grows by one whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
   // ---------------------------------------------------------------------------------- capacity --

@@ -64,8 +64,8 @@ inline constexpr std::uint32_t kBlockSamplesLeast = 16;
 
 inline constexpr Bytes kBlockBytes = Bytes{32} << 20;
 
-// B: the power of two, in 1..4096, nearest to block bytes / mean bytes of a prepared sample. Of two
-// that are equally near it is the greater.
+// B: the power of two, in 1..4096, nearest to block bytes / mean bytes of a prepared sample. If two
+// are equally near, the greater one.
 std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes = kBlockBytes);
 
 // The same for a dataset of `samples` samples: B is halved until there are `blocks_least` blocks,

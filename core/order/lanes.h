@@ -156,7 +156,7 @@ class Lanes {
   void begin_next_epoch(MemberId member);
   // The same for a strict member with epochs that have numbers of their own (a weighted order).
   void begin_next_epoch(MemberId member, std::uint64_t generation);
-  // Gives up what is left of the running epoch, a tail that is left out, as if it had been taken.
+  // Gives up what is left of the running epoch (a tail that is left out), as if it had been taken.
   // REQUIRES: in_epoch(member)
   void end_epoch(MemberId member);
 

@@ -2,7 +2,7 @@
 // rest is exemplars from a buffer, which has a promise of its own and is marked in every batch.
 //
 // The promise of a buffer of n exemplars: in an epoch, its draws 0 to n-1 have each exemplar once,
-// and so do n to 2n-1, and so on. Hence each is drawn equally often or once more. The draws follow
+// and so do n to 2n-1, and so on. So each is drawn equally often or once more. The draws follow
 // from buffer, epoch and key root alone. An epoch keeps the buffer that it began with. A job that
 // comes back in the middle of an epoch goes on with the buffer it has then, at the draw that it had
 // reached. An epoch that begins with an empty buffer is plain: its batches have only new samples.

@@ -11,7 +11,7 @@
 
 namespace batchflow::order {
 
-// After this many corrupt candidates in a row the job ends with an error.
+// After so many corrupt candidates in a row the job ends with an error.
 inline constexpr std::uint32_t kReplacementAttemptsMost = 64;
 
 // The k-th candidate for a corrupt sample of a dataset of `samples` samples.

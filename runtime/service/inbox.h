@@ -32,7 +32,7 @@ class Inbox {
     return std::any_of(left_.begin(), left_.end(),
                        [pipeline](const auto& one) { return one.second == pipeline; });
   }
-  // The same list, in memory that stays until clear().
+  // A copy of the list, in memory that stays until clear().
   template <class T>
   std::span<const T> keep(std::vector<T> list) {
     return std::get<std::deque<std::vector<T>>>(lists_).emplace_back(std::move(list));

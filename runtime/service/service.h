@@ -24,7 +24,7 @@ class Service {
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.
   // Answers the signal that ended it at once, or 0. `log` gets a line for each thing that people
-  // should know of.
+  // should know.
   int run(const std::function<void(const std::string& line)>& log);
   // Any thread, or a signal handler, may call it. The service ends after what is being delivered.
   void stop();

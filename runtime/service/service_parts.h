@@ -149,8 +149,8 @@ struct Service::Parts final : ConnectionHost {
   void report_memory();
   engine::Explain explaining();
   // Reads the configuration anew, opens what it adds, and only then changes to it: as a whole, or
-  // not at all. `done` gets what has changed, or why nothing has. A call while this goes on gets
-  // the result of the next reading.
+  // not at all. `done` is called with what has changed, or with why nothing has. A call while this
+  // goes on gets the result of the next reading.
   void reload(Reloaded done);
   void begin_reload();
   void end_reload(const std::string& changed, const std::string& problem);
@@ -163,7 +163,7 @@ struct Service::Parts final : ConnectionHost {
 
   void accept();
   // The process is out of descriptors or memory. The clients that wait will still be there when
-  // there are some again; trying again at once would take a core meanwhile.
+  // there are some again. To try again at once would keep a core busy meanwhile.
   void accept_later();
   void check();
   void on_end(Connection& session) override;

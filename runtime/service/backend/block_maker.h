@@ -72,7 +72,8 @@ struct PreparationReport {
     ItemStore::Item item;
   };
   std::vector<Decoded> decoded;
-  // A preparation that could not begin or end because the machine has no memory for it.
+  // The report of a preparation that could not begin or end, because the machine has no memory for
+  // it.
   std::optional<PreparationTask> unbegun;
 };
 

@@ -6,10 +6,10 @@
 // much sizes differ.
 //
 // Pages come from the system by regions of 2 MiB, as huge pages where those cost less. The budget
-// counts a region as a whole, and its pages are used again, until the last
-// sample in it is gone. When others need the budget, the pages without a sample go back. Near the
-// end of the budget there are no regions: each sample has pages of its own, which are the system's
-// again at once.
+// counts a region as a whole, and its pages are used again, until the last sample in it is gone.
+// When others need the budget, the pages without a sample go back. Near the end of the budget there
+// are no regions: each sample has pages of its own, which go back to the system at once when it is
+// dropped.
 //
 // An item's bytes stay valid while its pointer is held, even if the item is dropped meanwhile, and
 // count until then. Thread-safe: reads put items in, workers take them out.
@@ -41,7 +41,7 @@ class ItemStore {
   // Holds the bytes. It must not outlive the store.
   using Item = std::shared_ptr<const Kept>;
   static std::span<const std::byte> bytes_of(const Item& item);
-  // For the one that made it, until it is put.
+  // For the caller that made it, until it is put.
   static std::byte* memory_of(const Item& item);
 
   // Throws std::system_error when there are no addresses.

@@ -41,10 +41,10 @@ class MemoryBudget {
   void take_spare(Bytes bytes) { spare_.fetch_sub(bytes, std::memory_order_relaxed); }
   Bytes needed() const { return used() - std::min(used(), spare_.load(std::memory_order_relaxed)); }
 
-  // Whether take() would say so.
+  // Whether take() would answer true.
   bool has_room(Bytes bytes) const { return needed() + bytes <= most(); }
-  // Gives back what is held in advance; says whether there was any. To be set before the budget is
-  // used by other threads.
+  // Gives back what is held in advance; says whether there was any. Set it before other threads use
+  // the budget.
   void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
 
  private:

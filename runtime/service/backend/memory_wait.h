@@ -51,7 +51,7 @@ class MemoryWait {
   void note_progress() { since_ = Clock::now(); }
   // All that waits is tried again.
   void note_retry(Clock::time_point now) { last_ = now; }
-  // Since when nothing that waits has got any.
+  // Since when nothing that waits has got any memory.
   Clock::time_point since() const { return since_; }
   // True: what has waited since then has waited for too long, and is given up. Before that it tells
   // people why it waits.

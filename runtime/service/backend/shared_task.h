@@ -36,7 +36,7 @@ class SharedTask {
   // No sample is taken any more.
   void stop() { next_.store(task_.samples.size(), std::memory_order_relaxed); }
 
-  // ---- the owner's. After the first samples, which took so long each: whether help is worth it.
+  // ---- the owner's. Whether help is worth it, after first samples that took so long each.
   bool is_long(Duration each);
   void set_at_once(std::size_t samples) { at_once_.store(samples, std::memory_order_relaxed); }
   void wait_for_helpers();
@@ -46,7 +46,7 @@ class SharedTask {
 
   // ---- a helper's.
   void join();
-  // What came of its samples. It has failed: the task fails.
+  // What came of its samples. `failed`: the task fails.
   void leave(PreparationReport&& part, bool failed);
   void leave_without_memory();
 

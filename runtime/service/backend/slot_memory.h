@@ -96,8 +96,8 @@ class SharedSlab {
   bool can_be_emptied_ = false;
 };
 
-// Unmaps slabs that are no longer used, on a thread of its own: 32 MiB take some 10 ms, which the
-// service's thread has better use for.
+// Unmaps slabs that are no longer used, on a thread of its own: 32 MiB take some 10 ms, for which
+// the service's thread has a better use.
 class Unmapper {
  public:
   Unmapper();

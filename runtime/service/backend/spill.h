@@ -47,9 +47,9 @@ class Spill {
  public:
   static constexpr Bytes kLeast = Bytes{16} << 20;
 
-  // Makes the folder and the file. Throws ConfigError when there can be no file at all; anything
-  // else to say, such as that it is smaller than asked for, is in note(). The table of the samples
-  // in it takes memory of `budget`, 128 bytes each.
+  // Makes the folder and the file. Throws ConfigError when there can be no file at all; note() has
+  // anything else to say, such as that it is smaller than asked for. The table of the samples in it
+  // takes memory of `budget`, 128 bytes each.
   Spill(const SpillOptions& options, MemoryBudget& budget);
 
   int descriptor() const { return file_.get(); }

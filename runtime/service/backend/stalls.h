@@ -1,10 +1,10 @@
 // What jobs wait for: how long their ranks had no batch, by the stage in which the next one was.
 //
-// The blocks of a pipeline pass through stages. Each pipeline has a clock for each stage, of which
-// one runs at a time: that of the last stage that any of its blocks is in, because what is waited
-// for is nearest to its end. A rank that begins to wait notes these clocks. When it gets its batch,
-// it has waited for what they have moved by. So a wait costs the same however many ranks there are,
-// and the parts add up to the whole.
+// The blocks of a pipeline pass through stages. Each pipeline has a clock for each stage, and one
+// of them runs at a time: that of the last stage that any of its blocks is in, because the block
+// that a rank waits for is nearest to its end. A rank that begins to wait notes these clocks. When
+// it gets its batch, it has waited for as long as each clock has moved. So a wait costs the same
+// however many ranks there are, and the parts add up to the whole.
 #pragma once
 
 #include <algorithm>

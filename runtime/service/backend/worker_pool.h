@@ -2,10 +2,10 @@
 //
 // They run at a lower priority than everything that delivers: with all cores busy preparing, a
 // batch that is ready still reaches its job within microseconds. A worker makes one block at a
-// time, sample after sample, into the slot that it was given. If a block takes long, workers help
-// that have nothing to do, or a block that came later. So blocks are ready in the order in which
-// they were wanted, each as soon as all workers together can make it. The engine does not know of
-// this help.
+// time, sample after sample, into the slot that it was given. If a block takes long, other workers
+// help: those that have nothing to do, or have a block that came later. So blocks are ready in the
+// order in which they were wanted, each as soon as all workers together can make it. The engine
+// does not know of this help.
 #pragma once
 
 #include <atomic>
@@ -40,8 +40,8 @@ class WorkerPool {
   // The worker finishes what it is making, calls Quiet, and ends.
   void retire(WorkerId worker);
   void prepare(PreparationTask task);
-  // It is reported as failed, without a problem, unless it was at its end: soon, after the step of
-  // a sample that it is at.
+  // The task is reported as failed, without a problem, unless it was at its end. That comes soon:
+  // after the step of a sample that it is at.
   void cancel(engine::Request request);
   // Each ends its processes of steps that are given up, when it has made what it is making.
   void end_steps();

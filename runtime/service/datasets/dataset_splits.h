@@ -34,7 +34,7 @@ struct OpenedIndex {
   std::string problem;
   std::string closed;  // SourceOptions::closed, of what a job has brought
 };
-// The user whose job has named a dataset by its path, and what opening it may cost.
+// The user of the job that has named a dataset by its path, and what opening it may cost.
 struct Requester {
   uid_t user = 0;
   bool is_trusted = true;                          // the service's own user, or root

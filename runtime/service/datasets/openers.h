@@ -1,5 +1,5 @@
-// Threads that open datasets. Each can be told to stop. The end of all is waited for within a
-// bound, because nothing ends a read from a file server that hangs.
+// Threads that open datasets. Each can be told to stop. At the end all of them are waited for, but
+// within a bound: nothing ends a read from a file server that hangs.
 //
 // It lives on the service's thread.
 #pragma once
@@ -32,7 +32,7 @@ class Openers {
 
   // Runs `work` on a thread; `work` must hold all that it uses. The function that it answers is
   // posted, and then the thread counts no more. Throws std::system_error if there is no thread.
-  // `by`: the user whose job it is for.
+  // `by`: the user of the job that it is for.
   using Work = std::function<std::function<void()>(const sources::StopAsked& stop)>;
   void start(std::uint64_t number, std::optional<uid_t> by, Work work);
   // The thread ends soon; its result is still posted.

@@ -23,9 +23,8 @@ class io_context;
 
 namespace batchflow::service {
 
-// Whether a request's Host is this machine: an address, localhost, or one of `names`. Any name can
-// be made to lead here, but a page that gives an address or one of this machine's names means this
-// machine.
+// Whether a request's Host is this machine: an address, localhost, or one of `names`. A page from
+// elsewhere can make any other name lead here.
 bool is_this_machine(std::string_view host, const std::vector<std::string>& names);
 
 // What is wrong with the address of a server, on whatever machine; empty: nothing. The reader of

@@ -144,8 +144,8 @@ class Jobs final : public JobCommands {
     Duration computed{0};
     // The same waits as this service measured them, by stage, with those that still go on.
     StageTimes stalls;
-    std::uint32_t waiting = 0;  // ranks that wait for a batch now,
-    Duration waits{0};          // the longest of these for so long,
+    std::uint32_t waiting = 0;  // ranks that wait for a batch now
+    Duration waits{0};          // how long the longest of these has waited
     Stage waits_for = Stage::room;
     Duration waits_to_begin{0};  // for its ranks, or for the engine's admission
     std::uint32_t held = 0;      // batches

@@ -25,7 +25,7 @@ class Returning {
                         const order::Position& reported) const;
   // A job of that name has begun here: the promises to the one before are over.
   void begun(std::uint64_t user, const std::string& name);
-  // Stops waiting for all of them.
+  // From now on none of them is waited for.
   void give_up();
 
   std::vector<std::string> names() const;

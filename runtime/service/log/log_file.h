@@ -34,9 +34,8 @@ class RotatingFile {
  public:
   // Goes on with what is there. Throws ConfigError if it cannot be written.
   RotatingFile(std::filesystem::path path, Bytes bytes_most);
-  // Appends the line and a line break. It begins a line: where the file ends within one, of which
-  // the rest could not be written, a line break comes first. False: it could not be written as a
-  // whole.
+  // Appends the line and a line break. A line break comes first where the file ends within a line,
+  // the rest of which could not be written. False: this line could not be written as a whole.
   bool append(std::string_view line);
 
  private:
