@@ -23,6 +23,7 @@
   POLICY(eviction_belady)            \
   POLICY(eviction_belady_bypass)     \
   POLICY(eviction_refcount)          \
+  POLICY(allocation_batchflow)       \
   POLICY(allocation_encoded_first)   \
   POLICY(allocation_equal)           \
   POLICY(allocation_proportional)    \

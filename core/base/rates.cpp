@@ -61,11 +61,28 @@ double SmoothedRate::per_second(Instant now) const {
   return sum * kLog2 / (seconds(sum_.half_life()) * seen);
 }
 
-void SmoothedMean::add(Instant now, double value) {
-  values_.add(now, value);
-  weights_.add(now, 1);
-  mean_ = values_.at(now) / weights_.at(now);
-  empty_ = false;
+double HeldMean::sum_at(Instant now) const {
+  const double left = decay(std::max(now - last_, Duration(0)), half_life_);
+  return sum_ * left + value_ * (1 - left);
+}
+
+double HeldMean::at(Instant now) const {
+  if (begin_ == kNever) return 0;
+  now = std::max(now, last_);
+  return now > begin_ ? sum_at(now) / (1 - decay(now - begin_, half_life_)) : value_;
+}
+
+void HeldMean::set(Instant now, double value) {
+  if (begin_ == kNever) begin_ = last_ = now;
+  sum_ = sum_at(now);
+  last_ = std::max(last_, now);
+  value_ = value;
+}
+
+void HeldMean::was(Instant since, Instant now, double value) {
+  if (begin_ == kNever) begin_ = last_ = since;
+  value_ = value;
+  set(now, value);
 }
 
 }  // namespace batchflow

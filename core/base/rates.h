@@ -41,20 +41,26 @@ class SmoothedRate {
   Instant begin_ = kNever;
 };
 
-// The mean of values; recent values count more.
-class SmoothedMean {
+// The mean over time of a value that holds until it changes; the recent past counts more. Time before
+// the first value does not count.
+class HeldMean {
  public:
-  explicit SmoothedMean(Duration half_life = std::chrono::seconds(10))
-      : values_(half_life), weights_(half_life) {}
-  void add(Instant now, double value);
-  bool empty() const { return empty_; }
-  double value() const { return mean_; }  // 0 while empty
+  explicit HeldMean(Duration half_life = std::chrono::seconds(10)) : half_life_(half_life) {}
+  // It is `value` from `now` on.
+  void set(Instant now, double value);
+  // It was `value` from `since`, or from the last call if that was later, until `now`.
+  void was(Instant since, Instant now, double value);
+  double at(Instant now) const;  // 0 before the first value
+  double value() const { return value_; }
 
  private:
-  FadingSum values_;
-  FadingSum weights_;
-  double mean_ = 0;
-  bool empty_ = true;
+  double sum_at(Instant now) const;
+
+  Duration half_life_;
+  Instant begin_ = kNever;
+  Instant last_{};
+  double sum_ = 0;  // up to `last_`
+  double value_ = 0;
 };
 
 }  // namespace batchflow

@@ -22,6 +22,7 @@ enum class AlarmKind : std::uint8_t {
   late_prepare,
   rank_timeout,
   stranded,
+  ask_allocation,
   ask_dispatch,
   look_at_job,
   go_on

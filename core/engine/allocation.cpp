@@ -29,15 +29,17 @@ void Allocation::change(const PolicyChoice& choice) {
                           {Random(hash(seed_, 5, ++made_)), choice_.parameters}));
 }
 
-void Allocation::plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,
-                      Shares& shares) {
+Instant Allocation::plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,
+                         Shares& shares) {
   views_.clear();
   // Each lies elsewhere in memory: all are fetched before the first is looked at.
   for (const ShareId id : of_place) prefetch(&shares[id]);
   for (const ShareId id : of_place) prefetch(shares[id].share.get());
   for (const ShareId id : of_place) show(now, shares[id], id);
   slots_.assign(views_.size(), 0);
-  policy_->allocate({place, room, views_}, slots_);
+  PlaceView view{place, room, views_, now};
+  if (complete_) complete_(view, views_, shares);
+  policy_->allocate(view, slots_);
   if (exceeds(room)) {
     ++refused_;
     for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i] = views_[i].slots_now;
@@ -45,18 +47,39 @@ void Allocation::plan(Instant now, Place place, Bytes room, std::span<const Shar
   raise_to_promises(room, of_place, shares);
   keep_idle(room, of_place, shares);
   for (std::size_t i = 0; i < slots_.size(); ++i) shares[of_place[i]].target = slots_[i];
+  for (const ShareId id : of_place) shares[id].needed_most = shares[id].needed;
+  return policy_->ask_again();
 }
 
 void Allocation::show(Instant now, SharePart& share, ShareId id) {
   const auto& counters = share.share->counters();
-  const std::uint64_t asked = counters.hits + counters.misses;
-  const auto requests = static_cast<double>(asked);
-  share.requests.add(now, static_cast<double>(asked - std::exchange(share.requests_seen, asked)));
-  views_.push_back({id, form_of(share.spec.use), share.spec.dataset, share.spec.slot_bytes,
-                    share.share->capacity(), share.least, share.ahead, share.spec.slots_all,
-                    share.jobs, share.requests.per_second(now),
-                    requests > 0 ? static_cast<double>(counters.hits) / requests : 0.0,
-                    share.saved_s_per_hit, share.ranks});
+  const std::uint64_t requests = counters.hits + counters.misses;
+  if (requests == 0) {
+    share.seen = now;
+  } else if (now > share.seen) {
+    const double passed = static_cast<double>((now - share.seen).count()) * 1e-9;
+    share.requests.was(share.seen, now,
+                       static_cast<double>(requests - share.requests_seen) / passed);
+    share.hits.was(share.seen, now, static_cast<double>(counters.hits - share.hits_seen) / passed);
+    share.requests_seen = requests;
+    share.hits_seen = counters.hits;
+    share.seen = now;
+  }
+  ShareView& view = views_.emplace_back();
+  view.share = id;
+  view.form = form_of(share.spec.use);
+  view.dataset = share.spec.dataset;
+  view.slot_bytes = share.spec.slot_bytes;
+  view.slots_now = share.share->capacity();
+  view.slots_used = share.share->used();
+  view.slots_least = share.least;
+  view.slots_ahead = share.ahead;
+  view.slots_all = share.spec.slots_all;
+  view.jobs = share.jobs;
+  view.ranks = share.ranks;
+  view.requests_per_s = share.requests.at(now);
+  view.hit_ratio =
+      view.requests_per_s > 0 ? std::min(1.0, share.hits.at(now) / view.requests_per_s) : 0.0;
 }
 
 bool Allocation::exceeds(Bytes room) const {

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
@@ -19,14 +21,18 @@ namespace batchflow::engine {
 class Allocation {
  public:
   using Shares = IndexedPool<SharePart, ShareId>;
+  // Adds to the views what the engine's other parts know of the place and of its shares.
+  using Complete = std::function<void(PlaceView&, std::span<ShareView>, const Shares&)>;
 
   // `explain` outlives it.
   Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain);
 
   void change(const PolicyChoice& choice);
-  // Sets the target of each share of the place. `room`: what they may have together.
-  void plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,
-            Shares& shares);
+  void complete_with(Complete complete) { complete_ = std::move(complete); }
+  // Sets the target of each share of the place. `room`: what they may have together. Returns when
+  // the policy wants to be asked again.
+  Instant plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,
+               Shares& shares);
   std::uint64_t refused() const { return refused_; }
 
  private:
@@ -39,6 +45,7 @@ class Allocation {
   std::unique_ptr<AllocationPolicy> policy_;
   std::uint64_t seed_;
   const Explain& explain_;
+  Complete complete_;
   std::uint64_t made_ = 0;  // policies
   std::uint64_t refused_ = 0;
   // Scratch, an entry for each share of the place.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/rates.h"
 #include "core/base/types.h"
 #include "core/engine/event.h"
 #include "core/engine/indices.h"
@@ -51,6 +52,7 @@ struct Node {
   std::uint32_t started = 0;      // makings not finished
   std::deque<MakingIndex> ready;  // makings that wait for a worker only
   double prepare_s = 0;           // smoothed
+  SmoothedRate store_bytes;       // Reads: from the store to here
 
   // BlockParts: makings that wait for staging memory, in the order in which they came
   std::deque<MakingIndex> wait_for_staging;
@@ -64,6 +66,8 @@ struct Node {
   // Dispatching
   std::uint32_t workers_wanted = 0;  // as last commanded by SetWorkers
   double stall_fraction = 0;         // as of late, of the job that stalls most
+  HeldMean busy;                     // the part of its workers that prepare
+  HeldMean waits_for_reads;          // the part that is idle while blocks wait for reads
   Instant stall_measured{};
 
   // EngineState, by the functions that are named

@@ -176,8 +176,12 @@ inline std::uint32_t takers_of(const EngineState& s, const Block& block) {
 
 // Tells the eviction policy how many jobs the resident block is still good for.
 inline void report_takers(EngineState& s, Block& block, std::uint32_t takers) {
+  SharePart& part = s.memory[block.share];
+  part.needed += takers > 0 ? 1 : 0;
+  part.needed -= block.reported_takers > 0 ? 1 : 0;
+  part.needed_most = std::max(part.needed_most, part.needed);
   block.reported_takers = takers;
-  s.memory[block.share].share->needed(block.item, takers);
+  part.share->needed(block.item, takers);
 }
 inline void report_takers(EngineState& s, BlockIndex index) {
   Block& block = s.blocks[index];
@@ -205,6 +209,7 @@ inline void forget_block(EngineState& s, BlockIndex index) {
   const Block& block = s.blocks[index];
   order::Lanes& lanes = *s.streams[block.stream].lanes;
   look_at_needing(s, block);
+  if (block.reported_takers > 0) --s.memory[block.share].needed;
   if (!block.ref.is_none() && lanes.valid(block.ref)) lanes.dropped(block.ref);
   s.blocks.release(index);
 }

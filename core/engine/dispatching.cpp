@@ -344,8 +344,21 @@ void Dispatching::scale() {
   s_.changed_nodes.clear();
 }
 
+// What limits the node: its workers, or what it reads.
+void Dispatching::measure_load(Node& node) {
+  if (node.workers == 0) return;
+  const double workers = node.workers;
+  const auto idle = static_cast<double>(node.idle.size());
+  const std::size_t at_work = node.ready.size() + node.workers - node.idle.size();
+  const double busy = 1 - idle / workers;
+  const double waits = node.started > at_work ? idle / workers : 0;
+  if (busy != node.busy.value()) node.busy.set(s_.now, busy);
+  if (waits != node.waits_for_reads.value()) node.waits_for_reads.set(s_.now, waits);
+}
+
 void Dispatching::scale(Node& node) {
   measure_stalls(node);
+  measure_load(node);
   NodeView view{};
   view.node = node.id;
   view.workers_now = node.workers;

@@ -55,6 +55,7 @@ class Dispatching {
   };
 
   void measure_stalls(Node& node);
+  void measure_load(Node& node);
   void scale(Node& node);
   Slots window(Stream& stream);
   std::uint32_t depth(const Job& job);

@@ -42,6 +42,9 @@ void Engine::Parts::handle_alarms() {
       case AlarmKind::stranded:
         membership.still_stranded(StreamId(alarm->subject), alarm->serial);
         break;
+      case AlarmKind::ask_allocation:
+        s.memory.wake(s.now);
+        break;
       case AlarmKind::ask_dispatch:
         s.room_changed = true;
         break;
@@ -163,6 +166,7 @@ void Engine::Parts::decide() {
     }
     more = more || !s.jobs_to_look_at.empty() || s.room_changed;
   }
+  s.ask_again(s.memory.asks_next(), asks_allocation_at, {AlarmKind::ask_allocation});
   refresh_needs();
   operations += needs_reported;
   settle_weights();
@@ -236,6 +240,17 @@ void Engine::check_consistency() const {
   parts_->dispatching.check_consistency();
   parts_->s.streams.each(
       [&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
+  std::vector<Slots> needed;  // by share
+  parts_->s.blocks.each([&](BlockIndex index) {
+    const Block& block = parts_->s.blocks[index];
+    if (block.reported_takers == 0) return;
+    needed.resize(std::max<std::size_t>(needed.size(), block.share.value + 1));
+    ++needed[block.share.value];
+  });
+  parts_->s.memory.each([&](ShareId share) {
+    const Slots counted = share.value < needed.size() ? needed[share.value] : 0;
+    BF_CHECK(parts_->s.memory[share].needed == counted);
+  });
   if (!parts_->s.changed_streams.empty()) return;  // there is more to tell
   parts_->s.blocks.each([&](BlockIndex index) {
     const Block& block = parts_->s.blocks[index];

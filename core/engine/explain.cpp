@@ -55,12 +55,17 @@ class ExplainedAllocation final : public AllocationPolicy {
                       name_of(place.place), one.share.value, name_of(one.form), one.dataset.value,
                       one.slots_now, slots[i], one.slot_bytes),
           fmt::format(
-              "of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {} ranks, {:.6g} "
-              "requests/s, hit ratio {:.3f}, a hit saves {:.6g} s",
+              "of {} bytes; promised {}, ahead {}, all would be {}; {} jobs, {} ranks, which want "
+              "{:.6g} samples/s and wait {:.3f} of the time; {:.6g} requests/s, hit ratio {:.3f}, "
+              "a "
+              "sample found saves {:.6g} s of a worker and {:.6g} bytes; workers busy {:.3f}, idle "
+              "for reads {:.3f}",
               place.capacity_bytes, one.slots_least, one.slots_ahead, one.slots_all, one.jobs,
-              one.ranks, one.requests_per_s, one.hit_ratio, one.saved_s_per_hit));
+              one.ranks, one.wanted_per_s, one.stall, one.requests_per_s, one.hit_ratio,
+              one.worker_s, one.store_bytes, place.busy, place.waits_for_reads));
     }
   }
+  Instant ask_again() override { return policy_->ask_again(); }
 
  private:
   Teller teller_;

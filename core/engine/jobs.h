@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/quantile_sketch.h"
+#include "core/base/rates.h"
 #include "core/base/types.h"
 #include "core/engine/blocks.h"
 #include "core/engine/catalogue.h"
@@ -18,6 +19,7 @@
 #include "core/engine/indices.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
+#include "core/engine/sample_costs.h"
 #include "core/engine/statistics.h"
 #include "core/order/keys.h"
 #include "core/order/lanes.h"
@@ -84,7 +86,12 @@ struct Stream {
   std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
   std::vector<JobIndex> jobs;  // Membership
-  double prepare_s = 0;        // Preparation; smoothed
+
+  // Preparation
+  double prepare_s = 0;  // smoothed
+  SampleCosts costs;
+  SmoothedRate made;    // samples
+  SmoothedRate remade;  // blocks
 
   // Dispatching
   std::uint32_t needs = 0;  // of its jobs: how many have one
@@ -205,6 +212,8 @@ struct Job {
   std::uint64_t steps = 0;      // 0: not known
   std::uint64_t draws = 0;      // samples of one epoch
   bool multinomial = false;     // how these are drawn: weighted orders
+  double weight = 1;            // of its stalls
+  std::uint64_t user = 0;       // hash of the user id
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
 

@@ -12,6 +12,9 @@ namespace batchflow::engine {
 
 namespace {
 
+// More than any job is worth beside another. Weights come from outside.
+constexpr double kWeightMost = 1e6;
+
 // Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
 // be larger than any that are cut.
 bool leaves_room(const order::Position& position) {
@@ -100,6 +103,8 @@ void Membership::joined(const JobJoined& event) {
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
   job.multinomial = event.multinomial;
+  job.weight = event.weight > 0 && event.weight < kWeightMost ? event.weight : 1;
+  job.user = event.user;
   job.node_local = event.node_local;
   job.rehearsed = event.rehearsed;
   for (const NodeId node : event.ranks) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/saturating.h"
 
 namespace batchflow::engine {
 
@@ -10,6 +11,9 @@ namespace {
 
 // Far more than any place has, so that the sum over all its shares cannot overflow.
 constexpr Bytes kSharesBytesMost = Bytes{1} << 56;
+
+// A policy that asks for more cannot keep an engine busy.
+constexpr Duration kAskedLeast = std::chrono::milliseconds(1);
 
 bool of_blocks(ShareUse use) {
   return use == ShareUse::blocks || use == ShareUse::batches;
@@ -55,6 +59,7 @@ void Memory::forget_node(NodeId node) {
   for (auto place = places_.begin(); place != places_.end();) {
     if (place->first.node == node) {
       BF_CHECK(place->second.shares.empty() && place->second.staging.used == 0);
+      set_wake(place->first, place->second, kNever);
       place = places_.erase(place);
     } else {
       ++place;
@@ -313,7 +318,22 @@ void Memory::plan(Instant now, Place place, PlacePart& part) {
   part.plan_due = false;
   planned_.push_back(place);
   aim_staging(part);
-  allocation_.plan(now, place, room_for_shares(part), part.shares, shares_);
+  const Instant again = allocation_.plan(now, place, room_for_shares(part), part.shares, shares_);
+  set_wake(place, part, again == kNever ? kNever : std::max(again, after(now, kAskedLeast)));
+}
+
+void Memory::set_wake(Place place, PlacePart& part, Instant at) {
+  if (part.wakes != kNever) wakes_.erase({part.wakes, place});
+  part.wakes = at;
+  if (at != kNever) wakes_.insert({at, place});
+}
+
+void Memory::wake(Instant now) {
+  while (!wakes_.empty() && wakes_.begin()->first <= now) {
+    const Place place = wakes_.begin()->second;
+    set_wake(place, places_.at(place), kNever);
+    plan_again(place);
+  }
 }
 
 void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {

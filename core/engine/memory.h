@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,14 @@ class Memory {
   // Asks the policy at once where that is due; nothing moves yet. The rates it is shown are as of
   // `now`.
   void plan_now(Instant now);
+  // Adds to what the policy is shown.
+  void complete_views_with(Allocation::Complete complete) {
+    allocation_.complete_with(std::move(complete));
+  }
+  // When the policy wants to be asked next, though nothing has changed; kNever: not at all.
+  Instant asks_next() const { return wakes_.empty() ? kNever : wakes_.begin()->first; }
+  // That time has come, for all places for which it has.
+  void wake(Instant now);
   // Moves memory towards the targets with at most `limit` evictions. True when more is left to do.
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
   // Shares of items that no job uses and that are empty, as far as this was found since the last
@@ -154,6 +163,7 @@ class Memory {
     std::vector<ShareId> shares;
     bool plan_due = false;
     bool settled = true;
+    Instant wakes = kNever;  // stands in wakes_
     // While the place is not settled: if these two differ, something that was in the way may have
     // left since the last try.
     std::uint64_t freed = 0;
@@ -179,7 +189,10 @@ class Memory {
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
   std::uint64_t seed_;
   const Explain& explain_;
-  std::map<Place, PlacePart> places_;  // few; ordered by name, so that no address decides
+  void set_wake(Place place, PlacePart& part, Instant at);
+
+  std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides
+  std::set<std::pair<Instant, Place>> wakes_;  // the policy is to be asked then
   IndexedPool<SharePart, ShareId> shares_;
   std::vector<ShareId> adopting_;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more

@@ -18,6 +18,7 @@
 #include "core/engine/dispatching.h"
 #include "core/engine/engine.h"
 #include "core/engine/explain.h"
+#include "core/engine/facts.h"
 #include "core/engine/grants.h"
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
@@ -44,6 +45,7 @@ struct Engine::Parts final : Reads::Listener {
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
+        facts(s, items),
         datasets(s, items),
         charges(s),
         workers(s),
@@ -64,7 +66,12 @@ struct Engine::Parts final : Reads::Listener {
         reserves(s, streams),
         membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
                    reserves),
-        nodes(s, items, preparation, streams, membership) {}
+        nodes(s, items, preparation, streams, membership) {
+    s.memory.complete_views_with(
+        [this](PlaceView& place, std::span<ShareView> views, const Allocation::Shares& shares) {
+          facts.complete(place, views, shares);
+        });
+  }
 
   template <class Make, class Policy>
   std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
@@ -169,6 +176,7 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice scaling_choice;
   Reads reads;
   Items items;
+  Facts facts;
   Datasets datasets;
   Charges charges;
   Workers workers;
@@ -187,6 +195,7 @@ struct Engine::Parts final : Reads::Listener {
   Reserves reserves;
   Membership membership;
   Nodes nodes;
+  Instant asks_allocation_at{};
   std::uint64_t operations = 0;
   std::size_t needs_reported = 0;   // in this step
   std::uint64_t policies_made = 4;  // each has a stream of chance of its own

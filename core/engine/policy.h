@@ -105,27 +105,46 @@ class EvictionPolicy {
 
 // -------------------------------------------------------------------------------- allocation ----
 
-// What an allocation policy knows of one share of a place.
+// What an allocation policy knows of one share of a place. "Of late": over the last ten seconds or
+// so. All that is measured is 0 until it was.
 struct ShareView {
   ShareId share;
   Form form;
   DatasetId dataset;
   Bytes slot_bytes;
   Slots slots_now;
-  Slots slots_least;      // what the engine has promised; less is raised to it
-  Slots slots_ahead;      // beside it, what workers of single jobs fill ahead of need
-  Slots slots_all;        // what the whole dataset in this form (or the stream's window) would take
-  std::uint32_t jobs;     // jobs that read from it
-  double requests_per_s;  // smoothed
-  double hit_ratio;
-  double saved_s_per_hit;   // time of storage and CPU that one hit saves, smoothed
-  std::uint32_t ranks = 0;  // of these jobs, on the node
+  Slots slots_used;
+  Slots slots_least;  // what the engine has promised; less is raised to it
+  Slots slots_ahead;  // beside it, what workers of single jobs fill ahead of need
+  Slots slots_all;    // what the whole dataset in this form (or the stream's window) would take
+  std::uint64_t samples_all;  // of the dataset, or of the stream's epoch
+  // The jobs that read from it, and their ranks on the node.
+  std::uint32_t jobs;
+  std::uint32_t ranks;
+  double weight;          // of their stalls, together
+  double stall;           // the part of their time that they wait, of late, by weight
+  double wanted_per_s;    // samples that they would train on if they never waited
+  double made_per_s;      // samples that were made for them of late, anywhere
+  double requests_per_s;  // of items, of late
+  double hit_ratio;       // of late
+  double worker_s;        // worker time that each sample found here saves
+  double store_bytes;     // bytes that each sample found here saves the store
+  // Prepared: of the blocks here, how many some job has yet to take; the most since the last time
+  // that this was shown. And how many blocks a second had to be made again of late.
+  Slots slots_needed;
+  double remade_per_s;
 };
 
 struct PlaceView {
   Place place;
   Bytes capacity_bytes;
   std::span<const ShareView> shares;
+  Instant now{};
+  // Of the place's node, of late.
+  std::uint32_t workers = 0;
+  double busy = 0;               // the part of its workers that prepare
+  double waits_for_reads = 0;    // the part that is idle while blocks wait for what is read
+  double store_bytes_per_s = 0;  // what it reads from the store
 };
 
 class AllocationPolicy {
@@ -133,8 +152,10 @@ class AllocationPolicy {
   virtual ~AllocationPolicy() = default;
   // Fills `slots`, one entry for each share of `place`; they are zero before. Zero keeps a form out
   // of the place. The engine raises each entry to its least, and refuses an answer that needs more
-  // bytes than the place has.
+  // bytes than the place has. It is asked when jobs, shares or the place have changed.
   virtual void allocate(const PlaceView& place, std::span<Slots> slots) = 0;
+  // When to ask again for the place it was just asked about, though nothing of that has changed.
+  virtual Instant ask_again() { return kNever; }
 };
 
 // --------------------------------------------------------------------------------- selection ----

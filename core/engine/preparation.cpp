@@ -81,6 +81,18 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
 
 // --------------------------------------------------------------------------------- progress ----
 
+// What a part's time says of the costs of its samples.
+void Preparation::learn_costs(Stream& stream, const Making& making, double took) {
+  if (making.mends) return;
+  const auto decoded = static_cast<double>(
+      std::count_if(making.ingredients.begin(), making.ingredients.end(),
+                    [](const Ingredient& one) { return one.form == Form::decoded; }));
+  const std::size_t all = making.kept_to > 0           ? making.kept_to - making.kept_from
+                          : making.ingredients.empty() ? s_.blocks[making.block].samples
+                                                       : making.ingredients.size();
+  stream.costs.add(static_cast<double>(all) - decoded, decoded, took);
+}
+
 void Preparation::making_ready(MakingIndex index) {
   Making& making = s_.makings[index];
   BF_CHECK(!making.ready);
@@ -224,6 +236,7 @@ void Preparation::prepared(const PreparationDone& event) {
     const Block& block = s_.blocks[making.block];
     Stream& stream = s_.streams[block.stream];
     making.prepared_s += took;
+    learn_costs(stream, making, took);
     if (Suspects::has_doubts(making) || making.next < block.samples) {
       if (!s_.config.workers_held_during_reads) free_worker(making);
       go_on(index);
@@ -262,7 +275,11 @@ void Preparation::finish(MakingIndex index) {
   Block& block = s_.blocks[making.block];
   Stream& stream = s_.streams[block.stream];
   ++s_.counters.preparations;
-  if (making.remake) ++s_.counters.remakes;
+  if (making.remake) {
+    ++s_.counters.remakes;
+    stream.remade.add(s_.now);
+  }
+  stream.made.add(s_.now, block.samples);
   s_.requests.close(making.request);
   free_worker(making);
   seconds_.separate(making);

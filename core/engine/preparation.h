@@ -71,6 +71,7 @@ class Preparation {
  private:
   void fill_block(Block& block, const Stream& stream, const Need& need, const StreamNode& part,
                   Memory::Taken taken);
+  void learn_costs(Stream& stream, const Making& making, double took);
   void assign(NodeIndex node);
   const std::vector<Ingredient>& beside_bundles(const Making& making);
   void send_preparation(MakingIndex making);

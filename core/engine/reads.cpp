@@ -310,6 +310,12 @@ void Reads::done(const ReadDone& event) {
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   read.done = true;
   read.in_part = false;
+  if (read.from.tier == Tier::store) {
+    const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(read.dataset)].catalogue;
+    const std::size_t samples = read.samples.empty() ? read.lineage.samples : read.samples.size();
+    s_.nodes[read.node].store_bytes.add(s_.now, static_cast<double>(samples << read.bundle_shift) *
+                                                    static_cast<double>(catalogue.mean_bytes()));
+  }
   if (!read.staged) {
     shown_.hide(read);
     uncount(read, read.counted);

@@ -41,9 +41,15 @@ struct SharePart {
   std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
   Slots ahead = 0;               // that workers of single jobs fill
   std::uint32_t ranks = 0;
-  SmoothedRate requests;            // as of the last plan
-  std::uint64_t requests_seen = 0;  // by it
-  double saved_s_per_hit = 0;
+  // A second, and how many were counted by the last plan.
+  HeldMean requests;
+  HeldMean hits;
+  std::uint64_t requests_seen = 0;
+  std::uint64_t hits_seen = 0;
+  Instant seen{};
+  StreamId stream = StreamId::none();  // of blocks: whose
+  Slots needed = 0;                    // and how many that are here some job has yet to take
+  Slots needed_most = 0;               // since the last plan
   std::uint64_t policy_changes = 0;
   // A policy may go on reading its parameters: they stay as long as the policy does.
   std::shared_ptr<const PolicyChoice> choice;

@@ -12,6 +12,7 @@ void StallMeter::settle(Instant now, bool was_stalling) {
     since_ = now;
     ++stalls_;
   }
+  if (was_stalling != stalling()) stalled_.set(now, stalling() ? 1 : 0);
 }
 
 void StallMeter::wanted(Instant now, std::uint32_t batches) {

@@ -27,6 +27,8 @@ class StallMeter {
   std::uint64_t stalls() const { return stalls_; }
   // Stall / (stall + compute); 0 before there is either.
   double stall_fraction(Instant now) const;
+  // The part of its time that it stalled, of late.
+  double recently(Instant now) const { return stalled_.at(now); }
 
  private:
   void arrived(Instant now);
@@ -39,6 +41,7 @@ class StallMeter {
   Duration stall_{0};
   Duration compute_{0};
   std::uint64_t stalls_ = 0;
+  HeldMean stalled_;  // 1 while it stalls
 };
 
 }  // namespace batchflow::engine

@@ -162,6 +162,7 @@ bool Streams::add_node(Stream& stream, NodeId node) {
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
+  s_.memory[part.share].stream = stream.id;
   part.index = s_.node_of.at(node);
   stream.nodes.push_back(part);
   s_.nodes[part.index].streams.push_back(stream.id);

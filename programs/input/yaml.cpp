@@ -251,8 +251,9 @@ config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& lim
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    throw ConfigError(path + ": cannot read: " + std::strerror(errno) +
-                      "; name a configuration file that exists");
+    const int why = errno;
+    throw ConfigError(path + ": cannot read: " + std::strerror(why) +
+                      (why == ENOENT ? "; name a configuration file that exists" : ""));
   }
   return parse_yaml(read_all(file, path, limits.bytes), path, limits);
 }

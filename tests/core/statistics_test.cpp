@@ -45,13 +45,32 @@ TEST_CASE("a steady rate is found from the first half-life on, at irregular inst
   CHECK(rate.per_second(at(now + 10s)) == doctest::Approx(before / 2).epsilon(1e-4));
 }
 
-TEST_CASE("a mean follows a change by one half each half-life") {
-  SmoothedMean mean(10s);
-  CHECK(mean.empty());
-  for (int i = 0; i < 1000; ++i) mean.add(at(i * 100ms), 4);
-  CHECK(mean.value() == doctest::Approx(4));
-  for (int i = 1000; i < 1100; ++i) mean.add(at(i * 100ms), 8);  // ten seconds
-  CHECK(mean.value() == doctest::Approx(6).epsilon(0.01));
+TEST_CASE("a mean over time follows a change by one half each half-life") {
+  HeldMean mean(10s);
+  CHECK(mean.at(at(5s)) == 0);
+  mean.set(at(5s), 4);
+  for (const Duration now : {0s, 5s, 6s, 100s}) CHECK(mean.at(at(now)) == doctest::Approx(4));
+  mean.set(at(1000s), 8);
+  CHECK(mean.at(at(1010s)) == doctest::Approx(6));
+  CHECK(mean.at(at(1020s)) == doctest::Approx(7));
+  // How often it is set to the same value makes no difference.
+  for (int i = 1; i <= 100; ++i) mean.set(at(1020s + i * 100ms), 8);
+  CHECK(mean.at(at(1030s)) == doctest::Approx(7.5));
+  // What was since the last call counts as that much time.
+  mean.was(at(0s), at(1040s), 3.5);
+  CHECK(mean.at(at(1040s)) == doctest::Approx(5.5));
+}
+
+TEST_CASE("a mean over time counts from its first value on") {
+  HeldMean mean(10s);
+  mean.set(at(100s), 1);
+  mean.set(at(110s), 0);
+  // The first ten seconds count for half of the second ten.
+  CHECK(mean.at(at(110s)) == doctest::Approx(1));
+  CHECK(mean.at(at(120s)) == doctest::Approx(1.0 / 3));
+  HeldMean late(10s);
+  late.was(at(50s), at(60s), 2);
+  CHECK(late.at(at(60s)) == doctest::Approx(2));
 }
 
 TEST_CASE("quantiles are within one part in 128, in bounded memory") {

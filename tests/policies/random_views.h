@@ -42,7 +42,14 @@ inline std::vector<engine::ShareView> random_shares(Random& random, std::size_t 
     share.jobs = random.below(3) == 0 ? 0 : static_cast<std::uint32_t>(random.below(300));
     share.requests_per_s = random.unit() * 1e6;
     share.hit_ratio = random.unit();
-    share.saved_s_per_hit = random.below(3) == 0 ? 0 : random.unit();
+    share.slots_used = share.slots_now / 2;
+    share.samples_all = random_size(random);
+    share.weight = share.jobs * random.unit();
+    share.stall = random.unit();
+    share.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
+    share.made_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
+    share.worker_s = random.below(3) == 0 ? 0 : random.unit();
+    share.store_bytes = random.below(3) == 0 ? 0 : random.unit() * 1e9;
     shares.push_back(share);
   }
   return shares;
@@ -50,7 +57,13 @@ inline std::vector<engine::ShareView> random_shares(Random& random, std::size_t 
 
 inline engine::PlaceView random_place(Random& random,
                                       const std::vector<engine::ShareView>& shares) {
-  return {{NodeId(1), Tier::dram, 0}, random_size(random), shares};
+  engine::PlaceView place{{NodeId(1), Tier::dram, 0}, random_size(random), shares};
+  place.now = Instant(Duration(random.below(1'000'000'000'000)));
+  place.workers = static_cast<std::uint32_t>(random.below(100));
+  place.busy = random.unit();
+  place.waits_for_reads = 1 - place.busy;
+  place.store_bytes_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e10;
+  return place;
 }
 
 // Distances ascend from 0 or later, as the order offers them.

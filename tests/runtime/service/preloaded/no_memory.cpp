@@ -1,6 +1,7 @@
 // For LD_PRELOAD: a machine that has no memory now and then. BATCHFLOW_NO_MEMORY=THREAD:EVERY fails
 // each so many-th piece that a thread of that name asks for; of all threads, *. The first pieces
-// are there, so that the program begins; from BATCHFLOW_NO_MEMORY_FROM on, a file, they are not.
+// are there, so that the program begins; as long as BATCHFLOW_NO_MEMORY_FROM, a file, is there,
+// they are not.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -22,10 +23,10 @@ void* __libc_realloc(void* before, size_t bytes);
 
 namespace {
 
-// Every so many pieces the file is looked for; `begun` once it is there.
+// Every so many pieces the file is looked for.
 constexpr std::uint64_t kLookEvery = 256;
 std::atomic<std::uint64_t> asked{0};
-std::atomic<bool> begun{false};
+std::atomic<bool> is_short{false};
 
 bool is_meant(const char* thread, std::size_t length) {
   if (length == 1 && *thread == '*') return true;
@@ -41,10 +42,8 @@ bool fails() {
   const char* const colon = std::strchr(plan, ':');
   if (!colon) return false;
   const std::uint64_t number = asked.fetch_add(1, std::memory_order_relaxed);
-  if (!begun.load(std::memory_order_relaxed)) {
-    if (number % kLookEvery == 0 && access(from, F_OK) == 0) begun = true;
-    return false;
-  }
+  if (number % kLookEvery == 0) is_short = access(from, F_OK) == 0;
+  if (!is_short.load(std::memory_order_relaxed)) return false;
   if (!is_meant(plan, static_cast<std::size_t>(colon - plan))) return false;
   static const std::uint64_t every = std::strtoull(colon + 1, nullptr, 10);
   static std::atomic<std::uint64_t> of_these{0};

@@ -1,0 +1,35 @@
+// What policies are shown of the work that is done: what jobs want and how long they wait, what a
+// sample costs, what limits a node.
+#pragma once
+
+#include <span>
+
+#include "core/engine/items.h"
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class Facts {
+ public:
+  Facts(const EngineState& state, const Items& items) : s_(state), items_(items) {}
+
+  // Adds to the views of a place and its shares what `Memory` does not know.
+  void complete(PlaceView& place, std::span<ShareView> views, const Allocation::Shares& shares);
+
+ private:
+  // Of the jobs of one stream, or of all that read one form of a dataset.
+  struct Demand {
+    double weight = 0;
+    double stalled = 0;  // sum of the jobs' weights times the part of their time that they wait
+    double wanted_per_s = 0;
+    double made_per_s = 0;
+    double saved_s = 0;  // sum over streams of what they make times what decoding costs
+  };
+  void count(const Stream& stream, Demand& sum) const;
+  void complete(ShareView& view, const SharePart& part);
+
+  const EngineState& s_;
+  const Items& items_;
+};
+
+}  // namespace batchflow::engine

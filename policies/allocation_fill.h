@@ -1,0 +1,111 @@
+// Fills shares in turn: what an allocation policy has left of a place, and which of several shares
+// gets it where it does not suffice.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "core/engine/policy.h"
+#include "policies/allocation_forms.h"
+
+namespace batchflow::policies {
+
+class Fill {
+ public:
+  explicit Fill(std::string_view forms) : forms_(forms) {}
+
+  bool keeps(const engine::ShareView& share) const { return forms_.keeps(share); }
+  Bytes room() const { return room_; }
+  void set_room(Bytes room) { room_ = room; }
+
+  // Gives each share what it was promised, and those whose form is not kept what workers of single
+  // jobs fill ahead. False: the place is too small for the promises.
+  bool begin(const engine::PlaceView& place, std::span<Slots> slots) {
+    Wide promised = 0;
+    for (const engine::ShareView& share : place.shares) {
+      promised += bytes_of(share, share.slots_least);
+    }
+    if (promised > place.capacity_bytes) return false;
+    room_ = place.capacity_bytes - static_cast<Bytes>(promised);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const engine::ShareView& share = place.shares[i];
+      slots[i] = share.slots_least;
+      if (!keeps(share)) give(share, slots[i], share.slots_ahead);
+    }
+    return true;
+  }
+
+  // As many more slots as there is room for.
+  void give(const engine::ShareView& share, Slots& slots, Slots most) {
+    const Slots more = std::min<Slots>(most, room_ / share.slot_bytes);
+    slots += more;
+    room_ -= more * share.slot_bytes;
+  }
+
+  // Shares of the form get `most`, beside what they are promised, as far as there is room. Where
+  // the room does not suffice, the share that wants least gets it all, and the others get the same
+  // part for each of their jobs: passes over a small dataset are short, so each of its bytes is
+  // read more often.
+  template <class Most>
+  void fill(const engine::PlaceView& place, std::span<Slots> slots, Form form, Most most) {
+    wanting_.clear();
+    std::uint64_t jobs = 0;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const engine::ShareView& share = place.shares[i];
+      if (!keeps(share) || share.form != form) continue;
+      const Slots all = most(share);
+      const Slots more = all - std::min(all, slots[i] - share.slots_least);
+      if (more == 0) continue;
+      const Wide bytes = bytes_of(share, more);
+      wanting_.push_back({bytes / share.jobs, i, bytes});
+      jobs += share.jobs;
+    }
+    std::sort(wanting_.begin(), wanting_.end(), [](const Wanting& a, const Wanting& b) {
+      return a.for_a_job != b.for_a_job ? a.for_a_job < b.for_a_job : a.share < b.share;
+    });
+    for (const Wanting& wanting : wanting_) {
+      const engine::ShareView& share = place.shares[wanting.share];
+      const Wide part = std::min(wanting.bytes, Wide{room_} * share.jobs / jobs);
+      give(share, slots[wanting.share], static_cast<Slots>(part / share.slot_bytes));
+      jobs -= share.jobs;
+    }
+  }
+
+  // The windows of streams, in at most half of the place: what ranks need to have their batches in
+  // time, however small the dataset, and then up to `most`.
+  template <class Most>
+  void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, Most most) {
+    const Bytes kept_back = room_ - room_ / 2;
+    room_ /= 2;
+    fill(place, slots, Form::prepared, [](const engine::ShareView& share) -> Slots {
+      return std::min(kBlocksARank * share.ranks, share.slots_all);
+    });
+    fill(place, slots, Form::prepared, most);
+    room_ += kept_back;
+  }
+
+  // All of the form, as far as there is room.
+  void fill_all(const engine::PlaceView& place, std::span<Slots> slots, Form form) {
+    fill(place, slots, form, [](const engine::ShareView& share) { return share.slots_all; });
+  }
+
+ private:
+  using Wide = unsigned __int128;
+  static constexpr Slots kBlocksARank = 8;
+
+  static Wide bytes_of(const engine::ShareView& share, Slots slots) {
+    return Wide{slots} * share.slot_bytes;
+  }
+
+  struct Wanting {
+    Wide for_a_job;
+    std::size_t share;
+    Wide bytes;
+  };
+  KeptForms forms_;
+  Bytes room_ = 0;  // not assigned yet
+  std::vector<Wanting> wanting_;
+};
+
+}  // namespace batchflow::policies

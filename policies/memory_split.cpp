@@ -1,0 +1,123 @@
+#include "policies/memory_split.h"
+
+#include <algorithm>
+
+namespace batchflow::policies {
+
+namespace {
+
+// A load that does not limit anything still counts for a little: what it uses is not for others.
+constexpr double kLeastPrice = 0.02;
+constexpr int kBisections = 24;
+
+// In the order of the forms: a sum by vector instructions would depend on how wide they are, and
+// decisions must be the same on every machine.
+double saved(const Eigen::ArrayXd& parts, const Eigen::ArrayXd& by_form) {
+  double sum = 0;
+  for (Eigen::Index i = 0; i < parts.size(); ++i) sum += parts[i] * by_form[i];
+  return sum;
+}
+
+}  // namespace
+
+double MemorySplit::worker_load(const Parts& parts) const {
+  return loads_.workers / loads_.workers_most - saved(parts, workers_);
+}
+
+double MemorySplit::store_load(const Parts& parts) const {
+  return loads_.store / loads_.store_most - saved(parts, store_);
+}
+
+// What is kept decoded saves workers and the store; what is kept as stored saves the store alone.
+// So a dataset is kept as stored first where the store's load has the higher price, and its samples
+// are then replaced by decoded ones as far as that is worth the bytes.
+void MemorySplit::fill(double price, double memory, Parts& parts) {
+  const std::vector<Kept>& kept = *kept_;
+  const Eigen::ArrayXd gains = price * workers_ + (1 - price) * store_;
+  const auto gain = [&](std::size_t form) { return gains[static_cast<Eigen::Index>(form)]; };
+  const auto at = [](std::size_t form) { return static_cast<Eigen::Index>(form); };
+  std::fill(encoded_of_.begin(), encoded_of_.end(), kNothing);
+  std::fill(best_of_.begin(), best_of_.end(), kNothing);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    std::size_t& of = kept[i].encoded ? encoded_of_[kept[i].dataset] : best_of_[kept[i].dataset];
+    if (of == kNothing || gain(i) * kept[of].bytes > gain(of) * kept[i].bytes) of = i;
+  }
+  steps_.clear();
+  const auto add = [&](std::size_t form, std::size_t replaces, double bytes, double worth) {
+    if (worth > 0 && bytes > 0) steps_.push_back({form, replaces, bytes, worth});
+  };
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const std::size_t encoded = encoded_of_[kept[i].dataset];
+    if (i == encoded) {
+      const std::size_t decoded = best_of_[kept[i].dataset];
+      // Worth less a byte than the decoded form, it has no place beside it.
+      if (decoded != kNothing && gain(i) * kept[decoded].bytes <= gain(decoded) * kept[i].bytes) {
+        continue;
+      }
+      add(i, kNothing, kept[i].bytes, gain(i));
+    } else if (i == best_of_[kept[i].dataset] && encoded != kNothing &&
+               gain(encoded) * kept[i].bytes > gain(i) * kept[encoded].bytes) {
+      add(i, encoded, kept[i].bytes - kept[encoded].bytes, gain(i) - gain(encoded));
+    } else if (i == best_of_[kept[i].dataset]) {
+      add(i, kNothing, kept[i].bytes, gain(i));
+    } else {
+      // Of another pipeline: the store is saved by the first.
+      add(i, kNothing, kept[i].bytes, price * workers_[at(i)]);
+    }
+  }
+  std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
+    return a.gain * b.bytes > b.gain * a.bytes;
+  });
+  parts.setZero(static_cast<Eigen::Index>(kept.size()));
+  for (const Step& step : steps_) {
+    if (memory <= 0) break;
+    double part = std::min(1.0, memory / step.bytes);
+    // What is to be replaced may itself be there in part only.
+    if (step.replaces != kNothing) part = std::min(part, parts[at(step.replaces)]);
+    memory -= part * step.bytes;
+    parts[at(step.form)] += part;
+    if (step.replaces != kNothing) parts[at(step.replaces)] -= part;
+  }
+}
+
+const MemorySplit::Parts& MemorySplit::solve(const std::vector<Kept>& kept, const Loads& loads,
+                                             double memory) {
+  kept_ = &kept;
+  loads_ = loads;
+  workers_.resize(static_cast<Eigen::Index>(kept.size()));
+  store_.resize(static_cast<Eigen::Index>(kept.size()));
+  std::size_t datasets = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    workers_[static_cast<Eigen::Index>(i)] = kept[i].saves_workers / loads.workers_most;
+    store_[static_cast<Eigen::Index>(i)] = kept[i].saves_store / loads.store_most;
+    datasets = std::max(datasets, kept[i].dataset + 1);
+  }
+  encoded_of_.resize(datasets);
+  best_of_.resize(datasets);
+  double low = kLeastPrice;
+  double high = 1 - kLeastPrice;
+  fill(high, memory, high_);
+  if (worker_load(high_) >= store_load(high_)) return high_;
+  fill(low, memory, low_);
+  if (store_load(low_) >= worker_load(low_)) return low_;
+  for (int i = 0; i < kBisections; ++i) {
+    const double price = (low + high) / 2;
+    Parts& middle = scratch_;
+    fill(price, memory, middle);
+    if (worker_load(middle) >= store_load(middle)) {
+      low = price;
+      low_ = middle;
+    } else {
+      high = price;
+      high_ = middle;
+    }
+  }
+  // `low_` is short of workers and `high_` of the store: between them both are equal.
+  const double short_low = worker_load(low_) - store_load(low_);
+  const double short_high = store_load(high_) - worker_load(high_);
+  const double part = short_low + short_high > 0 ? short_high / (short_low + short_high) : 1;
+  low_ = part * low_ + (1 - part) * high_;
+  return low_;
+}
+
+}  // namespace batchflow::policies

@@ -1,0 +1,131 @@
+// What policies are shown of costs, loads and stalls, and when they are asked again.
+#include <doctest/doctest.h>
+
+#include "core/engine/sample_costs.h"
+#include "policies/make.h"
+#include "tests/engine/small_world.h"
+#include "tests/policies/tested_policies.h"
+
+namespace batchflow::test::facts_test {
+
+namespace {
+
+std::vector<engine::PlaceView> shown;
+std::vector<std::vector<engine::ShareView>> shares_shown;
+
+// Keeps what it is shown, gives all forms the same, and asks again after two milliseconds.
+class Looks final : public engine::AllocationPolicy {
+ public:
+  explicit Looks(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
+    shown.push_back(place);
+    shares_shown.emplace_back(place.shares.begin(), place.shares.end());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      slots[i] = place.capacity_bytes / slots.size() / place.shares[i].slot_bytes;
+    }
+    now_ = place.now;
+  }
+  Instant ask_again() override { return now_ + std::chrono::milliseconds(2); }
+
+ private:
+  Instant now_{};
+};
+
+const engine::PolicyEntry kLooks{"looks", "Looks.",
+                                 &policies::make_policy<engine::AllocationPolicy, Looks>};
+
+const engine::PolicyList& list() {
+  static const std::vector<const engine::PolicyEntry*> entries = [] {
+    const auto tested = tested_policies().entries();
+    std::vector<const engine::PolicyEntry*> all(tested.begin(), tested.end());
+    all.push_back(&kLooks);
+    return all;
+  }();
+  static const engine::PolicyList policies(entries);
+  return policies;
+}
+
+}  // namespace
+
+TEST_CASE("an allocation policy is asked again when it says so, and shown what was measured") {
+  shown.clear();
+  shares_shown.clear();
+  WorldPlan plan;
+  plan.config = with_policy(engine::PolicyKind::allocation, "looks");
+  plan.epochs = 4;
+  SmallWorld world(plan, list());
+  run_by_the_rules(world);
+  // Steps are a millisecond apart.
+  REQUIRE(shown.size() >= world.steps() / 3);
+  bool any_needed = false;
+  bool any_decoded = false;
+  bool any_stall = false;
+  double made = 0;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const engine::PlaceView& place = shown[i];
+    if (i > 0) CHECK(place.now >= shown[i - 1].now);
+    CHECK(place.busy >= 0);
+    CHECK(place.busy <= 1);
+    CHECK(place.waits_for_reads >= 0);
+    CHECK(place.busy + place.waits_for_reads <= 1 + 1e-9);
+    for (const engine::ShareView& share : shares_shown[i]) {
+      CHECK(share.slots_used <= share.slots_now);
+      CHECK(share.hit_ratio <= 1);
+      CHECK(share.stall >= 0);
+      CHECK(share.stall <= 1);
+      CHECK(share.weight == share.jobs);  // all have the usual weight
+      any_stall = any_stall || share.stall > 0;
+      made = std::max(made, share.made_per_s);
+      if (share.form == Form::prepared) {
+        CHECK(share.slots_needed <= share.slots_now);
+        any_needed = any_needed || share.slots_needed > 0;
+      } else {
+        CHECK(share.samples_all == plan.samples);
+        CHECK(share.store_bytes == SmallWorld::kSampleBytes);
+        any_decoded = any_decoded || (share.form == Form::decoded && share.worker_s > 0);
+      }
+    }
+  }
+  CHECK(shown.back().workers == 4);
+  CHECK(any_needed);
+  CHECK(any_decoded);
+  CHECK(any_stall);
+  CHECK(made > 0);
+}
+
+TEST_CASE("costs of both forms are found from parts that have both, and follow a slower node") {
+  Random random(1);
+  engine::SampleCosts costs;
+  CHECK_FALSE(costs.measured());
+  const auto make = [&](double encoded_s, double decoded_s, int parts) {
+    for (int i = 0; i < parts; ++i) {
+      const auto decoded = static_cast<double>(random.below(129));
+      const double noise = 0.95 + 0.1 * random.unit();
+      costs.add(256 - decoded, decoded,
+                ((256 - decoded) * encoded_s + decoded * decoded_s) * noise);
+    }
+  };
+  costs.add(256, 0, 256 * 4e-3);
+  CHECK(costs.encoded_s() == 4e-3);
+  CHECK(costs.decoded_s() == 2e-3);  // as long as nothing is known
+  make(4e-3, 1.5e-3, 200);
+  CHECK(costs.encoded_s() == doctest::Approx(4e-3).epsilon(0.05));
+  CHECK(costs.decoded_s() == doctest::Approx(1.5e-3).epsilon(0.1));
+  make(8e-3, 3e-3, 300);
+  CHECK(costs.encoded_s() == doctest::Approx(8e-3).epsilon(0.05));
+  CHECK(costs.decoded_s() == doctest::Approx(3e-3).epsilon(0.15));
+}
+
+TEST_CASE("where all parts are of one form, only its cost moves") {
+  engine::SampleCosts costs;
+  for (int i = 0; i < 50; ++i) costs.add(64, 0, 0.64);
+  const double decoded = costs.decoded_s();
+  for (int i = 0; i < 500; ++i) costs.add(64, 0, 1.28);
+  CHECK(costs.encoded_s() == doctest::Approx(0.02).epsilon(0.02));
+  CHECK(costs.decoded_s() == decoded);
+  // A worker that was stopped for an hour says little.
+  costs.add(64, 0, 3600);
+  CHECK(costs.encoded_s() < 0.04);
+}
+
+}  // namespace batchflow::test::facts_test
