@@ -60,6 +60,7 @@ class BatchFlow final : public engine::AllocationPolicy {
     double needed = 0;  // blocks, the most of late
     double times = kTimesLeast;
     Instant seen{};
+    Instant grown{};
   };
   struct PlaceState {
     bool measured = false;
@@ -142,10 +143,13 @@ class BatchFlow final : public engine::AllocationPolicy {
       const double blocks_per_s =
           share.made_per_s * static_cast<double>(share.slots_all) /
           static_cast<double>(std::max<std::uint64_t>(1, share.samples_all));
-      const bool remade = share.remade_per_s > kRemadeMost * blocks_per_s;
-      window.times = remade ? std::min(window.times * 1.25, kTimesMost)
-                            : kTimesLeast + (window.times - kTimesLeast) * fades;
+      window.times = kTimesLeast + (window.times - kTimesLeast) * fades;
       window.seen = place.now;
+      // A single job has its blocks made again only where they were lost.
+      const bool remade = share.jobs > 1 && share.remade_per_s > kRemadeMost * blocks_per_s;
+      if (!remade || place.now < after(window.grown, kGrowth)) continue;
+      window.times = std::min(window.times * 1.25, kTimesMost);
+      window.grown = place.now;
     }
     fill_.fill_windows(place, slots, [&](const engine::ShareView& share) {
       const Window& window = state.windows[share.share];
@@ -176,6 +180,7 @@ class BatchFlow final : public engine::AllocationPolicy {
   static constexpr double kMuch = 0.01;
   static constexpr int kPeriodMost = 30;
   static constexpr Duration kWindowFades = std::chrono::seconds(60);
+  static constexpr Duration kGrowth = std::chrono::seconds(5);
   static constexpr double kTimesLeast = 1.5;
   static constexpr double kTimesMost = 4;
   static constexpr double kRemadeMost = 0.01;  // of the blocks that are made

@@ -19,7 +19,7 @@ class Fill {
   Bytes room() const { return room_; }
   void set_room(Bytes room) { room_ = room; }
 
-  // Gives each share what it was promised, and those whose form is not kept what workers of single
+  // Gives each share what it was promised and, where its form is not kept, what workers of single
   // jobs fill ahead. False: the place is too small for the promises.
   bool begin(const engine::PlaceView& place, std::span<Slots> slots) {
     Wide promised = 0;

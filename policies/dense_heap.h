@@ -27,6 +27,7 @@ class DenseHeap {
 
   std::size_t size() const { return end_ - kRoot; }
   bool contains(ItemId item) const { return index_[item.value] != 0; }
+  bool is_aside(ItemId item) const { return index_[item.value] >= end_; }
   // REQUIRES: size() > 0
   ItemId top() const { return ItemId(items_[kRoot]); }
   const Key& top_key() const { return keys_[kRoot]; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "policies/dense_list.h"
+#include "policies/make.h"
 
 namespace batchflow::policies {
 
@@ -44,11 +45,5 @@ class MarkedListEviction : public OneListEviction {
  protected:
   ZeroArray<std::uint8_t> used_;
 };
-
-// The factory of an entry in the list of policies.
-template <class Policy>
-std::unique_ptr<engine::EvictionPolicy> make_eviction(const engine::EvictionContext& context) {
-  return std::make_unique<Policy>(context);
-}
 
 }  // namespace batchflow::policies

@@ -1,4 +1,4 @@
-// The factory that an entry of the policy list points to.
+// The factories that entries of the policy list point to.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,11 @@ namespace batchflow::policies {
 
 template <class Interface, class Policy>
 std::unique_ptr<Interface> make_policy(const engine::PolicyContext& context) {
+  return std::make_unique<Policy>(context);
+}
+
+template <class Policy>
+std::unique_ptr<engine::EvictionPolicy> make_eviction(const engine::EvictionContext& context) {
   return std::make_unique<Policy>(context);
 }
 

@@ -9,6 +9,8 @@ namespace {
 // A load that does not limit anything still counts for a little: what it uses is not for others.
 constexpr double kLeastPrice = 0.02;
 constexpr int kBisections = 24;
+// Workers that are loaded less than this hold up no job.
+constexpr double kHeadroom = 0.85;
 
 // In the order of the forms: a sum by vector instructions would depend on how wide they are, and
 // decisions must be the same on every machine.
@@ -96,10 +98,10 @@ const MemorySplit::Parts& MemorySplit::solve(const std::vector<Kept>& kept, cons
   best_of_.resize(datasets);
   double low = kLeastPrice;
   double high = 1 - kLeastPrice;
+  fill(low, memory, low_);
+  if (worker_load(low_) <= std::max(kHeadroom, store_load(low_))) return low_;
   fill(high, memory, high_);
   if (worker_load(high_) >= store_load(high_)) return high_;
-  fill(low, memory, low_);
-  if (store_load(low_) >= worker_load(low_)) return low_;
   for (int i = 0; i < kBisections; ++i) {
     const double price = (low + high) / 2;
     Parts& middle = scratch_;

@@ -5,7 +5,8 @@
 // two loads is least: of the workers, and of the store. That is a linear programme with one row for
 // memory. For given prices of the two loads its solution is the greedy one: what saves most per
 // byte comes first. The price is found by bisection, and the two solutions next to it are mixed so
-// that the loads are equal.
+// that the loads are equal. Where workers have time to spare, what the store brings is least:
+// others read from it, too.
 #pragma once
 
 #include <Eigen/Core>

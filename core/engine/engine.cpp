@@ -166,6 +166,10 @@ void Engine::Parts::decide() {
     }
     more = more || !s.jobs_to_look_at.empty() || s.room_changed;
   }
+  for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
+    if (s.jobs.live(begun.job)) items.epoch_began(s.jobs[begun.job], begun.epoch);
+  }
+  s.begun_epochs.clear();
   s.ask_again(s.memory.asks_next(), asks_allocation_at, {AlarmKind::ask_allocation});
   refresh_needs();
   operations += needs_reported;

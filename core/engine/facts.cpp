@@ -34,6 +34,7 @@ void Facts::count(const Stream& stream, Demand& sum) const {
 }
 
 void Facts::complete(ShareView& view, const SharePart& part) {
+  if (part.spec.use == ShareUse::batches) return;  // what ranks hold; nothing is found there
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(part.spec.dataset)];
   const auto mean_bytes = static_cast<double>(dataset.catalogue->mean_bytes());
   Demand demand;

@@ -82,6 +82,7 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
       job.runs.empty() ? job.committed_step : job.runs.back().first_step + job.runs.back().steps;
   EpochRun& run = job.runs.emplace_back();
   run.epoch = epoch;
+  s_.begun_epochs.push_back({job.index, epoch});
   run.plan.plain = {job.draws, consumed, static_cast<std::uint32_t>(job.ranks.size()),
                     job.batch_samples, job.drop_last};
   run.plain.begin = consumed;

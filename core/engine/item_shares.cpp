@@ -254,6 +254,19 @@ void Items::purge(DatasetId dataset, SampleId sample) {
   }
 }
 
+void Items::epoch_began(const Job& job, std::uint32_t epoch) {
+  const Stream& stream = s_.streams[job.stream];
+  const auto tell = [&](ShareId share) {
+    if (!share.is_none()) s_.memory[share].share->epoch_began(job.id, epoch);
+  };
+  for (const ItemCache& cache : caches(s_.datasets[job.dataset].id).all()) {
+    if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
+    tell(cache.dram);
+    tell(cache.nvme);
+  }
+  for (const StreamNode& part : stream.nodes) tell(part.share);
+}
+
 void Items::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {

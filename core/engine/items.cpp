@@ -107,6 +107,7 @@ void Items::look_around(MakingIndex making_index) {
   around_.placed = caches.homes() ? &caches : nullptr;
   around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
+  around_.job = s_.jobs.live(making.job) ? s_.jobs[making.job].id : JobId::none();
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](NodeIndex node) {
@@ -155,7 +156,8 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
                                                   first_in_bundle(sample, around_.bundle_shift))];
 
   if (home.decoded && use_cached(making_index, at, sample, *home.decoded, Form::decoded)) return;
-  if (home.decoded && home.node == making.node) admit_decoded(making_index, at, *home.decoded);
+  const bool kept_decoded =
+      home.decoded && home.node == making.node && admit_decoded(making_index, at, *home.decoded);
   const std::uint8_t bundle_shift = around_.bundle_shift;
   if (bundle_shift > 0) {
     // This part reads the bundle already.
@@ -163,7 +165,7 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
       if (around_.runs) {
         const SharePart& part = s_.memory[home.encoded->dram];
         const ItemId item = part.spec.item_of(sample);
-        part.share->access(access_to(part, item, part.share->slots(item)), gone_);  // a hit
+        part.share->access(access_to(part, item, sample, part.share->slots(item)), gone_);  // a hit
       }
       firsts_.push_back({at, first});
       return;
@@ -179,9 +181,9 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
     return;
   }
   staging_taken_ += staged_alone(sample);
-  groups_.add(
-      {ShareId::none(), home.encoded ? admit_encoded(*home.encoded, sample) : ShareId::none()},
-      sample, at);
+  groups_.add({ShareId::none(),
+               home.encoded ? admit_encoded(*home.encoded, sample, kept_decoded) : ShareId::none()},
+              sample, at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
@@ -212,7 +214,7 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   Share& share = *part.share;
   const Place here{s_.nodes[making.node].id, Tier::dram, 0};
   const Reads::Provider provider = reads_.provider(index, item);
-  share.access(access_to(part, item, share.slots(item)), gone_);  // a hit
+  share.access(access_to(part, item, ingredient.sample, share.slots(item)), gone_);  // a hit
   // A part waits only for older ones, so no two parts wait for each other.
   const bool younger =
       !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
@@ -303,8 +305,13 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
 }
 
 // Of a bundle of a run all samples are wanted soon.
-Access Items::access_to(const SharePart& part, ItemId item, Slots slots) const {
-  Access access{item, slots, kUnknownUse};
+Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots) {
+  Access access{item, slots};
+  access.at = s_.now;
+  access.job = around_.job;
+  if (part.choice->entry->next_uses || part.choice->entry->clairvoyant) {
+    access.next_use = future_.next_use(*around_.dataset, part.spec.prefix, sample);
+  }
   if (around_.runs && part.spec.bundle_shift > 0) {
     const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;
     access.run = static_cast<std::uint32_t>(std::min<std::uint64_t>(
@@ -327,36 +334,41 @@ bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
   const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());
   if (slots > room && !around_.runs) return false;
   if (slots > kItemSlotsMost || part.share->resident(item)) return false;
-  if (!admit(cache.dram, access_to(part, item, slots))) return false;
+  if (!admit(cache.dram, access_to(part, item, sample, slots))) return false;
   part.share->pin(item);  // for the read that will bring it
   return true;
 }
 
-ShareId Items::admit_encoded(const ItemCache& cache, SampleId sample) {
+ShareId Items::admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded) {
   for (const ShareId index : {cache.dram, cache.nvme}) {
     if (index.is_none()) continue;
     const SharePart& part = s_.memory[index];
     if (part.spec.bundle_shift > 0) continue;
     const ItemId item = part.spec.item_of(sample);
     const Slots slots = slots_for(stored_bytes(sample), part.spec.slot_bytes);
-    if (slots > kItemSlotsMost || !admit(index, {item, slots, kUnknownUse})) continue;
+    if (slots > kItemSlotsMost) continue;
+    Access access = access_to(part, item, sample, slots);
+    access.kept_decoded = kept_decoded;
+    if (!admit(index, access)) continue;
     part.share->pin(item);  // for the read that will bring it
     return index;
   }
   return ShareId::none();
 }
 
-void Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
+bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
   const ShareId index = cache.dram;
-  if (index.is_none()) return;
-  const ItemId item = s_.memory[index].spec.item_of(ingredient.sample);
-  if (!admit(index, {item, 1, kUnknownUse})) return;
-  s_.memory[index].share->pin(item);
+  if (index.is_none()) return false;
+  const SharePart& part = s_.memory[index];
+  const ItemId item = part.spec.item_of(ingredient.sample);
+  if (!admit(index, access_to(part, item, ingredient.sample, 1))) return false;
+  part.share->pin(item);
   making.decoding.push_back({index, item});
   reads_.begin_decoding(index, item, making_index);
   ingredient.keep_decoded = true;
+  return true;
 }
 
 // A miss: the share's policy decides whether the item comes in.

@@ -11,6 +11,7 @@
 
 #include "core/base/flat_map.h"
 #include "core/base/saturating.h"
+#include "core/engine/future.h"
 #include "core/engine/item_caches.h"
 #include "core/engine/read_groups.h"
 #include "core/engine/reads.h"
@@ -84,6 +85,8 @@ class Items {
   void purge(DatasetId dataset, SampleId sample);
 
   void scored(DatasetId dataset, SampleId sample, float score);
+  // The shares that the job reads from are told.
+  void epoch_began(const Job& job, std::uint32_t epoch);
 
  private:
   // What all samples of the block that is being looked up have in common.
@@ -104,6 +107,7 @@ class Items {
     std::vector<Home> homes;
     bool runs = false;                     // the block's runs are bundles
     bool under_way = false;                // samples of it may be, to this node
+    JobId job = JobId::none();             // that the block is made for
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
 
@@ -121,9 +125,9 @@ class Items {
   bool use_resident(MakingIndex making, std::uint32_t at, ShareId share, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool admit_bundle(const ItemCache& cache, SampleId sample);
-  engine::Access access_to(const SharePart& part, ItemId item, Slots slots) const;
-  ShareId admit_encoded(const ItemCache& cache, SampleId sample);
-  void admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
+  engine::Access access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots);
+  ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
+  bool admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(ShareId share, const Access& access);
   void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
@@ -135,6 +139,7 @@ class Items {
 
   EngineState& s_;
   Reads& reads_;
+  Future future_{s_};
   std::vector<ItemCaches> caches_;  // by the dataset's index
   ReadGroups groups_;
   Around around_;

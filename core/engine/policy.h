@@ -27,11 +27,18 @@ inline constexpr std::uint64_t kNeverUsed = UINT64_MAX - 1;  // known not to be 
 
 struct Access {
   ItemId item;
-  Slots slots = 1;                       // the item's size; frozen while it is resident
-  std::uint64_t next_use = kUnknownUse;  // index of its next request in the share's sequence
+  Slots slots = 1;  // the item's size; frozen while it is resident
+  // When it is requested next, by any job that uses the share: an index in the sequence of requests
+  // where jobs list their samples, else an instant in nanoseconds, as far as orders tell it. Only
+  // policies that say so are told (PolicyEntry::next_uses).
+  std::uint64_t next_use = kUnknownUse;
   // The item is a bundle of a run: the job requests it as often as this, this time among them,
   // before it turns to other parts of its dataset. 1: nothing of that kind is known.
   std::uint32_t run = 1;
+  Instant at{};               // now
+  JobId job = JobId::none();  // for which the item is requested
+  // Of an item as it is stored: the sample is kept decoded on this node, or about to be.
+  bool kept_decoded = false;
 };
 
 // What to do with an item that was asked for and is not here.

@@ -28,7 +28,11 @@ struct PolicyEntry {
   std::string_view help;  // one line, and further lines if needed
   std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling> make;
   std::span<const Parameter> parameters = {};
-  bool clairvoyant = false;  // needs next uses; a bound for the others rather than a competitor
+  // Needs to know all next uses, as traces do: a bound for the others rather than a competitor.
+  bool clairvoyant = false;
+  // Is told when items are requested next, as far as orders tell it, which takes some time. So are
+  // clairvoyant policies.
+  bool next_uses = false;
 
   PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
 };

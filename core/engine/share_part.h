@@ -47,7 +47,7 @@ struct SharePart {
   std::uint64_t requests_seen = 0;
   std::uint64_t hits_seen = 0;
   Instant seen{};
-  StreamId stream = StreamId::none();  // of blocks: whose
+  StreamId stream = StreamId::none();  // of blocks: the stream that they belong to
   Slots needed = 0;                    // and how many that are here some job has yet to take
   Slots needed_most = 0;               // since the last plan
   std::uint64_t policy_changes = 0;

@@ -148,6 +148,13 @@ struct EngineState {
     changed_streams.push_back(stream);
   }
 
+  // Jobs that began an epoch in this step, which their shares are told before it ends.
+  struct BegunEpoch {
+    JobIndex job;
+    std::uint32_t epoch;
+  };
+  std::vector<BegunEpoch> begun_epochs;
+
   std::vector<JobIndex> jobs_to_look_at;  // jobs to look at before the step ends
   void look_at(JobIndex job) {
     if (!jobs.live(job) || jobs[job].to_look_at) return;

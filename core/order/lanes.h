@@ -181,6 +181,10 @@ class Lanes {
   std::uint32_t supply(MemberId member) const;
   // Blocks of its open lanes that the member could still take without a remake.
   std::uint32_t left_in_open_lanes(MemberId member) const;
+  // The member has neither had the lane in its running epoch, nor opened it.
+  bool is_to_come(MemberId member, std::uint32_t lane) const {
+    return at(member).runs[0].needs.test(lane);
+  }
   // The member has the block's pass open and has not taken the block.
   bool needs(MemberId member, BlockRef block) const;
   // A block of a lane that is open to the member in its running epoch; or none.

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "core/engine/sample_costs.h"
+#include "core/order/order.h"
 #include "policies/make.h"
 #include "tests/engine/small_world.h"
 #include "tests/policies/tested_policies.h"
@@ -31,6 +32,34 @@ class Looks final : public engine::AllocationPolicy {
   Instant now_{};
 };
 
+// Keeps what it is told of requests, and lets nothing in: each request is a miss.
+std::vector<engine::Access> requests;
+std::vector<std::uint32_t> epochs;
+
+class Listens final : public engine::EvictionPolicy {
+ public:
+  explicit Listens(const engine::EvictionContext&) {}
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access& access) override {
+    requests.push_back(access);
+    return engine::Admission::bypass;
+  }
+  void inserted(const engine::Access&) override {}
+  ItemId victim(const engine::Access&) override { return ItemId::none(); }
+  void removed(ItemId, engine::Removal) override {}
+  void pinned(ItemId) override {}
+  void unpinned(ItemId) override {}
+  void resized(Slots) override {}
+  void grow(std::size_t) override {}
+  void forget(ItemId) override {}
+  void epoch_began(JobId, std::uint32_t epoch) override { epochs.push_back(epoch); }
+};
+
+const engine::PolicyEntry kListens{.name = "listens",
+                                   .help = "Listens.",
+                                   .make = &policies::make_eviction<Listens>,
+                                   .next_uses = true};
+
 const engine::PolicyEntry kLooks{"looks", "Looks.",
                                  &policies::make_policy<engine::AllocationPolicy, Looks>};
 
@@ -39,6 +68,7 @@ const engine::PolicyList& list() {
     const auto tested = tested_policies().entries();
     std::vector<const engine::PolicyEntry*> all(tested.begin(), tested.end());
     all.push_back(&kLooks);
+    all.push_back(&kListens);
     return all;
   }();
   static const engine::PolicyList policies(entries);
@@ -91,6 +121,42 @@ TEST_CASE("an allocation policy is asked again when it says so, and shown what w
   CHECK(any_decoded);
   CHECK(any_stall);
   CHECK(made > 0);
+}
+
+TEST_CASE("a strict job's requests are told with the order in which they come again") {
+  requests.clear();
+  epochs.clear();
+  WorldPlan plan;
+  plan.config.policies.allocation = "encoded-first:forms=encoded+prepared";
+  plan.config.policies.eviction[0] = "listens";
+  plan.config.share_nodes = false;
+  plan.jobs = 1;
+  plan.strict = true;
+  plan.epochs = 3;
+  SmallWorld world(plan, list());
+  REQUIRE(world.run());
+  REQUIRE(requests.size() == plan.samples * plan.epochs);
+  CHECK(epochs == std::vector<std::uint32_t>{0, 1, 2});
+  // Where a sample stands in the next epoch. Blocks are looked up in about the order of the job.
+  order::Expander orders;
+  const auto next_at = [&](std::size_t request) {
+    const order::LaneSizes sizes{plan.samples, SmallWorld::kBlockSamples, 1};
+    const std::uint64_t epoch = request / plan.samples + 1;
+    return orders.index_in_generation({Order::strict, {7, 0}, epoch, sizes},
+                                      SampleId(requests[request].item.value));
+  };
+  std::size_t compared = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    CHECK(requests[i].job == JobId(0));
+    const std::uint64_t in_epoch = i % plan.samples;
+    const bool last = i >= plan.samples * (plan.epochs - 1);
+    // At the end of an epoch, blocks of the next are begun already.
+    if (in_epoch < 64 && last) CHECK(requests[i].next_use == engine::kNeverUsed);
+    if (in_epoch == 0 || in_epoch >= 32 || last || requests[i].at != requests[i - 1].at) continue;
+    CHECK((next_at(i - 1) < next_at(i)) == (requests[i - 1].next_use < requests[i].next_use));
+    ++compared;
+  }
+  CHECK(compared > 40);
 }
 
 TEST_CASE("costs of both forms are found from parts that have both, and follow a slower node") {

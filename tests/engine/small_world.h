@@ -32,6 +32,7 @@ struct WorldPlan {
   Bytes dram = 220'000;  // less than all forms of all samples
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
+  bool strict = false;  // all jobs
   // One in so many preparations is very late, fails, or loses its worker; 0: none.
   std::uint32_t late_one_in = 0;
   std::uint32_t failed_one_in = 0;
@@ -168,7 +169,7 @@ class SmallWorld {
     event.job = JobId(number);
     event.dataset = kDataset;
     event.pipeline = kPipeline;
-    event.order = number == 2 ? Order::strict : Order::relaxed;
+    event.order = number == 2 || plan_.strict ? Order::strict : Order::relaxed;
     event.batch_samples = kBatch[number % 3];
     event.epochs = plan_.epochs;
     event.ranks = ranks_.back();

@@ -65,6 +65,15 @@ TEST_CASE("memory goes to the dataset whose bytes save more") {
   CHECK(parts[2] + parts[3] == 0);
 }
 
+TEST_CASE("workers with time to spare leave the store as much as they can") {
+  const std::vector<Kept> kept{{0, true, 100, 0, 10}, {0, false, 500, 0.5, 10}};
+  MemorySplit split;
+  // Decoding all takes 0.8 of the worker, and the store is hardly used.
+  const MemorySplit::Parts parts = split.solve(kept, {0.8, 1, 10, 1000}, 100);
+  CHECK(parts[0] == 1);
+  CHECK(parts[1] == 0);
+}
+
 TEST_CASE("no point of a grid is better") {
   Random random(3);
   MemorySplit split;
@@ -102,8 +111,9 @@ TEST_CASE("no point of a grid is better") {
         }
       }
     }
-    // A load that does not limit still counts for a fiftieth of the other.
-    CHECK(split.load(best) <= least * 1.02 + 1e-9);
+    // A load that does not limit still counts for a fiftieth of the other, and workers may be
+    // loaded to 0.85 for the store's sake.
+    CHECK(split.load(best) <= std::max(0.85, least * 1.02 + 1e-9));
   }
 }
 

@@ -1,0 +1,117 @@
+// BatchFlow's own: the item that all jobs need last leaves, and a newcomer that is needed later
+// than all residents stays out.
+//
+// Orders are made from seeds, so what jobs request next is known (core/engine/future.h). For one
+// job that reads a permutation an epoch this keeps what MinIO keeps. Where several orders read one
+// dataset, each item is needed by the job that comes to it first.
+//
+// A sample that is kept decoded is kept as it is stored only where there is room for all. A run of
+// adjacent samples (order rules, section 3) stays until it is read to its end. What a job was
+// expected to need and did not, because it left or began anew, counts as needed by none.
+#include <algorithm>
+
+#include "core/engine/policy_list.h"
+#include "policies/eviction_next_use.h"
+#include "policies/make.h"
+
+namespace batchflow::policies {
+namespace {
+
+class BatchFlow final : public BeladyBypass {
+ public:
+  explicit BatchFlow(const engine::EvictionContext& context)
+      : BeladyBypass(context),
+        left_(context.items),
+        requested_s_(context.items),
+        items_(context.items) {}
+
+  void hit(const engine::Access& access) override { BeladyBypass::hit(timed(access)); }
+  engine::Admission missed(const engine::Access& access) override {
+    forget_overdue(now(access));
+    return BeladyBypass::missed(at_first(access));
+  }
+  ItemId victim(const engine::Access& newcomer) override {
+    return BeladyBypass::victim(at_first(newcomer));
+  }
+  void inserted(const engine::Access& access) override {
+    left_[access.item.value] = 0;
+    BeladyBypass::inserted(timed(access));
+  }
+  void grow(std::size_t items) override {
+    BeladyBypass::grow(items);
+    left_.grow(items);
+    requested_s_.grow(items);
+    items_ = items;
+  }
+
+ private:
+  // An exchange costs a copy: what comes in must be needed sooner by this part of the time until
+  // then.
+  static constexpr std::uint64_t kMargin = 4;
+
+  static std::uint64_t now(const engine::Access& access) {
+    return static_cast<std::uint64_t>(access.at.time_since_epoch().count());
+  }
+  static std::uint32_t seconds_of(std::uint64_t nanoseconds) {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(nanoseconds / 1'000'000'000, UINT32_MAX));
+  }
+  // A run is needed at once until all of its samples were requested.
+  engine::Access timed(engine::Access access) {
+    requested_s_[access.item.value] = seconds_of(now(access));
+    if (access.kept_decoded) access.next_use = engine::kNeverUsed;
+    if (access.run > 1) {
+      std::uint32_t& left = left_[access.item.value];
+      left = (left == 0 ? access.run : left) - 1;
+      if (left > 0) access.next_use = now(access);
+    }
+    return access;
+  }
+  static engine::Access at_first(engine::Access access) {
+    if (access.run > 1) {
+      access.next_use = now(access);
+    } else if (access.kept_decoded) {
+      access.next_use = engine::kNeverUsed;
+    } else if (access.next_use < engine::kNeverUsed) {
+      access.next_use += (access.next_use - std::min(now(access), access.next_use)) / kMargin;
+    }
+    return access;
+  }
+  // Looks at a few ids in each miss, so that all are looked at again and again. An item may come as
+  // much later than expected as it was expected to take.
+  void forget_overdue(std::uint64_t now) {
+    constexpr int kLookedAt = 4;
+    constexpr std::uint64_t kOverdueS = 60;
+    if (items_ == 0) return;
+    for (int i = 0; i < kLookedAt; ++i) {
+      next_ = next_ + 1 < items_ ? next_ + 1 : 0;
+      const ItemId item(static_cast<std::uint32_t>(next_));
+      if (!heap_.contains(item) || heap_.is_aside(item)) continue;
+      const std::uint64_t key = heap_.key(item);
+      if (key >= engine::kNeverUsed) continue;
+      const std::uint64_t due_s = seconds_of(key);
+      const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, requested_s_[item.value]);
+      if (seconds_of(now) > due_s + took_s + kOverdueS) heap_.change(item, engine::kNeverUsed);
+    }
+  }
+
+  ZeroArray<std::uint32_t> left_;         // requests to come of a run that is being read
+  ZeroArray<std::uint32_t> requested_s_;  // the last time
+  std::size_t items_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+extern const engine::PolicyEntry eviction_batchflow;
+const engine::PolicyEntry eviction_batchflow{
+    .name = "batchflow",
+    .help =
+        "What all jobs need last leaves, or stays out.\n"
+        "Orders are made from seeds, so it is known what jobs need next. For one\n"
+        "job it keeps what minio keeps; for several it keeps what the next of them\n"
+        "comes to.",
+    .make = &make_eviction<BatchFlow>,
+    .next_uses = true};
+
+}  // namespace batchflow::policies
