@@ -15,14 +15,14 @@ class NodeRanking {
  public:
   explicit NodeRanking(const EngineState& state) : s_(state) {}
 
-  // Nodes, or those that can prepare, until there are enough. `enough(index)`: no more are needed,
-  // not even this one.
-  template <class Enough>
-  std::vector<NodeId> first(DatasetIndex dataset, bool to_prepare, Enough enough) {
+  // Nodes that `may` serve, until there are enough. `enough(index)`: no more are needed, not even
+  // this one.
+  template <class May, class Enough>
+  std::vector<NodeId> first(DatasetIndex dataset, May may, Enough enough) {
     std::vector<NodeIndex> chosen;
     for (const NodeIndex index : of(dataset)) {
       const Node& node = s_.nodes[index];
-      if (!node.takes_work || !node.has_memory || (to_prepare && node.workers == 0)) continue;
+      if (!node.takes_work || !node.has_memory || !may(node)) continue;
       if (enough(index)) break;
       chosen.push_back(index);
     }

@@ -46,12 +46,14 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
-  const bool changed = !known || s_.memory.capacity(event.place) != event.bytes;
+  const Bytes before = known ? s_.memory.capacity(event.place) : 0;
+  const bool changed = !known || before != event.bytes;
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
     const NodeIndex node = s_.node_of.at(event.place.node);
     s_.nodes[node].has_memory = true;
-    streams_.node_changed(node, !known);
+    // One that was too small may be large enough now.
+    streams_.node_changed(node, !known || event.bytes > before);
     s_.plan_staging(node);
   }
   const bool keeps = event.place.tier == Tier::dram || event.place.tier == Tier::nvme;

@@ -62,10 +62,15 @@ inline Bytes staging_least(const EngineState& s, Bytes largest) {
   return largest > apart ? saturating_sum(apart, largest) : apart;
 }
 
+// What a place that is used by this stream alone needs.
+inline Bytes staging_of(const EngineState& s, const Stream& stream) {
+  return s.config.count_staging ? staging_least(s, largest_staged(s, stream)) : 0;
+}
+
 // How much more a place that streams already use needs for this stream.
 inline Bytes more_staging(const EngineState& s, const Stream& stream, Place place) {
   if (!s.config.count_staging) return 0;
-  const Bytes needed = staging_least(s, largest_staged(s, stream));
+  const Bytes needed = staging_of(s, stream);
   const Bytes least = s.memory.staging(place).least;
   return needed > least ? needed - least : 0;
 }

@@ -114,11 +114,20 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
 }
 
 bool Streams::add_helpers(Stream& stream) {
+  // A node that is too small for one block, whatever else there is on it, is no help. It is asked
+  // only where there is no other, so that a job is told how much is missing.
+  const Bytes least = saturating_sum(stream.block_bytes, staging_of(s_, stream));
   bool added = false;
-  std::uint32_t helpers = 0;
-  const auto enough = [&](NodeIndex /*node*/) { return helpers++ == s_.config.helper_nodes; };
-  for (const NodeId node : ranking_.first(stream.dataset, true, enough)) {
-    added = add_node(stream, node) || added;
+  for (const Bytes room : {least, Bytes{0}}) {
+    std::uint32_t helpers = 0;
+    const auto may = [&](const Node& node) {
+      return node.workers > 0 && s_.memory.capacity(dram_of(node.id)) >= room;
+    };
+    const auto enough = [&](NodeIndex /*node*/) { return helpers++ == s_.config.helper_nodes; };
+    for (const NodeId node : ranking_.first(stream.dataset, may, enough)) {
+      added = add_node(stream, node) || added;
+    }
+    if (helpers > 0) break;
   }
   return added;
 }
@@ -146,7 +155,8 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
     return false;
   };
-  for (const NodeId node : ranking_.first(stream.dataset, false, enough))
+  const auto any = [](const Node&) { return true; };
+  for (const NodeId node : ranking_.first(stream.dataset, any, enough))
     opened = open(node) || opened;
   return opened;
 }

@@ -44,7 +44,7 @@ class Streams {
   // Frees the streams that no job uses, if their blocks may be dropped now. True if any is gone.
   bool free_unused();
 
-  // The node may have become able to prepare. `new_helper`: it could not do so at all.
+  // The node may have become able to prepare. `new_helper`: for some stream it could not do so.
   void node_changed(NodeIndex node, bool new_helper) {
     helpers_due_ = helpers_due_ || new_helper;
     standby_nodes_.push_back(node);

@@ -147,6 +147,17 @@ Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, D
 
 // ------------------------------------------------------------------------------------- reads ----
 
+Bytes Machine::bytes_of(const Staging& staging) const {
+  const DatasetPlan& plan = dataset(staging.dataset);
+  Bytes sum = 0;
+  for (const SampleId sample : staging.samples) {
+    sum += staging.form == Form::decoded ? staging.decoded
+           : staging.bundles             ? plan.bundle_bytes(sample)
+                                         : plan.bytes_of(sample);
+  }
+  return sum;
+}
+
 // What a read brings takes memory from when it is commanded, wherever it is kept afterwards.
 void Machine::hold(Staging& staging, Bytes bytes) {
   remove(staging.at, staging.held);
@@ -186,11 +197,8 @@ void Machine::read(const engine::Read& command) {
   }
   const std::vector<SampleId>& samples = rest ? staging.missing : staging.samples;
   staging.at = command.to;
-  if (command.form == Form::decoded) {
-    if (!again) staging.each = decoded_bytes(command);
-  } else {
-    staging.each = dataset(command.dataset).bytes;
-  }
+  staging.bundles = command.bundle_shift > 0;
+  if (command.form == Form::decoded && !again) staging.decoded = decoded_bytes(command);
   if (command.bundle_shift > 0) {
     const bool kept_here = command.keep_at == command.to && command.from.tier == Tier::store;
     if (command.bundle_shift != dataset(command.dataset).bundle_shift || !kept_here ||
@@ -201,9 +209,10 @@ void Machine::read(const engine::Read& command) {
         violated("a bundle does not begin with its first sample");
     }
   }
-  hold(staging, staging.each * staging.samples.size());
+  hold(staging, bytes_of(staging));
   staging.staged = command.keep.is_none() || command.keep_at != command.to;
   staging.running = true;
+  staging.listed = command.lineage.samples == 0;
   staging.from = command.from;
   if (command.from.tier == Tier::store) {
     for (const SampleId first : samples) {
@@ -298,7 +307,7 @@ void Machine::release(const engine::Release& command) {
       if (at == staging.samples.end()) violated("the release of a sample that is not there");
       staging.samples.erase(at);
     }
-    return hold(staging, staging.each * staging.samples.size());
+    return hold(staging, bytes_of(staging));
   }
   check_unused(id, staging.samples);
   for (const ItemKey& key : staging.kept) {

@@ -75,6 +75,13 @@ class Machine {
   Bytes used(Place place) const;
   // Of all places: the most that reads took at any time, of what was kept and what was not.
   Bytes staged_most() const { return staged_most_; }
+  // Calls visit(node, bytes) for each read under way that is for a batch of a listed order.
+  template <class Visit>
+  void each_listed_read(Visit visit) const {
+    for (const auto& [request, staging] : stagings_) {
+      if (staging.running && staging.listed) visit(staging.node, bytes_of(staging));
+    }
+  }
 
   std::uint64_t samples_read_from_store = 0;
   Instant now{};
@@ -113,12 +120,14 @@ class Machine {
     bool there = false;
     bool staged = false;
     Place at;
-    Bytes each = 0;  // of a sample
-    Bytes held = 0;  // of the place, by what is there or on its way
+    Bytes decoded = 0;     // of a sample, in that form
+    bool bundles = false;  // each of the samples begins one
+    Bytes held = 0;        // of the place, by what is there or on its way
     Place from;
     std::vector<ItemKey> kept;
     std::vector<ItemKey> sources;  // items of a peer or device it is read from
     bool running = false;
+    bool listed = false;  // for a batch of a listed order
   };
   struct Preparation {
     SlotKey slot;
@@ -146,6 +155,7 @@ class Machine {
   void learn(const engine::Prepare& command);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
+  Bytes bytes_of(const Staging& staging) const;
   void hold(Staging& staging, Bytes bytes);
   Bytes decoded_bytes(const engine::Read& command) const;
   void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;

@@ -66,7 +66,9 @@ void Driver::let_go(const Held& batch) {
   let_go_.push_back(batch.room);
 }
 
-// Batches of steps that count no more keep their memory until their ranks have let go of them.
+// Batches of steps that count no more keep their memory until their ranks have let go of them, and
+// reads of a listed order that are under way until they are over. Whether their job is in, the
+// reads do not tell.
 std::vector<RoomCheck::Leftover> Driver::leftovers() const {
   std::vector<RoomCheck::Leftover> left = let_go_;
   for (const Client& client : clients_) {
@@ -75,6 +77,7 @@ std::vector<RoomCheck::Leftover> Driver::leftovers() const {
       if (!in || one.incarnation != client.incarnation) left.push_back(one.room);
     }
   }
+  machine_.each_listed_read([&](NodeId node, Bytes bytes) { left.push_back({node, bytes}); });
   return left;
 }
 

@@ -81,6 +81,29 @@ TEST_CASE("a job that other nodes may not help waits for workers of its own") {
   CHECK(run(scenario).refusals == 0);
 }
 
+TEST_CASE("a node that is too small for a block is not chosen to help") {
+  Scenario scenario = two_nodes(32 * kBlock);
+  scenario.config.helper_nodes = 1;
+  scenario.nodes[0].cores = 0;
+  scenario.jobs = {one_rank(Order::relaxed)};
+  for (std::uint32_t node = 3; node < 10; ++node) {
+    scenario.nodes.push_back({NodeId(node), 2, kBlock + kStored - 1, 0, {}});
+  }
+  Outcomes out = run(scenario);
+  CHECK(out.refusals == 0);
+  CHECK(out.jobs_done == 1);
+  // One that becomes large enough while the job waits is.
+  scenario.nodes[1].dram = kBlock;
+  Fault grows{};
+  grows.kind = Fault::Kind::capacity;
+  grows.when = ms(5);
+  grows.number = 1;
+  grows.bytes = 32 * kBlock;
+  scenario.faults = {grows};
+  out = run(scenario);
+  CHECK(out.jobs_done == 1);
+}
+
 TEST_CASE("a stream without jobs is promised no memory of nodes that were to help it") {
   Scenario scenario = two_nodes(3 * kBlock + kStored);
   scenario.nodes[0].cores = 1;
