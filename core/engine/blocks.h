@@ -52,6 +52,7 @@ struct Node {
   std::uint32_t started = 0;      // makings not finished
   std::deque<MakingIndex> ready;  // makings that wait for a worker only
   double prepare_s = 0;           // smoothed
+  SmoothedRate made;              // samples
   SmoothedRate store_bytes;       // Reads: from the store to here
 
   // BlockParts: makings that wait for staging memory, in the order in which they came

@@ -45,6 +45,12 @@ inline void smooth(double& mean, double value) {
   mean = mean == 0 ? value : mean + 0.2 * (value - mean);
 }
 
+// How many samples a job would train on each second if it never waited; 0: not measured yet.
+inline double wanted_per_s(const Job& job) {
+  return job.step_s > 0 ? static_cast<double>(job.ranks.size()) * job.batch_samples / job.step_s
+                        : 0;
+}
+
 inline StreamNode& node_of(Stream& stream, NodeId node) {
   const auto found = std::find_if(stream.nodes.begin(), stream.nodes.end(),
                                   [&](const StreamNode& part) { return part.node == node; });

@@ -36,7 +36,8 @@ std::uint32_t Dispatching::depth(const Job& job) {
       static_cast<std::uint32_t>(std::min<Slots>(window(stream), s_.config.look_ahead_most));
   const std::uint32_t depth = scaling_->depth(
       {job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s, stream.prepare_s, per_step,
-       job.ranks.front().stall.stall_fraction(s_.now), most});
+       job.ranks.front().stall.stall_fraction(s_.now), most, s_.now, job.weight,
+       job.ranks.front().stall.recently(s_.now), wanted_per_s(job)});
   if (depth <= most) return depth;
   ++refused_;
   return most;
@@ -154,6 +155,16 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
     view.stall_fraction = std::max(view.stall_fraction, rank.stall.stall_fraction(s_.now));
   }
   view.last_served = job.last_served;
+  view.weight = job.weight;
+  view.recent_stall = job.ranks.front().stall.recently(s_.now);
+  view.wanted_per_s = wanted_per_s(job);
+  view.blocks_left = job.member.is_none() ? 0 : stream.lanes->blocks_left(job.member);
+  view.block_bytes = stream.block_bytes;
+  for (const StreamNode& part : stream.nodes) {
+    view.blocks_here += s_.memory[part.share].share->used();
+  }
+  view.window = stream.window;  // counted for the depth
+  view.remake = need.remake;
   return view;
 }
 
@@ -367,6 +378,10 @@ void Dispatching::scale(Node& node) {
   view.ready_to_prepare = static_cast<std::uint32_t>(node.ready.size());
   view.prepare_s = node.prepare_s;
   view.stall_fraction = node.stall_fraction;
+  view.now = s_.now;
+  view.busy_part = node.busy.at(s_.now);
+  view.waits_for_reads = node.waits_for_reads.at(s_.now);
+  view.made_per_s = node.made.per_second(s_.now);
   const std::uint32_t answer = scaling_->workers(view);
   // A node without a worker would measure nothing, and so never get one again.
   const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;

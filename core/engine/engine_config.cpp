@@ -40,10 +40,18 @@ void preset_independent(EngineConfig& config) {
   config.workers_held_during_reads = true;
 }
 
+// The default's successor, once every study has it ahead.
+void preset_batchflow(EngineConfig& config) {
+  preset_default(config);
+  config.policies.allocation = "batchflow";
+  config.policies.eviction = {"batchflow", "batchflow", "refcount"};
+}
+
 constexpr Preset kPresets[] = {
     {"default", "One service prepares for all jobs, the most urgent first.", preset_default},
     {"independent", "No BatchFlow: each job prepares alone, over a page cache.",
      preset_independent},
+    {"batchflow", "The default, with memory by what is measured to save most.", preset_batchflow},
 };
 
 }  // namespace

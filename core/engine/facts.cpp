@@ -24,9 +24,7 @@ void Facts::count(const Stream& stream, Demand& sum) const {
     double stalled = 0;
     for (const RankState& rank : job.ranks) stalled += rank.stall.recently(s_.now);
     sum.stalled += job.weight * stalled / static_cast<double>(job.ranks.size());
-    if (job.step_s > 0) {
-      sum.wanted_per_s += static_cast<double>(job.ranks.size()) * job.batch_samples / job.step_s;
-    }
+    sum.wanted_per_s += wanted_per_s(job);
   }
   const double made = stream.made.per_second(s_.now);
   sum.made_per_s += made;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/engine/books.h"
+
 namespace batchflow::engine {
 
 namespace {
@@ -20,8 +22,8 @@ double sooner(double one, double other) {
 }
 
 double samples_per_s(const Job& job, Instant now) {
-  if (job.step_s <= 0) return kGuess;
-  const double wanted = static_cast<double>(job.ranks.size()) * job.batch_samples / job.step_s;
+  const double wanted = wanted_per_s(job);
+  if (wanted == 0) return kGuess;
   return std::max(kSlowest, wanted * (1 - job.ranks.front().stall.recently(now)));
 }
 

@@ -216,6 +216,15 @@ struct WorkCandidate {
   double prepare_s;           // expected time of its preparation
   double stall_fraction;      // stall / (stall + compute) of its worst rank since its ranks came
   std::uint64_t last_served;  // order in which jobs last had a block started; 0: it never had
+  double weight;              // of the job's stalls
+  double recent_stall;        // the part of its time that its first rank waited, of late
+  double wanted_per_s;        // samples that it would train on if it never waited; 0: not known yet
+  std::uint64_t blocks_left;  // of its epoch, not taken yet
+  // Of the stream, on all nodes: blocks that are here or being made, and how many there may be.
+  Bytes block_bytes;
+  Slots blocks_here;
+  Slots window;
+  bool remake;  // the block was made before, and dropped or lost
 };
 
 struct DispatchView {
@@ -245,6 +254,10 @@ struct NodeView {
   std::uint32_t ready_to_prepare;  // blocks that wait for a worker
   double prepare_s;                // smoothed time of one preparation
   double stall_fraction;           // of the job that stalls most of those with ranks here
+  Instant now{};
+  double busy_part = 0;        // of its workers, those that prepare, of late
+  double waits_for_reads = 0;  // the part that is idle while blocks wait for reads, of late
+  double made_per_s = 0;       // samples that its workers made, of late
 };
 
 struct JobView {
@@ -255,6 +268,10 @@ struct JobView {
   double blocks_per_step;
   double stall_fraction;  // of its first rank
   std::uint32_t window;   // blocks the stream's share holds
+  Instant now{};
+  double weight = 1;        // of its stalls
+  double recent_stall = 0;  // the part of its time that its first rank waited, of late
+  double wanted_per_s = 0;  // samples that it would train on if it never waited
 };
 
 class ScalingPolicy {

@@ -280,6 +280,7 @@ void Preparation::finish(MakingIndex index) {
     stream.remade.add(s_.now);
   }
   stream.made.add(s_.now, block.samples);
+  s_.nodes[making.node].made.add(s_.now, block.samples);
   s_.requests.close(making.request);
   free_worker(making);
   seconds_.separate(making);

@@ -165,4 +165,66 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   CHECK(answer("encoded-first:forms=encoded", 60, {blocks, encoded}) == List{3, 0});
 }
 
+TEST_CASE("batchflow divides as encoded-first does until something was measured") {
+  engine::ShareView blocks = share_of(10, 160, 1);
+  blocks.form = Form::prepared;
+  blocks.ranks = 1;
+  engine::ShareView encoded = share_of(1, 1000, 1);
+  encoded.form = Form::encoded;
+  engine::ShareView decoded = share_of(5, 1000, 1);
+  decoded.form = Form::decoded;
+  CHECK(answer("batchflow", 2000, {blocks, encoded, decoded}) ==
+        answer("encoded-first", 2000, {blocks, encoded, decoded}));
+}
+
+TEST_CASE("batchflow gives memory to what is measured to limit the jobs") {
+  // A thousand samples a second are made of a dataset of a thousand; decoding one takes 1 ms of a
+  // worker, and it has a byte as it is stored and five decoded.
+  const auto shares = [] {
+    engine::ShareView blocks = share_of(10, 160, 1);
+    blocks.form = Form::prepared;
+    blocks.ranks = 1;
+    blocks.samples_all = 1000;
+    blocks.made_per_s = 1000;
+    engine::ShareView encoded = share_of(1, 1000, 1);
+    encoded.form = Form::encoded;
+    encoded.made_per_s = 1000;
+    encoded.store_bytes = 1;
+    engine::ShareView decoded = share_of(5, 1000, 1);
+    decoded.form = Form::decoded;
+    decoded.made_per_s = 1000;
+    decoded.worker_s = 1e-3;
+    decoded.store_bytes = 1;
+    return std::vector<engine::ShareView>{blocks, encoded, decoded};
+  }();
+  const auto choice = policies::policy_list().choose(engine::PolicyKind::allocation, "batchflow");
+  const auto divide = [&](double busy, double waits, double store) {
+    engine::PlaceView place{{NodeId(1), Tier::dram, 0}, 1080, shares};
+    place.now = Instant(std::chrono::seconds(100));
+    place.workers = 2;
+    place.busy = busy;
+    place.waits_for_reads = waits;
+    place.store_bytes_per_s = store;
+    const auto policy = make<engine::MakeAllocation>(choice);
+    const std::vector<Slots> slots = allocate(*policy, place);
+    CHECK(policy->ask_again() == place.now + std::chrono::seconds(1));
+    return slots;
+  };
+  // A rank needs eight blocks; a thousand bytes are left.
+  using List = std::vector<Slots>;
+  CHECK(divide(1, 0, 1000) == List{8, 0, 200});
+  CHECK(divide(0.1, 0.9, 1000) == List{8, 1000, 0});
+  // Workers that have time to spare leave the store as much as they can.
+  CHECK(divide(0.4, 0, 1000) == List{8, 1000, 0});
+  // Blocks that some job has yet to take make the window larger: 1.5 times as many, and half of two
+  // lanes beside them.
+  std::vector<engine::ShareView> needed = shares;
+  needed[0].slots_needed = 20;
+  engine::PlaceView place{{NodeId(1), Tier::dram, 0}, 1080, needed};
+  place.now = Instant(std::chrono::seconds(100));
+  place.workers = 2;
+  place.busy = 1;
+  CHECK(allocate(*make<engine::MakeAllocation>(choice), place)[0] == 30 + 5);
+}
+
 }  // namespace batchflow::test::allocation_test

@@ -98,6 +98,14 @@ inline std::vector<engine::WorkCandidate> random_work(Random& random, std::size_
     candidate.prepare_s = random.unit() * 10;
     candidate.stall_fraction = random.unit();
     candidate.last_served = random.below(3) == 0 ? random_size(random) : random.below(10);
+    candidate.weight = random.below(3) == 0 ? 1 : random.unit() * 1e6;
+    candidate.recent_stall = random.unit();
+    candidate.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
+    candidate.blocks_left = random_size(random);
+    candidate.block_bytes = 1 + random_size(random) / 2;
+    candidate.window = random_size(random);
+    candidate.blocks_here = candidate.window / 2;
+    candidate.remake = random.below(4) == 0;
     candidates.push_back(candidate);
   }
   std::vector<std::uint64_t> asked(count);
@@ -117,6 +125,10 @@ inline engine::NodeView random_node(Random& random) {
   node.ready_to_prepare = static_cast<std::uint32_t>(random_size(random));
   node.prepare_s = random.unit();
   node.stall_fraction = random.unit();
+  node.now = Instant(Duration(random.below(1'000'000'000'000)));
+  node.busy_part = random.unit();
+  node.waits_for_reads = 1 - node.busy_part;
+  node.made_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
   return node;
 }
 
@@ -129,6 +141,9 @@ inline engine::JobView random_job(Random& random) {
   job.blocks_per_step = random.unit() * 8;
   job.stall_fraction = random.unit();
   job.window = static_cast<std::uint32_t>(random_size(random));
+  job.now = Instant(Duration(random.below(1'000'000'000'000)));
+  job.recent_stall = random.unit();
+  job.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
   return job;
 }
 
