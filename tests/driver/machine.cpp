@@ -87,6 +87,10 @@ void Machine::remove(Place place, Bytes bytes) {
 void Machine::lose_node(NodeId node) {
   std::erase_if(slots_, [&](const auto& entry) { return entry.second.place.node == node; });
   std::erase_if(items_, [&](const auto& entry) { return entry.second.place.node == node; });
+  // Another share may have the number of one that is gone.
+  for (const auto& [name, share] : shares_) {
+    if (name.place.node == node) decoded_bytes_.erase(share);
+  }
   std::erase_if(shares_, [&](const auto& entry) { return entry.first.place.node == node; });
   std::erase_if(used_, [&](const auto& entry) { return entry.first.node == node; });
   std::erase_if(capacity_, [&](const auto& entry) { return entry.first.node == node; });

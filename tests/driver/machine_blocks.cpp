@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/order/keys.h"
 #include "tests/driver/machine.h"
@@ -185,7 +186,11 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
     }
     if (!ingredient.keep_decoded) continue;
     if (command.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
-    shares_[{dram, Form::decoded, of, info.prefix_hash}] = command.decoded_share.value;
+    const auto share =
+        shares_.try_emplace({dram, Form::decoded, of, info.prefix_hash}, UINT32_MAX).first;
+    if (std::exchange(share->second, command.decoded_share.value) != command.decoded_share.value) {
+      decoded_bytes_.erase(share->second);
+    }
     const ItemKey item{command.decoded_share.value,
                        static_cast<std::uint32_t>(ingredient.sample.value)};
     const auto measured = decoded_bytes_.find(item.first);
