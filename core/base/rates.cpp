@@ -13,11 +13,13 @@ constexpr double kLog2 = 0.693147180559945309417;
 constexpr std::int64_t kHalfLivesAtMost = 1000;  // then nothing is left
 
 // 2^-x for x in [0, 1): the series of e^-y at y = x log 2, by Horner's rule; twelve terms leave
-// y^12 / 12! < 3e-11.
+// y^12 / 12! < 3e-11. Divisions would take three times as long.
 double half_to_the(double x) {
+  constexpr double kOver[] = {1.0 / 11, 1.0 / 10, 1.0 / 9, 1.0 / 8, 1.0 / 7, 1.0 / 6,
+                              1.0 / 5,  1.0 / 4,  1.0 / 3, 1.0 / 2, 1.0};
   const double y = x * kLog2;
   double value = 1;
-  for (int term = 11; term > 0; --term) value = 1 - y / term * value;
+  for (const double over : kOver) value = 1 - y * over * value;
   return value;
 }
 
