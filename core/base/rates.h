@@ -41,8 +41,8 @@ class SmoothedRate {
   Instant begin_ = kNever;
 };
 
-// The mean over time of a value that holds until it changes; the recent past counts more. Time before
-// the first value does not count.
+// The mean over time of a value that holds until it changes; the recent past counts more. Time
+// before the first value does not count.
 class HeldMean {
  public:
   explicit HeldMean(Duration half_life = std::chrono::seconds(10)) : half_life_(half_life) {}
