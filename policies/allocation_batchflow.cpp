@@ -54,6 +54,7 @@ class BatchFlow final : public engine::AllocationPolicy {
     schedule(place, slots, state);
   }
   Instant ask_again() override { return asks_again_; }
+  bool wants_measures() const override { return true; }
 
  private:
   struct Window {
@@ -66,7 +67,6 @@ class BatchFlow final : public engine::AllocationPolicy {
     bool measured = false;
     double store_most = 0;  // bytes a second, as far as was seen
     Duration period{};
-    Instant asked{};
     std::map<ShareId, Window> windows;
   };
 
@@ -131,8 +131,8 @@ class BatchFlow final : public engine::AllocationPolicy {
     }
   }
 
-  // The windows hold the blocks that some job has yet to take, and as much again as it takes for
-  // them to be found in time. Where blocks have to be made again in spite of that, more.
+  // A window holds the blocks that some job has yet to take, with room for half as many more. Where
+  // blocks have to be made again in spite of that, it holds more.
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, PlaceState& state) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const engine::ShareView& share = place.shares[i];
@@ -151,6 +151,8 @@ class BatchFlow final : public engine::AllocationPolicy {
       window.times = std::min(window.times * 1.25, kTimesMost);
       window.grown = place.now;
     }
+    // Another stream may get the number of a share that is gone.
+    std::erase_if(state.windows, [&](const auto& one) { return one.second.seen != place.now; });
     fill_.fill_windows(place, slots, [&](const engine::ShareView& share) {
       const Window& window = state.windows[share.share];
       const auto wanted = static_cast<Slots>(window.times * window.needed) + two_lanes(share) / 2;

@@ -17,7 +17,6 @@ class Fill {
 
   bool keeps(const engine::ShareView& share) const { return forms_.keeps(share); }
   Bytes room() const { return room_; }
-  void set_room(Bytes room) { room_ = room; }
 
   // Gives each share what it was promised and, where its form is not kept, what workers of single
   // jobs fill ahead. False: the place is too small for the promises.

@@ -38,7 +38,7 @@ Instant Allocation::plan(Instant now, Place place, Bytes room, std::span<const S
   for (const ShareId id : of_place) show(now, shares[id], id);
   slots_.assign(views_.size(), 0);
   PlaceView view{place, room, views_, now};
-  if (complete_) complete_(view, views_, shares);
+  if (complete_ && (policy_->wants_measures() || explain_)) complete_(view, views_, shares);
   policy_->allocate(view, slots_);
   if (exceeds(room)) {
     ++refused_;

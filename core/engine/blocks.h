@@ -69,6 +69,10 @@ struct Node {
   double stall_fraction = 0;         // as of late, of the job that stalls most
   HeldMean busy;                     // the part of its workers that prepare
   HeldMean waits_for_reads;          // the part that is idle while blocks wait for reads
+  // As of `stall_measured`, for each question of the scaling policy.
+  double busy_part = 0;
+  double waiting_part = 0;
+  double made_per_s = 0;
   Instant stall_measured{};
 
   // EngineState, by the functions that are named

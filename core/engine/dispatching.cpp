@@ -34,10 +34,10 @@ std::uint32_t Dispatching::depth(const Job& job) {
                           static_cast<double>(stream.block_samples);
   const auto most =
       static_cast<std::uint32_t>(std::min<Slots>(window(stream), s_.config.look_ahead_most));
-  const std::uint32_t depth = scaling_->depth(
-      {job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s, stream.prepare_s, per_step,
-       job.ranks.front().stall.stall_fraction(s_.now), most, s_.now, job.weight,
-       job.ranks.front().stall.recently(s_.now), wanted_per_s(job)});
+  const std::uint32_t depth =
+      scaling_->depth({job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s,
+                       stream.prepare_s, per_step, job.ranks.front().stall.stall_fraction(s_.now),
+                       most, s_.now, job.weight, wanted_per_s(job)});
   if (depth <= most) return depth;
   ++refused_;
   return most;
@@ -160,9 +160,6 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.wanted_per_s = wanted_per_s(job);
   view.blocks_left = job.member.is_none() ? 0 : stream.lanes->blocks_left(job.member);
   view.block_bytes = stream.block_bytes;
-  for (const StreamNode& part : stream.nodes) {
-    view.blocks_here += s_.memory[part.share].share->used();
-  }
   view.window = stream.window;  // counted for the depth
   view.remake = need.remake;
   return view;
@@ -332,6 +329,9 @@ void Dispatching::measure_stalls(Node& node) {
   constexpr Duration kInterval = std::chrono::milliseconds(100);
   if (s_.now < node.stall_measured + kInterval) return;
   node.stall_measured = s_.now;
+  node.busy_part = node.busy.at(s_.now);
+  node.waiting_part = node.waits_for_reads.at(s_.now);
+  node.made_per_s = node.made.per_second(s_.now);
   node.stall_fraction = 0;
   for (const JobIndex job : node.jobs) {
     for (const RankState& rank : s_.jobs[job].ranks) {
@@ -379,9 +379,9 @@ void Dispatching::scale(Node& node) {
   view.prepare_s = node.prepare_s;
   view.stall_fraction = node.stall_fraction;
   view.now = s_.now;
-  view.busy_part = node.busy.at(s_.now);
-  view.waits_for_reads = node.waits_for_reads.at(s_.now);
-  view.made_per_s = node.made.per_second(s_.now);
+  view.busy_part = node.busy_part;
+  view.waits_for_reads = node.waiting_part;
+  view.made_per_s = node.made_per_s;
   const std::uint32_t answer = scaling_->workers(view);
   // A node without a worker would measure nothing, and so never get one again.
   const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;

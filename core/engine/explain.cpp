@@ -66,6 +66,7 @@ class ExplainedAllocation final : public AllocationPolicy {
     }
   }
   Instant ask_again() override { return policy_->ask_again(); }
+  bool wants_measures() const override { return policy_->wants_measures(); }
 
  private:
   Teller teller_;

@@ -11,7 +11,7 @@ namespace {
 // A sample is looked for in the orders of so many jobs at most: each takes some fifty nanoseconds,
 // or a table of a permutation that must not push out the others.
 constexpr std::size_t kJobsMost = 24;
-constexpr double kNever = -1;
+constexpr double kNotAgain = -1;
 // Before the first step of a job was measured, and for a job that waits all the time.
 constexpr double kSlowest = 1e-3;  // samples a second
 constexpr double kGuess = 1e3;
@@ -30,15 +30,15 @@ double samples_per_s(const Job& job, Instant now) {
 }  // namespace
 
 std::uint64_t Future::next_use(const Dataset& dataset, Digest prefix, SampleId sample) {
-  double soonest = kNever;
+  double soonest = kNotAgain;
   std::size_t looked_at = 0;
   for (const StreamId index : dataset.streams) {
     const Stream& stream = s_.streams[index];
     if (prefix != 0 && stream.pipeline->prefix_hash != prefix) continue;
     if (stream.family != Order::relaxed && stream.family != Order::sequential) continue;
     // Of relaxed jobs: of those that are yet to come to the sample's lane, and of the others.
-    double to_come = kNever;
-    double next_epoch = kNever;
+    double to_come = kNotAgain;
+    double next_epoch = kNotAgain;
     for (const JobIndex each : stream.jobs) {
       if (++looked_at > kJobsMost) break;
       const Job& job = s_.jobs[each];
@@ -81,13 +81,13 @@ double Future::in_sequence(const Stream& stream, const Job& job, SampleId sample
   const std::uint64_t taken = sizes.blocks() - lanes.blocks_left(job.member);
   const std::uint64_t made = (taken + lanes.supply(job.member)) * sizes.block_samples;
   for (std::uint64_t ahead = 0; ahead < 3; ++ahead) {
-    if (job.epochs != 0 && epoch + ahead >= job.epochs) return kNever;
+    if (job.epochs != 0 && epoch + ahead >= job.epochs) return kNotAgain;
     const std::uint64_t first = ahead * sizes.samples;
     if (first + sizes.samples <= made) continue;
     const std::uint64_t at = first + index(stream, epoch + ahead, sizes, sample);
     if (at >= made) return static_cast<double>(at - made);
   }
-  return kNever;
+  return kNotAgain;
 }
 
 double Future::left(const Stream& stream, const Job& job) {
@@ -107,7 +107,7 @@ bool Future::is_to_come(const Stream& stream, const Job& job, SampleId sample) {
 // All that the job has left of its epoch, and half of the next.
 double Future::in_next_epoch(const Stream& stream, const Job& job) {
   const std::uint32_t epoch = job.runs.empty() ? 0 : job.runs.back().epoch;
-  if (job.epochs != 0 && epoch + 1 >= job.epochs) return kNever;
+  if (job.epochs != 0 && epoch + 1 >= job.epochs) return kNotAgain;
   return left(stream, job) + static_cast<double>(stream.lanes->sizes(job.member).samples) / 2;
 }
 

@@ -173,6 +173,7 @@ class Memory {
   void note_evicted(ShareId share, const std::vector<ItemId>& gone, std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
   void plan(Instant now, Place place, PlacePart& part);
+  void set_wake(Place place, PlacePart& part, Instant at);
   static void aim_staging(PlacePart& part);
   static Bytes room_for_shares(const PlacePart& part);
   void change_staging_promise(Place place, Bytes least, Bytes listed);
@@ -189,8 +190,6 @@ class Memory {
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
   std::uint64_t seed_;
   const Explain& explain_;
-  void set_wake(Place place, PlacePart& part, Instant at);
-
   std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides
   std::set<std::pair<Instant, Place>> wakes_;  // the policy is to be asked then
   IndexedPool<SharePart, ShareId> shares_;

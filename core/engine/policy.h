@@ -163,6 +163,8 @@ class AllocationPolicy {
   virtual void allocate(const PlaceView& place, std::span<Slots> slots) = 0;
   // When to ask again for the place it was just asked about, though nothing of that has changed.
   virtual Instant ask_again() { return kNever; }
+  // False: what is measured of jobs, streams and the node stays 0, which saves a look at each job.
+  virtual bool wants_measures() const { return false; }
 };
 
 // --------------------------------------------------------------------------------- selection ----
@@ -220,9 +222,8 @@ struct WorkCandidate {
   double recent_stall;        // the part of its time that its first rank waited, of late
   double wanted_per_s;        // samples that it would train on if it never waited; 0: not known yet
   std::uint64_t blocks_left;  // of its epoch, not taken yet
-  // Of the stream, on all nodes: blocks that are here or being made, and how many there may be.
+  // Of the stream: the bytes of a block, and how many blocks there may be on all nodes.
   Bytes block_bytes;
-  Slots blocks_here;
   Slots window;
   bool remake;  // the block was made before, and dropped or lost
 };
@@ -270,7 +271,6 @@ struct JobView {
   std::uint32_t window;   // blocks the stream's share holds
   Instant now{};
   double weight = 1;        // of its stalls
-  double recent_stall = 0;  // the part of its time that its first rank waited, of late
   double wanted_per_s = 0;  // samples that it would train on if it never waited
 };
 

@@ -27,6 +27,7 @@ class Looks final : public engine::AllocationPolicy {
     now_ = place.now;
   }
   Instant ask_again() override { return now_ + std::chrono::milliseconds(2); }
+  bool wants_measures() const override { return true; }
 
  private:
   Instant now_{};

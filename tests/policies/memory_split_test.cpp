@@ -54,7 +54,7 @@ TEST_CASE("where both limit, both are loaded alike") {
   CHECK(split.load(parts) == doctest::Approx(1.8824).epsilon(1e-4));
 }
 
-TEST_CASE("memory goes to the dataset whose bytes save more") {
+TEST_CASE("memory goes to the dataset of which a byte saves more") {
   // The second is read four times as often.
   const std::vector<Kept> kept{
       {0, false, 100, 1, 1}, {1, false, 100, 4, 4}, {0, true, 20, 0, 1}, {1, true, 20, 0, 4}};

@@ -104,7 +104,6 @@ inline std::vector<engine::WorkCandidate> random_work(Random& random, std::size_
     candidate.blocks_left = random_size(random);
     candidate.block_bytes = 1 + random_size(random) / 2;
     candidate.window = random_size(random);
-    candidate.blocks_here = candidate.window / 2;
     candidate.remake = random.below(4) == 0;
     candidates.push_back(candidate);
   }
@@ -142,7 +141,6 @@ inline engine::JobView random_job(Random& random) {
   job.stall_fraction = random.unit();
   job.window = static_cast<std::uint32_t>(random_size(random));
   job.now = Instant(Duration(random.below(1'000'000'000'000)));
-  job.recent_stall = random.unit();
   job.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
   return job;
 }
