@@ -111,6 +111,7 @@ void Machine::clear() {
   staged_ = 0;
   stagings_.clear();
   preparations_.clear();
+  running_preparations_.clear();
   copies_.clear();
   deliveries_.clear();
   listed_.clear();
@@ -288,9 +289,8 @@ void Machine::check_unused(std::uint64_t read, const std::vector<SampleId>& samp
         violated(fmt::format("staging memory of delivery {:x} is released", delivery));
     }
   }
-  for (const auto& [id, preparation] : preparations_) {
-    if (!preparation.running) continue;
-    for (const auto& [of, sample] : preparation.staged) {
+  for (const std::uint64_t id : running_preparations_) {
+    for (const auto& [of, sample] : preparations_.at(id).staged) {
       if (of == read && is_one(sample))
         violated(fmt::format("staging memory is released while preparation {:x} reads it", id));
     }

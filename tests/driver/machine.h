@@ -137,7 +137,6 @@ class Machine {
     std::vector<std::pair<std::uint32_t, std::uint64_t>> tokens;  // index, token
     std::vector<std::pair<std::uint32_t, SampleId>> used;         // index, sample
     std::vector<std::pair<std::uint64_t, SampleId>> staged;       // read, sample
-    bool running = false;
   };
   struct Copy {
     SlotKey from, to;
@@ -160,7 +159,7 @@ class Machine {
   Bytes decoded_bytes(const engine::Read& command) const;
   void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
-  void end_preparation(Preparation& preparation);
+  void end_preparation(std::uint64_t id, Preparation& preparation);
 
   const Scenario& scenario_;
   order::Expander expander_;
@@ -191,7 +190,8 @@ class Machine {
   std::vector<order::Draw> contents_;  // scratch
   std::vector<SampleId> ids_;          // scratch
   std::map<std::uint64_t, Staging> stagings_;
-  std::map<std::uint64_t, Preparation> preparations_;
+  std::map<std::uint64_t, Preparation> preparations_;  // all that there ever were
+  std::set<std::uint64_t> running_preparations_;
   std::map<std::uint64_t, Copy> copies_;
   std::map<std::uint64_t, SlotKey> deliveries_;
   std::map<std::uint64_t, std::vector<ItemKey>> listed_;  // deliveries of stored samples

@@ -130,7 +130,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   mine = {};
   mine.slot = key;
   mine.node = command.node;
-  mine.running = true;
+  running_preparations_.insert(id);
   learn(command);
   const std::vector<order::Draw> draws = contents(command.lineage);
   if (draws.size() != command.lineage.samples) violated("a lineage that does not know its size");
@@ -203,12 +203,12 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
   return samples;
 }
 
-void Machine::end_preparation(Preparation& preparation) {
+void Machine::end_preparation(std::uint64_t id, Preparation& preparation) {
   for (const ItemKey& key : preparation.sources) {
     if (const auto item = items_.find(key); item != items_.end()) --item->second.readers;
   }
   preparation.sources.clear();
-  preparation.running = false;
+  running_preparations_.erase(id);
 }
 
 void Machine::prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt) {
@@ -216,7 +216,7 @@ void Machine::prepare_over(RequestId request, bool well, const std::vector<Sampl
     return std::find(corrupt.begin(), corrupt.end(), sample) != corrupt.end();
   };
   Preparation& mine = preparations_.at(request.value);
-  end_preparation(mine);
+  end_preparation(request.value, mine);
   for (const ItemKey& key : mine.decoded) {
     const auto item = items_.find(key);
     if (item == items_.end() || item->second.filler != request.value) continue;
@@ -242,7 +242,7 @@ void Machine::prepare_cancelled(RequestId request, bool still_writing) {
   const auto found = preparations_.find(request.value);
   if (found == preparations_.end()) violated("the cancellation of a preparation there is not");
   Preparation& mine = found->second;
-  end_preparation(mine);
+  end_preparation(request.value, mine);
   for (const ItemKey& key : mine.decoded) {
     const auto item = items_.find(key);
     if (item != items_.end() && item->second.filler == request.value) erase_item(key);
