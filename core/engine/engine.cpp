@@ -170,7 +170,9 @@ void Engine::Parts::decide() {
     if (s.jobs.live(begun.job)) items.epoch_began(s.jobs[begun.job], begun.epoch);
   }
   s.begun_epochs.clear();
-  s.ask_again(s.memory.asks_next(), asks_allocation_at, {AlarmKind::ask_allocation});
+  // Without jobs nothing changes that a policy could learn from.
+  if (s.job_of.size() > 0)
+    s.ask_again(s.memory.asks_next(), asks_allocation_at, {AlarmKind::ask_allocation});
   refresh_needs();
   operations += needs_reported;
   settle_weights();

@@ -95,6 +95,23 @@ class NotesNodes final : public engine::ScalingPolicy {
 };
 const engine::PolicyEntry kNotesNodes{"notes", "", &make_canary<engine::ScalingPolicy, NotesNodes>};
 
+class AlwaysAsksAgain final : public engine::AllocationPolicy {
+ public:
+  explicit AlwaysAsksAgain(const engine::PolicyContext&) {}
+  void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
+    asked_ = place.now;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      slots[i] = place.capacity_bytes / place.shares.size() / place.shares[i].slot_bytes;
+    }
+  }
+  Instant ask_again() override { return asked_ + ms(1); }
+
+ private:
+  Instant asked_{};
+};
+const engine::PolicyEntry kAlwaysAsksAgain{"asks-again", "",
+                                           &make_canary<engine::AllocationPolicy, AlwaysAsksAgain>};
+
 class NotesShares final : public engine::AllocationPolicy {
  public:
   explicit NotesShares(const engine::PolicyContext&) {}
@@ -147,6 +164,16 @@ const engine::PolicyEntry kReadsParameters{"reads-parameters", "",
                                            &make_eviction_canary<ReadsParameters>, kValue};
 
 }  // namespace
+
+TEST_CASE("an allocation policy is not asked again and again where there are no jobs") {
+  Scenario scenario = small_scenario();
+  scenario.jobs = {one_rank(Order::relaxed, 2)};
+  scenario.config.policies.allocation = "asks-again";
+  // Its samples stay when the job has left.
+  scenario.faults = {{Fault::Kind::kept, ms(1), static_cast<std::uint64_t>(engine::Keep::always)}};
+  const Canaries canaries{&kAlwaysAsksAgain};
+  CHECK(Driver(scenario, canaries.list()).run().jobs_done == 1);
+}
 
 TEST_CASE("a scaling policy that gives no workers is refused, and jobs go on with one") {
   const Canaries canaries{&kNoWorkers};
