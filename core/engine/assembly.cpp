@@ -215,14 +215,14 @@ void Assembly::serve(Job& job, Grant& grant, const Piece& piece) {
 // Finds the samples of the batch's draws, as many as a step may. True when all are listed; else the
 // next step goes on.
 bool Assembly::list_draws(const Job& job, Batch& batch) {
-  if (!job.drawn && !batch.rehearsal) return true;
+  if (!job.drawn && !job.chosen && !batch.rehearsal) return true;
   if (!batch.drawn) {
     batch.drawn = std::make_shared<std::vector<SampleId>>();
     batch.drawn->reserve(batch.samples);
   }
   while (batch.drawn_pieces < batch.pieces.size()) {
     const Piece& piece = batch.pieces[batch.drawn_pieces];
-    const bool listed = job.drawn || piece.slice.rehearsed;
+    const bool listed = job.drawn || job.chosen || piece.slice.rehearsed;
     const std::size_t left =
         listed ? piece.slice.to - piece.slice.from - batch.drawn_within : std::size_t{0};
     if (left == 0) {
@@ -239,6 +239,11 @@ bool Assembly::list_draws(const Job& job, Batch& batch) {
     const std::uint64_t first = piece.index + batch.drawn_within;
     if (piece.slice.rehearsed) {
       batch.rehearsal->fill(first, draws_, s_.rehearsed);
+    } else if (job.chosen) {
+      const auto& epochs = job.chosen_epochs;
+      std::find_if(epochs.begin(), epochs.end(), [&](const order::ChosenEpoch& epoch) {
+        return epoch.epoch() == batch.epoch;
+      })->fill(first, draws_);
     } else {
       job.drawn->fill(first, draws_);
     }

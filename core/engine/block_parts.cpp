@@ -118,7 +118,7 @@ bool BlockParts::names_samples(const Making& making) const {
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
-  return dataset.catalogue->has_bundles() && stream.family != Order::weighted && !block.rehearsal &&
+  return dataset.catalogue->has_bundles() && stream.names_samples() && !block.rehearsal &&
          making.suspects.empty();
 }
 

@@ -65,4 +65,56 @@ std::size_t BlockSelection::chosen(Job& job) {
   return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
 }
 
+// ------------------------------------------------------------------------------- samples ----
+
+order::ChosenEpoch& BlockSelection::chosen_epoch(Job& job, std::uint32_t epoch) const {
+  auto& epochs = job.chosen_epochs;
+  const auto found = std::find_if(epochs.begin(), epochs.end(),
+                                  [&](const auto& one) { return one.epoch() >= epoch; });
+  if (found != epochs.end() && found->epoch() == epoch) return *found;
+  const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
+  return *epochs.emplace(found, order::KeyRoot{catalogue.version(), s_.streams[job.stream].seed},
+                         epoch, catalogue.samples());
+}
+
+void BlockSelection::forget_chosen(Job& job, std::uint32_t epoch) {
+  while (!job.chosen_epochs.empty() && job.chosen_epochs.front().epoch() < epoch)
+    job.chosen_epochs.pop_front();
+}
+
+void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node) {
+  const Stream& stream = s_.streams[job.stream];
+  order::ChosenEpoch& epoch = chosen_epoch(job, static_cast<std::uint32_t>(block.name.generation));
+  const std::uint64_t end =
+      (block.sizes.first_block_of(block.name.lane) + block.name.block) * block.sizes.block_samples +
+      block.samples;
+  while (epoch.taken() < end) {
+    const std::uint64_t in_block = epoch.taken() % block.sizes.block_samples;
+    const std::uint64_t left = epoch.samples() - epoch.taken();
+    const std::uint64_t count = std::min(block.sizes.block_samples - in_block, left);
+    const std::size_t most =
+        std::max<std::size_t>(1, policy_->blocks_to_choose_from()) * block.sizes.block_samples;
+    const auto candidates = epoch.candidates(std::max<std::size_t>(most, count));
+    items_.show(stream, node, candidates, samples_);
+    s_.samples_looked_up += candidates.size() / 8;  // a candidate costs less than an ingredient
+    picks_.assign(count, UINT32_MAX);
+    policy_->choose_samples({job.id, epoch.epoch(), left, samples_, s_.now}, picks_);
+    check_picks(candidates.size());
+    epoch.take(picks_, candidates.size());
+  }
+}
+
+// Instead of an answer that is wrong, the oldest candidates are taken.
+void BlockSelection::check_picks(std::size_t offered) {
+  picked_.assign(offered, false);
+  const bool right = std::all_of(picks_.begin(), picks_.end(), [&](std::uint32_t pick) {
+    if (pick >= offered || picked_[pick]) return false;
+    picked_[pick] = true;
+    return true;
+  });
+  if (right) return;
+  ++refused_;
+  for (std::uint32_t i = 0; i < picks_.size(); ++i) picks_[i] = i;
+}
+
 }  // namespace batchflow::engine

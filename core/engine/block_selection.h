@@ -1,4 +1,4 @@
-// Which block a job takes next.
+// Which block a job takes next, and of which samples a block is made if the policy chooses them.
 //
 // The order says which blocks a job may take, the selection policy which of them it takes. This
 // part leaves out what a position could not hold, prefers what is on the node, asks the policy and
@@ -10,13 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/items.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class BlockSelection {
  public:
-  BlockSelection(EngineState& state, std::unique_ptr<SelectionPolicy> policy) : s_(state) {
+  BlockSelection(EngineState& state, const Items& items, std::unique_ptr<SelectionPolicy> policy)
+      : s_(state), items_(items) {
     change(std::move(policy));
   }
 
@@ -31,17 +33,30 @@ class BlockSelection {
   static bool is_full(const EpochRun& run);
   std::uint64_t refused() const { return refused_; }
 
+  bool chooses_samples() const { return policy_->blocks_to_choose_from() > 0; }
+  // Chooses the samples of the block, and of those before it in the job's epoch, unless they are
+  // chosen. The block is about to be made on the node.
+  void choose_samples(Job& job, const Block& block, NodeIndex node);
+  // The job's epochs before this one are committed.
+  static void forget_chosen(Job& job, std::uint32_t epoch);
+
  private:
   void prefer_begun(const EpochRun& run);
   void prefer_local(NodeId node);
   std::size_t chosen(Job& job);
+  order::ChosenEpoch& chosen_epoch(Job& job, std::uint32_t epoch) const;
+  void check_picks(std::size_t offered);
 
   EngineState& s_;
+  const Items& items_;
   std::unique_ptr<SelectionPolicy> policy_;
   bool to_first_ready_ = false;  // the policy looks at no block behind the first ready one
   std::uint64_t refused_ = 0;
   std::vector<order::Lanes::Candidate> found_;  // scratch
   std::vector<SelectionCandidate> views_;       // scratch
+  std::vector<SampleCandidate> samples_;        // scratch
+  std::vector<std::uint32_t> picks_;            // scratch
+  std::vector<bool> picked_;                    // scratch
 };
 
 }  // namespace batchflow::engine

@@ -357,6 +357,7 @@ void Grants::forget_committed(Job& job) {
     const auto drop = [&](Grant& grant) { drop_grant(job, grant); };
     run.plain.forget(all ? run.plain.end() : run.plan.plain.step(done).from, drop);
     run.rehearsed.forget(run.plan.buffer_draws(done).from, drop);
+    BlockSelection::forget_chosen(job, run.epoch);
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

@@ -18,6 +18,8 @@ class Grants {
   // Gives up everything that is not committed.
   void withdraw(Job& job);
 
+  // A job that joins now has its samples chosen by the policy, if its order is relaxed.
+  bool chooses_samples() const { return selection_.chooses_samples(); }
   // The weighted job's next draws use the scores that have come. False: all weights are zero.
   bool freeze_newest(Job& job);
   // Makes the draws of an epoch of a weighted order, from the weights frozen for it.

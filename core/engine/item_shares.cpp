@@ -211,7 +211,7 @@ void Items::open_drive(ItemCaches& caches, NodeIndex node) {
 }
 
 bool Items::plain(const Stream& stream) const {
-  if (stream.family == Order::weighted) return false;
+  if (!stream.names_samples()) return false;
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : caches(dataset.id).all()) {

@@ -186,6 +186,37 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
               sample, at);
 }
 
+void Items::show(const Stream& stream, NodeIndex node,
+                 std::span<const order::ChosenEpoch::Candidate> candidates,
+                 std::vector<SampleCandidate>& out) const {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const ItemCaches& caches = this->caches(dataset.id);
+  const bool placed = caches.homes().has_value();
+  const auto kept = [&](const ItemCache* cache, SampleId sample) {
+    if (cache == nullptr) return false;
+    for (const ShareId share : {cache->dram, cache->nvme}) {
+      if (share.is_none()) continue;
+      const SharePart& part = s_.memory[share];
+      if (part.share->resident(part.spec.item_of(sample))) return true;
+    }
+    return false;
+  };
+  out.clear();
+  for (const auto& [sample, passed_over] : candidates) {
+    const std::size_t member =
+        placed ? caches.home_of(dataset.catalogue->version(),
+                                first_in_bundle(sample, dataset.catalogue->bundle_shift()))
+               : 0;
+    const NodeIndex home = placed ? s_.node_of.at(caches.homes()->member(member)) : node;
+    const bool decodes = stream.pipeline->decodes();
+    const bool lost = s_.nodes[home].lost;
+    out.push_back(
+        {sample, passed_over,
+         !lost && decodes && kept(caches.find(home, stream.pipeline->prefix_hash), sample),
+         !lost && kept(caches.find(home, 0), sample), dataset.catalogue->bytes(sample)});
+  }
+}
+
 // Another making decodes the sample. If that fails, it must be read for this one.
 void Items::set_apart(Making& making, SampleId sample) {
   const Bytes bytes = staged_alone(sample);
@@ -254,8 +285,8 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
 // block has to be looked up. Empty: they are not, or some have to be looked at for another reason.
 ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.catalogue->has_bundles() || stream.family == Order::weighted ||
-      stream.pipeline->decodes() || !dataset.corrupt_by(stream.pipeline_id).empty()) {
+  if (!dataset.catalogue->has_bundles() || !stream.names_samples() || stream.pipeline->decodes() ||
+      !dataset.corrupt_by(stream.pipeline_id).empty()) {
     return ShareId::none();
   }
   const ItemCaches& caches = this->caches(dataset.id);

@@ -71,6 +71,11 @@ class Items {
   // How many samples of the dataset all nodes together are to keep in memory, as they are stored.
   std::uint64_t samples_kept(const Dataset& dataset) const;
 
+  // What is kept of these samples where blocks of the stream that are made on the node look.
+  void show(const Stream& stream, NodeIndex node,
+            std::span<const order::ChosenEpoch::Candidate> candidates,
+            std::vector<SampleCandidate>& out) const;
+
   // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
   const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
 

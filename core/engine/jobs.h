@@ -21,6 +21,7 @@
 #include "core/engine/runs.h"
 #include "core/engine/sample_costs.h"
 #include "core/engine/statistics.h"
+#include "core/order/chosen.h"
 #include "core/order/keys.h"
 #include "core/order/lanes.h"
 #include "core/order/order.h"
@@ -75,6 +76,7 @@ struct Stream {
   PipelineId pipeline_id;
   Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
   std::uint64_t seed = 0;
+  bool chosen = false;  // it has one job, for which a policy chooses the samples of each block
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
@@ -109,6 +111,9 @@ struct Stream {
   std::deque<Begun> begun;
   bool watched = false;              // there is an alarm for the first of them
   QuantileSketch preparation_times;  // in nanoseconds
+
+  // Whether the samples of a block follow from its name.
+  bool names_samples() const { return family != Order::weighted && !chosen; }
 
   std::vector<SampleId> scratch;
   bool needs_changed = false;  // stands in EngineState::changed_streams
@@ -214,6 +219,7 @@ struct Job {
   bool multinomial = false;     // how these are drawn: weighted orders
   double weight = 1;            // of its stalls
   std::uint64_t user = 0;       // hash of the user id
+  bool chosen = false;          // a policy chooses its samples; its order is strict otherwise
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
 
@@ -274,7 +280,8 @@ struct Job {
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
   std::vector<Grant> resumed;     // rests of partly used blocks, taken first
-  std::unique_ptr<order::WeightedEpoch> drawn;  // weighted orders: the running epoch
+  std::unique_ptr<order::WeightedEpoch> drawn;   // weighted orders: the running epoch
+  std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; Choices, oldest first
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 
   // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.

@@ -41,7 +41,8 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
-  if (((event.node_local || event.runs) && event.order != Order::relaxed) ||
+  const bool cuts_relaxed = event.order == Order::relaxed && !grants_.chooses_samples();
+  if (((event.node_local || event.runs) && !cuts_relaxed) ||
       (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && drawn)) {
     return Refusal::wrong_order;
   }
@@ -73,13 +74,15 @@ void Membership::joined(const JobJoined& event) {
     return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
   }
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset)];
-  const std::uint64_t seed = seed_group(event);
+  const bool chosen = grants_.chooses_samples() && event.order == Order::relaxed;
+  const std::uint64_t seed = seed_group(event, chosen);
   const Digest version = dataset.catalogue->version();
   const std::uint64_t samples = dataset.catalogue->samples();
-  order::Position position(event.order, version, samples, seed);
+  const Order order = chosen ? Order::strict : event.order;
+  order::Position position(order, version, samples, seed);
   if (event.position) {
     if (!event.position->mismatch(version, samples, seed).empty() ||
-        event.position->order() != event.order || !leaves_room(*event.position)) {
+        event.position->order() != order || !leaves_room(*event.position)) {
       const order::Position::Fields& theirs = event.position->fields();
       const bool by_version = theirs.dataset_version != version;
       return refuse_join(event.job, Refusal::bad_position,
@@ -87,6 +90,9 @@ void Membership::joined(const JobJoined& event) {
                          by_version ? version : seed);
     }
     position = *event.position;
+    // Which samples its epoch has had is known to no one: it begins again.
+    if (chosen && position.consumed() < samples)
+      position = order::Position(order, version, samples, seed, position.epoch());
   }
 
   const JobIndex index = s_.jobs.make();
@@ -94,7 +100,8 @@ void Membership::joined(const JobJoined& event) {
   job.index = index;
   job.serial = ++s_.serials;
   job.id = event.job;
-  job.order = event.order;
+  job.order = order;
+  job.chosen = chosen;
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   job.epochs = event.epochs;
@@ -114,7 +121,7 @@ void Membership::joined(const JobJoined& event) {
   job.dataset = s_.dataset_of.at(event.dataset);
   if (event.order == Order::weighted)
     job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
-  job.stream = streams_.stream_for(event, position);
+  job.stream = streams_.stream_for(event, position, chosen);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
     streams_.open_homes(stream, event.ranks);
@@ -160,13 +167,13 @@ void Membership::begin(Job& job) {
   s_.look_at(job.index);
 }
 
-// If streams are not shared, a job that resumes keeps the order it had.
-std::uint64_t Membership::seed_group(const JobJoined& event) const {
-  const bool own = !s_.config.share_streams && !event.has_shuffle_seed && event.position &&
+// A job that resumes with an order of its own keeps it.
+std::uint64_t Membership::seed_group(const JobJoined& event, bool chosen) const {
+  const bool own = !s_.config.share_streams && !event.has_shuffle_seed &&
                    event.order != Order::strict && event.order != Order::sequential;
-  if (own) return event.position->fields().seed;
+  if (event.position && (own || chosen)) return event.position->fields().seed;
   const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset)].catalogue;
-  return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams);
+  return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams, chosen);
 }
 
 // ----------------------------------------------------------------------- leaving and resizing ----

@@ -61,7 +61,7 @@ class Membership {
 
  private:
   void begin(Job& job);
-  std::uint64_t seed_group(const JobJoined& event) const;
+  std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
   std::optional<Refusal> objection(const JobJoined& event) const;
   bool reserve_resized(Job& job);
   void start_over(Job& job, bool all_ranks_gone);

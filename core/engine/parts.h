@@ -52,8 +52,10 @@ struct Engine::Parts final : Reads::Listener {
         suspects(s, reads, items),
         block_parts(s, reads, items, suspects),
         second_workers(s, reads, workers),
-        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers),
-        selection(s, make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        selection(s, items,
+                  make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers,
+                    selection),
         grants(s, selection),
         assembly(s, grants),
         commits(s, grants),
@@ -183,8 +185,8 @@ struct Engine::Parts final : Reads::Listener {
   Suspects suspects;
   BlockParts block_parts;
   SecondWorkers second_workers;
-  Preparation preparation;
   BlockSelection selection;
+  Preparation preparation;
   Grants grants;
   Assembly assembly;
   Commits commits;

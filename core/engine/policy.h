@@ -186,6 +186,25 @@ struct SelectionView {
 
 inline constexpr std::size_t kNoChoice = SIZE_MAX;
 
+// A sample of which a job's next block may be made.
+struct SampleCandidate {
+  SampleId sample;
+  std::uint32_t passed_over;  // how many blocks were made without it while it was a candidate
+  // Kept where the block will look for it, or on its way there.
+  bool decoded;
+  bool encoded;
+  Bytes bytes;  // as it is stored
+};
+
+struct SamplesView {
+  JobId job;
+  std::uint32_t epoch;
+  std::uint64_t left;  // samples of the epoch that no block has, these among them
+  // In a random order, but those that were passed over come first.
+  std::span<const SampleCandidate> candidates;
+  Instant now{};
+};
+
 class SelectionPolicy {
  public:
   virtual ~SelectionPolicy() = default;
@@ -197,6 +216,15 @@ class SelectionPolicy {
   // When to ask again, if the policy lets the job wait only for time to pass. Asked after each
   // kNoChoice. kNever: it waits for something to happen.
   virtual Instant ask_again() { return kNever; }
+
+  // Not 0: the policy chooses of which samples the blocks of a relaxed job are made, and is shown
+  // as many candidates as so many blocks have samples. The job has an order of its own then, takes
+  // its blocks in turn, and shares none. Each of its samples still comes once an epoch.
+  virtual std::uint32_t blocks_to_choose_from() const { return 0; }
+  // Fills `picks` with different indices of candidates, for a block that is about to be made.
+  virtual void choose_samples(const SamplesView& /*view*/, std::span<std::uint32_t> picks) {
+    for (std::uint32_t i = 0; i < picks.size(); ++i) picks[i] = i;
+  }
 };
 
 // ---------------------------------------------------------------------------------- dispatch ----
@@ -259,6 +287,9 @@ struct NodeView {
   double busy_part = 0;        // of its workers, those that prepare, of late
   double waits_for_reads = 0;  // the part that is idle while blocks wait for reads, of late
   double made_per_s = 0;       // samples that its workers made, of late
+  // Samples that would have to be made for its ranks so that none of them waits. Jobs that share
+  // blocks count as the fastest of them.
+  double wanted_per_s = 0;
 };
 
 struct JobView {

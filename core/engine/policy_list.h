@@ -33,6 +33,8 @@ struct PolicyEntry {
   // Is told when items are requested next, as far as orders tell it, which takes some time. So are
   // clairvoyant policies.
   bool next_uses = false;
+  // A live service refuses it: what it does to orders no live client can follow yet.
+  bool simulated_only = false;
 
   PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
 };

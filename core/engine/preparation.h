@@ -9,6 +9,7 @@
 #pragma once
 
 #include "core/engine/block_parts.h"
+#include "core/engine/block_selection.h"
 #include "core/engine/charges.h"
 #include "core/engine/items.h"
 #include "core/engine/second_workers.h"
@@ -21,7 +22,8 @@ namespace batchflow::engine {
 class Preparation {
  public:
   Preparation(EngineState& state, Reads& reads, Items& items, Charges& charges, Workers& workers,
-              Suspects& suspects, BlockParts& parts, SecondWorkers& seconds)
+              Suspects& suspects, BlockParts& parts, SecondWorkers& seconds,
+              BlockSelection& selection)
       : s_(state),
         reads_(reads),
         items_(items),
@@ -29,7 +31,8 @@ class Preparation {
         workers_(workers),
         suspects_(suspects),
         parts_(parts),
-        seconds_(seconds) {}
+        seconds_(seconds),
+        selection_(selection) {}
 
   // ---- starting. A need is a block of the job's lanes, or a grant of a block that is gone.
   struct Need {
@@ -91,6 +94,7 @@ class Preparation {
   Suspects& suspects_;
   BlockParts& parts_;
   SecondWorkers& seconds_;
+  BlockSelection& selection_;
   std::vector<Ingredient> beside_bundles_;  // scratch
 };
 

@@ -50,7 +50,8 @@ order::Lineage EngineState::lineage(const Block& block) const {
   lineage.dataset_version = dataset.catalogue->version();
   lineage.pipeline = stream.pipeline_id;
   lineage.pipeline_hash = stream.pipeline->hash;
-  lineage.order = block.rehearsal ? Order::weighted : stream.family;
+  // Order::weighted: its samples do not follow from its name.
+  lineage.order = block.rehearsal || !stream.names_samples() ? Order::weighted : stream.family;
   lineage.seed = stream.seed;
   lineage.block_samples = block.sizes.block_samples;
   lineage.lane_blocks = block.sizes.lane_blocks;
@@ -68,7 +69,7 @@ void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
     draws.resize(block.samples);
     return block.rehearsal->fill(first, draws, rehearsed);
   }
-  if (stream.family != Order::weighted) {
+  if (stream.names_samples()) {
     std::vector<SampleId>& ids = stream.scratch;
     const std::uint64_t before = expander.permutations().entries_made();
     expander.expand(lineage(block), datasets[stream.dataset].catalogue->samples(), ids);
@@ -81,6 +82,11 @@ void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
   // Any job with these weights in this epoch draws the same.
   for (const JobIndex index : stream.jobs) {
     const Job& job = jobs[index];
+    for (const order::ChosenEpoch& epoch : job.chosen_epochs) {
+      if (epoch.epoch() != block.name.generation) continue;
+      draws.resize(block.samples);
+      return epoch.fill(first, draws);
+    }
     if (!job.drawn || job.drawn->generation() != block.name.generation) continue;
     draws.resize(block.samples);
     return job.drawn->fill(first, draws);

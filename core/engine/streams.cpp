@@ -29,10 +29,10 @@ bool is_stranded(const EngineState& s, const Stream& stream) {
 
 // ------------------------------------------------------------------------------ coming ----
 
-StreamId Streams::stream_for(const JobJoined& event, const order::Position& position) {
+StreamId Streams::stream_for(const JobJoined& event, const order::Position& position, bool chosen) {
   const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset)];
   const Order family = family_of(event.order);
-  const bool alone = !s_.config.share_streams || family == Order::listed;
+  const bool alone = !s_.config.share_streams || family == Order::listed || chosen;
   // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
   const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
@@ -44,7 +44,9 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   for (const StreamId index : dataset.streams) {
     if (s_.streams[index].sharing_key == key) return index;
   }
-  return make_stream(event, position.fields().seed, key, block);
+  const StreamId made = make_stream(event, position.fields().seed, key, block);
+  s_.streams[made].chosen = chosen;
+  return made;
 }
 
 Bytes Streams::sample_bytes(const JobJoined& event) const {

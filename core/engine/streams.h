@@ -26,7 +26,8 @@ class Streams {
         ranking_(state) {}
 
   // The stream of a job that joins: one that is there, or a new one.
-  StreamId stream_for(const JobJoined& event, const order::Position& position);
+  // `chosen`: a policy chooses the samples of the job's blocks.
+  StreamId stream_for(const JobJoined& event, const order::Position& position, bool chosen);
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
   // True: some are new, and then the caches of its dataset must be settled.
   bool open_homes(Stream& stream, std::span<const NodeId> ranks);

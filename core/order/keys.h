@@ -1,7 +1,7 @@
 // The keys of the order rules. Every choice that decides which sample comes where, or what a random
 // step does to it, starts from one of these keys and from nothing else. No job, node, worker, time
-// or address enters a key. That is why jobs may share blocks, and a rebuilt block has the same
-// bytes.
+// or address enters a key, but for orders that jobs do not share. That is why jobs may share blocks,
+// and a rebuilt block has the same bytes.
 //
 // The first word tells the uses apart. A change of any of these functions changes every order that
 // was ever promised; tests/core/permutation_test.cpp holds their values.
@@ -71,6 +71,12 @@ constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest 
 // the two have no order in common, nor have runs of two lengths.
 constexpr std::uint64_t runs_seed(std::uint64_t seed, std::uint8_t run_shift) {
   return hash(8, seed, run_shift);
+}
+
+// S of a job of which a policy chooses the samples, from the S that it would have otherwise: no
+// other job has its order.
+constexpr std::uint64_t chosen_seed(std::uint64_t seed, std::uint32_t job) {
+  return hash(9, seed, job);
 }
 
 // The generator of one pipeline step (`step`: its index in the pipeline). How many numbers a step

@@ -25,6 +25,7 @@ std::uint64_t Driver::seed_of(const Client& client) const {
                              : fixed                 ? 0
                              : config_.share_streams ? hash(2, plan.user)
                                                      : hash(3, plan.user, client.id.value);
+  if (is_chosen(plan)) return hash(9, seed, client.id.value);
   return plan.runs ? hash(8, seed, dataset_of(client).bundle_shift) : seed;
 }
 
@@ -98,7 +99,8 @@ void Driver::join(std::size_t index) {
 void Driver::begin_at_start(Client& client) {
   const std::uint64_t seed = seed_of(client);
   const DatasetPlan& dataset = dataset_of(client);
-  client.position = order::Position(client.plan.order, dataset.version, dataset.samples, seed);
+  const Order order = is_chosen(client.plan) ? Order::strict : client.plan.order;
+  client.position = order::Position(order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
 }
 

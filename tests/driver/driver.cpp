@@ -20,6 +20,8 @@ Driver::Driver(const Scenario& scenario, const engine::PolicyList& policies, Hoo
       hooks_(std::move(hooks)),
       machine_(scenario_),
       config_(scenario.config),
+      chooses_(policies.choose(engine::PolicyKind::selection, config_.policies.selection)
+                   .entry->simulated_only),
       random_(hash(9, scenario.seed)) {
   for (const DatasetPlan& plan : scenario_.datasets) {
     catalogues_.add(plan.id, plan.catalogue());
@@ -133,6 +135,7 @@ Outcomes Driver::run() {
   end_ = now_;
   // What is still under way comes to its end; then nothing is in use any more.
   while (step_once()) {
+    if (steps_ > kStepsMost) violated("the engine does not come to rest without jobs");
   }
   machine_.check_idle();
   return outcomes();

@@ -199,6 +199,8 @@ class Driver {
   void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
   static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
+  // A policy chooses the samples of the job's blocks: its position is that of a strict one.
+  bool is_chosen(const JobPlan& plan) const { return chooses_ && plan.order == Order::relaxed; }
   void finish(Client& client);
   Held* held(Client& client, RequestId request);
   void ask_listed(Client& client, Rank rank);
@@ -252,7 +254,9 @@ class Driver {
   std::unique_ptr<engine::Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
-  engine::EngineConfig config_;  // of the engine there is
+  engine::EngineConfig config_;
+  const bool chooses_;  // the selection policy of the scenario
+                        // of the engine there is
   Random random_;
 
   struct Happening {

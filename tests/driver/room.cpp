@@ -32,7 +32,7 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
     block = std::max(block, lanes.sizes.block_samples);
   }
   const bool weighted = plan.order == Order::weighted;
-  const bool alone = !config_.share_streams || plan.order == Order::listed;
+  const bool alone = !config_.share_streams || plan.order == Order::listed || is_chosen(plan);
   RoomCheck::Asked asked;
   asked.job = client.id;
   asked.prepares = plan.order != Order::listed;

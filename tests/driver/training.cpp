@@ -20,7 +20,8 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& c
   for (const PipelinePlan& plan : scenario_.pipelines) {
     if (plan.id == client.plan.pipeline) lineage.pipeline_hash = plan.info.hash;
   }
-  lineage.order = slice.rehearsed ? Order::weighted : of == Order::strict ? Order::relaxed : of;
+  const bool from_list = slice.rehearsed || is_chosen(client.plan);
+  lineage.order = from_list ? Order::weighted : of == Order::strict ? Order::relaxed : of;
   lineage.seed = client.position.fields().seed;
   const std::uint64_t samples =
       of == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
@@ -251,7 +252,7 @@ void Driver::commit(Client& client, std::uint64_t step) {
     slices.insert(slices.end(), one.slices.begin(), one.slices.end());
   }
   const Held& first = done.batches.front();
-  if (client.plan.order == Order::relaxed) {
+  if (position.order() == Order::relaxed) {
     const std::uint64_t generation = slices.front().name.generation;
     if (!position.has_generation() || position.lanes().generation != generation) {
       position.begin_generation(generation, first.block_samples, first.lane_blocks);

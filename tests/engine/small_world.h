@@ -202,7 +202,15 @@ class SmallWorld {
       REQUIRE_MESSAGE(content_.count(slot) == 0, "a slot is written that is not free");
       content_[slot] = {};  // taken, nothing in it
     }
-    expander_.expand(order.lineage, plan_.samples, making_[order.request.id.value].samples);
+    std::vector<SampleId>& samples = making_[order.request.id.value].samples;
+    if (order::valid_lineage(order.lineage, plan_.samples)) {
+      expander_.expand(order.lineage, plan_.samples, samples);
+    } else {  // a policy has chosen them: the part's come with the command
+      std::vector<SampleId>& chosen = chosen_[order.request.id.value];
+      chosen.resize(order.lineage.samples);
+      for (const engine::Ingredient& one : order.ingredients) chosen.at(one.index) = one.sample;
+      samples = chosen;
+    }
     making_slot_[order.request.id.value] = slot;
     if (one_in(plan_.lost_one_in)) return lose(order);
     const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
@@ -325,6 +333,7 @@ class SmallWorld {
   Random random_;
   engine::Catalogues catalogues_;
   engine::Engine engine_;
+  std::map<std::uint64_t, std::vector<SampleId>> chosen_;  // of blocks, by request
   order::Expander expander_;
   log::CommandDigest digest_;
   Instant now_{};
