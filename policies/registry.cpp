@@ -24,19 +24,36 @@
   POLICY(eviction_belady)            \
   POLICY(eviction_belady_bypass)     \
   POLICY(eviction_refcount)          \
+  POLICY(eviction_seneca)            \
+  POLICY(eviction_shade)             \
+  POLICY(eviction_icache)            \
+  POLICY(eviction_fastmatch)         \
   POLICY(allocation_batchflow)       \
   POLICY(allocation_encoded_first)   \
   POLICY(allocation_equal)           \
   POLICY(allocation_proportional)    \
+  POLICY(allocation_silod)           \
+  POLICY(allocation_quiver)          \
+  POLICY(allocation_seneca)          \
+  POLICY(allocation_cachew)          \
+  POLICY(allocation_hoard)           \
   POLICY(selection_strict)           \
   POLICY(selection_ready_first)      \
+  POLICY(selection_quiver)           \
+  POLICY(selection_seneca)           \
+  POLICY(selection_deepio)           \
   POLICY(dispatch_fifo)              \
   POLICY(dispatch_round_robin)       \
   POLICY(dispatch_earliest_deadline) \
   POLICY(dispatch_bounded_lag)       \
   POLICY(dispatch_coordinated)       \
+  POLICY(dispatch_streaming_batch)   \
+  POLICY(dispatch_batchflow)         \
   POLICY(scaling_static)             \
-  POLICY(scaling_look_ahead)
+  POLICY(scaling_look_ahead)         \
+  POLICY(scaling_cachew)             \
+  POLICY(scaling_autotune)           \
+  POLICY(scaling_fastmatch)
 
 namespace batchflow::policies {
 

@@ -32,6 +32,7 @@ Json json_of(const engine::PolicyEntry& entry) {
           {"name", entry.name},
           {"help", entry.help},
           {"clairvoyant", entry.clairvoyant},
+          {"simulated_only", entry.simulated_only},
           {"parameters", json_of(entry.parameters)}};
 }
 

@@ -72,6 +72,7 @@ struct Node {
   // As of `stall_measured`, for each question of the scaling policy.
   double busy_part = 0;
   double waiting_part = 0;
+  double wanted_per_s = 0;  // samples that must be made each second so that no job here waits
   double made_per_s = 0;
   Instant stall_measured{};
 

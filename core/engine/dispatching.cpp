@@ -333,12 +333,21 @@ void Dispatching::measure_stalls(Node& node) {
   node.waiting_part = node.waits_for_reads.at(s_.now);
   node.made_per_s = node.made.per_second(s_.now);
   node.stall_fraction = 0;
-  for (const JobIndex job : node.jobs) {
-    for (const RankState& rank : s_.jobs[job].ranks) {
+  wanted_.clear();
+  for (const JobIndex index : node.jobs) {
+    const Job& job = s_.jobs[index];
+    std::size_t here = 0;
+    for (const RankState& rank : job.ranks) {
       if (rank.node != node.id) continue;
+      ++here;
       node.stall_fraction = std::max(node.stall_fraction, rank.stall.stall_fraction(s_.now));
     }
+    double& wanted = wanted_[job.stream];
+    wanted = std::max(wanted, wanted_per_s(job) * static_cast<double>(here) /
+                                  static_cast<double>(std::max<std::size_t>(1, job.ranks.size())));
   }
+  node.wanted_per_s = 0;
+  for (const auto& [stream, wanted] : wanted_) node.wanted_per_s += wanted;
 }
 
 void Dispatching::scale() {
@@ -382,6 +391,7 @@ void Dispatching::scale(Node& node) {
   view.busy_part = node.busy_part;
   view.waits_for_reads = node.waiting_part;
   view.made_per_s = node.made_per_s;
+  view.wanted_per_s = node.wanted_per_s;
   const std::uint32_t answer = scaling_->workers(view);
   // A node without a worker would measure nothing, and so never get one again.
   const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;

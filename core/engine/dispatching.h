@@ -90,6 +90,7 @@ class Dispatching {
   std::vector<WorkCandidate> views_;  // of those that can be started now
   std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;
+  std::map<StreamId, double> wanted_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -9,64 +9,13 @@
 
 namespace batchflow::engine {
 
-namespace {
-
-void preset_default(EngineConfig& config) {
-  config.policies = {"encoded-first",
-                     {"minio", "minio", "refcount"},
-                     "ready-first",
-                     "earliest-deadline",
-                     "look-ahead"};
-  config.share_streams = true;
-  config.share_nodes = true;
-  config.helper_nodes = 8;
-  config.late_after_p99 = 2;
-  config.workers_per_rank = 0;
-  config.workers_held_during_reads = false;
-}
-
-void preset_independent(EngineConfig& config) {
-  // The page cache keeps stored samples; nothing else is kept.
-  config.policies = {"proportional:forms=encoded",
-                     {"random", "random", "refcount"},
-                     "strict",
-                     "fifo",
-                     "static:depth=8"};
-  config.share_streams = false;
-  config.share_nodes = false;
-  config.helper_nodes = 0;
-  config.late_after_p99 = 0;
-  config.workers_per_rank = 4;
-  config.workers_held_during_reads = true;
-}
-
-// The default's successor, once every study has it ahead.
-void preset_batchflow(EngineConfig& config) {
-  preset_default(config);
-  config.policies.allocation = "batchflow";
-  config.policies.eviction = {"batchflow", "batchflow", "refcount"};
-}
-
-constexpr Preset kPresets[] = {
-    {"default", "One service prepares for all jobs, the most urgent first.", preset_default},
-    {"independent", "No BatchFlow: each job prepares alone, over a page cache.",
-     preset_independent},
-    {"batchflow", "The default, with memory by what is measured to save most.", preset_batchflow},
-};
-
-}  // namespace
-
 EngineConfig::EngineConfig() {
   apply_preset(*this, "default");
 }
 
-std::span<const Preset> presets() {
-  return kPresets;
-}
-
 void apply_preset(EngineConfig& config, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Preset& preset : kPresets) {
+  for (const Preset& preset : presets()) {
     if (preset.name == name) {
       config.preset = name;
       return preset.apply(config);

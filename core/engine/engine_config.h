@@ -6,6 +6,7 @@
 // engine looks up in its list of policies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -81,10 +82,24 @@ struct EngineConfig {
   friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
+// A combination of policies with the settings that they need.
 struct Preset {
   std::string_view name;
   std::string_view help;
-  void (*apply)(EngineConfig& config);
+  std::string_view allocation;
+  std::array<std::string_view, kForms> eviction;
+  std::string_view selection;
+  std::string_view dispatch;
+  std::string_view scaling;
+  // As in EngineConfig.
+  bool share_streams = true;
+  bool share_nodes = true;
+  std::uint32_t helper_nodes = 0;
+  std::uint32_t workers_per_rank = 0;
+  bool workers_held_during_reads = false;
+  std::uint32_t late_after_p99 = 0;
+
+  void apply(EngineConfig& config) const;
 };
 std::span<const Preset> presets();
 // Throws ConfigError naming the nearest preset.

@@ -36,7 +36,8 @@ int list_policies(const output::OutputFlags& outputs, const std::string& service
     answer["policies"].push_back({{"kind", engine::policy_kind_name(entry->kind())},
                                   {"name", entry->name},
                                   {"help", policies::first_line(entry->help)},
-                                  {"clairvoyant", entry->clairvoyant}});
+                                  {"clairvoyant", entry->clairvoyant},
+                                  {"simulated_only", entry->simulated_only}});
   outputs.write("json", answer.dump(2) + "\n");
   return 0;
 }

@@ -239,6 +239,11 @@ void check_policy(std::string_view kind, std::string_view text) {
         "{} '{}' needs to know future requests, and a live service does not; use it in "
         "batchflow-sim cache, and write minio here, or another of batchflowctl policy list",
         kind, text));
+  if (choice.entry->simulated_only)
+    throw ConfigError(
+        fmt::format("{} '{}' changes orders in a way that no live client can follow yet; use it in "
+                    "batchflow-sim, and write another of batchflowctl policy list here",
+                    kind, text));
 }
 
 void listen_remotely(remote::RemoteOptions& tcp, std::string_view text) {

@@ -1,0 +1,214 @@
+// The presets: BatchFlow's own, what jobs do without it, and published systems, each as far as its
+// policies go. What each policy departs from is in its own help.
+#include "core/engine/engine_config.h"
+
+namespace batchflow::engine {
+namespace {
+
+// Stored samples, and beside them the blocks that a loader prepares ahead.
+constexpr std::string_view kStoredSamples = "encoded-first:forms=encoded+prepared";
+// A page cache, which nobody plans: any of them leaves.
+constexpr std::array<std::string_view, kForms> kAnyLeaves{"random", "random", "refcount"};
+constexpr std::array<std::string_view, kForms> kNoneLeaves{"minio", "minio", "refcount"};
+
+constexpr Preset kPresets[] = {
+    {.name = "default",
+     .help = "One service prepares for all jobs, the most urgent first.",
+     .allocation = "encoded-first",
+     .eviction = kNoneLeaves,
+     .selection = "ready-first",
+     .dispatch = "earliest-deadline",
+     .scaling = "look-ahead",
+     .helper_nodes = 8,
+     .late_after_p99 = 2},
+    {.name = "independent",
+     .help = "No BatchFlow: each job prepares alone, over a page cache.",
+     .allocation = "proportional:forms=encoded",
+     .eviction = kAnyLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false,
+     .share_nodes = false,
+     .workers_per_rank = 4,
+     .workers_held_during_reads = true},
+    // The default's successor, once every study has it ahead.
+    {.name = "batchflow",
+     .help = "The default, with memory by what is measured to save most.",
+     .allocation = "batchflow",
+     .eviction = {"batchflow", "batchflow", "refcount"},
+     .selection = "ready-first",
+     .dispatch = "earliest-deadline",
+     .scaling = "look-ahead",
+     .helper_nodes = 8,
+     .late_after_p99 = 2},
+
+    // ---- one prepared block for several jobs
+    {.name = "coordl",
+     .help = "CoorDL: jobs prepare in turn for all, over MinIO.",
+     .allocation = kStoredSamples,
+     .eviction = kNoneLeaves,
+     .selection = "strict",
+     .dispatch = "coordinated",
+     .scaling = "static:depth=8"},
+    {.name = "tensorsocket",
+     .help = "TensorSocket: one producer, consumers in step.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "strict",
+     .dispatch = "bounded-lag:blocks=2",
+     .scaling = "static:depth=8"},
+    {.name = "joader",
+     .help = "Joader: what is prepared serves each job that may take it.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "ready-first",
+     .dispatch = "round-robin",
+     .scaling = "static:depth=8"},
+    {.name = "tf-data-service",
+     .help = "tf.data service: jobs share a window that slides.",
+     .allocation = "proportional:forms=prepared",
+     .eviction = {"random", "random", "fifo"},
+     .selection = "ready-first",
+     .dispatch = "fifo",
+     .scaling = "autotune",
+     .helper_nodes = 8},
+
+    // ---- each job for itself, over caches that all share
+    {.name = "tf-data",
+     .help = "tf.data: each job prepares alone, as parallel as it needs.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "autotune",
+     .share_streams = false,
+     .share_nodes = false},
+    {.name = "streaming-batch",
+     .help = "Ray Data: a block at a time, where least is buffered.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "ready-first",
+     .dispatch = "streaming-batch",
+     .scaling = "look-ahead",
+     .share_streams = false,
+     .helper_nodes = 8,
+     .late_after_p99 = 2},
+    {.name = "minatoloader",
+     .help = "MinatoLoader: what is slow holds up no batch.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "ready-first",
+     .dispatch = "fifo",
+     .scaling = "autotune",
+     .share_streams = false,
+     .share_nodes = false,
+     .late_after_p99 = 1},
+    {.name = "cachew",
+     .help = "Cachew: of each dataset the form that takes least.",
+     .allocation = "cachew",
+     .eviction = kNoneLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "cachew",
+     .share_streams = false,
+     .helper_nodes = 8},
+    {.name = "seneca",
+     .help = "Seneca: forms by a model, samples that are kept come first.",
+     .allocation = "seneca",
+     .eviction = {"seneca", "seneca", "refcount"},
+     .selection = "seneca",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "quiver",
+     .help = "Quiver: memory by benefit, hits in place of misses.",
+     .allocation = "quiver",
+     .eviction = kNoneLeaves,
+     .selection = "quiver",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "silod",
+     .help = "SiloD: memory by what a byte saves the store.",
+     .allocation = "silod",
+     .eviction = kNoneLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+
+    // ---- caches of many nodes
+    {.name = "deepio",
+     .help = "DeepIO: batches from what is in memory.",
+     .allocation = kStoredSamples,
+     .eviction = kAnyLeaves,
+     .selection = "deepio",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "hoard",
+     .help = "Hoard: datasets are kept as wholes on the nodes.",
+     .allocation = "hoard",
+     .eviction = kNoneLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "fanstore",
+     .help = "FanStore: the nodes of a job keep its dataset.",
+     .allocation = kStoredSamples,
+     .eviction = kNoneLeaves,
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+
+    // ---- by importance, for weighted orders
+    {.name = "shade",
+     .help = "SHADE: what has the highest score stays.",
+     .allocation = kStoredSamples,
+     .eviction = {"shade", "shade", "refcount"},
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "icache",
+     .help = "iCache: what mattered most in the last epoch stays.",
+     .allocation = kStoredSamples,
+     .eviction = {"icache", "icache", "refcount"},
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "static:depth=8",
+     .share_streams = false},
+    {.name = "fastmatch",
+     .help = "FastMatch: the highest scores stay, workers are matched.",
+     .allocation = "encoded-first:forms=decoded+prepared",
+     .eviction = {"fastmatch", "fastmatch", "refcount"},
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "fastmatch",
+     .share_streams = false},
+};
+
+}  // namespace
+
+void Preset::apply(EngineConfig& config) const {
+  config.policies.allocation = allocation;
+  for (std::size_t form = 0; form < kForms; ++form) config.policies.eviction[form] = eviction[form];
+  config.policies.selection = selection;
+  config.policies.dispatch = dispatch;
+  config.policies.scaling = scaling;
+  config.share_streams = share_streams;
+  config.share_nodes = share_nodes;
+  config.helper_nodes = helper_nodes;
+  config.workers_per_rank = workers_per_rank;
+  config.workers_held_during_reads = workers_held_during_reads;
+  config.late_after_p99 = late_after_p99;
+}
+
+std::span<const Preset> presets() {
+  return kPresets;
+}
+
+}  // namespace batchflow::engine

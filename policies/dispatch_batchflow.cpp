@@ -1,0 +1,43 @@
+// BatchFlow's own: the least slack comes first, by weight.
+//
+// Slack is the time until a job is expected to need its block. A job that counts twice as much is
+// served as if it had half of it, and once the time is over, as if it had waited twice as long.
+// What a job waits grows until it is served, so none starves.
+#include <chrono>
+
+#include "core/engine/policy_list.h"
+#include "policies/dispatch_choose.h"
+#include "policies/make.h"
+
+namespace batchflow::policies {
+namespace {
+
+class BatchFlow final : public engine::DispatchPolicy {
+ public:
+  explicit BatchFlow(const engine::PolicyContext&) {}
+
+  std::size_t next(const engine::DispatchView& view) override {
+    return first_candidate(view.candidates,
+                           [&](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {
+                             return weighted_slack(a, view.now) < weighted_slack(b, view.now);
+                           });
+  }
+
+ private:
+  static double weighted_slack(const engine::WorkCandidate& candidate, Instant now) {
+    const double slack = std::chrono::duration<double>(candidate.deadline - now).count();
+    return slack > 0 ? slack / candidate.weight : slack * candidate.weight;
+  }
+};
+
+}  // namespace
+
+extern const engine::PolicyEntry dispatch_batchflow;
+const engine::PolicyEntry dispatch_batchflow{
+    "batchflow",
+    "The least time until a job needs its block, by weight.\n"
+    "A job of weight 2 is served as if it had half the time, and waits for a\n"
+    "block at most half as long as others.",
+    &make_policy<engine::DispatchPolicy, BatchFlow>};
+
+}  // namespace batchflow::policies
