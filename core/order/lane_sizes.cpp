@@ -36,8 +36,10 @@ std::uint32_t lane_blocks_of_runs(const LaneSizes& sizes, std::uint8_t run_shift
   const std::uint64_t in_half_window = std::min(mixed, window_blocks / 2);
   const std::uint64_t in_half_kept = samples_kept / 2 / sizes.block_samples;
   const std::uint64_t wanted = std::max<std::uint64_t>(sizes.lane_blocks, in_half_window);
+  // However little is kept: no position holds more lanes.
+  const std::uint64_t least = std::max<std::uint64_t>(1, divide_up(sizes.blocks(), kLanesMost));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      std::min({wanted, in_half_kept, sizes.blocks()}), 1, lane_blocks_most(sizes.blocks())));
+      std::min({wanted, in_half_kept, sizes.blocks()}), least, lane_blocks_most(sizes.blocks())));
 }
 
 }  // namespace batchflow::order

@@ -57,4 +57,18 @@ TEST_CASE("there are never more than 4,096 lanes: those of larger datasets are l
   CHECK(sizes.lanes() == 4096);
 }
 
+TEST_CASE("a generation of runs has at most 4096 lanes, however little is kept") {
+  for (const std::uint64_t samples : {1ull, 4096ull, 4097ull, 24'499ull, 1'000'000'000'000ull}) {
+    for (const std::uint32_t block : {1u, 64u, 4096u}) {
+      for (const std::uint64_t kept : {0ull, 1ull, 5000ull, 1'000'000ull}) {
+        order::LaneSizes sizes{samples, block, 1};
+        sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), 2);
+        sizes.lane_blocks = order::lane_blocks_of_runs(sizes, 1, 2, kept);
+        CHECK(sizes.lanes() <= order::kLanesMost);
+        CHECK(sizes.lane_blocks <= order::lane_blocks_most(sizes.blocks()));
+      }
+    }
+  }
+}
+
 }  // namespace batchflow::test::lane_sizes_test
