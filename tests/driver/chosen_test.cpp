@@ -40,7 +40,8 @@ class Odd final : public engine::SelectionPolicy {
   void choose_samples(const engine::SamplesView& view, std::span<std::uint32_t> picks) override {
     for (std::size_t i = 0; i < picks.size(); ++i)
       picks[i] = static_cast<std::uint32_t>(view.candidates.size() - 1 - i);
-    if (random_.below(3) == 0) picks[picks.size() / 2] = picks[0] + (random_.below(2) == 0 ? 0 : 1000);
+    if (random_.below(3) == 0)
+      picks[picks.size() / 2] = picks[0] + (random_.below(2) == 0 ? 0 : 1000);
   }
 
  private:

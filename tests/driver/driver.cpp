@@ -10,7 +10,8 @@ namespace batchflow::test {
 
 namespace {
 
-constexpr std::uint64_t kStepsMost = 2'000'000;
+// A wide scenario may have jobs of a million samples that are staged one by one.
+constexpr std::uint64_t kStepsMost = 20'000'000;
 
 }  // namespace
 

@@ -11,7 +11,7 @@ namespace {
 
 // What the largest sample takes where it is read: all sectors that it may touch.
 Bytes largest_staged(const engine::EngineConfig& config, const DatasetPlan& dataset) {
-  const Bytes largest = std::max(dataset.bytes, dataset.bytes_most);
+  const Bytes largest = dataset.largest_bytes();
   const Bytes sector = config.staging_sector_bytes;
   return sector == 1 ? largest : (largest + 2 * sector - 1) / sector * sector;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/random.h"
 
 namespace batchflow::test {
@@ -25,6 +27,13 @@ Scenario small_scenario() {
 Bytes DatasetPlan::bytes_of(SampleId sample) const {
   if (bytes_most <= bytes) return bytes;
   return bytes + hash(11, version, sample.value) % (bytes_most - bytes + 1);
+}
+
+Bytes DatasetPlan::largest_bytes() const {
+  if (bytes_most <= bytes) return bytes;
+  Bytes largest = 0;
+  for (std::uint64_t i = 0; i < samples; ++i) largest = std::max(largest, bytes_of(SampleId(i)));
+  return largest;
 }
 
 Bytes DatasetPlan::bundle_bytes(SampleId first) const {

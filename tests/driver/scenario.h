@@ -44,6 +44,7 @@ struct DatasetPlan {
   std::uint8_t bundle_shift = 0;  // samples are read and kept 2^bundle_shift at a time
 
   Bytes bytes_of(SampleId sample) const;
+  Bytes largest_bytes() const;
   // Of the samples of a bundle, from its first on.
   Bytes bundle_bytes(SampleId first) const;
   engine::Catalogue catalogue() const;

@@ -255,6 +255,15 @@ void Driver::commit(Client& client, std::uint64_t step) {
   if (position.order() == Order::relaxed) {
     const std::uint64_t generation = slices.front().name.generation;
     if (!position.has_generation() || position.lanes().generation != generation) {
+      const order::LaneSizes sizes{position.fields().samples, first.block_samples,
+                                   first.lane_blocks};
+      if (position.consumed() > 0 || sizes.lanes() > order::kLanesMost) {
+        violated(
+            fmt::format("job {} enters generation {} with blocks of {} and lanes of {} after {} "
+                        "samples of epoch {}, of which the last is of generation {}",
+                        client.id.value, generation, first.block_samples, first.lane_blocks,
+                        position.consumed(), position.epoch(), position.lanes().generation));
+      }
       position.begin_generation(generation, first.block_samples, first.lane_blocks);
     }
   }
