@@ -42,6 +42,8 @@
   POLICY(selection_quiver)           \
   POLICY(selection_seneca)           \
   POLICY(selection_deepio)           \
+  POLICY(selection_shade)            \
+  POLICY(selection_fastmatch)        \
   POLICY(dispatch_fifo)              \
   POLICY(dispatch_round_robin)       \
   POLICY(dispatch_earliest_deadline) \

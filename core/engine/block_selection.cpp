@@ -104,6 +104,14 @@ void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node
   }
 }
 
+std::span<const float> BlockSelection::weigh(JobId job, std::span<const Score> scores) {
+  scores_.clear();
+  for (const Score& score : scores) scores_.push_back(score.value);
+  weights_.assign(scores.size(), 0);
+  policy_->weigh(job, scores_, weights_);
+  return weights_;
+}
+
 // Instead of an answer that is wrong, the oldest candidates are taken.
 void BlockSelection::check_picks(std::size_t offered) {
   picked_.assign(offered, false);

@@ -37,6 +37,9 @@ class BlockSelection {
   // Chooses the samples of the block, and of those before it in the job's epoch, unless they are
   // chosen. The block is about to be made on the node.
   void choose_samples(Job& job, const Block& block, NodeIndex node);
+  // What these scores weigh, that the job has reported. Valid until the next call.
+  std::span<const float> weigh(JobId job, std::span<const Score> scores);
+  void epoch_began(JobId job, std::uint32_t epoch) { policy_->epoch_began(job, epoch); }
   // The job's epochs before this one are committed.
   static void forget_chosen(Job& job, std::uint32_t epoch);
 
@@ -57,6 +60,8 @@ class BlockSelection {
   std::vector<SampleCandidate> samples_;        // scratch
   std::vector<std::uint32_t> picks_;            // scratch
   std::vector<bool> picked_;                    // scratch
+  std::vector<float> scores_;                   // scratch
+  std::vector<float> weights_;                  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -167,7 +167,9 @@ void Engine::Parts::decide() {
     more = more || !s.jobs_to_look_at.empty() || s.room_changed;
   }
   for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
-    if (s.jobs.live(begun.job)) items.epoch_began(s.jobs[begun.job], begun.epoch);
+    if (!s.jobs.live(begun.job)) continue;
+    items.epoch_began(s.jobs[begun.job], begun.epoch);
+    selection.epoch_began(s.jobs[begun.job].id, begun.epoch);
   }
   s.begun_epochs.clear();
   // Without jobs nothing changes that a policy could learn from.

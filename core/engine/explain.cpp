@@ -98,6 +98,26 @@ class ExplainedSelection final : public SelectionPolicy {
   }
   bool looks_behind_ready() const override { return policy_->looks_behind_ready(); }
   Instant ask_again() override { return policy_->ask_again(); }
+  std::uint32_t blocks_to_choose_from() const override { return policy_->blocks_to_choose_from(); }
+  void choose_samples(const SamplesView& view, std::span<std::uint32_t> picks) override {
+    policy_->choose_samples(view, picks);
+    const auto kept = [&](std::uint32_t pick) {
+      return pick < view.candidates.size() &&
+             (view.candidates[pick].encoded || view.candidates[pick].decoded);
+    };
+    const auto of_all =
+        std::count_if(view.candidates.begin(), view.candidates.end(),
+                      [](const SampleCandidate& one) { return one.encoded || one.decoded; });
+    teller_.tell(
+        fmt::format("job {}: picks {} samples for a block", view.job.value, picks.size()),
+        fmt::format("of {}, {} of which are kept; {} of those picked; {} left in epoch {}",
+                    view.candidates.size(), of_all, std::count_if(picks.begin(), picks.end(), kept),
+                    view.left, view.epoch));
+  }
+  void weigh(JobId job, std::span<const float> scores, std::span<float> weights) override {
+    policy_->weigh(job, scores, weights);
+  }
+  void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
 
  private:
   Teller teller_;

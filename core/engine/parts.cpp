@@ -12,13 +12,15 @@ void Engine::Parts::on(const ScoresReported& event) {
   if (!of) return;
   if (event.scores.size() > kScoresMost) return s.protocol_error();
   const Dataset& dataset = s.datasets[of->dataset];
-  for (const Score& score : event.scores) {
-    if (score.sample.value >= dataset.catalogue->samples()) {
+  const std::span<const float> weights = selection.weigh(event.job, event.scores);
+  for (std::size_t i = 0; i < event.scores.size(); ++i) {
+    const SampleId sample = event.scores[i].sample;
+    if (sample.value >= dataset.catalogue->samples()) {
       s.protocol_error();
-    } else {
-      items.scored(dataset.id, score.sample, score.value);
-      if (of->weights) of->weights->report(score.sample, order::weight_of_score(score.value));
+      continue;
     }
+    items.scored(dataset.id, sample, weights[i]);
+    if (of->weights) of->weights->report(sample, order::weight_of_score(weights[i]));
   }
 }
 

@@ -225,6 +225,14 @@ class SelectionPolicy {
   virtual void choose_samples(const SamplesView& /*view*/, std::span<std::uint32_t> picks) {
     for (std::uint32_t i = 0; i < picks.size(); ++i) picks[i] = i;
   }
+
+  // What scores weigh that a job has reported at once, as a rule those of one batch. A weighted
+  // order draws its next epochs by weight, and eviction policies are told the weight as the score.
+  virtual void weigh(JobId /*job*/, std::span<const float> scores, std::span<float> weights) {
+    for (std::size_t i = 0; i < scores.size(); ++i) weights[i] = scores[i];
+  }
+  // A job began an epoch.
+  virtual void epoch_began(JobId, std::uint32_t /*epoch*/) {}
 };
 
 // ---------------------------------------------------------------------------------- dispatch ----
