@@ -81,6 +81,9 @@ jobs:
     node_local: false   # relaxed: each block is for the ranks of one node
     runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars
+    importance:         # weighted: the scores that the job reports, of a lognormal distribution
+      spread: 0         # deviation of their logarithm; 0: none are reported
+      drift: 0          # the part of it that each epoch draws anew, from 0 to 1
     batch: 128          # of one rank (default 1)
     drop_last: false
     epochs: 1

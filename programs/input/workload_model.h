@@ -77,6 +77,7 @@ struct JobModel {
   bool runs = false;            // relaxed: runs are shuffled, and samples near one another
   std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
+  Importance importance;        // weighted orders: the scores that it reports
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;  // after which it is done; 0: when its epochs are done
   // Samples that it trains on in these steps, in equal parts; 0: what its batches hold. Blocks that

@@ -338,6 +338,7 @@ void Backend::on(const engine::Deliver& command) {
                                           : batch.samples;
     kind += preparation.visits(slice.to - slice.from);
   }
+  batch.drawn.assign(command.samples.begin(), command.samples.end());
   counters_.repeats += preparation.visits(command.repeats);
   const engine::Request request = command.request;
   const TaskId task = begin(request, [this, request, batch] {

@@ -30,6 +30,7 @@ struct Delivered {
   std::uint64_t samples = 0;  // neither fillers nor rehearsed samples
   std::uint64_t fillers = 0;
   std::uint64_t rehearsed = 0;
+  std::vector<SampleId> drawn = {};  // of a weighted order: its samples
 };
 
 // Handles commands for jobs: the jobs.

@@ -12,7 +12,8 @@ enum class Chance : std::uint8_t {
   store_latency,
   nvme_latency,
   preparation,
-  exemplars
+  exemplars,
+  importance
 };
 
 template <class... Words>

@@ -39,6 +39,10 @@ std::string reason(const engine::Refuse& command) {
                          command.needed, order::kReplacementAttemptsMost);
     case engine::Refusal::rank_lost:
       return "a lost rank did not come back";
+    case engine::Refusal::wrong_order:
+      return "its order cannot be served: a policy that chooses samples has none for each node, "
+             "and "
+             "shuffles no runs";
     default:
       return "its request makes no sense to the engine";
   }
@@ -334,7 +338,24 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
+  report_scores(index, batch);
   if (++job.ranks_done == job.ranks.size()) step_done(index);
+}
+
+// How much the samples of the batch matter, as far as the job has learned from them.
+void Jobs::report_scores(std::uint32_t index, const Delivered& batch) {
+  const input::JobModel& model = *jobs_[index].model;
+  if (model.importance.spread == 0) return;
+  const std::uint64_t seed = chance_of(scenario_.seed, Chance::importance, model.dataset).draw();
+  for (std::size_t first = 0; first < batch.drawn.size(); first += engine::kScoresMost) {
+    std::vector<engine::Score> scores;
+    const std::size_t end = std::min(batch.drawn.size(), first + engine::kScoresMost);
+    for (std::size_t i = first; i < end; ++i) {
+      const SampleId sample = batch.drawn[i];
+      scores.push_back({sample, model.importance.score(seed, sample.value, batch.epoch)});
+    }
+    reports_.fact(engine::ScoresReported{JobId(index), reports_.keep(std::move(scores))});
+  }
 }
 
 // All ranks go on together: a step is over, and its batch is used up, when all ranks have exchanged

@@ -133,6 +133,7 @@ class Jobs final : public CompletionHandler {
   void start(std::uint32_t index);
   void join(std::uint32_t index);
   void report_exemplars(std::uint32_t index);
+  void report_scores(std::uint32_t index, const Delivered& batch);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
   void step_done(std::uint32_t index);

@@ -24,7 +24,7 @@ class Reports {
   }
   // It has done before what it was at.
   void gone(WorkerId worker) { gone_.push_back(worker); }
-  template <class Id>
+  template <class Id>  // NodeId, SampleId or Score
   std::span<const Id> keep(std::vector<Id> ids) {
     auto& lists = std::get<Lists<Id>>(lists_);
     lists.push_back(std::move(ids));
@@ -55,9 +55,9 @@ class Reports {
   std::vector<engine::Event> facts_;
   std::vector<std::pair<RequestId, engine::Event>> completions_;
   std::vector<WorkerId> gone_;
-  std::tuple<Lists<NodeId>, Lists<SampleId>> lists_;
+  std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>> lists_;
   std::vector<engine::Event> taken_;
-  std::tuple<Lists<NodeId>, Lists<SampleId>> taken_lists_;
+  std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>> taken_lists_;
 };
 
 }  // namespace batchflow::world
