@@ -1,5 +1,7 @@
 // A scenario from a seed: anything that users, machines and bad luck may bring together.
 #include <algorithm>
+#include <array>
+#include <variant>
 
 #include "core/base/random.h"
 #include "core/engine/policy_list.h"
@@ -9,6 +11,17 @@
 namespace batchflow::test {
 
 namespace {
+
+// Whether a selection policy gives scores weights that are not those scores.
+bool weighs_otherwise(const engine::PolicyEntry& entry) {
+  const auto* make = std::get_if<engine::MakeSelection>(&entry.make);
+  if (make == nullptr) return false;
+  const Parameters parameters(entry.parameters);
+  const std::array<float, 3> scores{1, 2, 40};
+  std::array<float, 3> weights{};
+  (*make)({Random(1), parameters})->weigh(JobId(1), scores, weights);
+  return weights != scores;
+}
 
 class Maker {
  public:
@@ -45,9 +58,12 @@ class Maker {
   }
 
   std::string policy(engine::PolicyKind kind) {
-    // Of jobs whose samples are chosen a new service knows less than the faults here need.
+    // Of jobs whose samples are chosen a new service knows less than the faults here need. And the
+    // checker counts draws by the scores themselves.
     auto entries = policies::policy_list().of_kind(kind);
-    std::erase_if(entries, [](const engine::PolicyEntry* entry) { return entry->simulated_only; });
+    std::erase_if(entries, [](const engine::PolicyEntry* entry) {
+      return entry->simulated_only || weighs_otherwise(*entry);
+    });
     return std::string(entries[random_.below(entries.size())]->name);
   }
 

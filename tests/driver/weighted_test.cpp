@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "policies/registry.h"
+#include "tests/driver/canaries.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test::weighted_test {
@@ -101,6 +102,46 @@ TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again afte
       CHECK((out.voided_samples > 0) == (anew && scores));
     }
   }
+}
+
+// ---- a policy that weighs scores
+
+class Weighs : public engine::SelectionPolicy {
+ public:
+  std::size_t choose(const engine::SelectionView& view) override {
+    return view.candidates.front().ready ? 0 : engine::kNoChoice;
+  }
+};
+class Threefold final : public Weighs {
+ public:
+  explicit Threefold(const engine::PolicyContext&) {}
+  void weigh(JobId, std::span<const float> scores, std::span<float> weights) override {
+    for (std::size_t i = 0; i < scores.size(); ++i) weights[i] = 3 * scores[i];
+  }
+};
+class Inverse final : public Weighs {
+ public:
+  explicit Inverse(const engine::PolicyContext&) {}
+  void weigh(JobId, std::span<const float> scores, std::span<float> weights) override {
+    for (std::size_t i = 0; i < scores.size(); ++i) weights[i] = 1 / (scores[i] + 0.01F);
+  }
+};
+const engine::PolicyEntry kThreefold{"threefold", "",
+                                     &make_canary<engine::SelectionPolicy, Threefold>};
+const engine::PolicyEntry kInverse{"inverse", "", &make_canary<engine::SelectionPolicy, Inverse>};
+
+TEST_CASE("draws follow the weights that the policy makes of scores") {
+  // With a score for each sample, three times the weight of all is the same order. The checker
+  // counts by the scores, so it notices other weights.
+  JobPlan job = weighted(3);
+  for (std::uint64_t sample = 0; sample < 64; ++sample)
+    job.scores_first.push_back({SampleId(sample), static_cast<float>(sample % 5)});
+  const Canaries canaries{&kThreefold, &kInverse};
+  Scenario scenario = scenario_of({job});
+  scenario.config.policies.selection = "threefold";
+  CHECK(Driver(scenario, canaries.list()).run().jobs_done == 1);
+  scenario.config.policies.selection = "inverse";
+  CHECK_THROWS_AS(Driver(scenario, canaries.list()).run(), Violation);
 }
 
 }  // namespace batchflow::test::weighted_test
