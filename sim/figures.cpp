@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -25,43 +24,6 @@ std::string whole_text(double count) {
 
 std::string ratio_text(double ratio) {
   return fmt::format("{:.2f}", ratio);
-}
-
-// From a job's arrival to its end, of the jobs that were done.
-std::vector<double> completion_times(const output::RunResult& run) {
-  std::vector<double> times;
-  for (const output::JobResult& job : run.jobs) {
-    if (job.state == "done" || job.state == "left") times.push_back(job.ended_s - job.arrived_s);
-  }
-  std::sort(times.begin(), times.end());
-  return times;
-}
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-// How many times as long each job took as its GPUs computed.
-std::vector<double> slowdowns(const output::RunResult& run) {
-  std::vector<double> slowdowns;
-  for (const output::JobResult& job : run.jobs) {
-    const bool ended = job.state == "done" || job.state == "left";
-    if (ended && job.compute_s > 0) {
-      slowdowns.push_back((job.ended_s - job.arrived_s) / job.compute_s);
-    }
-  }
-  return slowdowns;
-}
-// Jain's index of the jobs' speeds, each as a part of what it would be without waiting.
-double fairness(const output::RunResult& run) {
-  double sum = 0;
-  double squares = 0;
-  const std::vector<double> all = slowdowns(run);
-  for (const double slowdown : all) {
-    sum += 1 / slowdown;
-    squares += 1 / (slowdown * slowdown);
-  }
-  return all.empty() ? 1 : sum * sum / (static_cast<double>(all.size()) * squares);
 }
 
 const Figure kFigures[] = {
@@ -93,21 +55,16 @@ const Figure kFigures[] = {
     {"core time", "preparation_s", Better::less,
      [](const output::RunResult& run) { return run.aggregate.preparation_s; }, time_text,
      "of preparation"},
-    {"JCT", "jct_s", Better::less,
-     [](const output::RunResult& run) { return mean_of(completion_times(run)); }, time_text,
-     "from a job's arrival to its end, mean of the jobs that were done"},
+    {"JCT", "jct_s", Better::less, [](const output::RunResult& run) { return run.aggregate.jct_s; },
+     time_text, "from a job's arrival to its end, mean of the jobs that were done"},
     {"JCT p95", "jct_p95_s", Better::less,
-     [](const output::RunResult& run) {
-       const std::vector<double> times = completion_times(run);
-       const auto at =
-           static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(times.size())));
-       return times.empty() ? 0 : times[at - 1];
-     },
-     time_text, "the same, of which 95 in 100 jobs needed no more"},
+     [](const output::RunResult& run) { return run.aggregate.jct_p95_s; }, time_text,
+     "the same, of which 95 in 100 jobs needed no more"},
     {"slowdown", "slowdown", Better::less,
-     [](const output::RunResult& run) { return mean_of(slowdowns(run)); }, ratio_text,
+     [](const output::RunResult& run) { return run.aggregate.slowdown; }, ratio_text,
      "the same over the time that the job's GPUs computed, mean of the jobs"},
-    {"fairness", "fairness", Better::more, fairness, ratio_text,
+    {"fairness", "fairness", Better::more,
+     [](const output::RunResult& run) { return run.aggregate.fairness; }, ratio_text,
      "Jain's index of the jobs' speeds over those they would have without waiting: 1 if all lose "
      "the same part"},
     {"repeats", "repeats", Better::none,

@@ -32,7 +32,8 @@ BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached
                  samples, samples_requested, samples_read, storage_bytes, storage_reads, nvme_bytes,
                  nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
                  remade_blocks, repeats, preparation_s, cancelled_read_bytes,
-                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples)
+                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples, jct_s,
+                 jct_p95_s, slowdown, fairness)
 BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
 BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
 BATCHFLOW_RESULT(JobPoint, samples, stall_s)

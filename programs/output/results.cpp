@@ -4,9 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
+#include <vector>
 
 #include "core/base/config_value.h"
 #include "programs/output/json_writer.h"
@@ -296,6 +299,34 @@ double mean_au(std::span<const JobResult> jobs) {
 double hit_ratio(std::uint64_t read, std::uint64_t requested) {
   if (requested == 0) return 0;
   return std::max(0., 1 - static_cast<double>(read) / static_cast<double>(requested));
+}
+
+void count_completions(std::span<const JobResult> jobs, Aggregate& sum) {
+  std::vector<double> times;
+  double slowdowns = 0;
+  double speeds = 0;
+  double squares = 0;
+  double computed = 0;  // jobs
+  for (const JobResult& job : jobs) {
+    if (job.state != "done" && job.state != "left") continue;
+    times.push_back(job.ended_s - job.arrived_s);
+    if (job.compute_s <= 0 || times.back() <= 0) continue;
+    const double speed = job.compute_s / times.back();
+    computed += 1;
+    slowdowns += 1 / speed;
+    speeds += speed;
+    squares += speed * speed;
+  }
+  if (!times.empty()) {
+    std::sort(times.begin(), times.end());
+    const auto count = static_cast<double>(times.size());
+    sum.jct_s = std::accumulate(times.begin(), times.end(), 0.0) / count;
+    sum.jct_p95_s = times[static_cast<std::size_t>(std::ceil(0.95 * count)) - 1];
+  }
+  if (computed > 0) {
+    sum.slowdown = slowdowns / computed;
+    sum.fairness = speeds * speeds / (computed * squares);
+  }
 }
 
 }  // namespace batchflow::output

@@ -108,6 +108,13 @@ struct Aggregate {
   std::uint64_t failed_reads = 0;          // commands
   std::uint64_t replaced_samples = 0;      // found to be corrupt, by dataset and id
   std::uint64_t lost_samples = 0;
+  // Of the jobs that were done: the time from arrival to end, its mean and the least that 95 in 100
+  // did not pass; its ratio to the time their GPUs computed; and Jain's index of their speeds, each
+  // over what it would be without waiting.
+  double jct_s = 0;
+  double jct_p95_s = 0;
+  double slowdown = 0;
+  double fairness = 1;
 };
 
 // Core time of one step of a pipeline, over all samples of a dataset that went through it.
@@ -225,6 +232,8 @@ RunResult decode_run(const std::string& text);
 // Figures over all jobs of a run, computed alike for simulated and for live jobs.
 // The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);
+// Sets the times to completion, slowdown and fairness.
+void count_completions(std::span<const JobResult> jobs, Aggregate& sum);
 
 // The share of the requested samples that were not read. Failed reads are read again, so `read` may
 // be more than `requested`.

@@ -231,6 +231,7 @@ output::RunResult live_results(const input::Scenario& scenario,
   if (ranks_s > 0) sum.stall_fraction = stall_s / ranks_s;
   sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
   sum.au = output::mean_au(run.jobs);
+  output::count_completions(run.jobs, sum);
   return run;
 }
 

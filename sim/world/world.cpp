@@ -215,6 +215,7 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
   sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
   sum.au = output::mean_au(run.jobs);
+  output::count_completions(run.jobs, sum);
   return sum;
 }
 
