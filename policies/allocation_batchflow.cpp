@@ -17,7 +17,7 @@
 #include "core/base/rates.h"
 #include "core/base/saturating.h"
 #include "core/engine/policy_list.h"
-#include "policies/allocation_fill.h"
+#include "policies/allocation_measured.h"
 #include "policies/make.h"
 #include "policies/memory_split.h"
 
@@ -65,27 +65,16 @@ class BatchFlow final : public engine::AllocationPolicy {
   };
   struct PlaceState {
     bool measured = false;
-    double store_most = 0;  // bytes a second, as far as was seen
+    StoreRate store;
     Duration period{};
     std::map<ShareId, Window> windows;
   };
 
-  // What the store can bring: what it brought when workers had to wait for it, or else more than it
-  // was ever seen to bring.
   void learn(const engine::PlaceView& place, PlaceState& state) const {
-    state.measured = false;
-    for (const engine::ShareView& share : place.shares) {
-      state.measured = state.measured || (share.made_per_s > 0 && share.jobs > 0);
-    }
-    const double now = place.store_bytes_per_s;
-    if (place.waits_for_reads > kWaits && now > 0) {
-      const double most = now / std::max(kWaits, 1 - place.busy * (1 - place.waits_for_reads));
-      state.store_most =
-          state.store_most == 0 ? most : state.store_most + 0.3 * (most - state.store_most);
-      state.store_most = std::max(state.store_most, now);
-    } else {
-      state.store_most = std::max(state.store_most, kTryMore * now);
-    }
+    state.measured = std::any_of(
+        place.shares.begin(), place.shares.end(),
+        [](const engine::ShareView& share) { return share.made_per_s > 0 && share.jobs > 0; });
+    state.store.learn(place);
   }
 
   // The samples of all forms that are made again and again, and what each would save.
@@ -117,7 +106,7 @@ class BatchFlow final : public engine::AllocationPolicy {
     }
     loads.store = stored;
     // A store that was never seen to limit anything is taken for one that does not.
-    loads.store_most = state.store_most > 0 ? state.store_most : std::max(1.0, stored / kTryMore);
+    loads.store_most = state.store.most() > 0 ? state.store.most() : std::max(1.0, stored);
     if (kept_.empty()) return;
     const MemorySplit::Parts& parts =
         solver_.solve(kept_, loads, static_cast<double>(fill_.room()));
@@ -155,7 +144,9 @@ class BatchFlow final : public engine::AllocationPolicy {
     std::erase_if(state.windows, [&](const auto& one) { return one.second.seen != place.now; });
     fill_.fill_windows(place, slots, [&](const engine::ShareView& share) {
       const Window& window = state.windows[share.share];
-      const auto wanted = static_cast<Slots>(window.times * window.needed) + two_lanes(share) / 2;
+      // A single job takes what is made for it in turn: it needs no more than is made ahead.
+      const Slots shared = share.jobs > 1 ? two_lanes(share) / 2 : 0;
+      const auto wanted = static_cast<Slots>(window.times * window.needed) + shared;
       return std::min(wanted, share.slots_all);
     });
   }
@@ -177,8 +168,6 @@ class BatchFlow final : public engine::AllocationPolicy {
     if (jobs) asks_again_ = after(place.now, state.period);
   }
 
-  static constexpr double kWaits = 0.05;
-  static constexpr double kTryMore = 1.25;
   static constexpr double kMuch = 0.01;
   static constexpr int kPeriodMost = 30;
   static constexpr Duration kWindowFades = std::chrono::seconds(60);

@@ -22,7 +22,8 @@ constexpr Parameter kParameters[] = {
 class Cachew final : public MeasuredAllocation {
   using MeasuredAllocation::MeasuredAllocation;
 
-  void divide(const engine::PlaceView& place, std::span<Slots> slots) override {
+  void divide(const engine::PlaceView& place, std::span<Slots> slots,
+              const StoreRate& store) override {
     fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
     struct Choice {
       std::size_t share;
@@ -31,7 +32,7 @@ class Cachew final : public MeasuredAllocation {
     std::vector<Choice> choices;
     double jobs = 0;
     for (const auto& [dataset, forms] : forms_of(place)) {
-      const std::size_t share = chosen(place, forms, static_cast<double>(fill_.room()));
+      const std::size_t share = chosen(place, store, forms, static_cast<double>(fill_.room()));
       if (share == kNone) continue;
       choices.push_back({share, forms.jobs});
       jobs += forms.jobs;
@@ -50,13 +51,14 @@ class Cachew final : public MeasuredAllocation {
 
   // By the time for a sample, if the store and the workers limit each other. Before anything is
   // measured, what is stored is kept.
-  static std::size_t chosen(const engine::PlaceView& place, const Forms& forms, double memory) {
+  static std::size_t chosen(const engine::PlaceView& place, const StoreRate& store,
+                            const Forms& forms, double memory) {
     if (forms.decoded == kNone || forms.encoded == kNone) {
       return forms.decoded == kNone ? forms.encoded : forms.decoded;
     }
     const engine::ShareView& encoded = place.shares[forms.encoded];
     const engine::ShareView& decoded = place.shares[forms.decoded];
-    const MakingCosts costs(place, encoded, decoded);
+    const MakingCosts costs(place, store, encoded, decoded);
     if (!costs.known) return forms.encoded;
     const auto time = [&](double part, double saved_s) {
       return std::max((costs.whole_s - part * saved_s) / place.workers, costs.store_s * (1 - part));

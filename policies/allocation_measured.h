@@ -18,6 +18,29 @@ constexpr Parameter period_parameter(std::string_view seconds) {
           0.01,       3600};
 }
 
+// What the store can bring a place: what it brought when workers had to wait for it, or else more
+// than it was ever seen to bring.
+class StoreRate {
+ public:
+  void learn(const engine::PlaceView& place) {
+    constexpr double kWaits = 0.05;
+    constexpr double kTryMore = 1.25;
+    const double now = place.store_bytes_per_s;
+    if (place.waits_for_reads > kWaits && now > 0) {
+      const double most = now / std::max(kWaits, 1 - place.busy * (1 - place.waits_for_reads));
+      most_ = most_ == 0 ? most : most_ + 0.3 * (most - most_);
+      most_ = std::max(most_, now);
+    } else {
+      most_ = std::max(most_, kTryMore * now);
+    }
+  }
+  // Bytes a second; 0: it was never seen to bring any.
+  double most() const { return most_; }
+
+ private:
+  double most_ = 0;
+};
+
 class MeasuredAllocation : public engine::AllocationPolicy {
  public:
   explicit MeasuredAllocation(const engine::PolicyContext& context)
@@ -28,14 +51,17 @@ class MeasuredAllocation : public engine::AllocationPolicy {
     const bool any = std::any_of(place.shares.begin(), place.shares.end(),
                                  [](const engine::ShareView& share) { return share.jobs > 0; });
     asks_again_ = any ? after(place.now, period_) : kNever;
-    if (fill_.begin(place, slots)) divide(place, slots);
+    StoreRate& store = stores_[place.place];
+    store.learn(place);
+    if (fill_.begin(place, slots)) divide(place, slots, store);
   }
   Instant ask_again() final { return asks_again_; }
   bool wants_measures() const final { return true; }
 
  protected:
   // Shares have what they were promised.
-  virtual void divide(const engine::PlaceView& place, std::span<Slots> slots) = 0;
+  virtual void divide(const engine::PlaceView& place, std::span<Slots> slots,
+                      const StoreRate& store) = 0;
 
   // The samples of a dataset in the forms that are to be kept, as indices among the shares.
   static constexpr std::size_t kNone = SIZE_MAX;
@@ -87,6 +113,7 @@ class MeasuredAllocation : public engine::AllocationPolicy {
   };
   Duration period_;
   Instant asks_again_ = kNever;
+  std::map<Place, StoreRate> stores_;
   std::vector<Valued> by_value_;  // scratch
 };
 
@@ -94,11 +121,11 @@ class MeasuredAllocation : public engine::AllocationPolicy {
 struct MakingCosts {
   double whole_s = 0;   // of a worker, from the sample as it is stored
   double random_s = 0;  // from the decoded sample
-  double store_s = 0;   // the store, where it was seen to limit the workers; else 0
+  double store_s = 0;   // of the store
   bool known = false;
 
-  MakingCosts(const engine::PlaceView& place, const engine::ShareView& encoded,
-              const engine::ShareView& decoded) {
+  MakingCosts(const engine::PlaceView& place, const StoreRate& store,
+              const engine::ShareView& encoded, const engine::ShareView& decoded) {
     if (decoded.made_per_s <= 0 || place.workers == 0) return;
     known = true;
     const double kept =
@@ -106,10 +133,7 @@ struct MakingCosts {
     const double mean_s = place.busy * place.workers / decoded.made_per_s;
     whole_s = mean_s + kept * decoded.worker_s;
     random_s = std::max(whole_s - decoded.worker_s, whole_s / 100);
-    constexpr double kWaits = 0.05;
-    if (place.waits_for_reads > kWaits && place.store_bytes_per_s > 0) {
-      store_s = encoded.store_bytes / place.store_bytes_per_s;
-    }
+    if (store.most() > 0) store_s = encoded.store_bytes / store.most();
   }
 };
 

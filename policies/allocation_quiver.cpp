@@ -23,7 +23,7 @@ class Quiver final : public MeasuredAllocation {
 
   // A dataset of which more is kept waits less: the benefit is that of keeping none. What has it
   // keeps it until another is worth a fifth more, since to bring it in again takes an epoch.
-  void divide(const engine::PlaceView& place, std::span<Slots> slots) override {
+  void divide(const engine::PlaceView& place, std::span<Slots> slots, const StoreRate&) override {
     constexpr double kStays = 1.2;
     fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
     fill_by(place, slots, [](const engine::ShareView& share) {

@@ -22,7 +22,8 @@ constexpr Parameter kParameters[] = {
 class Seneca final : public MeasuredAllocation {
   using MeasuredAllocation::MeasuredAllocation;
 
-  void divide(const engine::PlaceView& place, std::span<Slots> slots) override {
+  void divide(const engine::PlaceView& place, std::span<Slots> slots,
+              const StoreRate& store) override {
     fill_.fill_windows(place, slots, two_lanes);
     const auto datasets = forms_of(place);
     double requests = 0;
@@ -35,7 +36,7 @@ class Seneca final : public MeasuredAllocation {
       // Each dataset has the part of the memory that its jobs have of all requests.
       const double part = requests > 0 ? place.shares[forms.encoded].requests_per_s / requests
                                        : 1.0 / static_cast<double>(datasets.size());
-      split(place, slots, forms, part * room);
+      split(place, slots, forms, part * room, store);
     }
     for (const Form form : {Form::encoded, Form::decoded, Form::prepared}) {
       fill_.fill_all(place, slots, form);
@@ -58,10 +59,10 @@ class Seneca final : public MeasuredAllocation {
   }
 
   void split(const engine::PlaceView& place, std::span<Slots> slots, const Forms& forms,
-             double memory) {
+             double memory, const StoreRate& store) {
     const engine::ShareView& encoded = place.shares[forms.encoded];
     const engine::ShareView& decoded = place.shares[forms.decoded];
-    const Rates rate = rates({place, encoded, decoded}, place.workers);
+    const Rates rate = rates({place, store, encoded, decoded}, place.workers);
     double best = -1;
     double best_decoded = 0;
     double best_encoded = 0;

@@ -22,7 +22,7 @@ constexpr Parameter kParameters[] = {
 class SiloD final : public MeasuredAllocation {
   using MeasuredAllocation::MeasuredAllocation;
 
-  void divide(const engine::PlaceView& place, std::span<Slots> slots) override {
+  void divide(const engine::PlaceView& place, std::span<Slots> slots, const StoreRate&) override {
     fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
     // Before anything is measured, each job counts as one that reads a sample a second.
     fill_by(place, slots, [](const engine::ShareView& share) {

@@ -217,13 +217,15 @@ TEST_CASE("batchflow gives memory to what is measured to limit the jobs") {
   // Workers that have time to spare leave the store as much as they can.
   CHECK(divide(0.4, 0, 1000) == List{8, 1000, 0});
   // Blocks that some job has yet to take make the window larger: 1.5 times as many, and half of two
-  // lanes beside them.
+  // lanes beside them where several jobs share it.
   std::vector<engine::ShareView> needed = shares;
   needed[0].slots_needed = 20;
   engine::PlaceView place{{NodeId(1), Tier::dram, 0}, 1080, needed};
   place.now = Instant(std::chrono::seconds(100));
   place.workers = 2;
   place.busy = 1;
+  CHECK(allocate(*make<engine::MakeAllocation>(choice), place)[0] == 30);
+  needed[0].jobs = 2;
   CHECK(allocate(*make<engine::MakeAllocation>(choice), place)[0] == 30 + 5);
 }
 
