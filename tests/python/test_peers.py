@@ -150,10 +150,10 @@ class Peers(Folder):
                          "3.00 (2.00 to 5.00)")
 
     def test_a_plots_axis_is_from_below_all_to_above_them(self):
-        import plot
-        self.assertEqual(plot._ticks([88, 36846]), [50, 100, 200, 500, 1000, 2000, 5000, 10**4,
+        import lines
+        self.assertEqual(lines.ticks([88, 36846]), [50, 100, 200, 500, 1000, 2000, 5000, 10**4,
                                                     2 * 10**4, 5 * 10**4])
-        self.assertEqual(plot._ticks([100, 100]), [100, 200])
+        self.assertEqual(lines.ticks([100, 100]), [100, 200])
 
     def test_what_is_missing_twice_or_of_another_shape_is_counted(self):
         import consumer

@@ -1,0 +1,156 @@
+"""Runs the studies of configs/studies/ that compare policies, and writes what they say.
+
+Each is run by `batchflow-sim sweep`. Beside the policies stands the fluid bound (bound.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import environment  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent.parent.parent
+CONFIGS = ROOT / "configs"
+SIM = os.environ.get("BATCHFLOW_SIM", "batchflow-sim")
+# Of systems that choose samples by what is kept: each comes once an epoch, but not in an order
+# that is as good as random.
+CHOOSING = {"quiver", "seneca", "deepio"}
+
+
+def sweep(study: Path, folder: Path) -> dict[str, Any]:
+    command = [SIM, "sweep", str(study), "--json", "--out", str(folder / f"{study.stem}.jsonl")]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if ended.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with {ended.returncode}")
+    return json.loads(ended.stdout)
+
+
+def name_of(policy: str) -> str:
+    return policy.removeprefix("preset=")
+
+
+def cell(point: dict[str, Any]) -> str:
+    figures = point["figures"]
+    return (f"{100 * figures['stall_fraction']['mean']:.1f} % "
+            f"({figures['samples_per_s']['mean']:,.0f})")
+
+
+class Study:
+    """What a sweep found, and the bounds of its points."""
+
+    def __init__(self, study: Path, result: dict[str, Any]) -> None:
+        import bound
+        import yaml
+        self.name = result["study"]["name"]
+        self.about = result["study"]["about"]
+        self.axes = [axis for axis in result["study"]["axes"] if axis["name"] != "policy"]
+        self.points: dict[tuple[str, ...], dict[str, Any]] = {}  # values of the axes, and policies
+        for point in result["points"]:
+            at = tuple(point["values"][axis["name"]] for axis in self.axes)
+            self.points.setdefault(at, {})[name_of(point["values"]["policy"])] = point
+        self.bounds: dict[tuple[str, ...], tuple[float, float]] = {}
+        described = yaml.safe_load(study.read_text())
+        for at in self.points:
+            values = dict(zip((axis["name"] for axis in self.axes), at))
+            scenario = bound.scenario_of(CONFIGS, described, values)
+            shared, alone = (bound.seconds(scenario, one) for one in (True, False))
+            if shared and alone:
+                all_samples = bound.samples(scenario)
+                self.bounds[at] = all_samples / shared, all_samples / alone
+
+    def policies(self) -> list[str]:
+        return list(next(iter(self.points.values())))
+
+    def best(self, at: tuple[str, ...], policies: list[str]) -> float:
+        return min(self.points[at][one]["figures"]["stall_fraction"]["mean"] for one in policies)
+
+    def table(self) -> list[list[str]]:
+        """A row a policy, a column a point; the least stall of those that choose no samples, and of
+        those that do, in bold."""
+        rows = [["policy", *(", ".join(at) for at in self.points)]]
+        for chooses in (False, True):
+            some = [one for one in self.policies() if (one in CHOOSING) == chooses]
+            for policy in some:
+                row = [policy + (" (chooses samples)" if chooses else "")]
+                for at, points in self.points.items():
+                    text = cell(points[policy])
+                    stall = points[policy]["figures"]["stall_fraction"]["mean"]
+                    # What differs by less than a tenth of a percent does not differ.
+                    is_best = stall <= self.best(at, some) + 0.001
+                    row.append(f"**{text}**" if is_best else text)
+                rows.append(row)
+        for i, name in enumerate(("bound, all shared", "bound, each job alone")):
+            if self.bounds:
+                rows.append([name, *(f"({self.bounds[at][i]:,.0f})" if at in self.bounds else ""
+                                     for at in self.points)])
+        return rows
+
+    def picture(self) -> str:
+        import lines
+        names = [", ".join(at) for at in self.points]
+        stalls: dict[str, dict[int, float]] = {}
+        speeds: dict[str, dict[int, float]] = {}
+        for index, (at, points) in enumerate(self.points.items()):
+            for policy, point in points.items():
+                figures = point["figures"]
+                stalls.setdefault(policy, {})[index] = 100 * figures["stall_fraction"]["mean"]
+                speeds.setdefault(policy, {})[index] = figures["samples_per_s"]["mean"]
+            if at in self.bounds:
+                speeds.setdefault("bound, all shared", {})[index] = self.bounds[at][0]
+        return lines.svg([lines.Panel("time that jobs wait, in %", names, stalls, False),
+                          lines.Panel("samples/s of all jobs", names, speeds, False)])
+
+    def page(self) -> str:
+        axes = " and ".join(f"`{axis['name']}`" for axis in self.axes)
+        repeats = sum(point["figures"]["repeats"]["mean"] for points in self.points.values()
+                      for point in points.values())
+        return "\n".join([
+            f"## {self.name}", "", f"{self.about[0].upper()}{self.about[1:]}. Columns are {axes}.", "",
+            *environment.markdown(self.table()), "",
+            f"Samples that came with draws that their job had before: {repeats:.0f}.", "",
+            f"![Waiting and speed of each policy in the study {self.name}](studies/{self.name}.svg)",
+            "", ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench studies", description=__doc__)
+    parser.add_argument("studies", nargs="*", help="some of configs/studies/, by name")
+    parser.add_argument("--quick", action="store_true", help="the smallest study alone")
+    parser.add_argument("--write", metavar="FILE",
+                        help="puts tables into this Markdown file, and plots into a folder beside it")
+    arguments = parser.parse_args()
+    environment.use("studies", {"scipy": "scipy", "yaml": "pyyaml"})
+
+    # Two alone are the world with BatchFlow and without.
+    known = {path.stem: path for path in sorted((CONFIGS / "studies").glob("*.yaml"))
+             if path.read_text().count("preset=") > 2}
+    wanted = arguments.studies or (["importance"] if arguments.quick else list(known))
+    for name in wanted:
+        if name not in known:
+            sys.exit(f"no study '{name}' that compares presets; write some of {', '.join(known)}")
+    pages = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            study = Study(known[name], sweep(known[name], Path(folder)))
+            print(f"\n{study.name}: {study.about}; stall (samples/s)\n")
+            environment.show(study.table())
+            pages.append(study.page())
+            if arguments.write:
+                pictures = Path(arguments.write).with_suffix("")
+                pictures.mkdir(exist_ok=True)
+                (pictures / f"{study.name}.svg").write_text(study.picture())
+    if arguments.write:
+        environment.write_part(Path(arguments.write), "\n" + "".join(pages))
+
+
+if __name__ == "__main__":
+    main()
