@@ -1,7 +1,7 @@
 // The keys of the order rules. Every choice that decides which sample comes where, or what a random
 // step does to it, starts from one of these keys and from nothing else. No job, node, worker, time
-// or address enters a key, but for orders that jobs do not share. That is why jobs may share blocks,
-// and a rebuilt block has the same bytes.
+// or address enters a key, but for orders that jobs do not share. That is why jobs may share
+// blocks, and a rebuilt block has the same bytes.
 //
 // The first word tells the uses apart. A change of any of these functions changes every order that
 // was ever promised; tests/core/permutation_test.cpp holds their values.
