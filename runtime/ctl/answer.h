@@ -3,12 +3,17 @@
 // The service may have another version, so a missing field is 0 or empty.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
 
 namespace batchflow::ctl {
+
+// Where a job's next block may be, as the service names it (runtime/service/backend/stalls.h).
+inline constexpr std::array<const char*, 4> kStages = {"storage", "preparation", "delivery",
+                                                       "room"};
 
 inline double number(const nlohmann::json& from, const char* key) {
   const auto found = from.find(key);

@@ -14,7 +14,6 @@ using nlohmann::json;
 
 // A job that stalls less counts as one that does not wait.
 constexpr double kStallLeast = 0.05;
-constexpr std::array<const char*, 4> kStages = {"storage", "preparation", "delivery", "room"};
 
 // What happened between two answers.
 class Window {

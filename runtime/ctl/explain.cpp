@@ -55,7 +55,7 @@ std::string sentence(const json& status, const json& job) {
 
 std::string stalls_line(const json& job) {
   std::string line;
-  for (const char* stage : {"storage", "preparation", "delivery", "room"})
+  for (const char* stage : kStages)
     line += fmt::format("{}{:.1f} s {}", line.empty() ? "" : ", ",
                         number(object(job, "stall_s"), stage), stage);
   return line;
