@@ -39,8 +39,8 @@ class FastMatch final : public engine::ScalingPolicy {
       const double missing = view.wanted_per_s - each * match.workers;
       if (std::abs(missing) > threshold_ * view.wanted_per_s) {
         const double wanted = match.workers + std::ceil(missing / each);
-        match.workers =
-            static_cast<std::uint32_t>(std::clamp<double>(wanted, 1, view.workers_most));
+        const double most = std::max(1u, view.workers_most);
+        match.workers = static_cast<std::uint32_t>(std::clamp(wanted, 1.0, most));
       }
     }
     return std::min(match.workers, view.workers_most);
