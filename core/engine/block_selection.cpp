@@ -67,6 +67,13 @@ std::size_t BlockSelection::chosen(Job& job) {
 
 // ------------------------------------------------------------------------------- samples ----
 
+namespace {
+
+// A step looks up no more for one block: some 0.1 us each.
+constexpr std::size_t kCandidatesMost = 8192;
+
+}  // namespace
+
 order::ChosenEpoch& BlockSelection::chosen_epoch(Job& job, std::uint32_t epoch) const {
   auto& epochs = job.chosen_epochs;
   const auto found = std::find_if(epochs.begin(), epochs.end(),
@@ -92,9 +99,10 @@ void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node
     const std::uint64_t in_block = epoch.taken() % block.sizes.block_samples;
     const std::uint64_t left = epoch.samples() - epoch.taken();
     const std::uint64_t count = std::min(block.sizes.block_samples - in_block, left);
-    const std::size_t most =
+    const std::size_t wanted =
         std::max<std::size_t>(1, policy_->blocks_to_choose_from()) * block.sizes.block_samples;
-    const auto candidates = epoch.candidates(std::max<std::size_t>(most, count));
+    const auto candidates =
+        epoch.candidates(std::max<std::size_t>(std::min(wanted, kCandidatesMost), count));
     items_.show(stream, node, candidates, samples_);
     s_.samples_looked_up += candidates.size() / 8;  // a candidate costs less than an ingredient
     picks_.assign(count, UINT32_MAX);

@@ -218,8 +218,9 @@ class SelectionPolicy {
   virtual Instant ask_again() { return kNever; }
 
   // Not 0: the policy chooses of which samples the blocks of a relaxed job are made, and is shown
-  // as many candidates as so many blocks have samples. The job has an order of its own then, takes
-  // its blocks in turn, and shares none. Each of its samples still comes once an epoch.
+  // as many candidates as so many blocks have samples, but at most 8,192. The job has an order of
+  // its own then, takes its blocks in turn, and shares none. Each of its samples still comes once
+  // an epoch.
   virtual std::uint32_t blocks_to_choose_from() const { return 0; }
   // Fills `picks` with different indices of candidates, for a block that is about to be made.
   virtual void choose_samples(const SamplesView& /*view*/, std::span<std::uint32_t> picks) {
