@@ -128,6 +128,7 @@ inline engine::NodeView random_node(Random& random) {
   node.busy_part = random.unit();
   node.waits_for_reads = 1 - node.busy_part;
   node.made_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
+  node.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
   return node;
 }
 
