@@ -78,7 +78,9 @@ const engine::PolicyEntry allocation_cachew{
     "cachew",
     "Of each dataset the form with which an epoch takes least.\n"
     "Prepared from the store, made from stored samples that are kept, or from\n"
-    "decoded ones: the least of three times (Cachew, ATC 2022).",
+    "decoded ones: the least of three times (Cachew, ATC 2022).\n"
+    "Departs from it: decoded samples stand for prepared ones, and the part\n"
+    "that fits is kept.",
     &make_policy<engine::AllocationPolicy, Cachew>, kParameters};
 
 }  // namespace batchflow::policies

@@ -73,7 +73,8 @@ const engine::PolicyEntry allocation_hoard{
     "hoard",
     "A dataset is kept as a whole, or not at all.\n"
     "In the order in which jobs came to them (Hoard, FanStore). Datasets that\n"
-    "no job reads keep what is left over.",
+    "no job reads keep what is left over.\n"
+    "Departs from it: samples come in as jobs read them, not before.",
     &make_policy<engine::AllocationPolicy, Hoard>, kParameters};
 
 }  // namespace batchflow::policies

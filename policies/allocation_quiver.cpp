@@ -41,7 +41,9 @@ const engine::PolicyEntry allocation_quiver{
     "quiver",
     "Memory by what a byte spares the jobs that wait.\n"
     "Datasets are filled in the order of how long their jobs wait for data,\n"
-    "over their size (Quiver, FAST 2020).",
+    "over their size (Quiver, FAST 2020).\n"
+    "Departs from it: the benefit follows from waits that are measured, not\n"
+    "from probes.",
     &make_policy<engine::AllocationPolicy, Quiver>, kParameters};
 
 }  // namespace batchflow::policies

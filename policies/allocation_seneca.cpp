@@ -97,7 +97,9 @@ const engine::PolicyEntry allocation_seneca{
     "Memory is split between forms by a model of the rates.\n"
     "A sample comes decoded, as it is stored, or from the store, each at the\n"
     "rate of the slowest thing it needs; the split with the greatest mean rate\n"
-    "is taken (Seneca, FAST 2026).",
+    "is taken (Seneca, FAST 2026).\n"
+    "Departs from it: rates are measured, not profiled, and nothing augmented\n"
+    "is kept.",
     &make_policy<engine::AllocationPolicy, Seneca>, kParameters};
 
 }  // namespace batchflow::policies

@@ -38,7 +38,8 @@ const engine::PolicyEntry allocation_silod{
     "silod",
     "Memory by what a byte of a dataset saves the store.\n"
     "Datasets are filled in the order of what their jobs would train on if they\n"
-    "never waited, over their size (SiloD, EuroSys 2023).",
+    "never waited, over their size (SiloD, EuroSys 2023).\n"
+    "Departs from it: no job's bandwidth is limited, which SiloD does.",
     &make_policy<engine::AllocationPolicy, SiloD>, kParameters};
 
 }  // namespace batchflow::policies

@@ -64,7 +64,8 @@ std::string describe_policies(const engine::PolicyList& list) {
     }
   }
   text += "\npreset (policies of all kinds, with the settings they need)\n";
-  for (const engine::Preset& preset : engine::presets()) text += row(preset.name, preset.help);
+  for (const engine::Preset& preset : engine::presets())
+    text += row(preset.name, first_line(preset.help));
   return text;
 }
 

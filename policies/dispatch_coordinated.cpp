@@ -38,7 +38,8 @@ const engine::PolicyEntry dispatch_coordinated{
     "coordinated",
     "The jobs of a stream take turns to prepare blocks for all.\n"
     "Each block is used by all of them once an epoch, and no job leads by more\n"
-    "than the staging area holds (CoorDL, VLDB 2021).",
+    "than the staging area holds (CoorDL, VLDB 2021).\n"
+    "Departs from it: where a job died, the others go on without a timeout.",
     &make_policy<engine::DispatchPolicy, Coordinated>, kParameters};
 
 }  // namespace batchflow::policies

@@ -34,7 +34,9 @@ extern const engine::PolicyEntry dispatch_streaming_batch;
 const engine::PolicyEntry dispatch_streaming_batch{
     "streaming-batch",
     "The job with the fewest bytes that wait for it comes first.\n"
-    "A block at a time, as memory allows (Ray Data's streaming batch model).",
+    "A block at a time, as memory allows (Ray Data's streaming batch model).\n"
+    "Departs from it: blocks are its partitions, and reads and steps are one\n"
+    "operator.",
     &make_policy<engine::DispatchPolicy, StreamingBatch>};
 
 }  // namespace batchflow::policies

@@ -10,7 +10,9 @@ const engine::PolicyEntry eviction_fastmatch{
     "fastmatch",
     "The highest scores stay.\n"
     "A newcomer displaces the lowest score if its own is higher (FastMatch).\n"
-    "Made for weighted orders.",
+    "Made for weighted orders.\n"
+    "Departs from it: it keeps stored samples, too, where memory is given to\n"
+    "them.",
     &make_eviction<Importance>};
 
 }  // namespace batchflow::policies

@@ -49,7 +49,8 @@ const engine::PolicyEntry eviction_icache{
     "icache",
     "The lowest score leaves, by the scores of the last epoch.\n"
     "Scores of the running epoch count when it is over (iCache, HPCA 2023).\n"
-    "Made for weighted orders.",
+    "Made for weighted orders.\n"
+    "Departs from it: there is no second cache for the other samples.",
     &make_eviction<ICache>};
 
 }  // namespace batchflow::policies

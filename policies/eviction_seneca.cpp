@@ -89,7 +89,9 @@ const engine::PolicyEntry eviction_seneca{
     "seneca",
     "An item leaves once every job has used it.\n"
     "Made for a selection that takes samples which are kept: what one job read\n"
-    "then serves each other job once (Seneca, FAST 2026).",
+    "then serves each other job once (Seneca, FAST 2026).\n"
+    "Departs from it: stored and decoded samples leave, since nothing augmented\n"
+    "is kept.",
     &make_eviction<Seneca>};
 
 }  // namespace batchflow::policies

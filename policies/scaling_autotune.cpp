@@ -55,7 +55,9 @@ const engine::PolicyEntry scaling_autotune{
     "autotune",
     "As many workers as the jobs' speed needs.\n"
     "By what one worker was measured to make; buffers double where they run\n"
-    "empty (tf.data, VLDB 2021).",
+    "empty (tf.data, VLDB 2021).\n"
+    "Departs from it: a node has one stage on workers; reads are bounded by the\n"
+    "engine.",
     &make_policy<engine::ScalingPolicy, Autotune>};
 
 }  // namespace batchflow::policies

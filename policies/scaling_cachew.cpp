@@ -104,7 +104,8 @@ extern const engine::PolicyEntry scaling_cachew;
 const engine::PolicyEntry scaling_cachew{
     "cachew",
     "One worker more as long as samples come 7 % faster.\n"
-    "Workers that cost less than 3 % are taken away again (Cachew, ATC 2022).",
+    "Workers that cost less than 3 % are taken away again (Cachew, ATC 2022).\n"
+    "Departs from it: samples a second of a node stand for the time of a batch.",
     &make_policy<engine::ScalingPolicy, Cachew>, kParameters};
 
 }  // namespace batchflow::policies

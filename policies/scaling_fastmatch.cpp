@@ -68,7 +68,8 @@ const engine::PolicyEntry scaling_fastmatch{
     "fastmatch",
     "Workers follow what jobs consume beyond what is produced.\n"
     "The difference over what one worker makes is added, once a period\n"
-    "(FastMatch, Algorithm 2).",
+    "(FastMatch, Algorithm 2).\n"
+    "Departs from it: it is done once a period, not once an epoch.",
     &make_policy<engine::ScalingPolicy, FastMatch>, kParameters};
 
 }  // namespace batchflow::policies

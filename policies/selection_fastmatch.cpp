@@ -92,7 +92,8 @@ const engine::PolicyEntry selection_fastmatch{
     "fastmatch",
     "Weighted orders draw by a Gaussian about the greatest score.\n"
     "FastMatch, Algorithm 1; with printed=1 as it is printed, which is nearly\n"
-    "uniform. Jobs of other orders take their blocks in turn.",
+    "uniform. Jobs of other orders take their blocks in turn.\n"
+    "Departs from it: greatest score and spread are those of the epoch before.",
     &make_policy<engine::SelectionPolicy, FastMatch>, kParameters};
 
 }  // namespace batchflow::policies

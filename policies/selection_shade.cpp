@@ -49,7 +49,9 @@ const engine::PolicyEntry selection_shade{
     "shade",
     "Weighted orders draw by ranks of scores within a batch.\n"
     "A sample weighs the logarithm of its rank plus ten (SHADE, FAST 2023).\n"
-    "Jobs of other orders take their blocks in turn.",
+    "Jobs of other orders take their blocks in turn.\n"
+    "Departs from it: ranks are among the scores that come at once, 128 at\n"
+    "most.",
     &make_policy<engine::SelectionPolicy, Shade>};
 
 }  // namespace batchflow::policies
