@@ -24,7 +24,7 @@ class Cachew final : public MeasuredAllocation {
 
   void divide(const engine::PlaceView& place, std::span<Slots> slots,
               const StoreRate& store) override {
-    fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
+    fill_.fill_least_windows(place, slots);
     struct Choice {
       std::size_t share;
       std::uint32_t jobs;

@@ -84,6 +84,11 @@ class Fill {
     room_ += kept_back;
   }
 
+  // No more of the windows than ranks need.
+  void fill_least_windows(const engine::PlaceView& place, std::span<Slots> slots) {
+    fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
+  }
+
   // All of the form, as far as there is room.
   void fill_all(const engine::PlaceView& place, std::span<Slots> slots, Form form) {
     fill(place, slots, form, [](const engine::ShareView& share) { return share.slots_all; });

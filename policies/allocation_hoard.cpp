@@ -28,7 +28,7 @@ class Hoard final : public engine::AllocationPolicy {
 
   void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     if (!fill_.begin(place, slots)) return;
-    fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
+    fill_.fill_least_windows(place, slots);
     std::map<DatasetId, std::uint64_t>& came = came_[place.place];
     whole_.clear();
     for (std::size_t i = 0; i < slots.size(); ++i) {

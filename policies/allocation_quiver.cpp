@@ -25,7 +25,7 @@ class Quiver final : public MeasuredAllocation {
   // keeps it until another is worth a fifth more, since to bring it in again takes an epoch.
   void divide(const engine::PlaceView& place, std::span<Slots> slots, const StoreRate&) override {
     constexpr double kStays = 1.2;
-    fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
+    fill_.fill_least_windows(place, slots);
     fill_by(place, slots, [](const engine::ShareView& share) {
       const double waits = share.stall / std::max(0.01, 1 - share.hit_ratio);
       const double gain = share.made_per_s > 0 ? std::max(0.001, waits) * share.weight : share.jobs;

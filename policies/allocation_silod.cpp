@@ -23,7 +23,7 @@ class SiloD final : public MeasuredAllocation {
   using MeasuredAllocation::MeasuredAllocation;
 
   void divide(const engine::PlaceView& place, std::span<Slots> slots, const StoreRate&) override {
-    fill_.fill_windows(place, slots, [](const engine::ShareView&) -> Slots { return 0; });
+    fill_.fill_least_windows(place, slots);
     // Before anything is measured, each job counts as one that reads a sample a second.
     fill_by(place, slots, [](const engine::ShareView& share) {
       return (share.wanted_per_s > 0 ? share.wanted_per_s : share.jobs) / bytes_of(share);

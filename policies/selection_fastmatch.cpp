@@ -11,6 +11,7 @@
 #include "core/base/real_functions.h"
 #include "core/engine/policy_list.h"
 #include "policies/make.h"
+#include "policies/selection_in_turn.h"
 
 namespace batchflow::policies {
 namespace {
@@ -20,15 +21,11 @@ constexpr Parameter kParameters[] = {
      "1: with the softmax of the printed algorithm, which draws nearly uniformly", 0, 1},
 };
 
-class FastMatch final : public engine::SelectionPolicy {
+class FastMatch final : public InTurn {
  public:
   explicit FastMatch(const engine::PolicyContext& context)
       : printed_(context.parameters.integer("printed") == 1) {}
 
-  std::size_t choose(const engine::SelectionView& view) override {
-    return !view.candidates.empty() && view.candidates.front().ready ? 0 : engine::kNoChoice;
-  }
-  bool looks_behind_ready() const override { return false; }
   void weigh(JobId job, std::span<const float> scores, std::span<float> weights) override {
     Scores& known = jobs_[job];
     for (std::size_t i = 0; i < scores.size(); ++i) {

@@ -11,18 +11,15 @@
 #include "core/base/real_functions.h"
 #include "core/engine/policy_list.h"
 #include "policies/make.h"
+#include "policies/selection_in_turn.h"
 
 namespace batchflow::policies {
 namespace {
 
-class Shade final : public engine::SelectionPolicy {
+class Shade final : public InTurn {
  public:
   explicit Shade(const engine::PolicyContext&) {}
 
-  std::size_t choose(const engine::SelectionView& view) override {
-    return !view.candidates.empty() && view.candidates.front().ready ? 0 : engine::kNoChoice;
-  }
-  bool looks_behind_ready() const override { return false; }
   void weigh(JobId, std::span<const float> scores, std::span<float> weights) override {
     by_score_.resize(scores.size());
     std::iota(by_score_.begin(), by_score_.end(), std::size_t{0});

@@ -1,18 +1,14 @@
 // Strict: no choice. A job takes its blocks in the order of its lanes, and waits for each.
 #include "core/engine/policy_list.h"
 #include "policies/make.h"
+#include "policies/selection_in_turn.h"
 
 namespace batchflow::policies {
 namespace {
 
-class StrictSelection final : public engine::SelectionPolicy {
+class StrictSelection final : public InTurn {
  public:
   explicit StrictSelection(const engine::PolicyContext&) {}
-
-  std::size_t choose(const engine::SelectionView& view) override {
-    return !view.candidates.empty() && view.candidates.front().ready ? 0 : engine::kNoChoice;
-  }
-  bool looks_behind_ready() const override { return false; }
 };
 
 }  // namespace

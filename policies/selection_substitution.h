@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/policy.h"
+#include "policies/selection_in_turn.h"
 
 namespace batchflow::policies {
 
@@ -20,15 +21,11 @@ constexpr Parameter candidates_parameter(std::string_view blocks) {
 }
 
 // The candidates of the lowest rank, oldest first, fill the picks that are left.
-class Substitution : public engine::SelectionPolicy {
+class Substitution : public InTurn {
  public:
   explicit Substitution(const engine::PolicyContext& context)
       : blocks_(static_cast<std::uint32_t>(context.parameters.integer("blocks"))) {}
 
-  std::size_t choose(const engine::SelectionView& view) override {
-    return !view.candidates.empty() && view.candidates.front().ready ? 0 : engine::kNoChoice;
-  }
-  bool looks_behind_ready() const override { return false; }
   std::uint32_t blocks_to_choose_from() const override { return blocks_; }
   void choose_samples(const engine::SamplesView& view, std::span<std::uint32_t> picks) override {
     std::size_t chosen = 0;

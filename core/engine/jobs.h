@@ -281,7 +281,7 @@ struct Job {
   std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
   std::vector<Grant> resumed;     // rests of partly used blocks, taken first
   std::unique_ptr<order::WeightedEpoch> drawn;   // weighted orders: the running epoch
-  std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; Choices, oldest first
+  std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 
   // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.

@@ -40,9 +40,8 @@ std::string reason(const engine::Refuse& command) {
     case engine::Refusal::rank_lost:
       return "a lost rank did not come back";
     case engine::Refusal::wrong_order:
-      return "its order cannot be served: a policy that chooses samples has none for each node, "
-             "and "
-             "shuffles no runs";
+      return "its order cannot be served: a policy that chooses samples has no order for each node "
+             "and shuffles no runs";
     default:
       return "its request makes no sense to the engine";
   }
