@@ -29,7 +29,6 @@ class MinIo final : public engine::EvictionPolicy {
     return room || may_push_out ? engine::Admission::insert : engine::Admission::bypass;
   }
   void inserted(const engine::Access& access) override {
-    left_[access.item.value] = 0;
     residents_.add(access.item, access.slots, kIdle);
     if (access.run > 1) read(access);
   }
@@ -38,7 +37,10 @@ class MinIo final : public engine::EvictionPolicy {
     const ItemId idle = residents_.newest(kIdle);
     return idle.is_none() ? residents_.newest(kBeingRead) : idle;
   }
-  void removed(ItemId item, engine::Removal) override { residents_.take(item); }
+  void removed(ItemId item, engine::Removal) override {
+    if (residents_.in(item, kBeingRead)) left_[item.value] = 0;
+    residents_.take(item);
+  }
   void pinned(ItemId item) override { residents_.put_aside(item); }
   void unpinned(ItemId item) override { residents_.bring_back_as_newest(item); }
   void resized(Slots capacity) override { capacity_ = capacity; }
@@ -61,7 +63,7 @@ class MinIo final : public engine::EvictionPolicy {
   }
 
   Segments<2> residents_;
-  ZeroArray<std::uint32_t> left_;  // requests to come of a bundle that is being read
+  ZeroArray<std::uint32_t> left_;  // requests to come of a bundle that is being read; others 0
   Slots capacity_;
 };
 

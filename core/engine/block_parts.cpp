@@ -10,6 +10,13 @@
 
 namespace batchflow::engine {
 
+namespace {
+
+// How many samples are let go in the time in which one is looked up.
+constexpr std::size_t kLetGoASample = 4;
+
+}  // namespace
+
 void BlockParts::wait(MakingIndex index) {
   Making& making = s_.makings[index];
   Node& node = s_.nodes[making.node];
@@ -165,6 +172,7 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
 // A worker has made the part, except for what it could not decode.
 void BlockParts::end(MakingIndex index) {
   Making& making = s_.makings[index];
+  s_.samples_looked_up += making.ingredients.size() / kLetGoASample;
   items_.leave(making, index, true);
   making.ingredients.clear();
   making.staging = RequestId::none();

@@ -10,9 +10,6 @@ namespace batchflow::engine {
 
 bool Charges::room_for(const StreamNode& part, const Job& job, bool may_look_ahead,
                        Charge& as) const {
-  const Share& share = *s_.memory[part.share].share;
-  if (share.capacity() == 0) return false;
-  if (share.used() >= share.capacity() && share.evictable() == 0) return false;
   if (may_look_ahead && room_ahead(s_, part)) {
     as = Charge::ahead;
     return true;
@@ -28,14 +25,8 @@ double Charges::supply(const Job& job, NodeId node) const {
   return static_cast<double>(here) / ranks_on(job, node);
 }
 
-std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job) const {
-  std::optional<Site> best;
-  bool best_is_home = false;
-  double best_load = 0;
-  const std::uint32_t workers_most =
-      s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
-  if (workers_most > 0 && job.makings >= workers_most) return std::nullopt;
-  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
+void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const {
+  open.clear();
   for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[part.index];
@@ -44,6 +35,25 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job)
                                    ? node.workers
                                    : node.workers * s_.config.blocks_in_flight_per_worker;
     if (node.started >= most || !can_stage(s_, node, stream)) continue;
+    const Share& share = *s_.memory[part.share].share;
+    if (share.capacity() == 0) continue;
+    if (share.used() < share.capacity() || share.evictable() > 0) open.push_back(i);
+  }
+}
+
+std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
+                                           std::span<const std::uint32_t> open) const {
+  if (open.empty()) return std::nullopt;
+  std::optional<Site> best;
+  bool best_is_home = false;
+  double best_load = 0;
+  const std::uint32_t workers_most =
+      s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
+  if (workers_most > 0 && job.makings >= workers_most) return std::nullopt;
+  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
+  for (const std::uint32_t i : open) {
+    const StreamNode& part = stream.nodes[i];
+    const Node& node = s_.nodes[part.index];
     Charge as = Charge::none;
     if (!room_for(part, job, may_look_ahead, as)) continue;
     const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),

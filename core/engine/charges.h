@@ -20,7 +20,11 @@ class Charges {
     std::uint32_t part = 0;  // of the stream's nodes
     Charge charge = Charge::none;
   };
-  std::optional<Site> site(const Stream& stream, const Job& job) const;
+  // `open`: what open_parts() says of the stream.
+  std::optional<Site> site(const Stream& stream, const Job& job,
+                           std::span<const std::uint32_t> open) const;
+  // The parts of the stream that could begin a block now, whatever job it is for.
+  void open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const;
   // Gives up blocks that were made because a job waited for them, once the job has what it needs.
   bool settle_current();
   // Releases the charge of a job, which leaves or starts over, on its blocks.

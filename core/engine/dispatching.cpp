@@ -202,12 +202,18 @@ void Dispatching::open_where_room_is() {
   s_.nodes_with_room.clear();
 }
 
+std::optional<Charges::Site> Dispatching::site(const Job& job) {
+  const Stream& stream = s_.streams[job.stream];
+  if (open_parts_.size() <= stream.id.value) open_parts_.resize(stream.id.value + 1);
+  OpenParts& open = open_parts_[stream.id.value];
+  if (std::exchange(open.as_of, looks_) != looks_) charges_.open_parts(stream, open.parts);
+  return charges_.site(stream, job, open.parts);
+}
+
 void Dispatching::check_consistency() {
   if (s_.room_changed || s_.starts_put_off) return;
-  for (const JobNeed& need : needs_) {
-    const Job& job = s_.jobs[need.job];
-    BF_CHECK(need.open || !charges_.site(s_.streams[job.stream], job));
-  }
+  ++looks_;
+  for (const JobNeed& need : needs_) BF_CHECK(need.open || !site(s_.jobs[need.job]));
 }
 
 void Dispatching::forget(Job& job) {
@@ -273,11 +279,12 @@ bool Dispatching::start_some() {
     views_.clear();
     startable_.clear();
     sites_.clear();
+    ++looks_;
     // A need that could not be started still cannot be, until something makes room.
     std::erase_if(open_, [&](JobIndex index) {
       const Job& job = s_.jobs[index];
       JobNeed& need = needs_[job.candidate_slot];
-      const auto site = charges_.site(s_.streams[job.stream], job);
+      const auto site = this->site(job);
       need.open = site.has_value();
       if (!site) return true;
       views_.push_back(need.view);

@@ -69,6 +69,7 @@ class Dispatching {
   bool met(const JobNeed& need);
   void put(Job& job, const Preparation::Need& need);
   void open(const Job& job);
+  std::optional<Charges::Site> site(const Job& job);
   void open_where_room_is();
 
   EngineState& s_;
@@ -91,6 +92,13 @@ class Dispatching {
   std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;
   std::map<StreamId, double> wanted_;  // scratch
+  // Where a block of a stream could begin: the same for all its jobs while nothing is started.
+  struct OpenParts {
+    std::uint64_t as_of = 0;
+    std::vector<std::uint32_t> parts;
+  };
+  std::vector<OpenParts> open_parts_;  // by stream
+  std::uint64_t looks_ = 0;            // for needs that can be started
 };
 
 }  // namespace batchflow::engine

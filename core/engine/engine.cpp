@@ -12,13 +12,15 @@ namespace batchflow::engine {
 
 namespace {
 
-// The most that one step does of work that can wait: evictions when a share shrinks, residents
-// shown to a new policy.
+// The most that one step does of work that can wait: residents shown to a new policy, needs told,
+// scores copied.
 constexpr std::size_t kWorkAStep = 2048;
+// The same for evictions when a share shrinks.
+constexpr std::size_t kEvictedAStep = 512;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
 // The most draws for which one step looks up the samples for batches.
-constexpr std::size_t kDrawsAStep = 2048;
+constexpr std::size_t kDrawsAStep = 1024;
 
 }  // namespace
 
@@ -134,7 +136,7 @@ void Engine::Parts::decide() {
     block_parts.plan_staging();
     s.memory.plan_now(s.now);
     charges.strip_ahead(s.memory.take_planned());
-    bool shrinking = s.memory.settle(s.now, kWorkAStep, s.evicted);
+    bool shrinking = s.memory.settle(s.now, kEvictedAStep, s.evicted);
     drop_evicted(s);
     items.close_unused(s.memory.take_unused());
     for (const Place& place : s.memory.take_grown()) {

@@ -32,6 +32,9 @@ namespace batchflow::engine {
 
 struct EngineCounters;
 
+// How many events a backend that serves live jobs hands to one step, so that a step stays short.
+inline constexpr std::size_t kEventsAStep = 64;
+
 class Engine {
  public:
   // `policies` and `catalogues` outlive the engine. `explain`, if given, is called for each

@@ -8,6 +8,13 @@
 
 namespace batchflow::engine {
 
+namespace {
+
+// How many samples are drawn in the time in which one is looked up.
+constexpr std::size_t kDrawnASample = 2;
+
+}  // namespace
+
 // -------------------------------------------------------------------------------- starting ----
 
 void Preparation::fill_block(Block& block, const Stream& stream, const Need& need,
@@ -75,7 +82,10 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
   }
   // By the time its turn comes, the epoch that a weighted block is drawn from may be over.
   const bool unlooked = items_.plain(stream) || !items_.kept_whole(stream, making.node).is_none();
-  if (!unlooked || block.rehearsal) s_.expand(block, making.draws);
+  if (!unlooked || block.rehearsal) {
+    s_.expand(block, making.draws);
+    s_.samples_looked_up += making.draws.size() / kDrawnASample;
+  }
   parts_.wait(making_index);
   return true;
 }

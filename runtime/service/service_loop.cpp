@@ -1,5 +1,6 @@
 // The loop of a service: what is reported goes into engine steps, their commands are carried out,
 // and meanwhile connections are served.
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
@@ -33,12 +34,16 @@ void Service::Parts::step() {
   for (int rounds = 0; !inbox.empty() && rounds < 64; ++rounds) {
     stepping.clear();
     stepping.swap(inbox);
-    const Instant at = now();
-    recorder.record_events(at, stepping.events());
-    const std::span<const engine::Command> issued = engine->step(at, stepping.events());
-    recorder.record_commands(issued);
-    promises->write(engine->promises());
-    backend->carry_out(issued);
+    for (std::span<const engine::Event> left = stepping.events(); !left.empty();) {
+      const auto events = left.first(std::min(left.size(), engine::kEventsAStep));
+      left = left.subspan(events.size());
+      const Instant at = now();
+      recorder.record_events(at, events);
+      const std::span<const engine::Command> issued = engine->step(at, events);
+      recorder.record_commands(issued);
+      promises->write(engine->promises());
+      backend->carry_out(issued);
+    }
   }
   if (const std::string problem = recorder.take_problem(); !problem.empty())
     log.say({problem, LogLevel::error});

@@ -67,8 +67,8 @@ TEST_CASE("a window that no job needs any more is dropped some blocks a step") {
   while (world.backend.deliveries() < 2 * kWindow) world.backend.step();
   const std::uint64_t before = world.backend.drops();
   world.backend.add(engine::JobLeft{JobId(1)});
-  // 1,024 of a stream that is gone, and 2,048 that leave a share that shrinks.
-  CHECK(world.most_a_step(100, [&] { return world.backend.drops(); }) <= 3072);
+  // 1,024 of a stream that is gone, and 512 that leave a share that shrinks.
+  CHECK(world.most_a_step(100, [&] { return world.backend.drops(); }) <= 1536);
   CHECK(world.backend.drops() - before > kWindow * 3 / 4);
   // All of it is free: a job that needs nearly all of the memory comes in.
   world.backend.join({JobId(2), Order::relaxed, kWindow / 4}, kNode);
@@ -111,10 +111,10 @@ TEST_CASE("a weighted batch of very many draws is listed in slices") {
   World world(100'000, 512, Bytes{1} << 30);
   world.backend.join({JobId(1), Order::weighted, kBatch, 1, 1}, kNode);
   while (world.backend.deliveries() == 0) REQUIRE(world.backend.step());
-  // 2,048 draws a step: the batch after it takes ten steps at least, though all is there at once.
+  // 1,024 draws a step: the batch after it takes 20 steps, though all is there at once.
   const std::uint64_t steps = world.backend.steps();
   while (world.backend.deliveries() == 1) REQUIRE(world.backend.step());
-  CHECK(world.backend.steps() - steps >= kBatch / 2048);
+  CHECK(world.backend.steps() - steps >= kBatch / 1024);
   CHECK(world.backend.last_drawn() == kBatch);
 }
 

@@ -3,6 +3,8 @@
 // it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -72,8 +74,10 @@ class InstantBackend {
   // One step of the engine with all that the last one caused; false when nothing is left to do.
   bool step() {
     now_ += Duration(1000);
-    current_.swap(next_);
-    next_.clear();
+    const auto taken =
+        next_.begin() + static_cast<std::ptrdiff_t>(std::min(next_.size(), engine::kEventsAStep));
+    current_.assign(next_.begin(), taken);
+    next_.erase(next_.begin(), taken);
     for (; !made_.empty() && made_.front().first <= steps_; made_.pop_front()) {
       current_.push_back(made_.front().second);
     }

@@ -256,7 +256,7 @@ void BM_StepSeedsAtOnce(benchmark::State& state) {
     }
     run(world, watch, 1);
     for (std::uint32_t i = 0; i < seeds; ++i) world.backend.ask({JobId(i)});
-    run(world, watch, 200);
+    run(world, watch, 3000);
     state.counters["deliveries"] = static_cast<double>(world.backend.deliveries());
     report(state, watch);
   }
