@@ -8,8 +8,8 @@
 // a second, and what the store has brought so far. It is made again every few seconds while that
 // changes.
 //
-// A window holds the blocks that some job has yet to take, with room for half as many more, and for
-// yet more where blocks have to be made again in spite of that.
+// A window holds the blocks that some job has yet to take, with room for half as many more, for a
+// lane where jobs share, and for yet more where blocks have to be made again in spite of that.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -120,8 +120,6 @@ class BatchFlow final : public engine::AllocationPolicy {
     }
   }
 
-  // A window holds the blocks that some job has yet to take, with room for half as many more. Where
-  // blocks have to be made again in spite of that, it holds more.
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, PlaceState& state) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const engine::ShareView& share = place.shares[i];

@@ -18,12 +18,6 @@ inline constexpr Parameter kFormsParameter{"forms", Parameter::Type::text,
                                            "what was promised to jobs, and what workers "
                                            "of single jobs fill ahead"};
 
-// Two of the longest lanes, which are a thirty-second of the blocks each: a longer window saves
-// little where jobs are equally fast.
-inline Slots two_lanes(const engine::ShareView& share) {
-  return share.slots_all / 16 + (share.slots_all % 16 != 0);
-}
-
 class KeptForms {
  public:
   explicit KeptForms(std::string_view text) {

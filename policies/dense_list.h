@@ -48,9 +48,6 @@ class DenseLists {
   // REQUIRES: the item is in no list.
   void add_newest(ItemId item, unsigned list = 0) { link(kLists + item.value, list); }
   void add_oldest(ItemId item, unsigned list = 0) { link(kLists + item.value, nodes_[list].newer); }
-  void add_newer_than(ItemId item, ItemId than) {
-    link(kLists + item.value, nodes_[kLists + than.value].newer);
-  }
   // REQUIRES: the item is in a list.
   void take(ItemId item) {
     const Node& node = (*this)[item];

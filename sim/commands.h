@@ -10,7 +10,7 @@ class App;
 
 namespace batchflow::sim {
 
-// The exit code: 0 done, 1 the run found a failure. Bad input is a ConfigError.
+// Returns an exit code (programs/output/exit_codes.h). Bad input is a ConfigError.
 using Action = std::function<int()>;
 
 void add_cache_command(CLI::App& app, Action& action);

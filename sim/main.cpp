@@ -1,13 +1,11 @@
 // batchflow-sim: everything that can be learned about data service policies without a cluster.
-//
-// Exit codes: 0 done, 1 the run found a failure or its results could not be written, 2 bad input
-// or usage, 130 interrupted.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <new>
 #include <sstream>
 
 #include "core/base/config_value.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
@@ -16,10 +14,6 @@
 
 namespace batchflow::sim {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kBadInput = 2;
-constexpr int kInterrupted = 130;
 
 using AddCommand = void (*)(CLI::App&, Action&);
 constexpr AddCommand kCommands[] = {add_run_command,     add_replay_command, add_sweep_command,
@@ -50,7 +44,7 @@ int run(const std::vector<std::string>& words) {
     return 0;
   } catch (const CLI::Error& error) {
     output::say(output::usage_error(app, error, words));
-    return kBadInput;
+    return output::kBadInput;
   }
   return action();
 }
@@ -61,20 +55,20 @@ int run_and_report(const std::vector<std::string>& words) {
     return run(words);
   } catch (const ConfigError& error) {
     output::say("batchflow-sim: " + std::string(error.what()));
-    return kBadInput;
+    return output::kBadInput;
   } catch (const output::Interrupted&) {
     output::say("batchflow-sim: interrupted");
-    return kInterrupted;
+    return output::kInterrupted;
   } catch (const output::OutputError& error) {
     if (error.error() == EPIPE) output::die_of_broken_pipe();
     output::say("batchflow-sim: " + std::string(error.what()));
-    return kFailed;
+    return output::kFailed;
   } catch (const std::bad_alloc&) {
     output::say("batchflow-sim: not enough memory; use fewer --threads or a smaller trace");
-    return kBadInput;
+    return output::kBadInput;
   } catch (const std::exception& error) {
     output::say("batchflow-sim: " + std::string(error.what()));
-    return kFailed;
+    return output::kFailed;
   }
 }
 

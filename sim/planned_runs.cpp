@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/config_value.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/packed_runs.h"
 #include "programs/output/terminal.h"
 #include "sim/numbers.h"
@@ -16,9 +17,6 @@
 namespace batchflow::sim {
 
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kInterrupted = 130;
 
 std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
                          const ForkedRuns::ReportProgress& report) {
@@ -114,9 +112,9 @@ int exit_code(const std::vector<output::RunResult>& runs, std::size_t asked) {
     output::say(runs.empty()
                     ? "batchflow-sim: interrupted before there were results"
                     : "batchflow-sim: interrupted; what is written are the results so far");
-    return kInterrupted;
+    return output::kInterrupted;
   }
-  return std::any_of(runs.begin(), runs.end(), has_failed) ? kFailed : 0;
+  return std::any_of(runs.begin(), runs.end(), has_failed) ? output::kFailed : 0;
 }
 
 namespace {

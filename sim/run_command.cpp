@@ -96,7 +96,7 @@ RunSettings settings_of(const RunOptions& options) {
   return settings;
 }
 
-// Each run again, with twice of each resource in turn; an interrupted run is left out.
+// Each run again, with twice as much of each resource in turn; an interrupted run is left out.
 void find_bottlenecks(const std::vector<PlannedRun>& planned,
                       std::vector<output::RunResult>& runs) {
   if (runs.size() < planned.size()) return;

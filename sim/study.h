@@ -2,9 +2,7 @@
 // read from YAML, and planned before anything runs.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "programs/config/config.h"

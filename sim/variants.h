@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/engine_config.h"
 #include "core/engine/policy_list.h"
 #include "programs/config/config.h"
 #include "programs/output/results.h"

@@ -17,10 +17,8 @@
 
 namespace batchflow {
 
-// The one exception of BatchFlow: a configuration, trace or command line that cannot be right.
-//
-// It is thrown while loading, caught in main, and printed as it is: `file:line: what is wrong; what
-// to write`.
+// A configuration, trace or command line that cannot be right. As a rule it is thrown while
+// loading, caught in main, and printed as it is: `file:line: what is wrong; what to write`.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -12,25 +11,6 @@
 
 namespace batchflow {
 namespace {
-
-template <class Number>
-std::optional<Number> parse(std::string_view text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end) return std::nullopt;
-  return value;
-}
-
-std::optional<bool> flag_value(std::string_view text) {
-  for (std::string_view yes : {"true", "yes", "on", "1"}) {
-    if (text == yes) return true;
-  }
-  for (std::string_view no : {"false", "no", "off", "0"}) {
-    if (text == no) return false;
-  }
-  return std::nullopt;
-}
 
 // What a value of this parameter must look like; empty if `value` is such a value.
 std::string objection(const Parameter& parameter, std::string_view value) {
@@ -44,16 +24,16 @@ std::string objection(const Parameter& parameter, std::string_view value) {
   };
   switch (parameter.type) {
     case Parameter::Type::integer: {
-      const auto number = parse<std::int64_t>(value);
+      const auto number = parse_integer(value);
       const bool good = number && in_bounds(static_cast<double>(*number));
       return good ? "" : range("an integer");
     }
     case Parameter::Type::number: {
-      const auto number = parse<double>(value);
+      const auto number = parse_number(value);
       return number && in_bounds(*number) ? "" : range("a number");
     }
     case Parameter::Type::flag:
-      return flag_value(value) ? "" : "true or false";
+      return parse_flag(value) ? "" : "true or false";
     case Parameter::Type::text:
       return value.empty() ? "a text" : "";
   }
@@ -105,19 +85,19 @@ const std::string& Parameters::value(std::string_view name) const {
 }
 
 std::int64_t Parameters::integer(std::string_view name) const {
-  const auto number = parse<std::int64_t>(value(name));
+  const auto number = parse_integer(value(name));
   BF_CHECK_MSG(number, "the parameter is not an integer");
   return *number;
 }
 
 double Parameters::number(std::string_view name) const {
-  const auto number = parse<double>(value(name));
+  const auto number = parse_number(value(name));
   BF_CHECK_MSG(number, "the parameter is not a number");
   return *number;
 }
 
 bool Parameters::flag(std::string_view name) const {
-  const auto value_set = flag_value(value(name));
+  const auto value_set = parse_flag(value(name));
   BF_CHECK_MSG(value_set, "the parameter is not a flag");
   return *value_set;
 }

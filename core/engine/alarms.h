@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/base/types.h"
 #include "core/engine/event.h"

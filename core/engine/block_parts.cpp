@@ -169,7 +169,6 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   return true;
 }
 
-// A worker has made the part, except for what it could not decode.
 void BlockParts::end(MakingIndex index) {
   Making& making = s_.makings[index];
   s_.samples_looked_up += making.ingredients.size() / kLetGoASample;

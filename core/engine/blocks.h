@@ -13,7 +13,6 @@
 #include "core/engine/event.h"
 #include "core/engine/indices.h"
 #include "core/engine/memory.h"
-#include "core/order/keys.h"
 #include "core/order/lanes.h"
 #include "core/order/order.h"
 #include "core/order/rehearsal.h"
@@ -106,8 +105,8 @@ struct Block {
   StreamId stream = StreamId::none();
   order::BlockName name;
   order::LaneSizes sizes;
-  order::BlockRef
-      ref;  // none: made for one job alone: again, after its pass was closed, or to rehearse
+  // None: made for one job alone, to rehearse or because its pass was closed.
+  order::BlockRef ref;
   std::shared_ptr<const order::Rehearsal> rehearsal;  // it has draws of this one, if any
   std::uint32_t samples = 0;
   ShareId share = ShareId::none();

@@ -7,7 +7,8 @@
 //  - and blocks without a charge, which may be evicted at once.
 //
 // C and R change, and then what is charged as ahead is weighed again. A batch takes its slot when
-// it is begun, and is gathered block by block. The current block is kept only while its job could
+// the first of its blocks is resident, unless it is delivered in place, and is gathered block by
+// block. The current block is kept only while its job could
 // take it at once. So a block that a job waits for has a slot, and so has the batch that it goes
 // into.
 //
@@ -51,7 +52,7 @@ inline double wanted_per_s(const Job& job) {
                         : 0;
 }
 
-inline StreamNode& node_of(Stream& stream, NodeId node) {
+inline StreamNode& part_on(Stream& stream, NodeId node) {
   const auto found = std::find_if(stream.nodes.begin(), stream.nodes.end(),
                                   [&](const StreamNode& part) { return part.node == node; });
   BF_CHECK(found != stream.nodes.end());
@@ -101,7 +102,7 @@ inline bool room_ahead(const EngineState& s, const StreamNode& part) {
 inline void charge(EngineState& s, BlockIndex index, Charge as, Job& job) {
   Block& block = s.blocks[index];
   BF_CHECK(block.charge == Charge::none && as != Charge::none);
-  StreamNode& part = node_of(s.streams[block.stream], block.node);
+  StreamNode& part = part_on(s.streams[block.stream], block.node);
   block.charge = as;
   block.charged_job = job.index;
   block.charged_at = static_cast<std::uint32_t>(job.charged.size());
@@ -140,7 +141,7 @@ inline void disown(EngineState& s, Block& block) {
 // Removes the charge, but leaves its pin.
 inline void lift_charge(EngineState& s, Block& block) {
   if (block.charge == Charge::none) return;
-  StreamNode& part = node_of(s.streams[block.stream], block.node);
+  StreamNode& part = part_on(s.streams[block.stream], block.node);
   if (block.charge == Charge::ahead) {
     --part.ahead;
   } else {

@@ -31,10 +31,7 @@ void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open)
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[part.index];
     if (!node.takes_work || node.workers == 0) continue;
-    const std::uint32_t most = s_.config.workers_held_during_reads
-                                   ? node.workers
-                                   : node.workers * s_.config.blocks_in_flight_per_worker;
-    if (node.started >= most || !can_stage(s_, node, stream)) continue;
+    if (node.started >= blocks_at_once(s_, node) || !can_stage(s_, node, stream)) continue;
     const Share& share = *s_.memory[part.share].share;
     if (share.capacity() == 0) continue;
     if (share.used() < share.capacity() || share.evictable() > 0) open.push_back(i);
@@ -45,7 +42,7 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
                                            std::span<const std::uint32_t> open) const {
   if (open.empty()) return std::nullopt;
   std::optional<Site> best;
-  bool best_is_home = false;
+  bool best_has_ranks = false;
   double best_load = 0;
   const std::uint32_t workers_most =
       s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
@@ -56,14 +53,16 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
     const Node& node = s_.nodes[part.index];
     Charge as = Charge::none;
     if (!room_for(part, job, may_look_ahead, as)) continue;
-    const bool home = std::any_of(job.ranks.begin(), job.ranks.end(),
-                                  [&](const RankState& rank) { return rank.node == part.node; });
-    const double load = job.node_local && home ? supply(job, part.node)
-                                               : static_cast<double>(node.started) / node.workers;
-    const bool better = !best || (home != best_is_home ? home : load < best_load);
+    const bool has_ranks =
+        std::any_of(job.ranks.begin(), job.ranks.end(),
+                    [&](const RankState& rank) { return rank.node == part.node; });
+    const double load = job.node_local && has_ranks
+                            ? supply(job, part.node)
+                            : static_cast<double>(node.started) / node.workers;
+    const bool better = !best || (has_ranks != best_has_ranks ? has_ranks : load < best_load);
     if (!better) continue;
     best = Site{i, as};
-    best_is_home = home;
+    best_has_ranks = has_ranks;
     best_load = load;
   }
   return best;
@@ -93,7 +92,7 @@ bool Charges::settle_current() {
     // A block that was taken and is gone comes first: earlier steps wait for it.
     if (job.waits == Job::Waits::to_take && !job.lost_grants && may_take(stream, job, block))
       continue;
-    const bool room = room_ahead(s_, node_of(stream, block.node));
+    const bool room = room_ahead(s_, part_on(stream, block.node));
     if (room && job.ahead < quota(s_, stream, job) && block.grants > 0) {
       lift_charge(s_, block);
       charge(s_, index, Charge::ahead, job);
@@ -117,7 +116,7 @@ void Charges::release_blocks_of(Job& job) {
       // it.
       lift_charge(s_, block);
       block.charge = Charge::ahead;
-      ++node_of(s_.streams[block.stream], block.node).ahead;
+      ++part_on(s_.streams[block.stream], block.node).ahead;
     }
   }
 }
@@ -127,7 +126,7 @@ void Charges::strip_ahead(std::span<const Place> places) {
     const NodeIndex node = s_.node_of.find(place.node);
     if (node.is_none() || place.tier != Tier::dram) continue;
     for (const StreamId stream : s_.nodes[node].streams) {
-      strip_ahead(node_of(s_.streams[stream], place.node));
+      strip_ahead(part_on(s_.streams[stream], place.node));
     }
   }
 }

@@ -1,8 +1,6 @@
 // What is known of datasets and pipelines, and which datasets an operator keeps.
 #pragma once
 
-#include <vector>
-
 #include "core/engine/items.h"
 #include "core/engine/state.h"
 

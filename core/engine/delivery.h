@@ -1,7 +1,7 @@
 // Batches in the hands of ranks, and back to free slots.
 //
-// A batch is over when its rank has consumed and released it. If its step becomes void before that,
-// a rank that lives may still read it, so the batch is held until the rank releases it.
+// A batch is over when its rank has released it, trained on or not. If its step becomes void before
+// that, a rank that lives may still read it, so the batch is held until the rank releases it.
 #pragma once
 
 #include "core/engine/assembly.h"

@@ -71,7 +71,7 @@ Grant* Dispatching::lost_grant(Job& job) {
 }
 
 std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
-  if (grants_.over(job)) return std::nullopt;
+  if (grants_.gets_nothing(job)) return std::nullopt;
   Stream& stream = s_.streams[job.stream];
   order::Lanes& lanes = *stream.lanes;
   if (job.lost_grants) {

@@ -6,6 +6,11 @@
 // it, are rules of the engine.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "core/engine/charges.h"
 #include "core/engine/grants.h"
 #include "core/engine/leads.h"

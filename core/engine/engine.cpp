@@ -197,7 +197,7 @@ Engine::Engine(Engine&&) noexcept = default;
 
 std::span<const Command> Engine::step(Instant now, std::span<const Event> events) {
   Parts& p = *parts_;
-  const UnhurriedMemory::Scope scope(p.memory);
+  const UnhurriedMemory::Scope scope(p.unhurried);
   p.s.arena.clear();
   p.s.commands.clear();
   p.s.promises.clear();
@@ -217,7 +217,7 @@ std::span<const Command> Engine::step(Instant now, std::span<const Event> events
   p.dispatching.scale();
   p.decide();
   p.handle_failures();
-  if (!p.memory.give_back(kBytesGivenBack)) p.s.alarms.set(p.s.now, {});
+  if (!p.unhurried.give_back(kBytesGivenBack)) p.s.alarms.set(p.s.now, {});
   if (const auto timer = p.s.alarms.timer_to_set(p.s.now)) p.s.emit(*timer);
   return p.s.commands;
 }

@@ -18,7 +18,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "core/base/types.h"
 #include "core/engine/catalogue.h"

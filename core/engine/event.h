@@ -16,6 +16,7 @@
 #include <string_view>
 #include <variant>
 
+#include "core/base/names.h"
 #include "core/base/types.h"
 #include "core/order/block_name.h"
 
@@ -259,6 +260,13 @@ enum class Refusal : std::uint8_t {
   // draws or of a list.
   wrong_order,
 };
+constexpr std::string_view name_of(Refusal why) {
+  constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
+                                         "bad_position",     "bad_request",     "rank_lost",
+                                         "too_many_corrupt", "storage_failed",  "no_workers",
+                                         "nothing_to_draw",  "wrong_order"};
+  return name_in<Refusal::wrong_order>(kNames, why);
+}
 // The job is not served, or no longer. Every rank gets this as its answer.
 struct Refuse {
   JobId job;

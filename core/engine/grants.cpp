@@ -171,12 +171,12 @@ void Grants::uncharge_unneeded(const Job& job) {
   }
 }
 
-bool Grants::over(const Job& job) const {
+bool Grants::gets_nothing(const Job& job) const {
   return job.runs.empty() || (job.epochs != 0 && job.runs.back().epoch >= job.epochs);
 }
 
 bool Grants::has_step(Job& job, std::uint64_t step) {
-  if (over(job)) return false;
+  if (gets_nothing(job)) return false;
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }

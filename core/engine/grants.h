@@ -25,7 +25,7 @@ class Grants {
   // Makes the draws of an epoch of a weighted order, from the weights frozen for it.
   void draw(Job& job, std::uint32_t epoch);
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
-  bool over(const Job& job) const;
+  bool gets_nothing(const Job& job) const;
   // Whether the job has a step of that number. False after its last epoch. False, too, before all
   // blocks of the previous epoch are taken; then the job waits.
   bool has_step(Job& job, std::uint64_t step);

@@ -282,7 +282,7 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
 }
 
 // All samples of the stream are in memory of the node, in bundles that are read: no sample of a
-// block has to be looked up. Empty: they are not, or some have to be looked at for another reason.
+// block has to be looked up. None: they are not, or some have to be looked at for another reason.
 ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.catalogue->has_bundles() || !stream.names_samples() || stream.pipeline->decodes() ||

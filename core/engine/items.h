@@ -39,7 +39,7 @@ class Items {
   // uses them. True if they are new; then `settle` must follow.
   bool open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline);
   void close_shares(NodeIndex node);
-  // The capacity of a node's memory or drive has changed; a new one is used from here on.
+  // The capacity of a node's memory or drive has changed. A drive that is new is used from now on.
   void capacity_changed(Place place);
   // How many bytes a node can keep samples in.
   Bytes room_of(NodeId node) const {

@@ -20,9 +20,8 @@
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
 #include "core/engine/sample_costs.h"
-#include "core/engine/statistics.h"
+#include "core/engine/stall_meter.h"
 #include "core/order/chosen.h"
-#include "core/order/keys.h"
 #include "core/order/lanes.h"
 #include "core/order/order.h"
 #include "core/order/position.h"
@@ -97,7 +96,7 @@ struct Stream {
 
   // Dispatching
   std::uint32_t needs = 0;  // of its jobs: how many have one
-  // The blocks that its shares hold, and when that was counted: `Memory::resizes` of then.
+  // How many blocks its shares have room for, and when that was counted: `Memory::resizes` of then.
   Slots window = 0;
   std::uint64_t window_as_of = UINT64_MAX;
 

@@ -1,7 +1,8 @@
 // Listed orders: samples wanted by id, in the caller's order, as they are stored.
 //
-// Traces, subsets and user samplers use it. Each request is one batch. Its samples are looked up in
-// the encoded shares, read where they are missing, and pinned while the batch is out.
+// Access traces are replayed through it (sim/replay.cpp). Each request is one batch. Its samples
+// are looked up in the encoded shares, read where they are missing, and pinned while the batch is
+// out.
 #pragma once
 
 #include <functional>

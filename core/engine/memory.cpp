@@ -40,8 +40,8 @@ Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> evictio
 // ---------------------------------------------------------------------------------- places ----
 
 void Memory::set_capacity(Place place, Bytes bytes) {
-  PlacePart& part = places_[place];
-  part.capacity = bytes;
+  PlacePart& place_part = places_[place];
+  place_part.capacity = bytes;
   plan_again(place);
 }
 
@@ -87,11 +87,11 @@ const StagingPart& Memory::staging(Place place) const {
 }
 
 void Memory::change_staging_promise(Place place, Bytes least, Bytes listed) {
-  PlacePart& part = places_.at(place);
-  part.promised += least + listed - part.staging.least - part.staging.listed;
-  part.staging.least = least;
-  part.staging.listed = listed;
-  part.staging.wish = std::max(part.staging.wish, least);
+  PlacePart& place_part = places_.at(place);
+  place_part.promised += least + listed - place_part.staging.least - place_part.staging.listed;
+  place_part.staging.least = least;
+  place_part.staging.listed = listed;
+  place_part.staging.wish = std::max(place_part.staging.wish, least);
   plan_again(place);
 }
 
@@ -124,39 +124,41 @@ void Memory::stage(Place place, Bytes bytes) {
 }
 
 void Memory::unstage(Place place, Bytes bytes) {
-  PlacePart& part = places_.at(place);
-  BF_CHECK(part.staging.used >= bytes);
-  part.staging.used -= bytes;
-  ++part.freed;
+  PlacePart& place_part = places_.at(place);
+  BF_CHECK(place_part.staging.used >= bytes);
+  place_part.staging.used -= bytes;
+  ++place_part.freed;
 }
 
 // Takes from what is left beside the promises of shares.
-void Memory::aim_staging(PlacePart& part) {
-  StagingPart& staging = part.staging;
-  const Bytes of_shares = part.promised - staging.least - staging.listed;
-  const Bytes room = part.capacity > of_shares ? part.capacity - of_shares : 0;
+void Memory::aim_staging(PlacePart& place_part) {
+  StagingPart& staging = place_part.staging;
+  const Bytes of_shares = place_part.promised - staging.least - staging.listed;
+  const Bytes room = place_part.capacity > of_shares ? place_part.capacity - of_shares : 0;
   staging.target =
       std::max(staging.least + staging.listed, std::min(room, staging.wish + staging.listed));
 }
 
-Bytes Memory::room_for_shares(const PlacePart& part) {
-  return part.capacity > part.staging.target ? part.capacity - part.staging.target : 0;
+Bytes Memory::room_for_shares(const PlacePart& place_part) {
+  return place_part.capacity > place_part.staging.target
+             ? place_part.capacity - place_part.staging.target
+             : 0;
 }
 
 // True when it has no more than it should.
-bool Memory::shrink_staging(PlacePart& part) {
-  StagingPart& staging = part.staging;
+bool Memory::shrink_staging(PlacePart& place_part) {
+  StagingPart& staging = place_part.staging;
   const Bytes in_use = staging.listed + staging.used;
   staging.granted = std::min(staging.granted, std::max(staging.target, in_use));
   return staging.granted <= staging.target;
 }
 
-bool Memory::grow_staging(PlacePart& part, Bytes goal) {
-  StagingPart& staging = part.staging;
-  if (staging.granted >= goal || part.granted >= part.capacity) return false;
-  const Bytes more = std::min(goal - staging.granted, part.capacity - part.granted);
+bool Memory::grow_staging(PlacePart& place_part, Bytes goal) {
+  StagingPart& staging = place_part.staging;
+  if (staging.granted >= goal || place_part.granted >= place_part.capacity) return false;
+  const Bytes more = std::min(goal - staging.granted, place_part.capacity - place_part.granted);
   staging.granted += more;
-  part.granted += more;
+  place_part.granted += more;
   return true;
 }
 
@@ -314,17 +316,18 @@ void Memory::plan_again(Place place) {
   if (std::exchange(found->second.settled, false)) to_settle_.push_back(place);
 }
 
-void Memory::plan(Instant now, Place place, PlacePart& part) {
-  part.plan_due = false;
+void Memory::plan(Instant now, Place place, PlacePart& place_part) {
+  place_part.plan_due = false;
   planned_.push_back(place);
-  aim_staging(part);
-  const Instant again = allocation_.plan(now, place, room_for_shares(part), part.shares, shares_);
-  set_wake(place, part, again == kNever ? kNever : std::max(again, after(now, kAskedLeast)));
+  aim_staging(place_part);
+  const Instant again =
+      allocation_.plan(now, place, room_for_shares(place_part), place_part.shares, shares_);
+  set_wake(place, place_part, again == kNever ? kNever : std::max(again, after(now, kAskedLeast)));
 }
 
-void Memory::set_wake(Place place, PlacePart& part, Instant at) {
-  if (part.wakes != kNever) wakes_.erase({part.wakes, place});
-  part.wakes = at;
+void Memory::set_wake(Place place, PlacePart& place_part, Instant at) {
+  if (place_part.wakes != kNever) wakes_.erase({place_part.wakes, place});
+  place_part.wakes = at;
   if (at != kNever) wakes_.insert({at, place});
 }
 
@@ -336,11 +339,11 @@ void Memory::wake(Instant now) {
   }
 }
 
-void Memory::set_share_capacity(PlacePart& part, SharePart& share, Slots capacity) {
-  part.granted -= share.share->capacity() * share.spec.slot_bytes;
+void Memory::set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity) {
+  place_part.granted -= share.share->capacity() * share.spec.slot_bytes;
   share.share->set_capacity(capacity);
   ++resizes_;
-  part.granted += capacity * share.spec.slot_bytes;
+  place_part.granted += capacity * share.spec.slot_bytes;
 }
 
 bool Memory::unused(ShareId index) const {
@@ -350,9 +353,9 @@ bool Memory::unused(ShareId index) const {
 }
 
 // True when all shares are at or below their targets.
-bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted) {
-  bool all = shrink_staging(part);
-  for (const ShareId index : part.shares) {
+bool Memory::shrink(PlacePart& place_part, std::size_t& limit, std::vector<Resident>& evicted) {
+  bool all = shrink_staging(place_part);
+  for (const ShareId index : place_part.shares) {
     SharePart& share = shares_[index];
     if (unused(index)) unused_.push_back(index);
     if (share.share->capacity() <= share.target) continue;
@@ -367,29 +370,29 @@ bool Memory::shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& 
     all = all && share.share->capacity() <= share.target;
     if (unused(index)) unused_.push_back(index);
   }
-  part.granted = part.staging.granted;
-  for (const ShareId index : part.shares) {
-    part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
+  place_part.granted = place_part.staging.granted;
+  for (const ShareId index : place_part.shares) {
+    place_part.granted += shares_[index].share->capacity() * shares_[index].spec.slot_bytes;
   }
   return all;
 }
 
-void Memory::grow(Place place, PlacePart& part) {
+void Memory::grow(Place place, PlacePart& place_part) {
   // What is promised comes first.
   for (const bool promised : {true, false}) {
-    const StagingPart& staging = part.staging;
+    const StagingPart& staging = place_part.staging;
     const Bytes staged =
         promised ? std::min(staging.least + staging.listed, staging.target) : staging.target;
-    if (grow_staging(part, staged)) grown_.push_back(place);
-    for (const ShareId index : part.shares) {
+    if (grow_staging(place_part, staged)) grown_.push_back(place);
+    for (const ShareId index : place_part.shares) {
       SharePart& share = shares_[index];
       const Slots now = share.share->capacity();
       const Slots goal = promised ? std::min(share.least, share.target) : share.target;
-      if (now >= goal || part.granted >= part.capacity) continue;
-      const Slots room = (part.capacity - part.granted) / share.spec.slot_bytes;
+      if (now >= goal || place_part.granted >= place_part.capacity) continue;
+      const Slots room = (place_part.capacity - place_part.granted) / share.spec.slot_bytes;
       const Slots more = std::min(goal - now, room);
       if (more == 0) continue;
-      set_share_capacity(part, share, now + more);
+      set_share_capacity(place_part, share, now + more);
       grown_.push_back(place);
     }
   }
@@ -412,19 +415,19 @@ bool Memory::settle(Instant now, std::size_t limit, std::vector<Resident>& evict
   for (const Place& place : std::exchange(to_settle_, {})) {
     const auto found = places_.find(place);
     if (found == places_.end() || found->second.settled) continue;
-    PlacePart& part = found->second;
-    if (std::exchange(part.freed_when_tried, part.freed) == part.freed) {
+    PlacePart& place_part = found->second;
+    if (std::exchange(place_part.freed_when_tried, place_part.freed) == place_part.freed) {
       to_settle_.push_back(place);
       continue;
     }
     const std::size_t before = evicted.size();
-    part.settled = shrink(part, limit, evicted);
-    grow(place, part);
-    if (!part.settled) to_settle_.push_back(place);
+    place_part.settled = shrink(place_part, limit, evicted);
+    grow(place, place_part);
+    if (!place_part.settled) to_settle_.push_back(place);
     // Only pinned items are left in the way: there is nothing to do until they are released. If the
     // slice was used up, there may be others.
-    if (!part.settled && (evicted.size() != before || limit == 0)) {
-      ++part.freed;
+    if (!place_part.settled && (evicted.size() != before || limit == 0)) {
+      ++place_part.freed;
       more = true;
     }
   }

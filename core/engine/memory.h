@@ -9,8 +9,6 @@
 // The engine's parts use it. It knows nothing of jobs, blocks or orders.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -172,16 +170,16 @@ class Memory {
 
   void note_evicted(ShareId share, const std::vector<ItemId>& gone, std::vector<Resident>& evicted);
   void free_item(SharePart& part, ItemId item);
-  void plan(Instant now, Place place, PlacePart& part);
-  void set_wake(Place place, PlacePart& part, Instant at);
-  static void aim_staging(PlacePart& part);
-  static Bytes room_for_shares(const PlacePart& part);
+  void plan(Instant now, Place place, PlacePart& place_part);
+  void set_wake(Place place, PlacePart& place_part, Instant at);
+  static void aim_staging(PlacePart& place_part);
+  static Bytes room_for_shares(const PlacePart& place_part);
   void change_staging_promise(Place place, Bytes least, Bytes listed);
-  static bool shrink_staging(PlacePart& part);
-  bool grow_staging(PlacePart& part, Bytes goal);
-  bool shrink(PlacePart& part, std::size_t& limit, std::vector<Resident>& evicted);
-  void grow(Place place, PlacePart& part);
-  void set_share_capacity(PlacePart& part, SharePart& share, Slots capacity);
+  static bool shrink_staging(PlacePart& place_part);
+  bool grow_staging(PlacePart& place_part, Bytes goal);
+  bool shrink(PlacePart& place_part, std::size_t& limit, std::vector<Resident>& evicted);
+  void grow(Place place, PlacePart& place_part);
+  void set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity);
   const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
   std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
                                               std::uint64_t changes) const;

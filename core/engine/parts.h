@@ -170,7 +170,7 @@ struct Engine::Parts final : Reads::Listener {
   void refresh_needs();
   void settle_weights();
 
-  UnhurriedMemory memory;
+  UnhurriedMemory unhurried;
   const Explain explain;  // policies refer to it
   EngineState s;
   PolicyChoice selection_choice;  // policies refer to their parameters

@@ -9,10 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include "core/base/parameters.h"
 #include "core/base/random.h"
@@ -308,7 +305,7 @@ struct JobView {
   double prepare_s;  // smoothed preparation time of one block of its stream
   double blocks_per_step;
   double stall_fraction;  // of its first rank
-  std::uint32_t window;   // blocks the stream's share holds
+  std::uint32_t window;   // the slots of its stream's shares, at most look_ahead_most
   Instant now{};
   double weight = 1;        // of its stalls
   double wanted_per_s = 0;  // samples that it would train on if it never waited

@@ -173,7 +173,7 @@ void Preparation::send_preparation(MakingIndex index) {
   }
   command.replacements = s_.arena.copy(block.replacements);
   s_.emit(command);
-  seconds_.watch(s_.streams[block.stream], index);
+  second_workers_.watch(s_.streams[block.stream], index);
 }
 
 void Preparation::free_worker(Making& making) {
@@ -187,7 +187,7 @@ void Preparation::free_worker(Making& making) {
 void Preparation::corrupt(MakingIndex index, std::span<const SampleId> failed) {
   Making& making = s_.makings[index];
   suspects_.report(index, failed);
-  seconds_.separate(making);  // the other finds them as they are, too
+  second_workers_.separate(making);  // the other finds them as they are, too
   parts_.end(index);
   if (const auto failure = suspects_.replace_corrupt(making)) {
     failures.push_back(*failure);
@@ -212,7 +212,7 @@ void Preparation::prepared(const PreparationDone& event) {
     // Of two workers, the first that makes the block counts; a failure of one does not.
     const bool done = outcome == Outcome::done;
     if (s_.makings[index].second ? done : outcome == Outcome::failed) {
-      seconds_.use(s_.makings[index].second ? index : other_making);
+      second_workers_.use(s_.makings[index].second ? index : other_making);
       index = other_making;
     }
   }
@@ -294,7 +294,7 @@ void Preparation::finish(MakingIndex index) {
   s_.nodes[making.node].made.add(s_.now, block.samples);
   s_.requests.close(making.request);
   free_worker(making);
-  seconds_.separate(making);
+  second_workers_.separate(making);
   parts_.stop_waiting(index);
   items_.leave(making, index, true);
   --s_.nodes[making.node].started;
@@ -308,7 +308,7 @@ void Preparation::finish(MakingIndex index) {
   if (!block.ref.is_none()) stream.lanes->made(block.ref);
   // No job waits for it any more: its job left, or went on without it, while it was made.
   if (!is_charged_for_need(s_, block)) uncharge(s_, block);
-  charges_.strip_ahead(node_of(stream, block.node));
+  charges_.strip_ahead(part_on(stream, block.node));
   resume_waiting(block);
   report_takers(s_, block_index);
 }
@@ -337,7 +337,7 @@ void Preparation::abort(MakingIndex index) {
     if (writing) s_.emit(Cancel{s_.requests.latest(making.request)});
     s_.requests.close(making.request);
   }
-  seconds_.separate(making);
+  second_workers_.separate(making);
   if (making.ready) std::erase(s_.nodes[making.node].ready, index);
   if (!writing) free_worker(making);
   parts_.stop_waiting(index);
@@ -395,7 +395,7 @@ void Preparation::lost(const WorkerLost& event) {
   const MakingIndex other_making = s_.makings[making].other_making;
   if (!other_making.is_none() && !s_.makings[making].second) {
     // The other one of the two may still make the block.
-    seconds_.use(other_making);
+    second_workers_.use(other_making);
     making = other_making;
   }
   abort(making);

@@ -31,7 +31,7 @@ class Preparation {
         workers_(workers),
         suspects_(suspects),
         parts_(parts),
-        seconds_(seconds),
+        second_workers_(seconds),
         selection_(selection) {}
 
   // ---- starting. A need is a block of the job's lanes, or a grant of a block that is gone.
@@ -52,7 +52,7 @@ class Preparation {
   void retry(MakingIndex making, std::uint64_t serial);
   // Blocks of the stream may be late.
   void look_for_late(StreamId stream) {
-    seconds_.look_for_late(stream, [this](MakingIndex making) { send_preparation(making); });
+    second_workers_.look_for_late(stream, [this](MakingIndex making) { send_preparation(making); });
   }
 
   // ---- workers and nodes.
@@ -93,7 +93,7 @@ class Preparation {
   Workers& workers_;
   Suspects& suspects_;
   BlockParts& parts_;
-  SecondWorkers& seconds_;
+  SecondWorkers& second_workers_;
   BlockSelection& selection_;
   std::vector<Ingredient> beside_bundles_;  // scratch
 };

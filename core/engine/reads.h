@@ -8,6 +8,10 @@
 // memory wherever it goes.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "core/engine/shown_samples.h"
 #include "core/engine/state.h"
 

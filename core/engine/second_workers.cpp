@@ -74,7 +74,7 @@ bool SecondWorkers::start(Stream& stream, MakingIndex index,
   if (in_parts || !first.decoding.empty()) return true;  // nothing to try again
   Node& node = s_.nodes[first.node];
   if (!node.takes_work || node.idle.empty() || !node.ready.empty()) return false;
-  StreamNode& part = node_of(stream, node.id);
+  StreamNode& part = part_on(stream, node.id);
   const Share& share = *s_.memory[part.share].share;
   if (part.ahead >= spare(s_, part)) return false;
   if (share.used() >= share.capacity() && share.evictable() == 0) return false;

@@ -41,7 +41,7 @@ struct SharePart {
   std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
   Slots ahead = 0;               // that workers of single jobs fill
   std::uint32_t ranks = 0;
-  // A second, and how many were counted by the last plan.
+  // Rates a second, and the counts at the last plan, from which they follow.
   HeldMean requests;
   HeldMean hits;
   std::uint64_t requests_seen = 0;

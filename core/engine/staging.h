@@ -88,7 +88,7 @@ inline void plan_staging(EngineState& s, const Node& node) {
   Bytes block = 0;
   for (const StreamId index : node.streams) {
     Stream& stream = s.streams[index];
-    const StreamNode& part = node_of(stream, node.id);
+    const StreamNode& part = part_on(stream, node.id);
     if (part.jobs == 0 && part.reserve == 0 && !part.standby) continue;
     largest = std::max(largest, largest_staged(s, stream));
     block = std::max(block, block_staged(s, stream));

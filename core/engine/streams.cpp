@@ -237,7 +237,7 @@ bool Streams::stand_by(const Node& node) {
   bool changed = false;
   for (const StreamId index : node.streams) {
     Stream& stream = s_.streams[index];
-    StreamNode& part = node_of(stream, node.id);
+    StreamNode& part = part_on(stream, node.id);
     if (stream.jobs.empty() || part.jobs > 0 || part.standby) continue;
     const Bytes needed = saturating_sum(stream.block_bytes, more_staging(s_, stream, place));
     if (saturating_sum(s_.memory.promised(place), needed) > s_.memory.capacity(place)) continue;

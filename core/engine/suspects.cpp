@@ -98,7 +98,7 @@ std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
   }
   const std::uint64_t samples = dataset.catalogue->samples();
   const std::uint64_t most =
-      std::max<std::uint64_t>(8, s_.config.corrupt_ratio_max.share_of(samples));
+      std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(samples));
   const auto other = order::replacement(
       {dataset.catalogue->version(), stream.seed}, block.name.generation, block.name.pass,
       suspect.original, samples,

@@ -81,13 +81,6 @@ constexpr std::string_view name_of(engine::Keep keep) {
   constexpr std::string_view names[] = {"as_needed", "always", "dropped"};
   return name_in<engine::Keep::dropped>(names, keep);
 }
-constexpr std::string_view name_of(engine::Refusal refusal) {
-  constexpr std::string_view names[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
-                                        "bad_position",     "bad_request",     "rank_lost",
-                                        "too_many_corrupt", "storage_failed",  "no_workers",
-                                        "nothing_to_draw",  "wrong_order"};
-  return name_in<engine::Refusal::wrong_order>(names, refusal);
-}
 
 constexpr std::size_t kEntriesShown = 8;
 

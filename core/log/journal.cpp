@@ -219,17 +219,6 @@ std::string list(std::span<const engine::Command> commands) {
   return text.empty() ? "\n  (none)" : text;
 }
 
-std::string first_difference(std::span<const engine::Command> one,
-                             std::span<const engine::Command> other) {
-  for (std::size_t i = 0; i < std::max(one.size(), other.size()); ++i) {
-    const std::string a = i < one.size() ? describe(one[i]) : "(no more)";
-    const std::string b = i < other.size() ? describe(other[i]) : "(no more)";
-    if (i < one.size() && i < other.size() && digest(one[i]) == digest(other[i])) continue;
-    return fmt::format("command {}:\n  {}\n  {}", i, a, b);
-  }
-  return "no difference";
-}
-
 }  // namespace
 
 ReplayResult replay(JournalReader& journal, const StepFunction& step) {
@@ -262,28 +251,6 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
     differs(result, result.steps > 0 ? result.steps - 1 : 0,
             fmt::format("step {} (the last): other commands than recorded; now:{}",
                         result.steps - 1, list(commands)));
-  }
-  return result;
-}
-
-ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
-                             const StepFunction& other) {
-  ReplayResult result;
-  CommandDigest of_one, of_other;
-  while (const auto next = journal.next()) {
-    const auto a = one(next->now, next->events);
-    const auto b = other(next->now, next->events);
-    of_one.add(a);
-    of_other.add(b);
-    result.digest = of_one.value();
-    if (of_one.value() != of_other.value()) {
-      differs(result, result.steps,
-              fmt::format("step {} at {} ns, {}", result.steps,
-                          next->now.time_since_epoch().count(), first_difference(a, b)));
-      return result;
-    }
-    ++result.steps;
-    result.events += next->events.size();
   }
   return result;
 }

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "core/engine/catalogue.h"
-#include "core/engine/policy_list.h"
 #include "core/log/event_codec.h"
 #include "core/log/frame_log.h"
 
@@ -117,9 +116,5 @@ struct ReplayResult {
 
 // Feeds a new engine the steps of the journal.
 ReplayResult replay(JournalReader& journal, const StepFunction& step);
-
-// Feeds two engines; the report shows the commands of both where they first differ.
-ReplayResult compare_replays(JournalReader& journal, const StepFunction& one,
-                             const StepFunction& other);
 
 }  // namespace batchflow::log

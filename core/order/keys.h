@@ -79,10 +79,10 @@ constexpr std::uint64_t chosen_seed(std::uint64_t seed, std::uint32_t job) {
   return hash(9, seed, job);
 }
 
-// The generator of one pipeline step (`step`: its index in the pipeline). How many numbers a step
-// draws does not shift those of the next.
-constexpr Random step_draws(std::uint64_t key, std::uint32_t step) {
-  return Random(hash(key, step));
+// Where the draws of one pipeline step begin (`step`: its index in the pipeline). How many numbers
+// a step draws does not shift those of the next.
+constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
+  return hash(draw_key, step);
 }
 
 }  // namespace batchflow::order

@@ -46,9 +46,6 @@ bool Lanes::next_epoch_begun(MemberId id) const {
 std::uint64_t Lanes::blocks_left(MemberId id) const {
   return at(id).runs[0].untaken;
 }
-std::uint32_t Lanes::left_in_open_lanes(MemberId id) const {
-  return at(id).left;
-}
 
 std::uint64_t Lanes::generation(MemberId id) const {
   return generations_[at(id).runs[0].generation].number;

@@ -179,8 +179,6 @@ class Lanes {
   // Untaken blocks that are here in lanes open to the member. The next epoch counts only while the
   // running one misses no block. Of a strict member: as far as its sequence is here without a gap.
   std::uint32_t supply(MemberId member) const;
-  // Blocks of its open lanes that the member could still take without a remake.
-  std::uint32_t left_in_open_lanes(MemberId member) const;
   // The member has neither had the lane in its running epoch, nor opened it.
   bool is_to_come(MemberId member, std::uint32_t lane) const {
     return at(member).runs[0].needs.test(lane);

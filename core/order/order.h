@@ -106,15 +106,6 @@ class RunOrder {
 // order has no lineages of this kind (weighted, listed).
 bool valid_lineage(const Lineage& lineage, std::uint64_t samples);
 
-// The k-th block of a strict epoch as a lane and a block in it, and back.
-constexpr BlockName strict_block(std::uint64_t epoch, std::uint64_t k, std::uint32_t lane_blocks) {
-  return {epoch, static_cast<std::uint32_t>(k / lane_blocks), 0,
-          static_cast<std::uint32_t>(k % lane_blocks)};
-}
-constexpr std::uint64_t strict_index(const BlockName& name, std::uint32_t lane_blocks) {
-  return std::uint64_t{name.lane} * lane_blocks + name.block;
-}
-
 class Expander {
  public:
   explicit Expander(std::size_t bytes_most = PermutationCache::kBytesMost) : cache_(bytes_most) {}

@@ -7,7 +7,8 @@
 // epoch has had. It checks each slice: one that was had before, is of another generation or comes
 // out of turn is refused. It also counts what was rehearsed in the epoch, and names the buffer.
 //
-// It has two forms: compact bytes for the promise log, and JSON for a framework's checkpoint. Both
+// It has two forms: compact bytes for the promise log (position_bytes.cpp), and JSON for a
+// framework's checkpoint (position_json.cpp). Both
 // readers take bytes from any source, and accept only a position that a job can really be at.
 #pragma once
 

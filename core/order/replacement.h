@@ -34,11 +34,7 @@ constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t genera
   return std::nullopt;
 }
 
-// How many distinct corrupt ids a dataset may have before its jobs end with an error: at least
-// eight, however small it is. REQUIRES: 0 <= ratio_most <= 1
-constexpr std::uint64_t corrupt_samples_most(double ratio_most, std::uint64_t samples) {
-  const auto by_ratio = static_cast<std::uint64_t>(ratio_most * static_cast<double>(samples));
-  return by_ratio < 8 ? 8 : by_ratio;
-}
+// So many corrupt samples never end a job, however small its dataset is.
+inline constexpr std::uint64_t kCorruptLeast = 8;
 
 }  // namespace batchflow::order

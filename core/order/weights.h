@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/base/random.h"
 #include "core/base/types.h"

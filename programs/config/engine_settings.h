@@ -17,7 +17,7 @@ engine::EngineConfig read_engine_config(ConfigSection& section);
 
 // Calls `check` with each of `policies`, and adds the line of `tree` that names the policy to the
 // ConfigError that it throws. The engine's section of `tree` is `engine`.
-using PolicyCheck = std::function<void(std::string_view kind, const std::string& text)>;
+using PolicyCheck = std::function<void(std::string_view name, const std::string& text)>;
 void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
                     const PolicyCheck& check);
 

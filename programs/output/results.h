@@ -166,8 +166,9 @@ struct SeriesPoint {
 };
 inline constexpr std::size_t kJobsInSeries = 16;
 
-// What a run would gain from twice of a resource, found by running it so. `speedup` is samples a
-// second then over now; for a job that is done in both runs, the time now over the time then.
+// What a run would gain from twice as much of a resource, found by running it so. `speedup` is
+// samples a second then over now; for a job that is done in both runs, the time now over the time
+// then.
 struct JobGain {
   std::string name;
   double time_s = 0;
@@ -230,6 +231,7 @@ std::string encode_run(const RunResult& run);
 RunResult decode_run(const std::string& text);
 
 // Figures over all jobs of a run, computed alike for simulated and for live jobs.
+
 // The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);
 // Sets the times to completion, slowdown and fairness.

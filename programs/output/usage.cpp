@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/config_value.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/terminal.h"
 
 namespace batchflow::output {
@@ -151,7 +152,7 @@ std::optional<int> command_line_ends(CLI::App& app, int argc, char** argv) {
     return app.exit(asked);
   } catch (const CLI::Error& error) {
     say(usage_error(app, error, words));
-    return 2;
+    return kBadInput;
   }
   return std::nullopt;
 }

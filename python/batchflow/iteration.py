@@ -1,16 +1,10 @@
-"""One iteration over a DataLoader, and pinning of batches."""
+"""One iteration over a DataLoader."""
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
-
-from . import arguments as args
-from .batch import Batch
+from typing import TYPE_CHECKING, Callable, Generic, TypeVar
 
 if TYPE_CHECKING:
     from .job import Job
@@ -19,7 +13,7 @@ if TYPE_CHECKING:
 _Given = TypeVar("_Given")
 
 
-class Epoch(Generic[_Given]):
+class Iteration(Generic[_Given]):
     """One iteration over a DataLoader, which is one epoch. `number` is that epoch's."""
 
     def __init__(self, loader: "DataLoader[_Given]", job: "Job", number: int):
@@ -32,7 +26,7 @@ class Epoch(Generic[_Given]):
         self._profiles: Callable[[], bool] = getattr(sys.modules.get("torch.autograd"),
                                                      "_profiler_enabled", bool)
 
-    def __iter__(self) -> "Epoch[_Given]":
+    def __iter__(self) -> "Iteration[_Given]":
         return self
 
     def __len__(self) -> int:
@@ -59,23 +53,5 @@ class Epoch(Generic[_Given]):
             self.job.end(self)
         if batch is None:
             raise StopIteration
-        given: _Given = self.job.finished(batch, arguments)
+        given: _Given = self.job.finish(batch, arguments)
         return given
-
-
-def show_where_it_crashes() -> None:
-    """PyTorch has no read-only tensors. So a script that writes to a batch ends; this prints the
-    line."""
-    if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
-            signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
-        faulthandler.enable(2)
-
-
-def pin(batch: Any) -> Any:
-    torch = sys.modules["torch"]
-    if not torch.cuda.is_available():
-        args.say_once("pin_memory", "is set, and there is no accelerator to pin memory for")
-        return batch
-    if isinstance(batch, Batch):
-        return batch.pin_memory()
-    return torch.utils.data._utils.pin_memory.pin_memory(batch)

@@ -6,6 +6,10 @@ Iterations of one loader that are under way at a time have a job each.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import os
+import signal
+import sys
 from array import array
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -15,11 +19,10 @@ from . import library as c
 from . import state as states
 from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
-from .iteration import pin, show_where_it_crashes
 from .orders import Scores
 
 if TYPE_CHECKING:
-    from .iteration import Epoch
+    from .iteration import Iteration
 
 
 class Job:
@@ -60,7 +63,7 @@ class Job:
             folder.settle(self.session, samples, self._arguments.order == "sequential")
 
     @alone
-    def part(self, epoch: "Epoch[Any]") -> Optional[tuple[states.State, Scores]]:
+    def part(self, epoch: "Iteration[Any]") -> Optional[tuple[states.State, Scores]]:
         """Leaves the job to an iteration that goes on; gives what another job begins with."""
         if epoch.ended:
             return None
@@ -69,7 +72,7 @@ class Job:
         return made
 
     @alone
-    def end(self, epoch: "Epoch[Any]") -> None:
+    def end(self, epoch: "Iteration[Any]") -> None:
         epoch.ended = True
         if self._is_parted:
             self.session.close()  # its length can still be asked
@@ -96,7 +99,7 @@ class Job:
         made = self._make(labels.buffer_info()[0], arrays.I64, (len(labels),), labels, True)
         return batch.map(lambda field: made if field is batch["label"] else field)
 
-    def finished(self, batch: Batch, arguments: args.Arguments) -> Any:
+    def finish(self, batch: Batch, arguments: args.Arguments) -> Any:
         """What the script gets for a batch. Some of the arguments may have changed since the job
         began."""
         result: Any = batch
@@ -147,3 +150,21 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
 
 def _bytes(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def show_where_it_crashes() -> None:
+    """PyTorch has no read-only tensors. So a script that writes to a batch ends; this prints the
+    line."""
+    if (os.environ.get("BATCHFLOW_FAULTHANDLER", "1") != "0" and not faulthandler.is_enabled() and
+            signal.getsignal(signal.SIGSEGV) == signal.SIG_DFL):
+        faulthandler.enable(2)
+
+
+def pin(batch: Any) -> Any:
+    torch = sys.modules["torch"]
+    if not torch.cuda.is_available():
+        args.say_once("pin_memory", "is set, and there is no accelerator to pin memory for")
+        return batch
+    if isinstance(batch, Batch):
+        return batch.pin_memory()
+    return torch.utils.data._utils.pin_memory.pin_memory(batch)

@@ -15,7 +15,7 @@ from .alone import alone
 from .attributes import FROZEN, Attributes
 from .batch import Batch
 from .checks import whole
-from .iteration import Epoch
+from .iteration import Iteration
 from .job import Job
 from .orders import Scores
 from .ranks import job_name
@@ -90,7 +90,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._job: Optional[Job] = None  # of the iteration that began last
         self._state = state  # at which the next job begins
         self._wanted_epoch: Optional[int] = None
-        self._running: Callable[[], Optional[Epoch[_Given]]] = lambda: None  # the last iteration
+        self._running: Callable[[], Optional[Iteration[_Given]]] = lambda: None  # the last iteration
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__initialized and name in FROZEN:
@@ -101,16 +101,16 @@ class DataLoader(Attributes, Generic[_Given]):
     # -------------------------------------------------------------------------------- iteration --
 
     @alone
-    def __iter__(self) -> "Epoch[_Given]":
+    def __iter__(self) -> "Iteration[_Given]":
         self._part_with(self._running())
         self._follow_sampler()
         self._follow_generator()
         number = self._begin_epoch()
-        epoch = Epoch(self, self._opened(), number)
+        epoch = Iteration(self, self._opened(), number)
         self._running = weakref.ref(epoch)
         return epoch
 
-    def _part_with(self, running: "Optional[Epoch[_Given]]") -> None:
+    def _part_with(self, running: "Optional[Iteration[_Given]]") -> None:
         """PyTorch allows several iterations at a time. The earlier one keeps the job; the next one
         gets another job, which begins with the next epoch."""
         if running is None or running.job is not self._opened():

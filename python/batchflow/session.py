@@ -1,8 +1,8 @@
 """One open loader of the C library. Ctrl-C works while it waits, and it is closed when dropped.
 
 The library waits in C code, where Python sees no signal. So a wait for a batch returns to Python
-every tenth of a second. A wait for a service or for other ranks must not be interrupted, so it is
-done by another thread.
+every tenth of a second. A wait for a service or for other ranks cannot be cut into such pieces, so
+another thread does it.
 
 The library allows one thread at a time to use a loader. So each call is made under a lock, which is
 free between two looks.

@@ -10,11 +10,10 @@
 #include <new>
 
 #include "core/base/config_value.h"
-#include "runtime/failpoint/failpoint.h"
-
 #include "runtime/client/c_interface.h"
 #include "runtime/client/held_batches.h"
 #include "runtime/client/loader.h"
+#include "runtime/failpoint/failpoint.h"
 
 struct bf_loader {
   std::unique_ptr<batchflow::client::Loader> loader;

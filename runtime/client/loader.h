@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,7 +52,8 @@ class Loader {
   bf_status next(bf_batch& batch, Clock::duration most, bool comes_back);
   bf_status next_before(Clock::time_point begin, Clock::duration most, bool comes_back,
                         bf_batch& batch);
-  // BF_TIMEOUT: there is no record yet, or the session was lost. `only_end`: a batch is not given.
+  // BF_TIMEOUT: nothing can be given yet, or the session was lost. `only_end`: of what came, only
+  // the end counts, no batch.
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
   void wait_for_record(Clock::time_point until);

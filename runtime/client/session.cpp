@@ -77,8 +77,8 @@ protocol::Channel connect_remotely(const std::string& address, Clock::time_point
   return channel;
 }
 #else
-Channel connect_remotely(const std::string& address, Clock::time_point, std::unique_ptr<Companion>&,
-                         std::string& problem) {
+protocol::Channel connect_remotely(const std::string& address, Clock::time_point,
+                                   std::unique_ptr<protocol::Companion>&, std::string& problem) {
   problem = fmt::format("{}: this library was built without OpenSSL (libssl-dev)", address);
   return {};
 }

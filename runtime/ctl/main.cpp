@@ -1,7 +1,5 @@
 // batchflowctl shows what a service is doing and the data it serves, and operates it. It is for
 // people and for programs.
-//
-// Exit codes: 0 done; 1 it could not be done, or the data is damaged; 2 bad usage; 130 interrupted.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "core/base/config_value.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
@@ -54,14 +53,14 @@ int run_and_report(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const ConfigError& error) {
-    return failed(error, 2);
+    return failed(error, output::kBadInput);
   } catch (const output::Interrupted& error) {
-    return failed(error, 130);
+    return failed(error, output::kInterrupted);
   } catch (const output::OutputError& error) {
     if (error.error() == EPIPE) output::die_of_broken_pipe();
-    return failed(error, 1);
+    return failed(error, output::kFailed);
   } catch (const std::exception& error) {
-    return failed(error, 1);
+    return failed(error, output::kFailed);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/config_value.h"
 #include "nlohmann/json.hpp"
 #include "programs/input/yaml.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/results.h"
 #include "programs/output/terminal.h"
@@ -23,8 +24,6 @@
 
 namespace batchflow::ctl {
 namespace {
-
-constexpr int kInterrupted = 130;
 
 struct RunOptions {
   std::string scenario;
@@ -118,7 +117,7 @@ int run_scenario(const RunOptions& options, const std::string& service) {
     options.outputs.write("json",
                           output::results_json(std::span(&run, 1), "run", BATCHFLOW_VERSION));
   options.outputs.write_text(text_of_run(run));
-  if (run.interrupted) return kInterrupted;
+  if (run.interrupted) return output::kInterrupted;
   const bool refused =
       std::any_of(run.jobs.begin(), run.jobs.end(),
                   [](const output::JobResult& job) { return !job.refusal.empty(); });

@@ -28,7 +28,6 @@ class HuffmanTable {
   struct Entry {
     std::uint64_t word = 0;  // 0: no such code
 
-    unsigned both_bits() const { return static_cast<std::uint8_t>(word); }
     unsigned bits() const { return static_cast<std::uint8_t>(word >> 8); }
     unsigned size() const { return static_cast<std::uint8_t>(word >> 16); }
     // How many indices a coefficient lies beyond the one before it.

@@ -150,7 +150,7 @@ bool PictureWorker::choose(const PicturePlan& plan, std::size_t from, std::size_
                            std::uint64_t draw_key) {
   for (std::size_t i = from; i < to; ++i) {
     const PictureStep& step = plan.steps[i];
-    if (!choose_one(step.kind, step_seed(draw_key, step.draw), plan.limits.pixels_most))
+    if (!choose_one(step.kind, order::step_seed(draw_key, step.draw), plan.limits.pixels_most))
       return false;
   }
   return true;

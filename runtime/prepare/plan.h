@@ -14,14 +14,9 @@
 
 namespace batchflow::prepare {
 
-// Where the draws of one step begin: core/order/keys.h, step_draws. Plugins get this seed.
-constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
-  return hash(draw_key, step);
-}
-
 struct PictureStep {
   StepKind kind;           // one that stands at StepStage::picture
-  std::uint32_t draw = 0;  // its index among all steps: core/order/keys.h, step_draws
+  std::uint32_t draw = 0;  // its index among all steps: core/order/keys.h, step_seed
 };
 
 struct PicturePlan {

@@ -174,7 +174,7 @@ class WorkerPreparer final : public Preparer {
       std::memcpy(in, from, bytes);
       shape_ = given->shape;
       if (given->ragged) shape_[0] = rows;
-      from = plugins_.run(shape_, step_seed(input.draw_key, one.draw));
+      from = plugins_.run(shape_, order::step_seed(input.draw_key, one.draw));
       if (!from) return fail(plugins_.problem());
       given = &made;
       rows = made.ragged ? plugins_.rows() : 1;

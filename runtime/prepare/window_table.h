@@ -1,5 +1,5 @@
-// How wide kernels look at the taps of a row that is scaled across (kernels.h, Windows). It is made
-// of the taps, once for each picture.
+// The taps of a row that is scaled across, in the form in which the wide kernels read them
+// (kernels.h, Windows). It is made once for each picture.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ class WindowTable {
  public:
   // The bytes of a row of so many pixels, up to a whole vector.
   static std::size_t row_bytes(std::size_t pixels);
-  // What plan() takes at most, of a row that is scaled from one width to another one, of which a
-  // pixel takes `taps_most`: of windows and of their weights.
+  // What plan() takes at most for a row that is scaled from one width to another, if a pixel takes
+  // `taps_most`: its windows, and their weights.
   struct Needs {
     Bytes windows = 0, weights = 0;
   };

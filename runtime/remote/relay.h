@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/channel.h"
@@ -48,7 +47,7 @@ class Relay {
           to_job(rings.to_job()) {}
   };
 
-  // Both ways, each on a thread; what runs out of memory ends the rank.
+  // Carries one way until a side ends. Running out of memory ends the rank.
   void carry(void (Relay::*way)(), std::string_view over);
   void listen_to_job();
   bool take_text(const std::string& text);

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/base/types.h"
 #include "runtime/protocol/descriptor.h"

@@ -89,8 +89,8 @@ void Connection::wait_to_read() {
 }
 
 void Connection::read() {
-  // `host_` may end this session, but not destroy it, because a pointer to it is held. A peer that
-  // writes as fast as it is read has its next turn after others.
+  // `host_` may end this connection, but not destroy it, because a pointer to it is held. A peer
+  // that writes as fast as it is read has its next turn after others.
   for (int most = kReadsAtOnce; most > 0 && !wires_->doomed && !wires_->ending && !wires_->resting;
        --most) {
     const std::span<std::byte> room = wires_->cutter.room();

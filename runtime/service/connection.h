@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,12 +26,12 @@ class Connection;
 class ConnectionHost {
  public:
   // False: the peer sent nonsense. `problem` is what to tell it.
-  virtual bool on_frame(Connection& session, std::string_view frame,
+  virtual bool on_frame(Connection& connection, std::string_view frame,
                         std::vector<protocol::Descriptor> descriptors, std::string& problem) = 0;
-  virtual void on_doorbell(Connection& session) = 0;
-  virtual void on_end(Connection& session) = 0;
+  virtual void on_doorbell(Connection& connection) = 0;
+  virtual void on_end(Connection& connection) = 0;
   // Frames that are not whole take `change` more bytes, or fewer. False: that is too much.
-  virtual bool on_unfinished(Connection& session, std::int64_t change) = 0;
+  virtual bool on_unfinished(Connection& connection, std::int64_t change) = 0;
 
  protected:
   ~ConnectionHost() = default;

@@ -98,7 +98,8 @@ int serve(int argc, char** argv) {
   app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
   app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
-      ->check(CLI::IsMember({"auto", "io_uring", "pread"}));
+      ->check(CLI::IsMember(
+          std::vector<std::string>(storage::kEngines.begin(), storage::kEngines.end())));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without a connected client, after which it ends; 0: never (default)")

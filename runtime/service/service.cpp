@@ -181,7 +181,7 @@ void Service::Parts::end_if_drained() {
 }
 
 void Service::Parts::end_if_idle() {
-  const bool may_end = config.exit_when_idle > Duration(0) && sessions.empty();
+  const bool may_end = config.exit_when_idle > Duration(0) && connections.empty();
   if (!may_end || now() - idle_since < config.exit_when_idle) return;
   log.say({"no client is connected any more (--exit-when-idle)"});
   loop.stop();

@@ -1,4 +1,4 @@
-// The service of a node: sessions, engine, backend and logs on one thread. It collects what has
+// The service of a node: connections, engine, backend and logs on one thread. It collects what has
 // happened, steps the engine, and carries out its commands.
 #pragma once
 

@@ -50,12 +50,12 @@ void Service::Parts::step() {
   if (const std::string problem = promises->take_problem(); !problem.empty())
     log.say({problem, LogLevel::error});
   jobs.wake();
-  for (const std::shared_ptr<Connection>& session : std::exchange(unwatched, {})) {
-    if (session->watching()) continue;
-    if (const protocol::Descriptor* doorbell = jobs.doorbell(*session)) {
-      session->watch(*doorbell);
-    } else if (sessions.count(session.get()) != 0) {
-      unwatched.insert(session);
+  for (const std::shared_ptr<Connection>& connection : std::exchange(unwatched, {})) {
+    if (connection->watching()) continue;
+    if (const protocol::Descriptor* doorbell = jobs.doorbell(*connection)) {
+      connection->watch(*doorbell);
+    } else if (connections.count(connection.get()) != 0) {
+      unwatched.insert(connection);
     }
   }
   const Instant next = backend->next_timer();
@@ -83,16 +83,17 @@ void Service::Parts::accept() {
           if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
             return accept_later();
           if (!socket) break;
-          auto session = std::make_shared<Connection>(loop, std::move(socket), *this);
-          if (!users.connects(session->user())) {
+          auto connection = std::make_shared<Connection>(loop, std::move(socket), *this);
+          if (!users.connects(connection->user())) {
             // It is told so, and not listened to.
-            session->send(protocol::encode(protocol::Refused{
-                              "quota", "this user has all the connections that the quota allows"}),
-                          {});
+            connection->send(
+                protocol::encode(protocol::Refused{
+                    "quota", "this user has all the connections that the quota allows"}),
+                {});
             continue;
           }
-          sessions[session.get()] = session;
-          session->start();
+          connections[connection.get()] = connection;
+          connection->start();
         }
         accept();
       });
@@ -124,52 +125,53 @@ void Service::Parts::check() {
   });
 }
 
-void Service::Parts::on_end(Connection& session) {
-  jobs.gone(session);
-  joining->gone(session);
+void Service::Parts::on_end(Connection& connection) {
+  jobs.gone(connection);
+  joining->gone(connection);
   if (BF_FAILPOINT("service.data.let_go")) joining->let_unused_go();
-  const auto found = sessions.find(&session);
-  if (found != sessions.end()) {
-    users.disconnects(session.user());
+  const auto found = connections.find(&connection);
+  if (found != connections.end()) {
+    users.disconnects(connection.user());
     unwatched.erase(found->second);
-    sessions.erase(found);
+    connections.erase(found);
     idle_since = now();
   }
   end_if_drained();
   schedule();
 }
 
-bool Service::Parts::on_unfinished(Connection& session, std::int64_t change) {
-  return users.holds(session.user(), change);
+bool Service::Parts::on_unfinished(Connection& connection, std::int64_t change) {
+  return users.holds(connection.user(), change);
 }
 
-void Service::Parts::on_doorbell(Connection& session) {
-  if (!jobs.read_ring(session)) {
-    session.send(protocol::encode(protocol::Refused{"protocol",
-                                                    "the client wrote a record that this version "
-                                                    "does not know; the service ended the job"}),
-                 {});
-    session.end();
+void Service::Parts::on_doorbell(Connection& connection) {
+  if (!jobs.read_ring(connection)) {
+    connection.send(
+        protocol::encode(protocol::Refused{"protocol",
+                                           "the client wrote a record that this version "
+                                           "does not know; the service ended the job"}),
+        {});
+    connection.end();
     return;
   }
-  if (jobs.sleep(session)) {
-    session.wait_for_doorbell();
+  if (jobs.sleep(connection)) {
+    connection.wait_for_doorbell();
   } else {
-    session.ring_again();
+    connection.ring_again();
   }
   schedule();
 }
 
-bool Service::Parts::on_frame(Connection& session, std::string_view frame,
+bool Service::Parts::on_frame(Connection& connection, std::string_view frame,
                               std::vector<protocol::Descriptor> descriptors, std::string& problem) {
   const std::string type = protocol::message_type(frame, problem);
   if (type.empty()) return false;
-  session.rest(users.message(session.user(), now()));
+  connection.rest(users.message(connection.user(), now()));
   if (type == "hello") {
     std::optional<protocol::Hello> hello = protocol::decode_hello(frame, problem);
     if (!hello) return false;
     if (hello->protocol != protocol::kProtocolVersion) {
-      session.send(
+      connection.send(
           protocol::encode(protocol::Refused{
               "protocol", fmt::format("the service {} speaks version {} of the protocol, and the "
                                       "client {} speaks version {}; install the same version of "
@@ -177,27 +179,27 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
                                       BATCHFLOW_VERSION, protocol::kProtocolVersion, hello->version,
                                       hello->protocol)}),
           {});
-      session.end();
+      connection.end();
       return true;
     }
     // The relays of remote jobs are threads of this process. No other process is believed about
     // this.
-    if (session.process() == getpid()) session.set_from(std::move(hello->from));
-    session.send(protocol::encode(
-                     protocol::Welcome{protocol::kProtocolVersion, BATCHFLOW_VERSION, instance}),
-                 {});
+    if (connection.process() == getpid()) connection.set_from(std::move(hello->from));
+    connection.send(protocol::encode(
+                        protocol::Welcome{protocol::kProtocolVersion, BATCHFLOW_VERSION, instance}),
+                    {});
     return true;
   }
   if (type == "join") {
     std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
-    joining->join(session, std::move(*request), std::move(descriptors));
-    unwatched.insert(session.shared_from_this());
+    joining->join(connection, std::move(*request), std::move(descriptors));
+    unwatched.insert(connection.shared_from_this());
     schedule();
     return true;
   }
   if (type == "leave") {
-    jobs.leave(session);
+    jobs.leave(connection);
     end_if_drained();
     schedule();
     return true;
@@ -205,24 +207,26 @@ bool Service::Parts::on_frame(Connection& session, std::string_view frame,
   if (type == "sample_name" || type == "class_name") {
     std::optional<protocol::NameMessage> question = protocol::decode_name(frame, problem);
     if (!question) return false;
-    question->name = jobs.name(session, question->of_class, question->key);
-    session.send(protocol::encode(*question), {});
+    question->name = jobs.name(connection, question->of_class, question->key);
+    connection.send(protocol::encode(*question), {});
     return true;
   }
   if (type == "samples_sum") {
     std::optional<protocol::SamplesSum> sum = protocol::decode_samples_sum(frame, problem);
     if (!sum) return false;
-    session.send(protocol::encode(jobs.sum(session, *sum)), {});
+    connection.send(protocol::encode(jobs.sum(connection, *sum)), {});
     return true;
   }
   if (type == "waiting") {
-    session.send(protocol::encode(protocol::WaitingMessage{jobs.waits_for_ranks(session)}), {});
+    connection.send(protocol::encode(protocol::WaitingMessage{jobs.waits_for_ranks(connection)}),
+                    {});
     return true;
   }
   if (type == "command") {
-    commands->answer(session.user(), frame, [to = session.weak_from_this()](std::string answer) {
-      if (const auto still = to.lock()) still->send(std::move(answer), {});
-    });
+    commands->answer(connection.user(), frame,
+                     [to = connection.weak_from_this()](std::string answer) {
+                       if (const auto still = to.lock()) still->send(std::move(answer), {});
+                     });
     schedule();
     return true;
   }

@@ -87,7 +87,7 @@ struct Service::Parts final : ConnectionHost {
   asio::io_context loop{1};
   Datasets datasets;
   Inbox inbox;
-  Inbox stepping;
+  Inbox stepping;  // the events of the step under way
   StallBook stalls{[this] { return now(); }};
   Users users;
   MemoryBudget memory;  // jobs hold parts of it, and outlive the backend
@@ -111,7 +111,7 @@ struct Service::Parts final : ConnectionHost {
   asio::steady_timer drain_timer;
   asio::signal_set signals;
   std::unique_ptr<HttpServer> http;
-  std::map<const Connection*, std::shared_ptr<Connection>> sessions;
+  std::map<const Connection*, std::shared_ptr<Connection>> connections;
   std::set<std::shared_ptr<Connection>> unwatched;
   bool draining = false;
   int ended_by = 0;  // a signal, at once
@@ -125,7 +125,7 @@ struct Service::Parts final : ConnectionHost {
 #endif
   Instant idle_since{};
   Instant armed = kNever;  // what the timer waits for
-  // Names this start: by it a client that comes back knows whether the service is the same.
+  // Names this start, in the welcome. No client of today reads it.
   const std::string instance =
       fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
@@ -166,10 +166,10 @@ struct Service::Parts final : ConnectionHost {
   // there are some again. To try again at once would keep a core busy meanwhile.
   void accept_later();
   void check();
-  void on_end(Connection& session) override;
-  bool on_unfinished(Connection& session, std::int64_t change) override;
-  void on_doorbell(Connection& session) override;
-  bool on_frame(Connection& session, std::string_view frame,
+  void on_end(Connection& connection) override;
+  bool on_unfinished(Connection& connection, std::int64_t change) override;
+  void on_doorbell(Connection& connection) override;
+  bool on_frame(Connection& connection, std::string_view frame,
                 std::vector<protocol::Descriptor> descriptors, std::string& problem) override;
 
   Snapshot snapshot() const;

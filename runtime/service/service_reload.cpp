@@ -48,14 +48,14 @@ void Service::Parts::begin_reload() {
     if (!reread) return end_reload("there is no file to read", "");
     const NodeConfig wanted = reread();
     NodeConfig next = wanted;
-    joining->stage(planned(next).added,
-                   [this, attempt, wanted](const std::vector<Joining::Opened>& opened) {
-                     attempt([&] {
-                       if (const std::string problem = problems_of(opened); !problem.empty())
-                         throw ConfigError(problem);
-                       end_reload(apply(wanted, opened), "");
-                     });
-                   });
+    joining->open_unserved(
+        planned(next).added, [this, attempt, wanted](const std::vector<Joining::Opened>& opened) {
+          attempt([&] {
+            if (const std::string problem = problems_of(opened); !problem.empty())
+              throw ConfigError(problem);
+            end_reload(apply(wanted, opened), "");
+          });
+        });
   });
 }
 

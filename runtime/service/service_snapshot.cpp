@@ -32,7 +32,7 @@ Snapshot Service::Parts::snapshot() const {
   all.workers_most = config.workers;
   all.cores = std::thread::hardware_concurrency();
   all.preparing_s = seconds(backend->preparations().busy());
-  all.connections = sessions.size();
+  all.connections = connections.size();
   all.engine = engine->counters();
   all.policies = config.engine.policies;
   all.preset = config.engine.preset;

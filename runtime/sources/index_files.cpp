@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "runtime/sources/npy.h"
-#include "runtime/sources/packed.h"
 #include "runtime/sources/source_format.h"
 
 namespace batchflow::sources {

@@ -23,7 +23,7 @@ void check(bool good, std::string_view what) {
 }
 
 const ReadEngineOptions& checked(const ReadEngineOptions& options) {
-  check(options.engine == "auto" || options.engine == "io_uring" || options.engine == "pread",
+  check(std::find(kEngines.begin(), kEngines.end(), options.engine) != kEngines.end(),
         fmt::format("no read engine `{}`; write auto, io_uring or pread", options.engine));
   check(options.depth >= 1 && options.depth <= kDepthMost,
         fmt::format("{} reads at once; write 1 to {}", options.depth, kDepthMost));

@@ -8,9 +8,10 @@
 // without waiting for its other end. (With O_DIRECT a block device behaves like a file, so it is
 // read as one; only root can make one.)
 //
-// Reads go to staging memory, which belongs to the engine and is aligned for O_DIRECT.
+// Reads go to staging memory, which belongs to the read engine and is aligned for O_DIRECT.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,8 @@
 #include "core/base/types.h"
 
 namespace batchflow::storage {
+
+inline constexpr std::array<std::string_view, 3> kEngines{"auto", "io_uring", "pread"};
 
 // Further conditions for a file, since its path may lead to another file than when it was indexed.
 struct ReadGuard {

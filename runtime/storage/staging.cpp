@@ -15,13 +15,13 @@ namespace batchflow::storage {
 
 namespace {
 
-Extents::Page pages_for(Bytes bytes) {
+FreePages::Page pages_for(Bytes bytes) {
   constexpr Bytes kMost = Bytes{1} << 40;
   if (bytes == 0 || bytes > kMost) {
     throw std::runtime_error(
         fmt::format("staging memory of {} bytes; write 4096 to {}", bytes, kMost));
   }
-  return Extents::pages_of(bytes);
+  return FreePages::pages_of(bytes);
 }
 
 }  // namespace
@@ -47,19 +47,19 @@ Staging::~Staging() {
 std::byte* Staging::take(Bytes bytes) {
   BF_CHECK(bytes <= this->bytes());
   if (BF_FAILPOINT("storage.staging.exhausted")) return nullptr;
-  const Page count = std::max<Page>(1, Extents::pages_of(bytes));
+  const Page count = std::max<Page>(1, FreePages::pages_of(bytes));
   const std::lock_guard lock(mutex_);
   const auto first = free_.take(count);
   if (!first) return nullptr;
   taken_.emplace(*first, count);
-  return begin_ + *first * Extents::kPage;
+  return begin_ + *first * FreePages::kPage;
 }
 
 void Staging::give_back(std::byte* memory) {
   const auto at = static_cast<Bytes>(memory - begin_);
   const std::lock_guard lock(mutex_);
-  const auto taken = taken_.find(at / Extents::kPage);
-  BF_CHECK_MSG(memory >= begin_ && at % Extents::kPage == 0 && taken != taken_.end(),
+  const auto taken = taken_.find(at / FreePages::kPage);
+  BF_CHECK_MSG(memory >= begin_ && at % FreePages::kPage == 0 && taken != taken_.end(),
                "this staging memory was not taken");
   free_.give_back(taken->first, taken->second);
   taken_.erase(taken);

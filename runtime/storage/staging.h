@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "core/base/types.h"
-#include "runtime/storage/extents.h"
+#include "runtime/storage/free_pages.h"
 
 namespace batchflow::storage {
 
@@ -28,18 +28,18 @@ class Staging {
   void give_back(std::byte* memory);
 
   std::byte* begin() const { return begin_; }
-  Bytes bytes() const { return pages_ * Extents::kPage; }
+  Bytes bytes() const { return pages_ * FreePages::kPage; }
   bool contains(const std::byte* from, Bytes bytes) const {
     return from >= begin_ && from + bytes <= begin_ + this->bytes();
   }
 
  private:
-  using Page = Extents::Page;
+  using Page = FreePages::Page;
 
   std::byte* begin_ = nullptr;
   const Page pages_;
   std::mutex mutex_;
-  Extents free_;
+  FreePages free_;
   std::unordered_map<Page, Page> taken_;  // by first page, the number of pages
 };
 

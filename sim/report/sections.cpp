@@ -144,7 +144,7 @@ std::string table_of(const output::RunResult& run) {
   double best = 0;
   for (const output::Gain& gain : run.bottlenecks) best = std::max(best, gain.speedup);
   for (const output::Gain& gain : run.bottlenecks) {
-    columns.push_back({gain.resource, "samples a second with twice of it, over now"});
+    columns.push_back({gain.resource, "samples a second with twice as much of it, over now"});
     all.push_back(speedup_cell(gain.resource, gain.speedup, best));
   }
   std::vector<std::vector<Cell>> rows{std::move(all)};
@@ -169,10 +169,11 @@ std::string bottlenecks_html(std::span<const output::RunResult> runs) {
     if (runs.size() > 1) text += fmt::format("<h3>{}</h3>", escaped(run_name(run)));
     text += table_of(run);
   }
-  return html_section("bottlenecks", "What twice of something would gain",
-                      "Found by running each again with twice of it; a star marks the greatest "
-                      "gain. What has no limit is left out.",
-                      text);
+  return html_section(
+      "bottlenecks", "What twice as much of something would gain",
+      "Found by running each again with twice as much of it; a star marks the greatest "
+      "gain. What has no limit is left out.",
+      text);
 }
 
 namespace {

@@ -11,7 +11,7 @@ namespace batchflow::sim {
 // The jobs of runs: what each waited for, and how busy resources were meanwhile.
 std::string jobs_html(std::span<const output::RunResult> runs);
 
-// What runs, with their `bottlenecks`, would gain from twice of something.
+// What runs, with their `bottlenecks`, would gain from twice as much of something.
 std::string bottlenecks_html(std::span<const output::RunResult> runs);
 
 // The faults of runs: what each fault met, and what recovery cost. Empty where no run had faults.

@@ -141,7 +141,7 @@ class Backend {
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;
-  std::vector<NodeId> scaled_;               // in the orders being carried out
+  std::vector<NodeId> scaled_;               // by the commands being carried out
   std::vector<Bytes> item_bytes_of_;         // by share of blocks
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };

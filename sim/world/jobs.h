@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <deque>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "programs/output/results.h"

@@ -205,7 +205,6 @@ void Kernel::settle() {
   if (stopped_) return;  // completions that still come change no time
   now_ = std::max(now_, instant_of(Engine::get_clock()));
   while (!stopped_ && something_due()) {
-    ++instants_;
     run_finished();
     run_due_timers();
     if (each_instant_) each_instant_();

@@ -68,7 +68,6 @@ class Kernel {
   void stop();
 
   std::uint64_t flows_started() const { return flows_started_; }
-  std::uint64_t instants() const { return instants_; }
 
  private:
   struct SimGrid;  // holds what needs SimGrid's headers
@@ -95,7 +94,6 @@ class Kernel {
   std::vector<Timed> timers_;  // a heap
   std::uint64_t serials_ = 0;
   std::uint64_t flows_started_ = 0;
-  std::uint64_t instants_ = 0;
   bool begun_ = false;
   bool stopped_ = false;
 };

@@ -109,19 +109,6 @@ TEST_CASE("the first step that differs is named, the last one too") {
   }
 }
 
-TEST_CASE("two engines side by side: both commands of the first difference are shown") {
-  const Recorded recorded = record(50);
-  log::JournalReader reader(recorded.bytes, "j");
-  Machine one, other(20);
-  const log::ReplayResult result = log::compare_replays(reader, one.function(), other.function());
-  REQUIRE(result.first_difference);
-  CHECK(*result.first_difference == 20);
-  CHECK(result.report.find("command 1:\n  Read ") != std::string::npos);
-  log::JournalReader again(recorded.bytes, "j");
-  Machine third, fourth;
-  CHECK(log::compare_replays(again, third.function(), fourth.function()).same());
-}
-
 TEST_CASE("a journal without its end replays as far as it goes, cut at every byte") {
   const Recorded recorded = record(12, log::FrameWriter::kNoBound, false);
   for (std::size_t size = 0; size <= recorded.bytes.size(); ++size) {

@@ -1,6 +1,6 @@
 // Carries out the engine's commands on a real node: hands each to the part that owns what it is
 // about. Readings read files, preparations have blocks prepared, gatherings put batches together;
-// batches go to the jobs' sessions. It decides nothing, and does nothing without a command.
+// batches go to the jobs' connections. It decides nothing, and does nothing without a command.
 //
 // It lives on the service's thread. Other threads report through `Post`, which runs a function
 // there.
@@ -32,7 +32,7 @@ class JobCommands {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
   virtual void refused(const engine::Refuse& command) = 0;
-  // False: the rank's session is gone, or takes nothing now.
+  // False: the rank's connection is gone, or takes nothing now.
   virtual bool deliver(const engine::Deliver& command, const Slot& slot,
                        std::uint32_t slot_samples) = 0;
   virtual void epoch_ended(const engine::EpochEnded& command) = 0;

@@ -13,7 +13,7 @@
 
 namespace batchflow::service {
 
-// Runs a function on the service's thread. Any thread may call it.
+// Runs a function on the service's thread, and an engine step after it. Any thread may call it.
 using Post = std::function<void(std::function<void()>)>;
 
 struct BackendContext {

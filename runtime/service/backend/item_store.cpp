@@ -25,9 +25,9 @@ Bytes addresses_for(Bytes budget) {
   return 4 * std::max(budget, machine);
 }
 
-constexpr Bytes kPage = storage::Extents::kPage;
+constexpr Bytes kPage = storage::FreePages::kPage;
 constexpr Bytes kRegion = storage::HugePages::kBytes;
-constexpr storage::Extents::Page kRegionPages = kRegion / kPage;
+constexpr storage::FreePages::Page kRegionPages = kRegion / kPage;
 
 // What an item takes beside its pages, for the entry that finds it.
 constexpr Bytes kBytesPerItem = 160;
@@ -38,8 +38,8 @@ Bytes bytes_in(std::span<const std::span<const std::byte>> parts) {
   return bytes;
 }
 
-storage::Extents::Page pages_for(Bytes bytes) {
-  return std::max<storage::Extents::Page>(1, storage::Extents::pages_of(bytes));
+storage::FreePages::Page pages_for(Bytes bytes) {
+  return std::max<storage::FreePages::Page>(1, storage::FreePages::pages_of(bytes));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ struct ItemStore::Kept {
       : store(s), memory(m), bytes(b), charge(std::move(c)) {}
   Kept(const Kept&) = delete;
   ~Kept() { store.release(*this); }
-  storage::Extents::Page pages() const { return pages_for(bytes); }
+  storage::FreePages::Page pages() const { return pages_for(bytes); }
 
   ItemStore& store;
   std::byte* memory;
@@ -82,7 +82,7 @@ ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
   // Huge pages only where all of a region is counted: the budget must count what the machine gives.
   madvise(mapped_, mapped_bytes_, MADV_NOHUGEPAGE);
   madvise(mapped_, mapped_bytes_, MADV_DONTFORK);
-  free_ = storage::Extents(addresses_ / kPage);
+  free_ = storage::FreePages(addresses_ / kPage);
   budget_.set_reclaim([this] { return give_back_spare(); });
 }
 
@@ -96,9 +96,9 @@ ItemStore::~ItemStore() {
 
 // Calls visit(region, count) for each region that the pages lie in.
 template <class Visit>
-void each_region(storage::Extents::Page first, storage::Extents::Page count, Visit&& visit) {
+void each_region(storage::FreePages::Page first, storage::FreePages::Page count, Visit&& visit) {
   while (count > 0) {
-    const storage::Extents::Page here = std::min(count, kRegionPages - first % kRegionPages);
+    const storage::FreePages::Page here = std::min(count, kRegionPages - first % kRegionPages);
     visit(first / kRegionPages, here);
     first += here;
     count -= here;
@@ -106,14 +106,14 @@ void each_region(storage::Extents::Page first, storage::Extents::Page count, Vis
 }
 
 // None: there are no addresses.
-std::optional<ItemStore::Pages> ItemStore::take_pages(storage::Extents::Page count) {
+std::optional<ItemStore::Pages> ItemStore::take_pages(storage::FreePages::Page count) {
   Pages pages{0, count, 0, {}, true};
   const std::lock_guard lock(mutex_);
   const auto first = free_.take(count);
   if (!first) return std::nullopt;
   pages.first = *first;
   bytes_ += count * kPage;
-  each_region(pages.first, count, [&](std::uint64_t index, storage::Extents::Page here) {
+  each_region(pages.first, count, [&](std::uint64_t index, storage::FreePages::Page here) {
     Region& region = regions_[index];
     // The last of the budget is for what is needed, and not for what may be.
     const Bytes most = budget_.most();
@@ -143,12 +143,12 @@ void ItemStore::fill_regions(const Pages& pages) {
 
 // The budget counts all of them but `uncounted`, which are in no whole region. Others may be in a
 // region that was whole when they were taken, and is not any more.
-void ItemStore::give_back(storage::Extents::Page first, storage::Extents::Page count,
-                          storage::Extents::Page uncounted) {
+void ItemStore::give_back(storage::FreePages::Page first, storage::FreePages::Page count,
+                          storage::FreePages::Page uncounted) {
   Bytes bytes = 0;
   const std::lock_guard lock(mutex_);
-  storage::Extents::Page at = first;
-  each_region(first, count, [&](std::uint64_t index, storage::Extents::Page here) {
+  storage::FreePages::Page at = first;
+  each_region(first, count, [&](std::uint64_t index, storage::FreePages::Page here) {
     const auto found = regions_.find(index);
     Region& region = found->second;
     region.used -= here;
@@ -171,12 +171,12 @@ void ItemStore::give_back(storage::Extents::Page first, storage::Extents::Page c
   budget_.give_back(bytes - uncounted * kPage);
 }
 
-void ItemStore::empty(storage::Extents::Page first, storage::Extents::Page count) {
+void ItemStore::empty(storage::FreePages::Page first, storage::FreePages::Page count) {
   madvise(begin_ + first * kPage, count * kPage, MADV_DONTNEED);
 }
 
 bool ItemStore::give_back_spare() {
-  storage::Extents::Page spare = 0;
+  storage::FreePages::Page spare = 0;
   if (budget_.needed() == budget_.used()) return false;
   const std::lock_guard lock(mutex_);
   for (auto& [index, region] : regions_) {
@@ -220,7 +220,7 @@ ItemStore::Item ItemStore::make(Bytes bytes) {
 
 void ItemStore::release(const Kept& kept) {
   const memory::WaitsForMemory scope;
-  give_back(static_cast<storage::Extents::Page>(kept.memory - begin_) / kPage, kept.pages(), 0);
+  give_back(static_cast<storage::FreePages::Page>(kept.memory - begin_) / kPage, kept.pages(), 0);
 }
 
 const ItemStore::Item* ItemStore::Table::find(ItemId item) const {

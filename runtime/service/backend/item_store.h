@@ -12,7 +12,7 @@
 // dropped.
 //
 // An item's bytes stay valid while its pointer is held, even if the item is dropped meanwhile, and
-// count until then. Thread-safe: reads put items in, workers take them out.
+// count until then. Thread-safe: reads put items in, workers look them up.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@
 
 #include "core/base/types.h"
 #include "runtime/service/backend/memory_budget.h"
-#include "runtime/storage/extents.h"
+#include "runtime/storage/free_pages.h"
 #include "runtime/storage/huge_pages.h"
 
 namespace batchflow::service {
@@ -98,24 +98,24 @@ class ItemStore {
 
   // 2 MiB of the addresses, in which items have pages.
   struct Region {
-    storage::Extents::Page used = 0;
+    storage::FreePages::Page used = 0;
     // Items have pages of their own; or the region has all of its pages, or is about to.
     enum class State : std::uint8_t { by_item, being_filled, whole } state = State::by_item;
   };
   using Regions = std::map<std::uint64_t, Region>;  // by address, in regions
   struct Pages {
-    storage::Extents::Page first = 0;
-    storage::Extents::Page count = 0;
-    storage::Extents::Page own = 0;      // in no region that is counted as a whole
+    storage::FreePages::Page first = 0;
+    storage::FreePages::Page count = 0;
+    storage::FreePages::Page own = 0;    // in no region that is counted as a whole
     std::vector<std::uint64_t> to_fill;  // regions
     bool are_there = false;              // all of them
   };
 
-  std::optional<Pages> take_pages(storage::Extents::Page count);
+  std::optional<Pages> take_pages(storage::FreePages::Page count);
   void fill_regions(const Pages& pages);
-  void give_back(storage::Extents::Page first, storage::Extents::Page count,
-                 storage::Extents::Page uncounted);
-  void empty(storage::Extents::Page first, storage::Extents::Page count);
+  void give_back(storage::FreePages::Page first, storage::FreePages::Page count,
+                 storage::FreePages::Page uncounted);
+  void empty(storage::FreePages::Page first, storage::FreePages::Page count);
   // Gives pages of whole regions back that are in no item. True: there were some.
   bool give_back_spare();
   void release(const Kept& kept);
@@ -128,7 +128,7 @@ class ItemStore {
   std::byte* begin_ = nullptr;  // of the first region
   Bytes addresses_ = 0;
   mutable std::mutex mutex_;
-  storage::Extents free_{0};
+  storage::FreePages free_{0};
   storage::HugePages huge_pages_;
   Regions regions_;                                  // in which there is anything
   std::unordered_map<std::uint32_t, Table> tables_;  // by share

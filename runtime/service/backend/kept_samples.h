@@ -42,9 +42,9 @@ class KeptSamples {
   void put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
   void put(ShareId share, ItemId item, ItemStore::Item copied, Bytes bytes);
   void drop(ShareId share, ItemId item) { items_.drop(share, item); }
-  // What the engine grants to batches comes before what is kept beyond what the engine counts:
-  // until it is told their sizes, the samples of a block may take far more. The engine notices when
-  // a dropped sample is missed. False: nothing was dropped.
+  // Drops decoded samples until they took this much, for a batch that the engine has granted
+  // memory: they may take far more than the engine counts, until it is told their sizes. It notices
+  // when it misses one. False: nothing was dropped.
   bool drop_decoded(Bytes bytes);
   // Reports to the engine what decoded samples take, where that has changed.
   void measure_decoded();

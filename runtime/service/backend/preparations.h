@@ -2,12 +2,9 @@
 // workers themselves.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -108,7 +105,7 @@ class Preparations {
   std::uint64_t corrupt_seen_ = 0;
 
   std::mutex made_mutex_;
-  std::deque<PreparationReport> made_;  // here, as they hold items
+  std::deque<PreparationReport> made_;  // not within what is posted: reports hold items
 
   std::uint32_t workers_most_;
   std::uint32_t workers_wanted_ = 0;  // by the engine

@@ -53,7 +53,7 @@ struct StagedSample {
   SampleId sample;  // or the first of the bundle
   sources::Extent extent;
   std::byte* memory = nullptr;  // null: it is released
-  OwnPages own;                 // where the engine of reads had none
+  OwnPages own;                 // where the read engine had none
   Bytes room = 0;
   Bytes lead = 0;
   Bytes bytes = 0;

@@ -20,7 +20,7 @@ struct CacheShare {
   Form form = Form::encoded;
   Tier tier = Tier::dram;
   std::string dataset;
-  std::string pipeline;     // of prepared blocks; others are of all that begin alike
+  std::string pipeline;     // of prepared blocks alone: decoded samples serve all that begin alike
   std::uint64_t items = 0;  // samples, or blocks and gathered batches
   std::uint64_t room = 0;   // blocks that fit into memory that is there; 0: not counted
   Bytes bytes = 0;

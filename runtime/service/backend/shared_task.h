@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <string>
 
 #include "runtime/service/backend/block_maker.h"
 
@@ -17,7 +16,7 @@ namespace batchflow::service {
 
 class SharedTask {
  public:
-  // Outlived by both.
+  // Both outlive it.
   SharedTask(const PreparationTask& task, const std::atomic<bool>& gives_up)
       : task_(task), gives_up_(gives_up) {}
   SharedTask(const SharedTask&) = delete;

@@ -12,7 +12,8 @@
 // last job has unmapped the slab, or its connection has ended: a job that is handed a slab's
 // descriptor holds its charge.
 //
-// Used by the service's own thread alone, except for Slot::fill, which a worker calls.
+// Used by the service's own thread alone, except for Slot::fill, which workers and
+// the copier call.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -24,7 +24,7 @@ constexpr std::uint64_t kFaultsMost = 64;
 constexpr Bytes kBytesPerEntry = 128;
 constexpr std::size_t kEntriesAtOnce = 4096;
 // The number of a page has 32 bits, and the last one has no meaning.
-constexpr Bytes kFileMost = (Bytes{1} << 44) - storage::Extents::kPage;
+constexpr Bytes kFileMost = (Bytes{1} << 44) - storage::FreePages::kPage;
 
 std::string text_of(int error) {
   return std::generic_category().message(error);
@@ -76,7 +76,7 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
   if (!file_) fail(fmt::format("no file can be made there: {}", text_of(errno)));
 
   Bytes bytes =
-      std::min(options.bytes, kFileMost) / storage::Extents::kPage * storage::Extents::kPage;
+      std::min(options.bytes, kFileMost) / storage::FreePages::kPage * storage::FreePages::kPage;
   int refused = allocate(file_.get(), bytes);
   if (refused == ENOSPC || refused == EFBIG || refused == EDQUOT) {
     // Some file systems keep what they reserved before the room ended.
@@ -84,7 +84,8 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
     // All room that there is, except what a file system needs to work well.
     struct statvfs left {};
     const Bytes room = ::fstatvfs(file_.get(), &left) == 0 ? left.f_bavail * left.f_frsize : 0;
-    bytes = std::min(bytes, room - room / 16) / storage::Extents::kPage * storage::Extents::kPage;
+    bytes =
+        std::min(bytes, room - room / 16) / storage::FreePages::kPage * storage::FreePages::kPage;
     if (bytes >= kLeast) refused = allocate(file_.get(), bytes);
     note_ = refused == 0 ? fmt::format("{} has room for {} of {}; the spill tier is that much",
                                        path_, mib(bytes), mib(options.bytes))
@@ -104,14 +105,14 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
         path_, text_of(refused));
   }
   capacity_ = bytes - bytes / 16;
-  free_pages_ = storage::Extents(storage::Extents::pages_of(bytes));
+  free_pages_ = storage::FreePages(storage::FreePages::pages_of(bytes));
 }
 
-std::optional<Spill::Extent> Spill::find(DatasetId dataset, SampleId sample) const {
+std::optional<Spill::Found> Spill::find(DatasetId dataset, SampleId sample) const {
   const std::uint32_t index = where_.find(key(dataset, sample));
   if (index == kNone || entries_[index].writing) return std::nullopt;
   const Entry& entry = entries_[index];
-  return Extent{entry.page * std::uint64_t{storage::Extents::kPage}, entry.bytes, entry.sum};
+  return Found{entry.page * std::uint64_t{storage::FreePages::kPage}, entry.bytes, entry.sum};
 }
 
 std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, Bytes bytes) {
@@ -122,7 +123,7 @@ std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, B
     if (!charge) return std::nullopt;
     memory_.push_back(std::move(charge));
   }
-  const auto page = free_pages_.take(storage::Extents::pages_of(bytes));
+  const auto page = free_pages_.take(storage::FreePages::pages_of(bytes));
   if (!page) return std::nullopt;
   if (free_entries_.empty()) {
     free_entries_.push_back(static_cast<std::uint32_t>(entries_.size()));
@@ -136,12 +137,12 @@ std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, B
                      static_cast<std::uint32_t>(bytes),
                      true,
                      false};
-  pages_used_ += storage::Extents::pages_of(bytes);
+  pages_used_ += storage::FreePages::pages_of(bytes);
   Sum& sum = sums_[dataset.value];
   ++sum.items;
-  sum.bytes += storage::Extents::pages_of(bytes) * storage::Extents::kPage;
+  sum.bytes += storage::FreePages::pages_of(bytes) * storage::FreePages::kPage;
   where_.set(key(dataset, sample), index);
-  return Writing{index, *page * storage::Extents::kPage};
+  return Writing{index, *page * storage::FreePages::kPage};
 }
 
 void Spill::end(std::uint32_t index, Digest sum, int error) {
@@ -186,12 +187,12 @@ void Spill::drop(ShareId share, ItemId item) {
 }
 
 void Spill::free(std::uint32_t index) {
-  const storage::Extents::Page pages = storage::Extents::pages_of(entries_[index].bytes);
+  const storage::FreePages::Page pages = storage::FreePages::pages_of(entries_[index].bytes);
   free_pages_.give_back(entries_[index].page, pages);
   pages_used_ -= pages;
   Sum& sum = sums_[static_cast<std::uint32_t>(entries_[index].key >> 32)];
   --sum.items;
-  sum.bytes -= pages * storage::Extents::kPage;
+  sum.bytes -= pages * storage::FreePages::kPage;
   free_entries_.push_back(index);
 }
 

@@ -22,7 +22,7 @@
 #include "core/base/types.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/service/backend/memory_budget.h"
-#include "runtime/storage/extents.h"
+#include "runtime/storage/free_pages.h"
 
 namespace batchflow::service {
 
@@ -57,7 +57,7 @@ class Spill {
   // What the engine may keep here. It is less than the file, since each sample needs pages in a
   // row.
   Bytes capacity() const { return capacity_; }
-  Bytes used() const { return pages_used_ * storage::Extents::kPage; }
+  Bytes used() const { return pages_used_ * storage::FreePages::kPage; }
   const SpillCounters& counters() const { return counters_; }
 
   // `share` keeps samples of the dataset from here on.
@@ -71,13 +71,13 @@ class Spill {
     Bytes bytes = 0;
   };
   const std::map<std::uint32_t, Sum>& sums() const { return sums_; }  // by dataset
-  struct Extent {
+  struct Found {
     std::uint64_t offset = 0;
     Bytes bytes = 0;
     Digest sum = 0;
   };
   // Empty: the sample is not there, or not yet.
-  std::optional<Extent> find(DatasetId dataset, SampleId sample) const;
+  std::optional<Found> find(DatasetId dataset, SampleId sample) const;
   // Where to write the sample, instead of any copy it had; empty when there is no room.
   struct Writing {
     std::uint32_t entry;
@@ -85,7 +85,7 @@ class Spill {
   };
   std::optional<Writing> begin(DatasetId dataset, SampleId sample, Bytes bytes);
   // The write has ended. `error` is its errno, or 0; after an error the pages are free.
-  void end(std::uint32_t record, Digest sum, int error);
+  void end(std::uint32_t entry, Digest sum, int error);
   void drop(DatasetId dataset, SampleId sample);
   void drop(ShareId share, ItemId item);
 
@@ -127,8 +127,8 @@ class Spill {
   std::optional<Change> change_;
   std::uint64_t faults_ = 0;
   SpillCounters counters_;
-  storage::Extents::Page pages_used_ = 0;
-  storage::Extents free_pages_{0};
+  storage::FreePages::Page pages_used_ = 0;
+  storage::FreePages free_pages_{0};
   FlatMap where_;  // an entry
   std::deque<Entry> entries_;
   std::vector<std::uint32_t> free_entries_;

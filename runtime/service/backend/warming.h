@@ -5,7 +5,6 @@
 // It stands between the backend and the jobs, and passes on what is not its own.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>

@@ -66,7 +66,7 @@ class WorkerPool {
   };
   class Offer;
   void run(Worker& worker);
-  // The same of one for which memory runs out; then `preparer` is another.
+  // Calls carry_out(), and reports what it throws; then `preparer` is another.
   PreparationReport attempt(PreparationTask& task, std::unique_ptr<prepare::Preparer>& preparer,
                             Worker& worker);
   PreparationReport carry_out(PreparationTask& task, std::unique_ptr<prepare::Preparer>& preparer,

@@ -374,8 +374,8 @@ NodeConfig read_node(config::ConfigSection& section) {
       one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
   });
   section.section("storage", [&](config::ConfigSection& storage) {
-    constexpr std::array<const char*, 3> kEngines = {"auto", "io_uring", "pread"};
-    config.storage.engine = kEngines[storage.one_of("engine", {"auto", "io_uring", "pread"}, 0)];
+    const std::vector<std::string_view> engines(storage::kEngines.begin(), storage::kEngines.end());
+    config.storage.engine = engines[storage.one_of("engine", engines, 0)];
     config.storage.depth =
         static_cast<unsigned>(storage.integer("depth", config.storage.depth, 1, 4096));
     config.storage.direct = storage.flag("direct", config.storage.direct);

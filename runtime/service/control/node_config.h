@@ -2,7 +2,6 @@
 // node`, or nothing at all: every setting has a default that fits the machine.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -124,7 +123,7 @@ void listen_remotely(remote::RemoteOptions& tcp, std::string_view text);
 // Reads `preset=name` or `kind=name[:parameter=value...]` of the command line. Throws ConfigError.
 void choose_policy(engine::EngineConfig& config, std::string_view text);
 // Throws ConfigError unless the engine would take it.
-void check_policy(std::string_view kind, std::string_view text);
+void check_policy(std::string_view name, std::string_view text);
 // Replaces settings of 0 by what is left, and checks that it is enough. Throws ConfigError with
 // numbers and what to do. `held`: the memory that this service already has; then its staging memory
 // stays as it is.

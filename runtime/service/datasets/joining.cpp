@@ -21,9 +21,9 @@ bool shows(const protocol::Descriptor& one) {
 }
 
 // A user who has opened the dataset's folder, or its only file, may read the dataset.
-bool may_read(const Connection& session, const sources::DataRoot& root,
+bool may_read(const Connection& connection, const sources::DataRoot& root,
               const std::vector<protocol::Descriptor>& descriptors) {
-  return is_trusted(session) ||
+  return is_trusted(connection) ||
          std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
            return shows(one) && sources::is_same_file(one.get(), root.shown());
          });
@@ -42,26 +42,26 @@ std::shared_ptr<const sources::DataRoot> shown_root(
 
 // A client opens the folder of a dataset that its job has named; a file, only if the job names the
 // file.
-void refuse_reading(Connection& session, const std::filesystem::path& root, bool is_folder) {
-  session.send(protocol::encode(protocol::Refused{
-                   "not_allowed",
-                   fmt::format("user {} has not shown the right to read {}; give that user read "
-                               "access, and name it by this path",
-                               session.user(), root.string()),
-                   is_folder ? root.string() : ""}),
-               {});
-  session.end();
+void refuse_reading(Connection& connection, const std::filesystem::path& root, bool is_folder) {
+  connection.send(protocol::encode(protocol::Refused{
+                      "not_allowed",
+                      fmt::format("user {} has not shown the right to read {}; give that user read "
+                                  "access, and name it by this path",
+                                  connection.user(), root.string()),
+                      is_folder ? root.string() : ""}),
+                  {});
+  connection.end();
 }
 
 }  // namespace
 
-bool is_trusted(const Connection& session) {
-  return session.user() == geteuid() || session.user() == 0;
+bool is_trusted(const Connection& connection) {
+  return connection.user() == geteuid() || connection.user() == 0;
 }
 
-void refuse_closed(Connection& session, const std::filesystem::path& root,
+void refuse_closed(Connection& connection, const std::filesystem::path& root,
                    const std::string& closed) {
-  refuse(session, "not_allowed",
+  refuse(connection, "not_allowed",
          fmt::format("{}: other users cannot read {}; make everything in this folder readable by "
                      "all, or have the service serve it by a name (--dataset NAME={})",
                      root.string(), closed, root.string()));
@@ -82,19 +82,19 @@ void Joining::keep(ServedDataset& dataset, engine::Keep keep) {
   inbox_.add(engine::DatasetKept{dataset.id, keep});
 }
 
-void Joining::wait(Connection& session, const std::string& name, protocol::JoinRequest request,
+void Joining::wait(Connection& connection, const std::string& name, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
   for (const auto& [other, opening] : opening_) {
     for (const Waiting& one : opening.waiting) {
-      if (one.session.lock().get() == &session)
-        return refuse(session, "bad_request", "this connection waits for a dataset already");
+      if (one.connection.lock().get() == &connection)
+        return refuse(connection, "bad_request", "this connection waits for a dataset already");
     }
   }
   opening_.at(name).waiting.push_back(
-      {session.weak_from_this(), std::move(request), std::move(descriptors)});
+      {connection.weak_from_this(), std::move(request), std::move(descriptors)});
 }
 
-void Joining::join(Connection& session, protocol::JoinRequest request,
+void Joining::join(Connection& connection, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
   const bool is_path = !request.dataset.empty() &&
                        (request.dataset.front() == '/' || request.dataset.front() == '.');
@@ -104,7 +104,7 @@ void Joining::join(Connection& session, protocol::JoinRequest request,
     try {
       wanted = brought_dataset(path, request.reading);
     } catch (const ConfigError& error) {
-      return refuse(session, "bad_request", error.what());
+      return refuse(connection, "bad_request", error.what());
     }
     const std::string name = served_names(wanted).front();
     const bool as_it_is = request.reading.empty();
@@ -118,54 +118,54 @@ void Joining::join(Connection& session, protocol::JoinRequest request,
       return as_it_is && one.second.path == path && !is_brought_name(one.first);
     });
     if (!known && configured != opening_.end())
-      return wait(session, configured->first, std::move(request), std::move(descriptors));
+      return wait(connection, configured->first, std::move(request), std::move(descriptors));
     if (!known && !config_.open_datasets)
-      return refuse(session, "unknown_dataset",
+      return refuse(connection, "unknown_dataset",
                     fmt::format("this service serves the datasets it was started with: {}; start "
                                 "it with --dataset NAME={} or --open-datasets",
                                 names(), request.dataset));
     if (!known && path.is_absolute()) {
       std::shared_ptr<const sources::DataRoot> shown;  // of the service's own user: what is there
       try {
-        if (!is_trusted(session)) {
+        if (!is_trusted(connection)) {
           shown = shown_root(path, descriptors);
-          if (!shown) return refuse_reading(session, path, false);
+          if (!shown) return refuse_reading(connection, path, false);
         }
       } catch (const sources::DatasetError& error) {
-        return refuse(session, "bad_dataset", error.what());
+        return refuse(connection, "bad_dataset", error.what());
       }
       if (opening_.count(name) == 0) {
-        if (const auto [why, message] = opening_problem(wanted, session); !why.empty())
-          return refuse(session, why, message);
-        open_brought(wanted, shown, session);
+        if (const auto [why, message] = opening_problem(wanted, connection); !why.empty())
+          return refuse(connection, why, message);
+        open_brought(wanted, shown, connection);
       }
-      return wait(session, name, std::move(request), std::move(descriptors));
+      return wait(connection, name, std::move(request), std::move(descriptors));
     }
     if (known) request.dataset = known->name;
   }
   if (const auto found = opening_.find(request.dataset); found != opening_.end())
-    return wait(session, found->first, std::move(request), std::move(descriptors));
+    return wait(connection, found->first, std::move(request), std::move(descriptors));
   ServedDataset* dataset = datasets_.find(std::string_view(request.dataset));
   if (!dataset) {
     if (const auto failed = failed_.extract(request.dataset)) {
       open(failed.mapped());
-      return wait(session, failed.key(), std::move(request), std::move(descriptors));
+      return wait(connection, failed.key(), std::move(request), std::move(descriptors));
     }
   }
   if (!dataset)
     return refuse(
-        session, "unknown_dataset",
+        connection, "unknown_dataset",
         fmt::format("no dataset is called '{}'; there are: {}", request.dataset, names()));
-  enter(session, request, descriptors, *dataset);
+  enter(connection, request, descriptors, *dataset);
 }
 
-void Joining::enter(Connection& session, const protocol::JoinRequest& request,
+void Joining::enter(Connection& connection, const protocol::JoinRequest& request,
                     const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset) {
-  if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(session))
-    return refuse_closed(session, dataset.root, dataset.closed);
-  if (!may_read(session, *dataset.opened, descriptors))
-    return refuse_reading(session, dataset.root, dataset.opened->only.empty());
-  join(session, request, dataset);
+  if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(connection))
+    return refuse_closed(connection, dataset.root, dataset.closed);
+  if (!may_read(connection, *dataset.opened, descriptors))
+    return refuse_reading(connection, dataset.root, dataset.opened->only.empty());
+  join(connection, request, dataset);
 }
 
 // Leaves out datasets that jobs have brought: their paths are their users'.
@@ -203,13 +203,13 @@ void Joining::let_folders_go(Duration kept) {
   }
 }
 
-void Joining::gone(const Connection& session) {
-  opener_.forget(&session);
+void Joining::gone(const Connection& connection) {
+  opener_.forget(&connection);
   for (auto at = opening_.begin(); at != opening_.end();) {
     const auto one = at++;
     Opening& opening = one->second;
     const auto left = std::erase_if(opening.waiting, [&](const Waiting& waiting) {
-      return waiting.session.lock().get() == &session;
+      return waiting.connection.lock().get() == &connection;
     });
     // If no job waits for it any more, it is not opened to its end.
     if (left == 0 || !opening.waiting.empty() || !is_brought_name(one->first)) continue;

@@ -1,8 +1,8 @@
 // From a request to join to a job: the dataset that it names is found or opened, its user has shown
 // the right to read it, and the pipeline is compiled.
 //
-// It lives on the service's thread; indices are built on threads of their own. joining_opening.cpp
-// has how datasets are opened, joining_pipelines.cpp what is about pipelines.
+// It lives on the service's thread; indices are built on threads of their own. Datasets are
+// opened in joining_opening.cpp; pipelines are found and compiled in joining_pipelines.cpp.
 #pragma once
 
 #include <functional>
@@ -25,16 +25,15 @@
 namespace batchflow::service {
 
 // Whether the user is the service's own user, or root.
-bool is_trusted(const Connection& session);
+bool is_trusted(const Connection& connection);
 // Refuses a folder that has something which other users cannot read; says nothing else of it.
-void refuse_closed(Connection& session, const std::filesystem::path& root,
+void refuse_closed(Connection& connection, const std::filesystem::path& root,
                    const std::string& closed);
 
 // What Joining needs of the service around it.
 struct JoiningHost {
   Say say;
-  // Runs a function on the service's thread, and an engine step after it.
-  std::function<void(std::function<void()>)> post;
+  Post post;
   std::function<Instant()> now;
   // Sets this much memory apart for each worker's processes of steps. Throws ConfigError.
   std::function<void(Bytes)> set_apart;
@@ -64,11 +63,12 @@ class Joining {
   };
   // Opens datasets, without holding up anything else, and serves none of them. Calls `then` when
   // all are done.
-  void stage(const std::vector<NodeDataset>& wanted, std::function<void(std::vector<Opened>)> then);
-  // Serves what was staged, instead of datasets with the same names.
-  void serve(const std::vector<Opened>& staged);
+  void open_unserved(const std::vector<NodeDataset>& wanted,
+                     std::function<void(std::vector<Opened>)> then);
+  // Serves what was opened so, instead of datasets with the same names.
+  void serve(const std::vector<Opened>& all);
   // Answers now, or when the dataset is open.
-  void join(Connection& session, protocol::JoinRequest request,
+  void join(Connection& connection, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
   // No job may join it or its splits any more. Jobs that read it go on.
   void remove(const NodeDataset& dataset);
@@ -78,8 +78,8 @@ class Joining {
   ServedPipeline& pipeline_for(std::string name, ServedDataset& dataset, Order order);
   // Lets go of what jobs have brought and none has used for long: call it now and then.
   void let_unused_go();
-  // The session waits no more.
-  void gone(const Connection& session);
+  // The connection waits no more.
+  void gone(const Connection& connection);
   // Datasets with an index in the making.
   std::vector<std::string> opening() const;
 
@@ -91,7 +91,7 @@ class Joining {
   static constexpr std::size_t kOpeningMost = 16;
   static constexpr std::size_t kOpeningOfUser = 4;
   struct Waiting {
-    std::weak_ptr<Connection> session;
+    std::weak_ptr<Connection> connection;
     protocol::JoinRequest request;
     std::vector<protocol::Descriptor> descriptors;
   };
@@ -103,10 +103,10 @@ class Joining {
   };
   void open(const NodeDataset& dataset, Requester by);
   void open_brought(const NodeDataset& wanted,
-                    const std::shared_ptr<const sources::DataRoot>& shown, Connection& session);
+                    const std::shared_ptr<const sources::DataRoot>& shown, Connection& connection);
   // The refusal if that may not be opened now; else empty.
   std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
-                                                           const Connection& session);
+                                                           const Connection& connection);
   void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
                      std::function<void(Opened)> then);
   void await(std::uint64_t number, const NodeDataset& dataset, const Requester& by);
@@ -123,12 +123,12 @@ class Joining {
   ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
                      double took);
   void set_apart_for_data(Bytes bytes);
-  void wait(Connection& session, const std::string& name, protocol::JoinRequest request,
+  void wait(Connection& connection, const std::string& name, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
   // Joins, if the user may read what is open by now.
-  void enter(Connection& session, const protocol::JoinRequest& request,
+  void enter(Connection& connection, const protocol::JoinRequest& request,
              const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset);
-  void join(Connection& session, const protocol::JoinRequest& request, ServedDataset& dataset);
+  void join(Connection& connection, const protocol::JoinRequest& request, ServedDataset& dataset);
   // Null: it is being set up, see opener_.
   ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);
   ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
@@ -139,7 +139,7 @@ class Joining {
   std::string names() const;
   // Null: its functions are being set up, under `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                   const Connection& session, std::string& name);
+                                   const Connection& connection, std::string& name);
   ServedPipeline& add_brought(uid_t user, const std::string& key, DatasetId dataset,
                               std::unique_ptr<prepare::Pipeline> made);
   std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& root,

@@ -105,23 +105,23 @@ void Joining::await(std::uint64_t number, const NodeDataset& dataset, const Requ
 void Joining::open(const NodeDataset& dataset, Requester by) {
   const std::uint64_t number = next_++;
   await(number, dataset, by);
-  begin_opening(number, dataset, by, [this, number](const Opened& all) { opened(number, all); });
+  begin_opening(number, dataset, by, [this, number](const Opened& one) { opened(number, one); });
 }
 
-void Joining::stage(const std::vector<NodeDataset>& wanted,
-                    std::function<void(std::vector<Opened>)> then) {
-  auto staged = std::make_shared<std::vector<Opened>>();
+void Joining::open_unserved(const std::vector<NodeDataset>& wanted,
+                            std::function<void(std::vector<Opened>)> then) {
+  auto opened = std::make_shared<std::vector<Opened>>();
   for (const NodeDataset& one : wanted) {
-    begin_opening(next_++, one, {}, [staged, then, all = wanted.size()](Opened made) {
-      staged->push_back(std::move(made));
-      if (staged->size() == all) then(std::move(*staged));
+    begin_opening(next_++, one, {}, [opened, then, all = wanted.size()](Opened made) {
+      opened->push_back(std::move(made));
+      if (opened->size() == all) then(std::move(*opened));
     });
   }
   if (wanted.empty()) then({});
 }
 
-void Joining::serve(const std::vector<Opened>& staged) {
-  for (const Opened& one : staged) {
+void Joining::serve(const std::vector<Opened>& all) {
+  for (const Opened& one : all) {
     const std::uint64_t number = next_++;
     await(number, one.dataset, {});
     opened(number, one);
@@ -131,30 +131,30 @@ void Joining::serve(const std::vector<Opened>& staged) {
 // ------------------------------------------------------------------------ what a job brings ----
 
 std::pair<std::string_view, std::string> Joining::opening_problem(const NodeDataset& wanted,
-                                                                  const Connection& session) {
+                                                                  const Connection& connection) {
   if (openers_.running() >= kOpeningMost)
     return {kNotYet, "many datasets are being opened; ask again soon"};
-  if (openers_.running(session.user()) >= kOpeningOfUser)
+  if (openers_.running(connection.user()) >= kOpeningOfUser)
     return {kNotYet, fmt::format("{} datasets are being opened for jobs of user {}; ask again soon",
-                                 kOpeningOfUser, session.user())};
+                                 kOpeningOfUser, connection.user())};
   const auto has_too_many = [&] {
     return std::count_if(datasets_.all().begin(), datasets_.all().end(), [&](const auto& one) {
-             return one->is_brought() && one->index && one->brought_by == session.user();
+             return one->is_brought() && one->index && one->brought_by == connection.user();
            }) >= static_cast<std::ptrdiff_t>(kBroughtMost);
   };
   if (has_too_many()) let_folders_go(Duration(0));
   if (!has_too_many()) return {};
   return {"quota", fmt::format("jobs of user {} read {} folders that they have named by their "
                                "paths; have some served by a name (--dataset NAME={})",
-                               session.user(), kBroughtMost, wanted.path.string())};
+                               connection.user(), kBroughtMost, wanted.path.string())};
 }
 
 void Joining::open_brought(const NodeDataset& wanted,
                            const std::shared_ptr<const sources::DataRoot>& shown,
-                           Connection& session) {
+                           Connection& connection) {
   Requester by;
-  by.user = session.user();
-  by.is_trusted = is_trusted(session);
+  by.user = connection.user();
+  by.is_trusted = is_trusted(connection);
   by.shown = shown;
   by.memory_most =
       std::max(kIndexLeast, config_.memory / (by.is_trusted ? kOwnIndexPart : kIndexPart));
@@ -204,18 +204,18 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   }
   const bool is_closed = dataset.is_brought() && !made.closed.empty();
   for (Waiting& one : waiting) {
-    const std::shared_ptr<Connection> session = one.session.lock();
-    if (!session) continue;
+    const std::shared_ptr<Connection> connection = one.connection.lock();
+    if (!connection) continue;
     if (served) {
-      enter(*session, one.request, one.descriptors, *served);
-    } else if (is_closed && !is_trusted(*session)) {
+      enter(*connection, one.request, one.descriptors, *served);
+    } else if (is_closed && !is_trusted(*connection)) {
       // That user may not know what else is wrong in there.
-      refuse_closed(*session, dataset.path, made.closed);
+      refuse_closed(*connection, dataset.path, made.closed);
     } else if (is_closed && !by.is_trusted) {
       // It was looked at for another user, who may not have it.
-      join(*session, std::move(one.request), std::move(one.descriptors));
+      join(*connection, std::move(one.request), std::move(one.descriptors));
     } else {
-      refuse(*session, "bad_dataset", problem);
+      refuse(*connection, "bad_dataset", problem);
     }
   }
 }
@@ -299,8 +299,9 @@ void Joining::remove(const NodeDataset& dataset) {
     failed_.erase(name);
     if (const auto found = opening_.find(name); found != opening_.end()) {
       for (const Waiting& one : found->second.waiting) {
-        if (const std::shared_ptr<Connection> session = one.session.lock())
-          refuse(*session, "unknown_dataset", fmt::format("dataset '{}' is served no more", name));
+        if (const std::shared_ptr<Connection> connection = one.connection.lock())
+          refuse(*connection, "unknown_dataset",
+                 fmt::format("dataset '{}' is served no more", name));
       }
       openers_.stop(found->second.number);
       opening_.erase(found);

@@ -36,23 +36,23 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 }  // namespace
 
-void Joining::join(Connection& session, const protocol::JoinRequest& request,
+void Joining::join(Connection& connection, const protocol::JoinRequest& request,
                    ServedDataset& dataset) {
   std::string name = pipeline_name(request.pipeline, dataset, request.order);
   const bool is_brought = request.pipeline.starts_with('{');
   ServedPipeline* pipeline = nullptr;
   try {
-    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, session, name)
+    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, connection, name)
                           : find_pipeline(name, dataset);
   } catch (const std::exception& error) {
-    return refuse(session, "unknown_pipeline", error.what());
+    return refuse(connection, "unknown_pipeline", error.what());
   }
   if (pipeline) {
     dataset.used = pipeline->used = host_.now();
-    return jobs_.join(session, request, dataset, *pipeline, host_.now());
+    return jobs_.join(connection, request, dataset, *pipeline, host_.now());
   }
   const auto then = [this, name, request, is_brought, id = dataset.id,
-                     waiting = session.weak_from_this()] {
+                     waiting = connection.weak_from_this()] {
     const std::shared_ptr<Connection> one = waiting.lock();
     if (!one) return;
     ServedDataset& its = datasets_.dataset(id);
@@ -66,8 +66,8 @@ void Joining::join(Connection& session, const protocol::JoinRequest& request,
     if (!made) return refuse(*one, "unknown_pipeline", failed->second);
     jobs_.join(*one, request, its, *made, host_.now());
   };
-  if (!opener_.wait(name, dataset.id, &session, then))
-    refuse(session, "bad_request", "this connection waits for a pipeline already");
+  if (!opener_.wait(name, dataset.id, &connection, then))
+    refuse(connection, "bad_request", "this connection waits for a pipeline already");
 }
 
 // A pipeline is compiled for a dataset when its first job comes.
@@ -95,8 +95,8 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
 
 // A job may bring its steps instead of a name.
 ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                          const Connection& session, std::string& name) {
-  std::map<std::string, ServedPipeline*>& brought = brought_[session.user()];
+                                          const Connection& connection, std::string& name) {
+  std::map<std::string, ServedPipeline*>& brought = brought_[connection.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
   if (brought.size() >= kBroughtMost) let_pipelines_go(Duration(0));
@@ -104,16 +104,16 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
     throw ConfigError(
         fmt::format("jobs of user {} use {} pipelines that they have brought; name one of the "
                     "service's (pipelines: of its node file)",
-                    session.user(), brought.size()));
+                    connection.user(), brought.size()));
   config::ConfigNode root = input::parse_yaml(text, "the job's pipeline", kBroughtLimits);
   if (prepare::has_plugins(root))
     throw ConfigError(
         "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
         "listed there (pipelines: of its node file), and name it");
   if (!prepare::has_functions(root))
-    return &add_brought(session.user(), key, dataset.id, compile(root, dataset));
+    return &add_brought(connection.user(), key, dataset.id, compile(root, dataset));
   // To the service, a remote job is this process, which speaks for it.
-  const bool is_own = session.user() == geteuid() && session.process() != getpid();
+  const bool is_own = connection.user() == geteuid() && connection.process() != getpid();
   if (!is_own)
     throw ConfigError(fmt::format(
         "a job's function in Python runs as the service's user, {}, so it must be that user's job, "
@@ -124,11 +124,11 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
   if (opener_.is_opening(name, dataset.id)) return nullptr;
   if (refused_.size() >= kBroughtMost) refused_.clear();
   refused_.erase({name, dataset.id.value});
-  set_up(
-      name, dataset, std::move(root),
-      [this, key, id = dataset.id, user = session.user()](std::unique_ptr<prepare::Pipeline> made) {
-        add_brought(user, key, id, std::move(made));
-      });
+  set_up(name, dataset, std::move(root),
+         [this, key, id = dataset.id,
+          user = connection.user()](std::unique_ptr<prepare::Pipeline> made) {
+           add_brought(user, key, id, std::move(made));
+         });
   return nullptr;
 }
 

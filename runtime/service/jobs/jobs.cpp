@@ -409,7 +409,8 @@ void Jobs::refused(const engine::Refuse& command) {
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
     end->peer->send(
-        protocol::encode(protocol::Refused{std::string(refusal_word(command.why)), message}), {});
+        protocol::encode(protocol::Refused{std::string(engine::name_of(command.why)), message}),
+        {});
     if (end->to_job) finish(*end, protocol::ServiceRecordKind::refused);
   }
 }

@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -135,7 +134,7 @@ class Jobs final : public JobCommands {
     bool running = false;
     bool left = false;  // it wants no more, and holds some of what it had
     std::uint32_t epoch = 0;
-    std::uint64_t steps = 0;    // consumed, by the slowest rank
+    std::uint64_t steps = 0;    // consumed, by the fastest rank
     std::uint64_t samples = 0;  // delivered
     std::uint64_t copied = 0;   // batches that were gathered
     std::uint64_t repeats = 0;

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <array>
 
-#include "fmt/format.h"
+#include <fmt/format.h>
+#include "core/order/replacement.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
 namespace {
 
-// The most that a job may ask for beyond the service's own ratio: each corrupt sample is
+// The most corrupt samples that a job gets by asking for more than the service's ratio: each is
 // remembered.
 constexpr std::uint64_t kCorruptMost = 1 << 16;
-constexpr std::uint64_t kCorruptLeast = 8;  // never end a job
 constexpr std::size_t kRanksNamed = 8;
 
 // The CRC-32 of zlib, PNG and Ethernet, which Python has, too.
@@ -115,7 +115,7 @@ std::uint64_t Jobs::corrupt_most(const Job& job) const {
     const auto wanted = static_cast<std::uint64_t>(*asked * static_cast<double>(samples));
     most = std::min(wanted, std::max(most, kCorruptMost));
   }
-  return std::max(most, kCorruptLeast);
+  return std::max(most, order::kCorruptLeast);
 }
 
 // The engine ends jobs that have more than any job may ask for; each job has a bound of its own.
@@ -136,7 +136,7 @@ void Jobs::end_by_corrupt_samples() {
     why.available = job->corrupt_most;
     const std::string message = refusal_message(*job, why);
     for (RankEnd* end : std::vector(job->ranks)) {
-      if (end) refuse(*end->peer, refusal_word(why.why), message);
+      if (end) refuse(*end->peer, std::string(engine::name_of(why.why)), message);
     }
   }
 }

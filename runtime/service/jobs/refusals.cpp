@@ -54,14 +54,6 @@ std::string difference_of(const protocol::JoinRequest& one, const protocol::Join
   return all;
 }
 
-std::string_view refusal_word(engine::Refusal why) {
-  constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
-                                         "bad_position",     "bad_request",     "rank_lost",
-                                         "too_many_corrupt", "storage_failed",  "no_workers",
-                                         "nothing_to_draw",  "wrong_order"};
-  return name_in<engine::Refusal::wrong_order>(kNames, why);
-}
-
 std::string refusal_text(const engine::Refuse& command) {
   const auto bytes = [](std::uint64_t count) {
     return fmt::format("{:.1f} MiB", static_cast<double>(count) / 1048576);

@@ -22,7 +22,6 @@ inline constexpr std::string_view kNotYet = "not_yet";
 inline constexpr std::string_view kEnding =
     "the service is ending and takes no new job; the next one will, so ask again";
 
-std::string_view refusal_word(engine::Refusal why);
 std::string refusal_text(const engine::Refuse& command);
 
 }  // namespace batchflow::service

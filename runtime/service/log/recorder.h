@@ -48,7 +48,7 @@ class Recorder {
   std::uint64_t events() const { return events_; }
   std::uint64_t digest() const { return digest_.value(); }
   JournalState state() const;
-  // Empty when all of the journal is on disk, else why not.
+  // Writes all of the journal to the disk. Empty: done; else why not.
   std::string flush();
   // Why the journal has ended before its time: once, then empty.
   std::string take_problem();

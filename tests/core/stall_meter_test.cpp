@@ -1,4 +1,4 @@
-#include "core/engine/statistics.h"
+#include "core/engine/stall_meter.h"
 
 #include <doctest/doctest.h>
 
@@ -6,9 +6,10 @@
 #include <cmath>
 #include <vector>
 
+#include "core/base/quantile_sketch.h"
 #include "core/base/random.h"
 
-namespace batchflow::test::statistics_test {
+namespace batchflow::test::stall_meter_test {
 using namespace std::chrono_literals;
 
 namespace {
@@ -158,4 +159,4 @@ TEST_CASE("a batch consumed before its delivery is reported ends the stall once"
   CHECK(meter.stall(at(9s)) == 5s);
 }
 
-}  // namespace batchflow::test::statistics_test
+}  // namespace batchflow::test::stall_meter_test

@@ -15,13 +15,13 @@
 
 namespace batchflow::storage {
 
-class Extents {
+class FreePages {
  public:
   using Page = std::uint64_t;
   static constexpr Bytes kPage = 4096;
   static constexpr Page pages_of(Bytes bytes) { return (bytes + kPage - 1) / kPage; }
 
-  explicit Extents(Page pages) {
+  explicit FreePages(Page pages) {
     if (pages > 0) add(0, pages);
   }
 

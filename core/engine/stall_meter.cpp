@@ -1,4 +1,4 @@
-#include "core/engine/statistics.h"
+#include "core/engine/stall_meter.h"
 
 #include <algorithm>
 

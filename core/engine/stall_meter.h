@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "core/base/quantile_sketch.h"
 #include "core/base/rates.h"
 #include "core/base/types.h"
 
@@ -36,7 +35,7 @@ class StallMeter {
 
   std::uint64_t asked_ = 0;  // and not delivered
   std::uint64_t held_ = 0;   // delivered and not consumed
-  std::uint64_t early_ = 0;  // consumed before their delivery was reported done, which both may be
+  std::uint64_t early_ = 0;  // consumed before their delivery was reported
   Instant since_{};          // of the present stall
   Duration stall_{0};
   Duration compute_{0};
