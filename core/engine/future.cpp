@@ -29,27 +29,65 @@ double samples_per_s(const Job& job, Instant now) {
 
 }  // namespace
 
-std::uint64_t Future::next_use(const Dataset& dataset, Digest prefix, SampleId sample) {
-  double soonest = kNotAgain;
+void Future::look_at(const Dataset& dataset) {
+  dataset_ = &dataset;
+  for (Readers& one : readers_) one.known = false;
+}
+
+Future::Readers& Future::readers(Digest prefix) {
+  Readers& readers = readers_[prefix == 0 ? 0 : 1];
+  if (readers.known && readers.prefix == prefix) return readers;
+  readers.known = true;
+  readers.prefix = prefix;
+  readers.all.clear();
   std::size_t looked_at = 0;
-  for (const StreamId index : dataset.streams) {
+  for (const StreamId index : dataset_->streams) {
     const Stream& stream = s_.streams[index];
     if (prefix != 0 && stream.pipeline->prefix_hash != prefix) continue;
     if (stream.family != Order::relaxed && stream.family != Order::sequential) continue;
-    // Of relaxed jobs: of those that are yet to come to the sample's lane, and of the others.
-    double to_come = kNotAgain;
-    double next_epoch = kNotAgain;
     for (const JobIndex each : stream.jobs) {
       if (++looked_at > kJobsMost) break;
       const Job& job = s_.jobs[each];
-      if (job.state != Job::State::running || job.member.is_none()) continue;
-      const double rate = samples_per_s(job, s_.now);
-      if (job.order != Order::relaxed) {
-        soonest = sooner(soonest, in_sequence(stream, job, sample) / rate);
-      } else if (is_to_come(stream, job, sample)) {
-        to_come = sooner(to_come, left(stream, job) / 2 / rate);
+      if (job.state == Job::State::running && !job.member.is_none())
+        add_reader(readers, stream, job);
+    }
+  }
+  return readers;
+}
+
+void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) const {
+  const order::Lanes& lanes = *stream.lanes;
+  const order::LaneSizes& sizes = lanes.sizes(job.member);
+  Reader reader{&stream, &job, samples_per_s(job, s_.now)};
+  if (job.order != Order::relaxed) {
+    const std::uint64_t taken = sizes.blocks() - lanes.blocks_left(job.member);
+    reader.made = (taken + lanes.supply(job.member)) * sizes.block_samples;
+  } else {
+    const double left = static_cast<double>(lanes.blocks_left(job.member)) * sizes.block_samples;
+    reader.left_s = left / 2 / reader.rate;
+    const std::uint32_t epoch = job.runs.empty() ? 0 : job.runs.back().epoch;
+    if (job.epochs == 0 || epoch + 1 < job.epochs)
+      reader.next_epoch_s = (left + static_cast<double>(sizes.samples) / 2) / reader.rate;
+  }
+  readers.all.push_back(reader);
+}
+
+std::uint64_t Future::next_use(Digest prefix, SampleId sample) {
+  const std::vector<Reader>& all = readers(prefix).all;
+  double soonest = kNotAgain;
+  for (auto reader = all.begin(); reader != all.end();) {
+    const Stream* stream = reader->stream;
+    // Of relaxed jobs: of those that are yet to come to the sample's lane, and of the others.
+    double to_come = kNotAgain;
+    double next_epoch = kNotAgain;
+    found_count_ = 0;
+    for (; reader != all.end() && reader->stream == stream; ++reader) {
+      if (reader->job->order != Order::relaxed) {
+        soonest = sooner(soonest, in_sequence(*reader, sample) / reader->rate);
+      } else if (is_to_come(*reader, sample)) {
+        to_come = sooner(to_come, reader->left_s);
       } else {
-        next_epoch = sooner(next_epoch, in_next_epoch(stream, job) / rate);
+        next_epoch = sooner(next_epoch, reader->next_epoch_s);
       }
     }
     // Jobs that come to the lane of another take the blocks that were made for that one.
@@ -64,51 +102,45 @@ std::uint64_t Future::next_use(const Dataset& dataset, Digest prefix, SampleId s
 std::uint64_t Future::index(const Stream& stream, std::uint64_t generation,
                             const order::LaneSizes& sizes, SampleId sample) {
   if (stream.family == Order::sequential) return sample.value;
+  for (std::size_t i = 0; i < found_count_; ++i) {
+    if (found_[i].generation == generation && found_[i].sizes == sizes) return found_[i].index;
+  }
   const Dataset& dataset = s_.datasets[stream.dataset];
-  return s_.expander.index_in_generation({Order::relaxed,
-                                          {dataset.catalogue->version(), stream.seed},
-                                          generation,
-                                          sizes,
-                                          stream.run_shift},
-                                         sample);
+  const std::uint64_t index =
+      s_.expander.index_in_generation({Order::relaxed,
+                                       {dataset.catalogue->version(), stream.seed},
+                                       generation,
+                                       sizes,
+                                       stream.run_shift},
+                                      sample);
+  if (found_count_ < found_.size()) found_[found_count_++] = {generation, sizes, index};
+  return index;
 }
 
 // What lies before the sample in the job's sequence, behind what is there or being made.
-double Future::in_sequence(const Stream& stream, const Job& job, SampleId sample) {
-  const order::Lanes& lanes = *stream.lanes;
+double Future::in_sequence(const Reader& reader, SampleId sample) {
+  const Job& job = *reader.job;
+  const order::Lanes& lanes = *reader.stream->lanes;
   const order::LaneSizes& sizes = lanes.sizes(job.member);
   const std::uint64_t epoch = lanes.generation(job.member);
-  const std::uint64_t taken = sizes.blocks() - lanes.blocks_left(job.member);
-  const std::uint64_t made = (taken + lanes.supply(job.member)) * sizes.block_samples;
   for (std::uint64_t ahead = 0; ahead < 3; ++ahead) {
     if (job.epochs != 0 && epoch + ahead >= job.epochs) return kNotAgain;
     const std::uint64_t first = ahead * sizes.samples;
-    if (first + sizes.samples <= made) continue;
-    const std::uint64_t at = first + index(stream, epoch + ahead, sizes, sample);
-    if (at >= made) return static_cast<double>(at - made);
+    if (first + sizes.samples <= reader.made) continue;
+    const std::uint64_t at = first + index(*reader.stream, epoch + ahead, sizes, sample);
+    if (at >= reader.made) return static_cast<double>(at - reader.made);
   }
   return kNotAgain;
 }
 
-double Future::left(const Stream& stream, const Job& job) {
-  const order::Lanes& lanes = *stream.lanes;
-  return static_cast<double>(lanes.blocks_left(job.member)) * lanes.sizes(job.member).block_samples;
-}
-
-bool Future::is_to_come(const Stream& stream, const Job& job, SampleId sample) {
-  const order::Lanes& lanes = *stream.lanes;
-  if (!lanes.in_epoch(job.member)) return false;
-  const order::LaneSizes& sizes = lanes.sizes(job.member);
-  const std::uint64_t at = index(stream, lanes.generation(job.member), sizes, sample);
+bool Future::is_to_come(const Reader& reader, SampleId sample) {
+  const order::Lanes& lanes = *reader.stream->lanes;
+  const order::MemberId member = reader.job->member;
+  if (!lanes.in_epoch(member)) return false;
+  const order::LaneSizes& sizes = lanes.sizes(member);
+  const std::uint64_t at = index(*reader.stream, lanes.generation(member), sizes, sample);
   const std::uint64_t lane = at / (std::uint64_t{sizes.lane_blocks} * sizes.block_samples);
-  return lanes.is_to_come(job.member, static_cast<std::uint32_t>(lane));
-}
-
-// All that the job has left of its epoch, and half of the next.
-double Future::in_next_epoch(const Stream& stream, const Job& job) {
-  const std::uint32_t epoch = job.runs.empty() ? 0 : job.runs.back().epoch;
-  if (job.epochs != 0 && epoch + 1 >= job.epochs) return kNotAgain;
-  return left(stream, job) + static_cast<double>(stream.lanes->sizes(job.member).samples) / 2;
+  return lanes.is_to_come(member, static_cast<std::uint32_t>(lane));
 }
 
 }  // namespace batchflow::engine

@@ -3,7 +3,10 @@
 // next.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core/engine/state.h"
 
@@ -13,21 +16,49 @@ class Future {
  public:
   explicit Future(EngineState& state) : s_(state) {}
 
+  // What is asked from here on is about samples of the dataset. Ask anew when jobs have moved on.
+  void look_at(const Dataset& dataset);
   // The instant, in nanoseconds, at which a job of the dataset is expected to want the sample next,
   // beside what is being made already; kNeverUsed: no job that is here now. `prefix`: a job that
   // uses this form (0: as it is stored). Of very many jobs some are looked at.
-  std::uint64_t next_use(const Dataset& dataset, Digest prefix, SampleId sample);
+  std::uint64_t next_use(Digest prefix, SampleId sample);
 
  private:
+  // A job of the dataset, and what of its future is the same for all samples.
+  struct Reader {
+    const Stream* stream = nullptr;
+    const Job* job = nullptr;
+    double rate = 0;           // samples a second
+    std::uint64_t made = 0;    // strict: samples of its sequence that are here, or being made
+    double left_s = 0;         // relaxed: until it has half of what is left of its epoch
+    double next_epoch_s = -1;  // and of the next epoch; below 0: there is none
+  };
+  // Those that use samples in one form.
+  struct Readers {
+    bool known = false;
+    Digest prefix = 0;
+    std::vector<Reader> all;  // those of a stream follow one another
+  };
+
+  Readers& readers(Digest prefix);
+  void add_reader(Readers& readers, const Stream& stream, const Job& job) const;
   // In samples of the job; below 0: never.
-  double in_sequence(const Stream& stream, const Job& job, SampleId sample);
-  static double in_next_epoch(const Stream& stream, const Job& job);
-  static double left(const Stream& stream, const Job& job);
-  bool is_to_come(const Stream& stream, const Job& job, SampleId sample);
+  double in_sequence(const Reader& reader, SampleId sample);
+  bool is_to_come(const Reader& reader, SampleId sample);
   std::uint64_t index(const Stream& stream, std::uint64_t generation, const order::LaneSizes& sizes,
                       SampleId sample);
 
   EngineState& s_;
+  const Dataset* dataset_ = nullptr;
+  std::array<Readers, 2> readers_;  // of samples as they are stored, and of a decoded form
+  // Where the sample stands in generations of the stream that is looked at: most jobs share one.
+  struct Found {
+    std::uint64_t generation = 0;
+    order::LaneSizes sizes;
+    std::uint64_t index = 0;
+  };
+  std::array<Found, 4> found_;
+  std::size_t found_count_ = 0;
 };
 
 }  // namespace batchflow::engine

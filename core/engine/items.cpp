@@ -101,6 +101,7 @@ void Items::look_around(MakingIndex making_index) {
   firsts_.clear();
   if (new_bundles_.size() > 0) new_bundles_ = {};
   around_.dataset = &dataset;
+  future_.look_at(dataset);
   around_.bytes = dataset.catalogue->is_uniform() ? dataset.catalogue->largest_bytes() : 0;
   around_.staged = staged_bytes(s_, around_.bytes);
   around_.bundle_shift = dataset.catalogue->bundle_shift();
@@ -144,6 +145,7 @@ Bytes Items::staged_alone(SampleId sample) const {
 void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
+  next_uses_ = {};
   ingredient.form = Form::encoded;
   ingredient.staging = RequestId::none();
   ingredient.keep_decoded = false;
@@ -341,7 +343,10 @@ Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slo
   access.at = s_.now;
   access.job = around_.job;
   if (part.choice->entry->next_uses || part.choice->entry->clairvoyant) {
-    access.next_use = future_.next_use(*around_.dataset, part.spec.prefix, sample);
+    // A sample is asked about before it comes in, too.
+    const bool decoded = part.spec.prefix != 0;
+    if (!next_uses_[decoded]) next_uses_[decoded] = future_.next_use(part.spec.prefix, sample);
+    access.next_use = *next_uses_[decoded];
   }
   if (around_.runs && part.spec.bundle_shift > 0) {
     const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -145,7 +148,8 @@ class Items {
   EngineState& s_;
   Reads& reads_;
   Future future_{s_};
-  std::vector<ItemCaches> caches_;  // by the dataset's index
+  std::array<std::optional<std::uint64_t>, 2> next_uses_;  // of the sample: as stored, decoded
+  std::vector<ItemCaches> caches_;                         // by the dataset's index
   ReadGroups groups_;
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is looked up may take
