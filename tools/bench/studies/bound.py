@@ -11,6 +11,7 @@ and the memory of all. Faults are left out, since none makes anything faster.
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -35,8 +36,8 @@ def scenario_of(configs: Path, study: dict[str, Any], point: dict[str, str]) -> 
     if isinstance(scenario["cluster"], str):
         scenario["cluster"] = yaml.safe_load(
             (configs / "clusters" / f"{scenario['cluster']}.yaml").read_text())
-    settings = [*study.get("set", {}).items(), *((path, yaml.safe_load(value))
-                                                 for path, value in point.items())]
+    settings = [*copy.deepcopy(study.get("set", {})).items(),
+                *((path, yaml.safe_load(value)) for path, value in point.items())]
     for path, value in settings:
         at: Any = scenario
         *parents, last = path.split(".")
