@@ -56,8 +56,10 @@ def _panel(panel: Panel, colours: dict[str, str], x0: int) -> list[str]:
                    f'<text x="{x0 + LEFT - 6}" y="{y_of(mark) + 4:.1f}" text-anchor="end">'
                    f"{mark:,g}</text>")
     for point, name in enumerate(panel.points):
-        out.append(f'<text x="{x_of(point):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">'
-                   f"{escape(name)}</text>")
+        # Beside each other, names of two parts have no room in one line.
+        for i, part in enumerate(name.split(", ")):
+            out.append(f'<text x="{x_of(point):.1f}" y="{HEIGHT - BOTTOM + 15 + 13 * i}" '
+                       f'text-anchor="middle">{escape(part)}</text>')
     for name, line in panel.lines.items():
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in sorted(line.items()))
         out.append(f'<polyline points="{path}" fill="none" stroke="{colours[name]}" '

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -24,6 +24,8 @@ SIM = os.environ.get("BATCHFLOW_SIM", "batchflow-sim")
 # Of systems that choose samples by what is kept: each comes once an epoch, but not in an order
 # that is as good as random.
 CHOOSING = {"quiver", "seneca", "deepio"}
+# Studies of what happens to one job, by its name.
+WATCHED = {"cache-flood": "reread"}
 
 
 def sweep(study: Path, folder: Path) -> dict[str, Any]:
@@ -38,10 +40,23 @@ def name_of(policy: str) -> str:
     return policy.removeprefix("preset=")
 
 
-def cell(point: dict[str, Any]) -> str:
-    figures = point["figures"]
-    return (f"{100 * figures['stall_fraction']['mean']:.1f} % "
-            f"({figures['samples_per_s']['mean']:,.0f})")
+class Point(NamedTuple):
+    """What a policy does at a point of a study, for all jobs together or for the watched one."""
+
+    waits: float  # the part of their time in which GPUs wait, also for the slowest rank of their job
+    samples_per_s: float
+    repeats: float
+
+    @staticmethod
+    def of(point: dict[str, Any], run: dict[str, Any], watched: Optional[str]) -> "Point":
+        jobs = [job for job in run["jobs"] if job["name"] == watched]
+        values = jobs[0] if watched else {name: figure["mean"]
+                                          for name, figure in point["figures"].items()}
+        return Point(max(0.0, 1 - values["au"]), values["samples_per_s"],
+                     point["figures"]["repeats"]["mean"])
+
+    def cell(self) -> str:
+        return f"{100 * self.waits:.1f} % ({self.samples_per_s:,.0f})"
 
 
 class Study:
@@ -52,40 +67,51 @@ class Study:
         import yaml
         self.name = result["study"]["name"]
         self.about = result["study"]["about"]
-        self.axes = [axis for axis in result["study"]["axes"] if axis["name"] != "policy"]
-        self.points: dict[tuple[str, ...], dict[str, Any]] = {}  # values of the axes, and policies
-        for point in result["points"]:
-            at = tuple(point["values"][axis["name"]] for axis in self.axes)
-            self.points.setdefault(at, {})[name_of(point["values"]["policy"])] = point
+        # Those of a list are one axis there, with commas in its name and values.
+        axes = [axis["name"] for axis in result["study"]["axes"] if axis["name"] != "policy"]
+        self.axes = [name for axis in axes for name in axis.split(", ")]
+        self.watched = WATCHED.get(self.name)
+        self.points: dict[tuple[str, ...], dict[str, Point]] = {}  # values of the axes, and policies
+        for point, run in zip(result["points"], result["runs"], strict=True):
+            at = tuple(part for axis in axes for part in point["values"][axis].split(", "))
+            self.points.setdefault(at, {})[name_of(point["values"]["policy"])] = Point.of(
+                point, run, self.watched)
         self.bounds: dict[tuple[str, ...], tuple[float, float]] = {}
         described = yaml.safe_load(study.read_text())
         for at in self.points:
-            values = dict(zip((axis["name"] for axis in self.axes), at))
-            scenario = bound.scenario_of(CONFIGS, described, values)
+            scenario = bound.scenario_of(CONFIGS, described, dict(zip(self.axes, at)))
             shared, alone = (bound.seconds(scenario, one) for one in (True, False))
-            if shared and alone:
+            if shared and alone and not self.watched:
                 all_samples = bound.samples(scenario)
                 self.bounds[at] = all_samples / shared, all_samples / alone
+
+        # Axes that say no more than those before them do not name a column.
+        self.named: list[int] = []
+        for i in range(len(self.axes)):
+            if len({self.column(at) for at in self.points}) < len(self.points):
+                self.named.append(i)
+
+    def column(self, at: tuple[str, ...]) -> str:
+        return ", ".join(at[i] for i in self.named)
 
     def policies(self) -> list[str]:
         return list(next(iter(self.points.values())))
 
     def best(self, at: tuple[str, ...], policies: list[str]) -> float:
-        return min(self.points[at][one]["figures"]["stall_fraction"]["mean"] for one in policies)
+        return min(self.points[at][one].waits for one in policies)
 
     def table(self) -> list[list[str]]:
-        """A row a policy, a column a point; the least stall of those that choose no samples, and of
+        """A row a policy, a column a point; the least wait of those that choose no samples, and of
         those that do, in bold."""
-        rows = [["policy", *(", ".join(at) for at in self.points)]]
+        rows = [["policy", *map(self.column, self.points)]]
         for chooses in (False, True):
             some = [one for one in self.policies() if (one in CHOOSING) == chooses]
             for policy in some:
                 row = [policy + (" (chooses samples)" if chooses else "")]
                 for at, points in self.points.items():
-                    text = cell(points[policy])
-                    stall = points[policy]["figures"]["stall_fraction"]["mean"]
+                    text = points[policy].cell()
                     # What differs by less than a tenth of a percent does not differ.
-                    is_best = stall <= self.best(at, some) + 0.001
+                    is_best = points[policy].waits <= self.best(at, some) + 0.001
                     row.append(f"**{text}**" if is_best else text)
                 rows.append(row)
         for i, name in enumerate(("bound, all shared", "bound, each job alone")):
@@ -96,25 +122,27 @@ class Study:
 
     def picture(self) -> str:
         import lines
-        names = [", ".join(at) for at in self.points]
-        stalls: dict[str, dict[int, float]] = {}
+        names = list(map(self.column, self.points))
+        waits: dict[str, dict[int, float]] = {}
         speeds: dict[str, dict[int, float]] = {}
         for index, (at, points) in enumerate(self.points.items()):
             for policy, point in points.items():
-                figures = point["figures"]
-                stalls.setdefault(policy, {})[index] = 100 * figures["stall_fraction"]["mean"]
-                speeds.setdefault(policy, {})[index] = figures["samples_per_s"]["mean"]
+                waits.setdefault(policy, {})[index] = 100 * point.waits
+                speeds.setdefault(policy, {})[index] = point.samples_per_s
             if at in self.bounds:
                 speeds.setdefault("bound, all shared", {})[index] = self.bounds[at][0]
-        return lines.svg([lines.Panel("time that jobs wait, in %", names, stalls, False),
-                          lines.Panel("samples/s of all jobs", names, speeds, False)])
+        jobs = f"the job {self.watched}" if self.watched else "all jobs"
+        return lines.svg([lines.Panel(f"time that GPUs of {jobs} wait, in %", names, waits, False),
+                          lines.Panel(f"samples/s of {jobs}", names, speeds, False)])
 
     def page(self) -> str:
-        axes = " and ".join(f"`{axis['name']}`" for axis in self.axes)
-        repeats = sum(point["figures"]["repeats"]["mean"] for points in self.points.values()
+        axes = " and ".join(f"`{self.axes[i]}`" for i in self.named)
+        repeats = sum(point.repeats for points in self.points.values()
                       for point in points.values())
+        watched = f" Figures are of the job `{self.watched}` alone." if self.watched else ""
         return "\n".join([
-            f"## {self.name}", "", f"{self.about[0].upper()}{self.about[1:]}. Columns are {axes}.", "",
+            f"## {self.name}", "", f"{self.about[0].upper()}{self.about[1:]}. Columns are {axes}."
+            f"{watched}", "",
             *environment.markdown(self.table()), "",
             f"Samples that came with draws that their job had before: {repeats:.0f}.", "",
             f"![Waiting and speed of each policy in the study {self.name}](studies/{self.name}.svg)",
@@ -141,7 +169,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in wanted:
             study = Study(known[name], sweep(known[name], Path(folder)))
-            print(f"\n{study.name}: {study.about}; stall (samples/s)\n")
+            print(f"\n{study.name}: {study.about}; waiting (samples/s)\n")
             environment.show(study.table())
             pages.append(study.page())
             if arguments.write:
