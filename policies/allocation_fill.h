@@ -78,16 +78,25 @@ class Fill {
   }
 
   // The windows of streams, in at most half of the place: what ranks need to have their batches in
-  // time, however small the dataset, and then up to `most`.
+  // time, however small the dataset, and then up to `most`. Jobs that share a stream wait for each
+  // other where it has less than they need: for that it may have three quarters.
   template <class Most>
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, Most most) {
-    const Bytes kept_back = room_ - room_ / 2;
-    room_ /= 2;
-    fill(place, slots, Form::prepared, [](const engine::ShareView& share) -> Slots {
+    const Bytes all = room_;
+    const auto fill_up_to = [&](Bytes bytes, auto most_of) {
+      const Bytes kept_back = std::min(room_, all - bytes);
+      room_ -= kept_back;
+      fill(place, slots, Form::prepared, most_of);
+      room_ += kept_back;
+    };
+    const auto needed = [](const engine::ShareView& share) -> Slots {
       return std::min(kBlocksARank * share.ranks, share.slots_all);
+    };
+    fill_up_to(all / 2, needed);
+    fill_up_to(all / 2, most);
+    fill_up_to(all - all / 4, [&](const engine::ShareView& share) -> Slots {
+      return share.jobs > 1 ? needed(share) : 0;
     });
-    fill(place, slots, Form::prepared, most);
-    room_ += kept_back;
   }
 
   // No more of the windows than ranks need.

@@ -10,7 +10,7 @@ namespace {
 constexpr double kLeastPrice = 0.02;
 constexpr int kBisections = 24;
 // Workers that are loaded less than this hold up no job.
-constexpr double kHeadroom = 0.85;
+constexpr double kHeadroom = 0.95;
 
 // In the order of the forms: a sum by vector instructions would depend on how wide they are, and
 // decisions must be the same on every machine.

@@ -1,6 +1,7 @@
 #include "core/engine/streams.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/base/check.h"
@@ -136,7 +137,7 @@ bool Streams::add_helpers(Stream& stream) {
 
 // The nodes that keep samples of a dataset stay the same, whichever jobs train on it and wherever,
 // so that what is kept is found. They are its helpers, and more nodes of their kind until these
-// hold the dataset twice. Without helpers, or if each node keeps what it reads, they are the nodes
+// hold the dataset twice, and are as many as the nodes that read from them. Without helpers, or if each node keeps what it reads, they are the nodes
 // of the ranks.
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = datasets_[stream.dataset];
@@ -148,11 +149,13 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
     for (const NodeId node : ranks) opened = open(node) || opened;
     return opened;
   }
+  const std::size_t readers = std::set<NodeId>(ranks.begin(), ranks.end()).size();
+  const std::size_t least = std::max<std::size_t>(s_.config.helper_nodes, readers);
   const Bytes twice = saturating_product(2, dataset.catalogue->total_bytes());
   Bytes room = 0;
-  std::uint32_t homes = 0;
+  std::size_t homes = 0;
   const auto enough = [&](NodeIndex node) {
-    if (homes >= s_.config.helper_nodes && room > twice) return true;
+    if (homes >= least && room > twice) return true;
     ++homes;
     room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
     return false;

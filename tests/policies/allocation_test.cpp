@@ -139,7 +139,10 @@ TEST_CASE("encoded-first fills windows to a sixteenth, what is stored, what is d
   // Ranks have something in time, too.
   blocks.ranks = 3;
   CHECK(given(60 + 1200) == List{3 + 24, 720, 0});
+  CHECK(given(60 + 400) == List{3 + 15, 100, 0});  // three quarters, since two jobs share it
+  blocks.jobs = 1;
   CHECK(given(60 + 400) == List{3 + 10, 200, 0});
+  blocks.jobs = 2;
   blocks.ranks = 100;
   CHECK(given(1 << 20) == List{3 + 160, 1000, 1000});
   blocks.ranks = 0;
