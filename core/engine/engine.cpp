@@ -19,6 +19,9 @@ constexpr std::size_t kWorkAStep = 2048;
 constexpr std::size_t kEvictedAStep = 512;
 // The same for memory of policies and shares that are gone.
 constexpr std::size_t kBytesGivenBack = std::size_t{4} << 20;
+// The most events for a step, and how many others a join costs.
+constexpr std::size_t kEventsAStep = 512;
+constexpr std::size_t kJoinCosts = 8;
 // The most draws for which one step looks up the samples for batches.
 constexpr std::size_t kDrawsAStep = 1024;
 
@@ -188,6 +191,15 @@ void Engine::Parts::decide() {
 }
 
 // ------------------------------------------------------------------------------------ Engine ----
+
+std::size_t events_of_one_step(std::span<const Event> events) {
+  std::size_t cost = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    cost += std::holds_alternative<JobJoined>(events[i]) ? kJoinCosts : 1;
+    if (cost > kEventsAStep) return i;
+  }
+  return events.size();
+}
 
 Engine::Engine(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
                Explain explain)

@@ -31,8 +31,9 @@ namespace batchflow::engine {
 
 struct EngineCounters;
 
-// How many events a backend that serves live jobs hands to one step, so that a step stays short.
-inline constexpr std::size_t kEventsAStep = 64;
+// How many of the first events one step should be handed, so that it stays short: 512, of which a
+// join counts as eight. For backends that serve live jobs.
+std::size_t events_of_one_step(std::span<const Event> events);
 
 class Engine {
  public:

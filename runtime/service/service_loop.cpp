@@ -1,6 +1,5 @@
 // The loop of a service: what is reported goes into engine steps, their commands are carried out,
 // and meanwhile connections are served.
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
@@ -35,7 +34,7 @@ void Service::Parts::step() {
     stepping.clear();
     stepping.swap(inbox);
     for (std::span<const engine::Event> left = stepping.events(); !left.empty();) {
-      const auto events = left.first(std::min(left.size(), engine::kEventsAStep));
+      const auto events = left.first(engine::events_of_one_step(left));
       left = left.subspan(events.size());
       const Instant at = now();
       recorder.record_events(at, events);

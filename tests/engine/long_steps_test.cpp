@@ -118,6 +118,18 @@ TEST_CASE("a weighted batch of very many draws is listed in slices") {
   CHECK(world.backend.last_drawn() == kBatch);
 }
 
+TEST_CASE("a step is handed 512 events, of which a join counts as eight") {
+  std::vector<engine::Event> events;
+  CHECK(engine::events_of_one_step(events) == 0);
+  events.assign(2000, engine::BatchWanted{JobId(1), 0, 1});
+  CHECK(engine::events_of_one_step(events) == 512);
+  CHECK(engine::events_of_one_step(std::span(events).first(300)) == 300);
+  events.assign(300, engine::JobJoined{});
+  CHECK(engine::events_of_one_step(events) == 64);
+  events.insert(events.begin(), 505, engine::BatchWanted{JobId(1), 0, 1});
+  CHECK(engine::events_of_one_step(events) == 505);  // one join more would be 513
+}
+
 TEST_CASE("nodes that come and go leave nothing behind") {
   World world(1000, 8, 10'000'000);
   world.backend.join({JobId(1), Order::relaxed, 8}, kNode);

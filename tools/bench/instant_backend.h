@@ -3,7 +3,6 @@
 // it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -75,7 +74,7 @@ class InstantBackend {
   bool step() {
     now_ += Duration(1000);
     const auto taken =
-        next_.begin() + static_cast<std::ptrdiff_t>(std::min(next_.size(), engine::kEventsAStep));
+        next_.begin() + static_cast<std::ptrdiff_t>(engine::events_of_one_step(next_));
     current_.assign(next_.begin(), taken);
     next_.erase(next_.begin(), taken);
     for (; !made_.empty() && made_.front().first <= steps_; made_.pop_front()) {

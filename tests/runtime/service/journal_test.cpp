@@ -187,8 +187,7 @@ std::map<std::string, std::uint64_t> happened(std::span<const std::byte> journal
   std::map<std::string, std::uint64_t> counts;
   log::JournalReader reader(journal, "journal");
   while (const auto step = reader.next()) {
-    counts["most in a step"] =
-        std::max<std::uint64_t>(counts["most in a step"], step->events.size());
+    counts["long steps"] += engine::events_of_one_step(step->events) < step->events.size();
     for (const engine::Event& event : step->events) {
       ++counts["events"];
       if (std::holds_alternative<engine::RankLost>(event)) ++counts["rank lost"];
@@ -215,6 +214,7 @@ void live_and_replay(std::uint64_t events) {
   const std::vector<std::byte> journal = read_file(node.journal);
   std::map<std::string, std::uint64_t> counts = happened(journal);
   CHECK(counts["events"] >= events);
+  CHECK(counts["long steps"] == 0);
   for (const char* const kind :
        {"rank lost", "job left", "policy changed", "read failed", "corrupt"})
     CHECK_MESSAGE(counts[kind] > 0, kind);
@@ -257,32 +257,6 @@ std::vector<std::byte> small_journal(int signal) {
 }
 
 }  // namespace
-
-TEST_CASE("a step takes no more than its part of what happens at once") {
-  Node node;
-  Daemon daemon(node.arguments(), node.socket);
-  std::vector<pid_t> jobs;
-  for (std::uint64_t i = 0; i < 12; ++i) {
-    jobs.push_back(begin([&, i] {
-      const JobPlan plan = node.plan(i, "waits");
-      return is_well(plan, run_job(plan), true);
-    }));
-  }
-  // Meanwhile the service stands still, and what it will find is more than one step may take.
-  for (int i = 0; i < 20; ++i) {
-    ::kill(daemon.process(), SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    ::kill(daemon.process(), SIGCONT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  for (const pid_t child : jobs) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WEXITSTATUS(status) == 0);
-  }
-  CHECK(daemon.kill(SIGTERM) == 0);
-  CHECK(happened(read_file(node.journal))["most in a step"] <= engine::kEventsAStep);
-}
 
 TEST_CASE("a service that is killed leaves a journal that replays, and the next keeps it") {
   Node node;
