@@ -137,8 +137,8 @@ bool Streams::add_helpers(Stream& stream) {
 
 // The nodes that keep samples of a dataset stay the same, whichever jobs train on it and wherever,
 // so that what is kept is found. They are its helpers, and more nodes of their kind until these
-// hold the dataset twice, and are as many as the nodes that read from them. Without helpers, or if each node keeps what it reads, they are the nodes
-// of the ranks.
+// hold the dataset twice, and are as many as the nodes that read from them. Without helpers, or if
+// each node keeps what it reads, they are the nodes of the ranks.
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = datasets_[stream.dataset];
   const auto open = [&](NodeId node) {
