@@ -8,9 +8,8 @@
 //
 // C and R change, and then what is charged as ahead is weighed again. A batch takes its slot when
 // the first of its blocks is resident, unless it is delivered in place, and is gathered block by
-// block. The current block is kept only while its job could
-// take it at once. So a block that a job waits for has a slot, and so has the batch that it goes
-// into.
+// block. The current block is kept only while its job could take it at once. So a block that a job
+// waits for has a slot, and so has the batch that it goes into.
 //
 // What blocks are made from is read into staging memory, of which at least one sample of each
 // dataset is promised (core/engine/staging.h). A block is made part by part, and holds no staging

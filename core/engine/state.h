@@ -91,9 +91,9 @@ struct EngineState {
   std::vector<JobIndex> contradicting_jobs;  // to be refused before the step ends
   // After looking up this many samples, a step begins nothing more: each may be the first to touch
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
-  // half as many steps again.
+  // half as many steps again. Other work counts as so many samples as would take its time.
   static constexpr std::uint64_t kSamplesAStep = 512;
-  std::uint64_t samples_looked_up = 0;  // in this step
+  std::uint64_t samples_looked_up = 0;  // in this step, other work included
   bool starts_put_off = false;
   std::size_t draws_left = 0;  // that may be listed for batches in this step
   // What this step's commands refer to.
