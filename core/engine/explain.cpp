@@ -196,8 +196,12 @@ class ExplainedScaling final : public ScalingPolicy {
 
 class ExplainedEviction final : public EvictionPolicy {
  public:
-  ExplainedEviction(Teller teller, std::unique_ptr<EvictionPolicy> policy, std::string where)
-      : teller_(std::move(teller)), policy_(std::move(policy)), where_(std::move(where)) {}
+  ExplainedEviction(Teller teller, std::unique_ptr<EvictionPolicy> policy, std::string where,
+                    std::shared_ptr<const ItemNumbers> numbers)
+      : teller_(std::move(teller)),
+        policy_(std::move(policy)),
+        where_(std::move(where)),
+        numbers_(std::move(numbers)) {}
 
   void hit(const Access& access) override {
     ++hits_;
@@ -207,7 +211,7 @@ class ExplainedEviction final : public EvictionPolicy {
     ++misses_;
     const Admission answer = policy_->missed(access);
     if (answer == Admission::bypass) {
-      teller_.tell(fmt::format("{}: item {} is not let in", where_, access.item.value), counts());
+      teller_.tell(fmt::format("{}: item {} is not let in", where_, named(access.item)), counts());
     }
     return answer;
   }
@@ -219,9 +223,10 @@ class ExplainedEviction final : public EvictionPolicy {
     const ItemId answer = policy_->victim(newcomer);
     const std::string why = newcomer.item.is_none()
                                 ? "since it is to be smaller, or for a block"
-                                : fmt::format("for item {}", newcomer.item.value);
-    teller_.tell(answer.is_none() ? fmt::format("{}: names no item to leave {}", where_, why)
-                                  : fmt::format("{}: item {} leaves {}", where_, answer.value, why),
+                                : fmt::format("for item {}", named(newcomer.item));
+    teller_.tell(answer.is_none()
+                     ? fmt::format("{}: names no item to leave {}", where_, why)
+                     : fmt::format("{}: item {} leaves {}", where_, named(answer), why),
                  counts());
     return answer;
   }
@@ -230,7 +235,7 @@ class ExplainedEviction final : public EvictionPolicy {
     policy_->removed(item, why);
   }
   void pinned(ItemId item) override {
-    teller_.tell(fmt::format("{}: item {} stays, since it is in use", where_, item.value),
+    teller_.tell(fmt::format("{}: item {} stays, since it is in use", where_, named(item)),
                  counts());
     policy_->pinned(item);
   }
@@ -246,6 +251,10 @@ class ExplainedEviction final : public EvictionPolicy {
   void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
 
  private:
+  // A policy may lie: what it names need not be there.
+  std::uint32_t named(ItemId item) const {
+    return numbers_ && item.value < numbers_->room() ? numbers_->item(item).value : item.value;
+  }
   std::string counts() const {
     return fmt::format("{} residents in {} slots, {} hits and {} misses so far", residents_,
                        capacity_, hits_, misses_);
@@ -254,6 +263,7 @@ class ExplainedEviction final : public EvictionPolicy {
   Teller teller_;
   std::unique_ptr<EvictionPolicy> policy_;
   std::string where_;
+  std::shared_ptr<const ItemNumbers> numbers_;
   Slots capacity_ = 0;
   std::uint64_t residents_ = 0;
   std::uint64_t hits_ = 0;
@@ -287,12 +297,15 @@ std::unique_ptr<ScalingPolicy> explained(const Explain& explain, const PolicyCho
 }
 
 std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
-                                          std::unique_ptr<EvictionPolicy> policy, Place place,
-                                          Form form, DatasetId dataset) {
+                                          std::unique_ptr<EvictionPolicy> policy,
+                                          const ShareSpec& spec,
+                                          std::shared_ptr<const ItemNumbers> numbers) {
   if (!explain) return policy;
   return std::make_unique<ExplainedEviction>(
       Teller(explain, choice), std::move(policy),
-      fmt::format("{}, {} of dataset {}", name_of(place), name_of(form), dataset.value));
+      fmt::format("{}, {} of dataset {}", name_of(spec.place), name_of(form_of(spec.use)),
+                  spec.dataset.value),
+      std::move(numbers));
 }
 
 }  // namespace batchflow::engine

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "core/engine/policy_list.h"
+#include "core/engine/share_part.h"
 
 namespace batchflow::engine {
 
@@ -35,9 +36,10 @@ std::unique_ptr<DispatchPolicy> explained(const Explain& explain, const PolicyCh
                                           std::unique_ptr<DispatchPolicy> policy);
 std::unique_ptr<ScalingPolicy> explained(const Explain& explain, const PolicyChoice& choice,
                                          std::unique_ptr<ScalingPolicy> policy);
-// The policy of a share with that place, form and dataset.
+// The policy of a share, which knows its items by these numbers, or by their ids if there are none.
 std::unique_ptr<EvictionPolicy> explained(const Explain& explain, const PolicyChoice& choice,
-                                          std::unique_ptr<EvictionPolicy> policy, Place place,
-                                          Form form, DatasetId dataset);
+                                          std::unique_ptr<EvictionPolicy> policy,
+                                          const ShareSpec& spec,
+                                          std::shared_ptr<const ItemNumbers> numbers);
 
 }  // namespace batchflow::engine

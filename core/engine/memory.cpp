@@ -168,13 +168,14 @@ const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const ShareSpec& s
   return eviction_[static_cast<std::size_t>(form_of(spec.use))];
 }
 
-std::unique_ptr<EvictionPolicy> Memory::make_policy(const ShareSpec& spec, Slots capacity,
-                                                    std::uint64_t changes) const {
+std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots capacity) const {
+  const ShareSpec& spec = part.spec;
   const PolicyChoice& choice = *choice_for(spec);
+  const std::size_t items =
+      part.numbers ? part.numbers->room() : std::max(spec.items, part.owner_of.size());
   auto policy = std::get<MakeEviction>(choice.entry->make)(
-      {spec.items, capacity, policy_random(seed_, spec, changes), choice.parameters});
-  return explained(explain_, choice, std::move(policy), spec.place, form_of(spec.use),
-                   spec.dataset);
+      {items, capacity, policy_random(seed_, spec, part.policy_changes), choice.parameters});
+  return explained(explain_, choice, std::move(policy), spec, part.numbers);
 }
 
 ShareId Memory::add_share(const ShareSpec& spec) {
@@ -185,7 +186,8 @@ ShareId Memory::add_share(const ShareSpec& spec) {
   SharePart& part = shares_[index];
   part.spec = spec;
   part.choice = choice_for(spec);
-  part.share = std::make_unique<Share>(spec.items, 0, make_policy(spec, 0, 0));
+  part.numbers = ItemNumbers::for_items(spec.items);
+  part.share = std::make_unique<Share>(spec.items, 0, make_policy(part, 0), part.numbers);
   part.share->count_freed(&place->second.freed);
   place->second.shares.push_back(index);
   plan_again(spec.place);
@@ -446,10 +448,9 @@ void Memory::change_eviction(const PolicyChoice& choice, Form form) {
   shares_.each([&](ShareId index) {
     if (form_of(shares_[index].spec.use) != form) return;
     SharePart& part = shares_[index];
-    ShareSpec spec = part.spec;
-    spec.items = std::max(spec.items, part.owner_of.size());
-    part.share->swap_policy(make_policy(spec, part.share->capacity(), ++part.policy_changes));
-    part.incoming_choice = choice_for(spec);
+    ++part.policy_changes;
+    part.share->swap_policy(make_policy(part, part.share->capacity()));
+    part.incoming_choice = choice_for(part.spec);
     adopting_.push_back(index);
   });
 }

@@ -181,8 +181,7 @@ class Memory {
   void grow(Place place, PlacePart& place_part);
   void set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity);
   const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
-  std::unique_ptr<EvictionPolicy> make_policy(const ShareSpec& spec, Slots capacity,
-                                              std::uint64_t changes) const;
+  std::unique_ptr<EvictionPolicy> make_policy(const SharePart& part, Slots capacity) const;
 
   Allocation allocation_;
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form

@@ -23,21 +23,40 @@ std::string_view refused_name(Refused reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy)
+Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy,
+             std::shared_ptr<ItemNumbers> numbers)
     : items_(items),
+      numbered_(numbers ? numbers->room() : items),
       capacity_(capacity),
-      words_(words_for(items), kDenseWords),
+      words_(words_for(numbered_)),
       lowest_word_(words_.size()),
+      numbers_(std::move(numbers)),
       policy_(std::move(policy)) {
   BF_CHECK(policy_ != nullptr && items < UINT32_MAX);
 }
 
 // -------------------------------------------------------------------- requests and residents ----
 
+ItemId Share::give_number(ItemId item) {
+  if (!numbers_) return item;
+  const ItemId number = numbers_->give(item);
+  if (numbers_->room() > numbered_) grow_numbers(numbers_->room());
+  return number;
+}
+
+Access Share::numbered(Access access) {
+  access.item = give_number(access.item);
+  return access;
+}
+
 Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  return numbers_ ? request(numbered(access), evicted) : request(access, evicted);
+}
+
+Share::Result Share::request(const Access& access, std::vector<ItemId>& evicted) {
   counters_.slots_requested += access.slots;
-  if (resident(access.item)) {
+  if (is_resident(access.item)) {
     ++counters_.hits;
     bring_back(access.item);
     policy_->hit(access);
@@ -62,39 +81,45 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
   BF_CHECK(!resident(access.item));
   if (!fits(access, true)) return false;
-  ask_admission(access);
+  const Access inner = numbered(access);
+  ask_admission(inner);
   // It has no name: a policy that lets newcomers compete with residents must not let this one
   // compete.
   BF_CHECK(make_room({ItemId::none(), access.slots, kUnknownUse}, true, evicted));
-  insert(access);
+  insert(inner);
   return true;
 }
 
 void Share::remove(ItemId item, Removal why) {
-  BF_CHECK(resident(item));
-  if (has_pins(item)) {
-    while (pins_.drop(item) != 0) {
+  const ItemId number = number_of(item);
+  BF_CHECK(is_resident(number));
+  if (has_pins(number)) {
+    while (pins_.drop(number) != 0) {
     }
-    free_pinned(item);
+    free_pinned(number);
   }
-  leave(item, why);
+  leave(number, why);
 }
 
 void Share::forget(ItemId item) {
-  BF_CHECK(item.value < items_ && !resident(item));
-  policy_->forget(item);
-  if (told_incoming(item)) incoming_->forget(item);
+  const ItemId number = number_of(item);
+  BF_CHECK(item.value < items_ && !is_resident(number));
+  if (number.is_none()) return;
+  policy_->forget(number);
+  if (told_incoming(number)) incoming_->forget(number);
 }
 
 void Share::pin(ItemId item) {
-  BF_CHECK(resident(item));
-  if (pins_.add(item) != 1) return;
-  words_[item.value >> 6].pinned |= bit_of(item);
-  pinned_slots_ += slots(item);
+  const ItemId number = number_of(item);
+  BF_CHECK(is_resident(number));
+  if (pins_.add(number) != 1) return;
+  words_[number.value >> 6].pinned |= bit_of(number);
+  pinned_slots_ += slots_of(number);
 }
 
 void Share::unpin(ItemId item) {
-  if (pins_.drop(item) == 0) free_pinned(item);
+  const ItemId number = number_of(item);
+  if (pins_.drop(number) == 0) free_pinned(number);
 }
 
 void Share::unpin_all() {
@@ -105,7 +130,7 @@ void Share::unpin_all() {
 // The item's last pin has gone.
 void Share::free_pinned(ItemId item) {
   words_[item.value >> 6].pinned &= ~bit_of(item);
-  pinned_slots_ -= slots(item);
+  pinned_slots_ -= slots_of(item);
   bring_back(item);
   note_freed();
 }
@@ -132,7 +157,7 @@ Admission Share::ask_admission(const Access& access) {
 
 void Share::insert(const Access& access) {
   const ItemId item = access.item;
-  if (access.slots != 1 && more_slots_.empty()) more_slots_.grow(items_);
+  if (access.slots != 1 && more_slots_.empty()) more_slots_.grow(numbered_);
   if (!more_slots_.empty()) more_slots_[item.value] = static_cast<std::uint32_t>(access.slots - 1);
   words_[item.value >> 6].resident |= bit_of(item);
   if (item.value >> 6 < lowest_word_) lowest_word_ = item.value >> 6;
@@ -146,7 +171,7 @@ void Share::insert(const Access& access) {
 void Share::leave(ItemId item, Removal why) {
   words_[item.value >> 6].resident &= ~bit_of(item);
   --residents_;
-  used_ -= slots(item);
+  used_ -= slots_of(item);
   policy_->removed(item, why);
   if (told_incoming(item)) incoming_->removed(item, why);
 }
@@ -180,7 +205,7 @@ bool Share::make_room(const Access& newcomer, bool forced, std::vector<ItemId>& 
   while (used_ > capacity_ - newcomer.slots) {
     Victim victim = ask_victim(newcomer, looks);
     if (victim.reason != Refused::none) refuse(victim.reason);
-    if (victim.item.is_none() && forced) victim.item = lowest_unpinned();
+    if (victim.item.is_none() && forced) victim.item = lowest_unpinned_number();
     if (victim.item.is_none()) return false;
     evict(victim.item, evicted);
   }
@@ -202,8 +227,8 @@ Share::Victim Share::ask_victim(const Access& newcomer, std::size_t& looks) {
 
 Refused Share::objection(ItemId proposal) const {
   if (proposal.is_none()) return Refused::no_victim;
-  if (proposal.value >= items_) return Refused::out_of_range;
-  if (!resident(proposal)) return Refused::not_resident;
+  if (proposal.value >= numbered_) return Refused::out_of_range;
+  if (!is_resident(proposal)) return Refused::not_resident;
   return is_put_aside(proposal) ? Refused::pinned : Refused::none;
 }
 
@@ -213,11 +238,11 @@ void Share::refuse(Refused reason) {
   counters_.last_refused = reason;
 }
 
-ItemId Share::lowest_unpinned() {
+ItemId Share::lowest_unpinned_number() {
   if (pinned_all_ > 0) return ItemId::none();
-  while (lowest_word_ < words_.size() && word(lowest_word_).resident == 0) ++lowest_word_;
+  while (lowest_word_ < words_.size() && words_[lowest_word_].resident == 0) ++lowest_word_;
   for (std::size_t index = lowest_word_; index < words_.size(); ++index) {
-    const std::uint64_t free = word(index).resident & ~word(index).pinned;
+    const std::uint64_t free = words_[index].resident & ~words_[index].pinned;
     if (free != 0) return ItemId(static_cast<std::uint32_t>(64 * index + std::countr_zero(free)));
   }
   return ItemId::none();
@@ -226,7 +251,7 @@ ItemId Share::lowest_unpinned() {
 void Share::evict(ItemId item, std::vector<ItemId>& evicted) {
   ++counters_.evictions;
   leave(item, Removal::evicted);
-  evicted.push_back(item);
+  evicted.push_back(named(item));
 }
 
 // --------------------------------------------------------------------------------- capacity ----
@@ -245,7 +270,7 @@ bool Share::shrink(std::size_t& limit, std::vector<ItemId>& evicted) {
     --limit;
     if (victim.reason != Refused::none) {
       refuse(victim.reason);
-      victim.item = lowest_unpinned();
+      victim.item = lowest_unpinned_number();
     }
     evict(victim.item, evicted);
   }
@@ -255,12 +280,17 @@ bool Share::shrink(std::size_t& limit, std::vector<ItemId>& evicted) {
 void Share::grow(std::size_t items) {
   BF_CHECK(items < UINT32_MAX);
   if (items <= items_) return;
+  items_ = items;
+  if (!numbers_) grow_numbers(items);
+}
+
+void Share::grow_numbers(std::size_t items) {
   // No resident stands beyond the old words, so a "none" at their end becomes one at the new end.
   if (lowest_word_ == words_.size()) lowest_word_ = words_for(items);
   words_.grow(words_for(items));
   if (!aside_.empty()) aside_.grow(words_.size());
   if (!more_slots_.empty()) more_slots_.grow(items);
-  items_ = items;
+  numbered_ = items;
   policy_->grow(items);
   if (incoming_) incoming_->grow(items);
 }
@@ -268,15 +298,17 @@ void Share::grow(std::size_t items) {
 // ---------------------------------------------------------------------- facts for a policy ----
 
 void Share::needed(ItemId item, std::uint32_t jobs) {
-  bring_back(item);
-  policy_->needed(item, jobs);
-  if (told_incoming(item)) incoming_->needed(item, jobs);
+  const ItemId number = give_number(item);
+  bring_back(number);
+  policy_->needed(number, jobs);
+  if (told_incoming(number)) incoming_->needed(number, jobs);
 }
 
 void Share::scored(ItemId item, float score) {
-  bring_back(item);
-  policy_->scored(item, score);
-  if (incoming_) incoming_->scored(item, score);
+  const ItemId number = give_number(item);
+  bring_back(number);
+  policy_->scored(number, score);
+  if (incoming_) incoming_->scored(number, score);
 }
 
 void Share::epoch_began(JobId job, std::uint32_t epoch) {
@@ -295,24 +327,24 @@ void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
 bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
   // A slice is bounded in words, too: a large share may hold few items.
-  for (std::size_t budget = 64 * limit; adopted_ < items_; ++adopted_) {
-    if (adopted_ % 64 == 0 && word(adopted_ / 64).resident == 0) {
+  for (std::size_t budget = 64 * limit; adopted_ < numbered_; ++adopted_) {
+    if (adopted_ % 64 == 0 && words_[adopted_ / 64].resident == 0) {
       if (budget < 64) return false;
       budget -= 64;
       adopted_ += 63;
       continue;
     }
     const ItemId item(static_cast<std::uint32_t>(adopted_));
-    if (!resident(item)) continue;
+    if (!is_resident(item)) continue;
     if (limit == 0) return false;
     --limit;
-    const Access access{item, slots(item), kUnknownUse};
+    const Access access{item, slots_of(item), kUnknownUse};
     incoming_->missed(access);
     incoming_->inserted(access);
-    if (adopted != nullptr) adopted->push_back(item);
+    if (adopted != nullptr) adopted->push_back(named(item));
   }
   policy_ = std::move(incoming_);
-  aside_ = ZeroArray<std::uint64_t>(0, kDenseWords);
+  aside_ = {};
   aside_count_ = 0;
   return true;
 }

@@ -15,7 +15,8 @@
 // request passes by at most some of them.
 //
 // Memory: two bits an item, zero until it is used; four bytes an item once a size other than one
-// slot is seen; and a table of the pinned items.
+// slot is seen; and a table of the pinned items. A share of very many items numbers those that are
+// named (item_numbers.h), and its policy knows them by their numbers.
 #pragma once
 
 #include <array>
@@ -26,6 +27,7 @@
 
 #include "core/base/types.h"
 #include "core/base/zero_array.h"
+#include "core/engine/item_numbers.h"
 #include "core/engine/pin_table.h"
 #include "core/engine/policy.h"
 
@@ -56,8 +58,10 @@ struct ShareCounters {
 
 class Share {
  public:
-  // Items are named by ids in [0, items).
-  Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy);
+  // Items are named by ids in [0, items). With `numbers`, the policy is made for as many items as
+  // these have room for.
+  Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy,
+        std::shared_ptr<ItemNumbers> numbers = nullptr);
   Share(Share&&) = delete;  // policies are handed a reference to the pins
 
   // -------------------------------------------------------------------- requests and residents --
@@ -85,25 +89,25 @@ class Share {
   // REQUIRES: !resident(item)
   void forget(ItemId item);
 
-  bool resident(ItemId item) const {
-    return item.value < items_ && (words_[item.value >> 6].resident & bit_of(item)) != 0;
-  }
-  // The resident with the lowest id that may leave; none when all are pinned.
-  ItemId lowest_unpinned();
+  bool resident(ItemId item) const { return is_resident(number_of(item)); }
+  // The resident with the lowest id (or number) that may leave; none when all are pinned.
+  ItemId lowest_unpinned() { return named(lowest_unpinned_number()); }
   // Loads the memory that `resident` will look at; worth it for items that are scattered.
   void prefetch(ItemId item) const {
-    if (item.value < items_) __builtin_prefetch(&words_[item.value >> 6]);
+    if (numbers_) return;
+    if (item.value < numbered_) __builtin_prefetch(&words_[item.value >> 6]);
     pins_.prefetch(item);
   }
   std::size_t residents() const { return residents_; }
-  Slots slots(ItemId item) const { return more_slots_.empty() ? 1 : 1 + more_slots_[item.value]; }
+  // REQUIRES: resident(item)
+  Slots slots(ItemId item) const { return slots_of(number_of(item)); }
 
   // A pinned item leaves only by `remove`. Pins are counted.
   // REQUIRES: resident(item)
   void pin(ItemId item);
   // REQUIRES: pinned(item)
   void unpin(ItemId item);
-  bool pinned(ItemId item) const { return pinned_all_ > 0 || has_pins(item); }
+  bool pinned(ItemId item) const { return pinned_all_ > 0 || has_pins(number_of(item)); }
   // Until as many unpin_all(), nothing may leave.
   void pin_all() { ++pinned_all_; }
   // REQUIRES: pin_all() was called more often
@@ -136,8 +140,9 @@ class Share {
   // `policy` takes over once `adopt` has shown it all residents. Until then the present policy
   // answers. A swap before that replaces the newcomer.
   void swap_policy(std::unique_ptr<EvictionPolicy> policy);
-  // Shows at most `limit` residents, in order of id, to the new policy as if they came in just now.
-  // Appends them to `adopted`, if given, so that the owner can repeat what it alone knows of them
+  // Shows at most `limit` residents, in order of id or number, to the new policy as if they came in
+  // just now. Appends them to `adopted`, if given, so that the owner can repeat what it alone knows
+  // of them
   // (`needed`). True when nothing is left to adopt and the new policy answers.
   bool adopt(std::size_t limit, std::vector<ItemId>* adopted = nullptr);
   bool adopting() const { return incoming_ != nullptr; }
@@ -161,13 +166,31 @@ class Share {
     return std::uint64_t{1} << (item.value & 63);
   }
 
-  bool has_pins(ItemId item) const {
-    return item.value < items_ && (words_[item.value >> 6].pinned & bit_of(item)) != 0;
+  // What the policy calls the item: its number, which is its id where none are given. None: the
+  // item has no number yet. All below names items by their numbers.
+  ItemId number_of(ItemId item) const { return numbers_ ? numbers_->find(item) : item; }
+  ItemId give_number(ItemId item);
+  Access numbered(Access access);
+  ItemId named(ItemId number) const {
+    return numbers_ && !number.is_none() ? numbers_->item(number) : number;
+  }
+
+  bool is_resident(ItemId number) const {
+    return number.value < numbered_ && (words_[number.value >> 6].resident & bit_of(number)) != 0;
+  }
+  bool has_pins(ItemId number) const {
+    return number.value < numbered_ && (words_[number.value >> 6].pinned & bit_of(number)) != 0;
+  }
+  Slots slots_of(ItemId number) const {
+    return more_slots_.empty() ? 1 : 1 + more_slots_[number.value];
   }
   void note_freed() {
     if (freed_ != nullptr) ++*freed_;
   }
   bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
+  Result request(const Access& access, std::vector<ItemId>& evicted);
+  void grow_numbers(std::size_t items);
+  ItemId lowest_unpinned_number();
   Admission ask_admission(const Access& access);
   void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);
   bool make_room(const Access& newcomer, bool forced, std::vector<ItemId>& evicted);
@@ -185,7 +208,8 @@ class Share {
   void insert(const Access& access);
   void leave(ItemId item, Removal why);
 
-  std::size_t items_ = 0;
+  std::size_t items_ = 0;     // ids are below
+  std::size_t numbered_ = 0;  // numbers are below
   Slots capacity_;
   Slots used_ = 0;
   Slots pinned_slots_ = 0;
@@ -193,16 +217,13 @@ class Share {
   // They stand beside the members above because dividing memory looks at both, of all shares.
   ShareCounters counters_;
   std::size_t residents_ = 0;
-  // Of as many items as policies keep in dense arrays.
-  static constexpr std::size_t kDenseWords = ZeroArray<Word>::kDenseMost / 64;
-  // For code that walks over words: a look through a const array touches no memory.
-  const Word& word(std::size_t index) const { return words_[index]; }
   ZeroArray<Word> words_;
   ZeroArray<std::uint32_t> more_slots_;  // slots - 1 of the residents; empty while all have one
   std::size_t lowest_word_ = 0;          // no resident stands in an earlier word
   PinTable pins_;
-  ZeroArray<std::uint64_t> aside_{0, kDenseWords};  // a bit an item: the policy knows it is pinned
+  ZeroArray<std::uint64_t> aside_;  // a bit an item: the policy knows it is pinned
   std::size_t aside_count_ = 0;
+  std::shared_ptr<ItemNumbers> numbers_;  // null: the items' ids are their numbers
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below

@@ -34,6 +34,7 @@ struct ShareSpec {
 
 struct SharePart {
   ShareSpec spec;
+  std::shared_ptr<ItemNumbers> numbers;  // that the share gives; null: its items are few
   std::unique_ptr<Share> share;
   Slots least = 0;               // promised: reserves and one preparation
   Slots target = 0;              // what the allocation policy wants, raised to `least`

@@ -52,7 +52,8 @@ struct Fixture {
   explicit Fixture(Slots capacity = 3, std::size_t items = 10) {
     auto policy = std::make_unique<Canary>();
     canary = policy.get();
-    share = std::make_unique<engine::Share>(items, capacity, std::move(policy));
+    share = std::make_unique<engine::Share>(items, capacity, std::move(policy),
+                                            engine::ItemNumbers::for_items(items));
   }
   engine::Share::Result access(std::uint32_t item, Slots slots = 1) {
     evicted.clear();
