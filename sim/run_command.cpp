@@ -162,9 +162,10 @@ int run_run(const RunOptions& options) {
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", output::jobs_csv(runs));
   if (!options.html.empty()) {
-    output::write_file_atomically(options.html,
-                                  run_html(runs, options.bottleneck ? bottlenecks_html(runs) : ""),
-                                  output::check_interrupted);
+    output::write_file_atomically(
+        options.html,
+        run_html(runs, job_times_html(runs) + (options.bottleneck ? bottlenecks_html(runs) : "")),
+        output::check_interrupted);
   }
   options.outputs.write_text(run_table(runs) + bottleneck_table(runs));
   return exit_code(runs, planned.size());

@@ -103,43 +103,19 @@ void for_each_run(Runs runs, const ReplayGroup& group, See see) {
   }
 }
 
-// Over the finished jobs of all seeds: the share of jobs with no longer a time, one line a policy.
+// Over the finished jobs of all seeds, one line a policy.
 std::string cumulative(Runs runs, const Groups& groups, const char* title, const char* beside,
                        double (*value_of)(const output::JobResult&)) {
-  std::vector<std::vector<double>> values;
-  double longest = 1;
+  std::vector<NamedValues> policies;
   for (const ReplayGroup& group : groups) {
-    std::vector<double>& mine = values.emplace_back();
+    std::vector<double>& mine = policies.emplace_back(NamedValues{name_of(group), {}}).values;
     for_each_run(runs, group, [&](const output::RunResult& run) {
       for (const output::JobResult& job : run.jobs) {
         if (job.state == "done") mine.push_back(value_of(job));
       }
     });
-    std::sort(mine.begin(), mine.end());
-    if (!mine.empty()) longest = std::max(longest, mine.back());
   }
-  Chart chart;
-  chart.title = title;
-  chart.beside = beside;
-  chart.y = Axis::ratio;
-  chart.top = 1;
-  chart.x_axis = Axis::log_seconds;
-  const double decades = std::max(1., std::log10(longest));
-  for (std::size_t i = 0; i <= kPoints; ++i) {
-    chart.x.push_back(decades * static_cast<double>(i) / static_cast<double>(kPoints));
-  }
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<double>& mine = values[g];
-    if (mine.empty()) continue;
-    Series series{name_of(groups[g]), color_of(g), {}};
-    for (const double x : chart.x) {
-      const double at_s = std::pow(10, x) * (1 + 1e-12);
-      const auto below = std::upper_bound(mine.begin(), mine.end(), at_s) - mine.begin();
-      series.values.push_back(static_cast<double>(below) / static_cast<double>(mine.size()));
-    }
-    chart.series.push_back(std::move(series));
-  }
-  return line_chart(chart);
+  return distribution_chart(title, beside, std::move(policies));
 }
 
 // Users, ordered from the shortest wait to the longest; of the first seed.

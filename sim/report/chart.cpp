@@ -87,11 +87,54 @@ std::string legend(const std::vector<Series>& series, bool areas) {
   return text + "</div>";
 }
 
-std::string figure(const std::string& title, const std::string& beside,
+std::string figure(const std::string& title, const std::string& beside, const std::string& csv,
                    const std::string& content) {
-  return fmt::format("<figure><figcaption>{}{}</figcaption>{}</figure>\n", escaped(title),
-                     beside.empty() ? "" : fmt::format(" <small>{}</small>", escaped(beside)),
-                     content);
+  std::string lines;
+  for (std::size_t at = 0; at < csv.size();) {
+    const std::size_t end = csv.find('\n', at);
+    lines += escaped(csv.substr(at, end - at)) + "&#10;";
+    at = end + 1;
+  }
+  return fmt::format(
+      "<figure data-csv=\"{}\"><figcaption>{}{}</figcaption>{}</figure>\n", lines, escaped(title),
+      beside.empty() ? "" : fmt::format(" <small>{}</small>", escaped(beside)), content);
+}
+
+// ------------------------------------------------------------------------------------- CSV ----
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string csv_number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.9g}", value) : "";
+}
+
+// A column for each line, and one for its margins if it has some.
+std::string csv_of(const Chart& chart) {
+  const bool logarithms = chart.x_axis == Axis::log_seconds;
+  const bool seconds = logarithms || chart.x_axis == Axis::seconds;
+  std::string text = csv_text(!chart.x_name.empty() ? chart.x_name : seconds ? "seconds" : "x");
+  for (const Series& series : chart.series) {
+    text += "," + csv_text(series.name);
+    if (!series.margins.empty()) text += "," + csv_text(series.name + " +-");
+  }
+  text += "\n";
+  for (std::size_t i = 0; i < chart.x.size(); ++i) {
+    text += i < chart.x_labels.size()
+                ? csv_text(chart.x_labels[i])
+                : csv_number(logarithms ? std::pow(10, chart.x[i]) : chart.x[i]);
+    for (const Series& series : chart.series) {
+      text += "," + csv_number(i < series.values.size() ? series.values[i] : NAN);
+      if (!series.margins.empty())
+        text += "," + csv_number(i < series.margins.size() ? series.margins[i] : NAN);
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 // Maps values to points of the picture.
@@ -99,15 +142,31 @@ struct Plot {
   double x_from;
   double x_to;
   double y_top;
+  double y_least = 0;  // 0: the y axis is even
 
   double x(double value) const {
     const double span = x_to > x_from ? x_to - x_from : 1;
     return kLeft + (value - x_from) / span * (kRight - kLeft);
   }
   double y(double value) const {
-    return kBottom - std::clamp(value / y_top, 0.0, 1.0) * (kBottom - kTop);
+    const double share =
+        y_least > 0 ? std::log(value / y_least) / std::log(y_top / y_least) : value / y_top;
+    return kBottom - std::clamp(share, 0.0, 1.0) * (kBottom - kTop);
   }
 };
+
+// The next one above or below.
+double power_of_ten(double value, bool above) {
+  const double power = std::log10(value);
+  return std::pow(10, above ? std::ceil(power - 1e-9) : std::floor(power + 1e-9));
+}
+
+std::vector<double> y_ticks(const Plot& plot, Axis axis) {
+  if (plot.y_least <= 0) return ticks_up_to(plot.y_top, kTicks, axis);
+  std::vector<double> ticks;
+  for (double tick = plot.y_least; tick <= plot.y_top * 1.001; tick *= 10) ticks.push_back(tick);
+  return ticks;
+}
 
 Plot plot_of(const Chart& chart) {
   double top = chart.top;
@@ -123,19 +182,25 @@ Plot plot_of(const Chart& chart) {
     }
     for (const double sum : sums) top = std::max(top, sum);
     if (chart.limit) top = std::max(top, *chart.limit);
+    top = std::max(top, chart.highest);
     const auto ticks = ticks_up_to(top > 0 ? top : 1, kTicks, chart.y);
     const double step = ticks.size() > 1 ? ticks[1] : 1;
     top = std::max(step, std::ceil(top / step * 0.999) * step);
   }
+  double y_least = 0;
+  if (chart.least > 0) {
+    y_least = power_of_ten(chart.least, false);
+    top = std::max(10 * y_least, power_of_ten(top, true));
+  }
   const auto [least, most] = std::minmax_element(chart.x.begin(), chart.x.end());
-  if (chart.x.empty()) return {0, 1, top};
-  return {chart.x_axis == Axis::seconds ? 0 : *least, *most, top};
+  if (chart.x.empty()) return {0, 1, top, y_least};
+  return {chart.x_axis == Axis::seconds ? 0 : *least, *most, top, y_least};
 }
 
 std::string axes(const Chart& chart, const Plot& plot) {
   std::string text;
   const auto out = std::back_inserter(text);
-  for (const double tick : ticks_up_to(plot.y_top, kTicks, chart.y)) {
+  for (const double tick : y_ticks(plot, chart.y)) {
     fmt::format_to(out,
                    "<line class=\"rule\" x1=\"{0}\" y1=\"{2:.1f}\" x2=\"{1}\" y2=\"{2:.1f}\"/>"
                    "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>",
@@ -150,6 +215,7 @@ std::string axes(const Chart& chart, const Plot& plot) {
     ticks.clear();
     for (const auto& [seconds, name] : kTimes) {
       if (std::log10(seconds) > plot.x_to) break;
+      if (std::log10(seconds) < plot.x_from - 1e-9) continue;
       ticks.push_back(std::log10(seconds));
       names.emplace_back(name);
     }
@@ -255,21 +321,75 @@ std::string axis_text(double value, Axis axis) {
 std::string line_chart(const Chart& chart) {
   const Plot plot = plot_of(chart);
   return figure(
-      chart.title, chart.beside,
+      chart.title, chart.beside, csv_of(chart),
       legend(chart.series, chart.stacked) +
           fmt::format(
               "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" "
-              "data-plot=\"{} {} {} {}\" data-x=\"{} {}\" data-top=\"{}\" data-kind=\"{}\" "
-              "data-xkind=\"{}\" data-xname=\"{}\" data-labels=\"{}\">{}{}"
+              "data-plot=\"{} {} {} {}\" data-x=\"{} {}\" data-top=\"{}\" data-least=\"{}\" "
+              "data-kind=\"{}\" data-xkind=\"{}\" data-xname=\"{}\" data-labels=\"{}\" "
+              "data-at=\"{}\">{}{}"
               "<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"{}\" y2=\"{}\"/></svg>",
               kWidth, kHeight, escaped(chart.title), kLeft, kTop, kRight, kBottom, plot.x_from,
-              plot.x_to, plot.y_top, kind_of(chart.y), kind_of(chart.x_axis), escaped(chart.x_name),
-              escaped(fmt::format("{}", fmt::join(chart.x_labels, "|"))),
+              plot.x_to, plot.y_top, plot.y_least, kind_of(chart.y), kind_of(chart.x_axis),
+              escaped(chart.x_name), escaped(fmt::format("{}", fmt::join(chart.x_labels, "|"))),
+              chart.x_labels.empty() ? "" : fmt::format("{}", fmt::join(chart.x, " ")),
               chart.stacked ? areas(chart, plot) : "",
               axes(chart, plot) + (chart.stacked ? "" : lines(chart, plot)), kTop, kBottom));
 }
 
+std::string distribution_chart(const std::string& title, const std::string& beside,
+                               std::vector<NamedValues> groups) {
+  constexpr std::size_t kPoints = 160;
+  double least = INFINITY;
+  double longest = 1;
+  for (NamedValues& group : groups) {
+    std::sort(group.values.begin(), group.values.end());
+    if (group.values.empty()) continue;
+    least = std::min(least, group.values.front());
+    longest = std::max(longest, group.values.back());
+  }
+  Chart chart;
+  chart.title = title;
+  chart.beside = beside;
+  chart.y = Axis::ratio;
+  chart.top = 1;
+  chart.x_axis = Axis::log_seconds;
+  // From the last power of ten before the first value, so that the lines have the width.
+  const double from = least >= 1 && least < INFINITY ? std::floor(std::log10(least)) : 0;
+  const double to = std::max(from + 1, std::log10(longest));
+  for (std::size_t i = 0; i <= kPoints; ++i) {
+    chart.x.push_back(from + (to - from) * static_cast<double>(i) / static_cast<double>(kPoints));
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<double>& values = groups[g].values;
+    if (values.empty()) continue;
+    Series series{groups[g].name, color_of(g), {}};
+    for (const double x : chart.x) {
+      const double at_s = std::pow(10, x) * (1 + 1e-12);
+      const auto below = std::upper_bound(values.begin(), values.end(), at_s) - values.begin();
+      series.values.push_back(static_cast<double>(below) / static_cast<double>(values.size()));
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return line_chart(chart);
+}
+
 // ------------------------------------------------------------------------------------ bars ----
+
+namespace {
+
+std::string csv_of(const Bars& bars) {
+  std::string text = "row,part,value\n";
+  for (const auto& [name, parts] : bars.rows) {
+    for (const Part& part : parts) {
+      text +=
+          fmt::format("{},{},{}\n", csv_text(name), csv_text(part.name), csv_number(part.value));
+    }
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string bar_chart(const Bars& bars) {
   constexpr double kRow = 38;
@@ -304,7 +424,7 @@ std::string bar_chart(const Bars& bars) {
     y += kRow;
   }
   return figure(
-      bars.title, bars.beside,
+      bars.title, bars.beside, csv_of(bars),
       legend(names, true) + fmt::format("<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" "
                                         "aria-label=\"{}\">{}</svg>",
                                         kWidth, y, escaped(bars.title), text));
@@ -356,6 +476,18 @@ std::string heat_table(const HeatMap& map, double least, double most) {
   return html_table(columns, rows);
 }
 
+std::string csv_of(const HeatMap& map) {
+  std::string text = csv_text(map.y_name + " / " + map.x_name);
+  for (const std::string& x : map.x) text += "," + csv_text(x);
+  text += "\n";
+  for (std::size_t j = 0; j < map.y.size(); ++j) {
+    text += csv_text(map.y[j]);
+    for (const double value : map.values[j]) text += "," + csv_number(value);
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string heat_maps(const std::vector<HeatMap>& maps) {
@@ -373,7 +505,7 @@ std::string heat_maps(const std::vector<HeatMap>& maps) {
   std::string text;
   for (const HeatMap& map : maps) {
     text += figure(map.title, fmt::format("down: {}; across: {}", map.y_name, map.x_name),
-                   heat_table(map, least, most));
+                   csv_of(map), heat_table(map, least, most));
   }
   return text;
 }

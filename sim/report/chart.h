@@ -10,6 +10,8 @@ namespace batchflow::sim {
 
 // What an axis counts: numbers, bytes, bytes a second, shares of one, seconds. The x axis may also
 // count seconds by their logarithm; `x` then holds logarithms to the base of ten.
+//
+// Every figure holds its numbers, which the page offers as CSV beside the figure as SVG.
 enum class Axis { count, bytes, rate, ratio, seconds, log_seconds };
 
 struct Series {
@@ -29,13 +31,24 @@ struct Chart {
   std::vector<std::string> x_labels = {};  // of each x, instead of its value
   std::vector<Series> series;
   bool stacked = false;
-  bool marks = false;                // a dot at each value
-  double top = 0;                    // of the y axis; 0: what fits
+  bool marks = false;  // a dot at each value
+  double top = 0;      // of the y axis; 0: what fits
+  double highest = 0;  // a value elsewhere that must fit, too
+  double least = 0;    // the y axis begins there and goes by powers of ten; 0: neither
   std::optional<double> limit = {};  // a line across
 };
 
 // A figure with its legend.
 std::string line_chart(const Chart& chart);
+
+// The share of values that are no greater than x, a line for each group that has values. They are
+// seconds, on an axis by powers of ten.
+struct NamedValues {
+  std::string name;
+  std::vector<double> values;
+};
+std::string distribution_chart(const std::string& title, const std::string& beside,
+                               std::vector<NamedValues> groups);
 
 struct Part {
   std::string name;

@@ -40,6 +40,8 @@ th{color:var(--soft);font-weight:600;background:var(--faint)}th[title]{text-deco
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,370px),1fr));gap:.8rem 1.4rem}
 figure{margin:.4rem 0;min-width:0;max-width:640px}figcaption{font-weight:600;font-size:.9rem;overflow-wrap:anywhere}
 figcaption small{font-weight:400;white-space:normal}
+figcaption button{font:inherit;font-size:.7rem;font-weight:400;margin-left:.5rem;padding:0;border:0;background:none;
+color:var(--soft);text-decoration:underline;cursor:pointer}@media print{figcaption button{display:none}}
 .legend{display:flex;flex-wrap:wrap;gap:.1rem .9rem;font-size:.8rem;color:var(--soft);margin:.15rem 0}
 .legend span{overflow-wrap:anywhere}.legend svg{width:22px;height:10px;vertical-align:middle;margin-right:.3rem}
 svg.chart{display:block;width:100%;height:auto;touch-action:pan-y}
@@ -92,17 +94,22 @@ const char* const kReportScript = R"SCRIPT((function () {
     var plot = svg.dataset.plot.split(" ").map(Number);  // left, top, right, bottom
     var x = svg.dataset.x.split(" ").map(Number), top = Number(svg.dataset.top);
     var cursor = svg.querySelector(".cursor");
-    function value(from, to) { return top * (from - to) / (plot[3] - plot[1]); }
+    var least = Number(svg.dataset.least);
+    function value(from, to) {
+      var share = (from - to) / (plot[3] - plot[1]);
+      return least > 0 ? least * Math.pow(top / least, share) : top * share;
+    }
+    var at = svg.dataset.at ? svg.dataset.at.split(" ").map(Number) : [];
     function move(event) {
       var box = svg.getBoundingClientRect();
-      var at = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
-      if (at < plot[0] || at > plot[2]) return hide();
-      var lines = [], where = at;
+      var over = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+      if (over < plot[0] || over > plot[2]) return hide();
+      var lines = [], where = over;
       svg.querySelectorAll("[data-name]").forEach(function (shape) {
         var list = points(shape), area = shape.tagName === "polygon";
         var half = area ? list.length / 2 : list.length;
-        var i = nearest(list.slice(0, half), at);
-        if (Math.abs(list[i][0] - at) > 20) return;
+        var i = nearest(list.slice(0, half), over);
+        if (Math.abs(list[i][0] - over) > 20) return;
         where = list[i][0];
         var low = area ? list[list.length - 1 - i][1] : plot[3];
         var v = value(low, list[i][1]);
@@ -113,7 +120,7 @@ const char* const kReportScript = R"SCRIPT((function () {
       cursor.style.visibility = "visible";
       var t = x[0] + (where - plot[0]) / (plot[2] - plot[0]) * (x[1] - x[0]);
       var labels = svg.dataset.labels ? svg.dataset.labels.split("|") : null;
-      var head = labels ? svg.dataset.xname + ": " + labels[Math.round(t)]
+      var head = labels ? svg.dataset.xname + ": " + labels[nearest(at.map(function (v) { return [v]; }), t)]
         : say(t, svg.dataset.xkind);
       tip.textContent = head + "\n" + lines.reverse().join("\n");
       tip.style.visibility = "visible";
@@ -128,6 +135,75 @@ const char* const kReportScript = R"SCRIPT((function () {
     svg.addEventListener("pointermove", move);
     svg.addEventListener("pointerdown", move);
     svg.addEventListener("pointerleave", hide);
+  });
+  // A figure as a file for a paper: its drawing with the legend below, in the light colours and
+  // without a style sheet, or its numbers.
+  function save(name, kind, text) {
+    var link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], {type: kind}));
+    link.download = name;
+    link.click();
+    setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
+  }
+  var light = {}, root = document.styleSheets[0].cssRules[0].style;
+  for (var i = 0; i < root.length; i++) light[root[i]] = root.getPropertyValue(root[i]).trim();
+  var drawn = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "font-size",
+               "text-anchor"];
+  function plain(from, to) {
+    var style = getComputedStyle(from);
+    drawn.forEach(function (name) {
+      var value = style.getPropertyValue(name);
+      if (value && value !== "none" || name === "fill") to.setAttribute(name, value);
+    });
+    to.removeAttribute("class");
+    for (var i = 0; i < from.children.length; i++) plain(from.children[i], to.children[i]);
+  }
+  function drawing(figure) {
+    var svg = figure.querySelector("svg.chart"), style = document.documentElement.style;
+    var copy = svg.cloneNode(true), box = svg.viewBox.baseVal, below = box.height + 6;
+    Object.keys(light).forEach(function (name) { style.setProperty(name, light[name]); });
+    plain(svg, copy);
+    var lines = copy.querySelectorAll("line");
+    if (svg.querySelector(".cursor")) lines[lines.length - 1].remove();
+    figure.querySelectorAll(".legend span").forEach(function (entry) {
+      var mark = entry.querySelector("svg").cloneNode(true), text = document.createElementNS(copy.namespaceURI, "text");
+      plain(entry.querySelector("svg"), mark);
+      mark.setAttribute("x", 4);
+      mark.setAttribute("y", below);
+      mark.setAttribute("width", 22);
+      mark.setAttribute("height", 10);
+      text.setAttribute("x", 32);
+      text.setAttribute("y", below + 9);
+      text.setAttribute("font-size", "11px");
+      text.setAttribute("fill", light["--ink"]);
+      text.textContent = entry.textContent;
+      copy.appendChild(mark);
+      copy.appendChild(text);
+      below += 15;
+    });
+    Object.keys(light).forEach(function (name) { style.removeProperty(name); });
+    Object.keys(copy.dataset).forEach(function (name) { delete copy.dataset[name]; });
+    copy.setAttribute("xmlns", copy.namespaceURI);
+    copy.setAttribute("viewBox", "0 0 " + box.width + " " + below);
+    copy.setAttribute("width", box.width);
+    copy.setAttribute("height", below);
+    copy.setAttribute("font-family", "sans-serif");
+    return new XMLSerializer().serializeToString(copy);
+  }
+  function button(figure, name, act) {
+    var caption = figure.querySelector("figcaption"), one = document.createElement("button");
+    var title = caption.firstChild.textContent.trim().replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();
+    one.type = "button";
+    one.textContent = name;
+    one.title = "Save this figure as " + name;
+    one.addEventListener("click", function () { act(title); });
+    caption.appendChild(one);
+  }
+  document.querySelectorAll("figure[data-csv]").forEach(function (figure) {
+    if (figure.querySelector("svg.chart")) {
+      button(figure, "SVG", function (title) { save(title + ".svg", "image/svg+xml", drawing(figure)); });
+    }
+    button(figure, "CSV", function (title) { save(title + ".csv", "text/csv", figure.dataset.csv); });
   });
 })();
 )SCRIPT";

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/numbers.h"
+#include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/report/over_time.h"
 #include "sim/run_report.h"
@@ -253,6 +254,32 @@ std::string faults_html(std::span<const output::RunResult> runs) {
   return html_section("faults", "Faults, and what recovery cost",
                       "What they cost in time is the difference to the same run without them.",
                       text);
+}
+
+// ------------------------------------------------------------------------------- jobs' times ----
+
+std::string job_times_html(std::span<const output::RunResult> runs) {
+  constexpr std::size_t kJobsLeast = 8;  // fewer are told apart better in the table of jobs
+  std::vector<NamedValues> completion;
+  std::vector<NamedValues> waiting;
+  for (const output::RunResult& run : runs.first(std::min(runs.size(), kColors))) {
+    if (run.jobs.size() < kJobsLeast) continue;
+    completion.push_back({run_name(run), {}});
+    waiting.push_back({run_name(run), {}});
+    for (const output::JobResult& job : run.jobs) {
+      if (job.state != "done") continue;
+      completion.back().values.push_back(job.ended_s - job.arrived_s);
+      waiting.back().values.push_back(job.stall_s);
+    }
+  }
+  if (completion.empty()) return "";
+  return html_section(
+      "job-times", "How long jobs took",
+      "The share of finished jobs that took, or waited, no longer.",
+      "<div class=\"grid\">\n" +
+          distribution_chart("Completion", "from arrival to end", std::move(completion)) +
+          distribution_chart("Waiting", "for data, the mean of a job's ranks", std::move(waiting)) +
+          "</div>\n");
 }
 
 }  // namespace batchflow::sim

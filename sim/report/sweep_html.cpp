@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <numeric>
+#include <optional>
 
+#include "core/base/config_value.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/variants.h"
@@ -74,19 +78,73 @@ void for_each_other(const StudyPlan& plan, const std::vector<std::size_t>& left_
   }
 }
 
+// `1500mb`, `2s`, `0.5`, `8`: what a setting is as a number.
+std::optional<double> number_of(const std::string& text) {
+  if (const auto bytes = parse_bytes(text)) return static_cast<double>(*bytes);
+  if (const auto time = parse_duration(text)) return static_cast<double>(time->count());
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, problem] = std::from_chars(text.data(), end, number);
+  if (problem != std::errc() || last != end) return std::nullopt;
+  return number;
+}
+
+// Where the values of an axis stand: as far apart as they are, by their logarithms if the greatest
+// is many times the least. Words stand evenly.
+std::vector<double> positions_of(const StudyAxis& axis) {
+  constexpr double kLogarithmsFrom = 8;
+  std::vector<double> positions;
+  for (const std::string& value : axis.values) {
+    const auto number = number_of(value);
+    if (!number) break;
+    positions.push_back(*number);
+  }
+  const bool numbers = positions.size() == axis.values.size() && positions.size() > 1 &&
+                       std::is_sorted(positions.begin(), positions.end()) &&
+                       positions.front() < positions.back();
+  if (!numbers) {
+    positions.resize(axis.values.size());
+    std::iota(positions.begin(), positions.end(), 0.);
+  } else if (positions.front() > 0 && positions.back() / positions.front() >= kLogarithmsFrom) {
+    for (double& position : positions) position = std::log10(position);
+  }
+  return positions;
+}
+
+// What all charts of a figure have as their y axis.
+struct Scale {
+  double top = 0;
+  double least = 0;  // 0: even
+};
+Scale scale_of(const SweepResults& results, const Figure& figure) {
+  constexpr double kPowersFrom = 100;
+  double least = INFINITY;
+  double top = 0;
+  for (std::size_t point = 0; point < results.plan.points.size(); ++point) {
+    const Estimate estimate = results.estimate(point, figure);
+    if (estimate.count == 0 || !std::isfinite(estimate.mean)) continue;
+    const double margin = std::isfinite(estimate.margin) ? estimate.margin : 0;
+    least = std::min(least, estimate.mean);
+    top = std::max(top, estimate.mean + margin);
+  }
+  const bool powers = least > 0 && least < INFINITY && top / least >= kPowersFrom;
+  return {top, powers ? least : 0};
+}
+
 // The figure against one axis, a line for each combination of the others.
 std::string against(const SweepResults& results, const Figure& figure, std::size_t axis) {
   const StudyPlan& plan = results.plan;
   Chart chart;
+  const Scale scale = scale_of(results, figure);
+  chart.highest = scale.top;
+  chart.least = scale.least;
   chart.title = fmt::format("{} by {}", figure.name, plan.axes[axis].name);
   chart.y = axis_of(figure);
   chart.x_axis = Axis::count;
   chart.x_name = plan.axes[axis].name;
   chart.x_labels = plan.axes[axis].values;
   chart.marks = true;
-  for (std::size_t i = 0; i < plan.axes[axis].values.size(); ++i) {
-    chart.x.push_back(static_cast<double>(i));
-  }
+  chart.x = positions_of(plan.axes[axis]);
   std::size_t lines = 0;
   for_each_other(plan, {axis}, [&](std::vector<std::size_t> indices) {
     if (++lines > kLinesMost) return;
@@ -189,7 +247,8 @@ std::string sweep_html(const SweepResults& results) {
     std::string charts;
     for (const std::string& name : plan.figures) charts += plots(results, figure_named(name));
     body += html_section("plots", "By what was varied",
-                         "Values stand evenly apart, in the order of the study.",
+                         "Charts of one figure have one scale. Numbers stand as far apart as they "
+                         "are, by powers where the greatest is many times the least.",
                          "<div class=\"grid\">\n" + charts + "</div>\n");
   }
   body +=
