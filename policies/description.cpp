@@ -60,7 +60,8 @@ std::string describe_policies(const engine::PolicyList& list) {
     if (entries.empty()) continue;
     text += fmt::format("{}{}\n", text.empty() ? "" : "\n", engine::policy_kind_name(kind));
     for (const engine::PolicyEntry* entry : entries) {
-      text += row(entry->name, first_line(entry->help));
+      text += row(entry->name, fmt::format("{}{}", first_line(entry->help),
+                                           entry->may_starve ? " May starve jobs." : ""));
     }
   }
   text += "\npreset (policies of all kinds, with the settings they need)\n";
@@ -104,6 +105,7 @@ std::string describe_policy(const engine::PolicyEntry& entry) {
   std::string text = fmt::format("{}={}\n\n", engine::policy_kind_name(entry.kind()), entry.name);
   text += indented(entry.help);
   if (entry.clairvoyant) text += "  Knows the future, so it does not compete with the others.\n";
+  if (entry.may_starve) text += "  May leave a job without data for ever.\n";
   text += entry.parameters.empty() ? "\nNo parameters.\n" : "\nParameters:\n";
   for (const Parameter& parameter : entry.parameters) {
     text += fmt::format("  {}\n", describe_parameter(parameter));

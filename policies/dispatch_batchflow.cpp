@@ -1,10 +1,12 @@
 // BatchFlow's own: the least slack comes first, by weight.
 //
-// Slack is the time until a job is expected to need its block. A job that counts twice as much is
+// Slack is the time until a job is expected to need its block, and as long beyond as it may wait
+// without harm (its latency target). A job that counts twice as much is
 // served as if it had half of it, and once the time is over, as if it had waited twice as long.
 // What a job waits grows until it is served, so none starves.
 #include <chrono>
 
+#include "core/base/saturating.h"
 #include "core/engine/policy_list.h"
 #include "policies/dispatch_choose.h"
 #include "policies/make.h"
@@ -25,7 +27,8 @@ class BatchFlow final : public engine::DispatchPolicy {
 
  private:
   static double weighted_slack(const engine::WorkCandidate& candidate, Instant now) {
-    const double slack = std::chrono::duration<double>(candidate.deadline - now).count();
+    const Instant latest = after(candidate.deadline, candidate.latency_target);
+    const double slack = std::chrono::duration<double>(latest - now).count();
     return slack > 0 ? slack / candidate.weight : slack * candidate.weight;
   }
 };
@@ -37,7 +40,8 @@ const engine::PolicyEntry dispatch_batchflow{
     "batchflow",
     "The least time until a job needs its block, by weight.\n"
     "A job of weight 2 is served as if it had half the time, and waits for a\n"
-    "block at most half as long as others.",
+    "block at most half as long as others. A job that may wait for a batch,\n"
+    "by its latency target, is served as if it had this time beside.",
     &make_policy<engine::DispatchPolicy, BatchFlow>};
 
 }  // namespace batchflow::policies

@@ -15,6 +15,9 @@ class Fifo final : public OneListEviction {
 
 extern const engine::PolicyEntry eviction_fifo;
 const engine::PolicyEntry eviction_fifo{
-    "fifo", "The item inserted earliest leaves, however often it is used.", &make_eviction<Fifo>};
+    .name = "fifo",
+    .help = "The item inserted earliest leaves, however often it is used.",
+    .make = &make_eviction<Fifo>,
+    .ignores_hits = true};
 
 }  // namespace batchflow::policies

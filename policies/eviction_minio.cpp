@@ -71,11 +71,13 @@ class MinIo final : public engine::EvictionPolicy {
 
 extern const engine::PolicyEntry eviction_minio;
 const engine::PolicyEntry eviction_minio{
-    "minio",
-    "Fills, then neither inserts nor evicts.\n"
-    "The best there is for one job that reads each sample once an epoch\n"
-    "(CoorDL, VLDB 2021). Where runs are shuffled, a run comes in for the\n"
-    "one that was read to its end last.",
-    &make_eviction<MinIo>};
+    .name = "minio",
+    .help =
+        "Fills, then neither inserts nor evicts.\n"
+        "The best there is for one job that reads each sample once an epoch\n"
+        "(CoorDL, VLDB 2021). Where runs are shuffled, a run comes in for the\n"
+        "one that was read to its end last.",
+    .make = &make_eviction<MinIo>,
+    .ignores_hits = true};
 
 }  // namespace batchflow::policies

@@ -58,9 +58,11 @@ class RandomEviction final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_random;
-const engine::PolicyEntry eviction_random{"random",
-                                          "An item drawn at random leaves.\n"
-                                          "What a page cache under pressure comes close to.",
-                                          &make_eviction<RandomEviction>};
+const engine::PolicyEntry eviction_random{.name = "random",
+                                          .help =
+                                              "An item drawn at random leaves.\n"
+                                              "What a page cache under pressure comes close to.",
+                                          .make = &make_eviction<RandomEviction>,
+                                          .ignores_hits = true};
 
 }  // namespace batchflow::policies

@@ -33,6 +33,7 @@ Json json_of(const engine::PolicyEntry& entry) {
           {"help", entry.help},
           {"clairvoyant", entry.clairvoyant},
           {"simulated_only", entry.simulated_only},
+          {"may_starve", entry.may_starve},
           {"parameters", json_of(entry.parameters)}};
 }
 

@@ -129,7 +129,7 @@ std::string run_table(std::span<const output::RunResult> runs) {
     text += "\n" + jobs_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
-  text += "\n" + fixed_policies_line(runs);
+  text += "\n" + policies_lines(runs);
   for (const output::RunResult& run : runs) text += remarks(run);
   for (const output::RunResult& run : runs) {
     text += fmt::format("{}: seed {}, digest {}, simulated in {}\n", run_name(run), run.seed,

@@ -65,7 +65,7 @@ std::string sweep_table(const SweepResults& results) {
     failures += fmt::format("{}, seed {}: failed: {}\n", run_name(*run), run->seed,
                             output::printable(run->failure));
   }
-  std::string text = aligned(rows) + "\n" + fixed_policies_line(results.finished()) + failures;
+  std::string text = aligned(rows) + "\n" + policies_lines(results.finished()) + failures;
   if (plan.seeds > 1) {
     text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
   }

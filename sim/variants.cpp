@@ -1,13 +1,16 @@
 #include "sim/variants.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "core/base/config_value.h"
 #include "core/base/names.h"
 #include "core/engine/engine_config.h"
+#include "policies/registry.h"
 #include "programs/config/engine_settings.h"
 #include "programs/output/terminal.h"
 
@@ -191,10 +194,36 @@ std::string policies_text(const Policies& policies) {
   return text;
 }
 
-std::string fixed_policies_line(std::span<const output::RunResult> runs) {
+namespace {
+
+// A file may name policies that this version does not know.
+bool may_starve(const std::string& kind, const std::string& text) {
+  try {
+    return policies::policy_list().choose(engine::policy_name(kind).kind, text).entry->may_starve;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+std::string starving_lines(std::span<const output::RunResult> runs) {
+  std::set<std::string> lines;
+  for (const output::RunResult& run : runs) {
+    for (const auto& [kind, policy] : run.policies) {
+      if (kind == "preset" || !may_starve(kind, policy)) continue;
+      lines.insert(fmt::format("{}={} may leave a job without data for ever\n",
+                               output::printable(kind), output::printable(policy)));
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
+}  // namespace
+
+std::string policies_lines(std::span<const output::RunResult> runs) {
   const Policies fixed = fixed_policies(runs);
-  if (fixed.empty() || (fixed.size() == 1 && fixed[0].second == "default")) return "";
-  return fmt::format("policies in all runs: {}\n", policies_text(fixed));
+  const bool plain = fixed.empty() || (fixed.size() == 1 && fixed[0].second == "default");
+  return (plain ? "" : fmt::format("policies in all runs: {}\n", policies_text(fixed))) +
+         starving_lines(runs);
 }
 
 }  // namespace batchflow::sim

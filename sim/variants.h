@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, std::string>> fixed_policies(
 // `preset=independent, eviction.encoded=lru`; empty without policies.
 std::string policies_text(const std::vector<std::pair<std::string, std::string>>& policies);
 
-// A line for a table; empty where only the usual was chosen.
-std::string fixed_policies_line(std::span<const output::RunResult> runs);
+// Lines below a table: what is the same in all runs, unless it is the usual, and what may starve.
+std::string policies_lines(std::span<const output::RunResult> runs);
 
 }  // namespace batchflow::sim

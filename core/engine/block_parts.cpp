@@ -129,7 +129,7 @@ bool BlockParts::names_samples(const Making& making) const {
          making.suspects.empty();
 }
 
-// No sample is looked at if all of the dataset is kept in bundles.
+// No sample is looked at if all of the dataset is kept as it is stored.
 bool BlockParts::begin_kept(MakingIndex index) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];

@@ -190,8 +190,8 @@ struct Making {
   ReadHolds held;
   Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
-  ShareId pinned_all = ShareId::none();  // a share of bundles, all of which it uses
-  // Samples at these indices are in bundles that are kept, unless an ingredient of the command says
+  ShareId pinned_all = ShareId::none();  // a share, all of whose items it uses
+  // Samples at these indices are kept as they are stored, unless an ingredient of the command says
   // otherwise.
   std::uint32_t kept_from = 0;
   std::uint32_t kept_to = 0;

@@ -156,6 +156,7 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   }
   view.last_served = job.last_served;
   view.weight = job.weight;
+  view.latency_target = job.latency_target;
   view.recent_stall = job.ranks.front().stall.recently(s_.now);
   view.wanted_per_s = wanted_per_s(job);
   view.blocks_left = job.member.is_none() ? 0 : stream.lanes->blocks_left(job.member);

@@ -77,9 +77,14 @@ struct EngineCounters {
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies
-  std::uint64_t operations = 0;         // jobs looked at and needs weighed: the cost of deciding
-  std::uint64_t node_slots = 0;         // kept for nodes, those that are gone included
-  std::uint64_t worker_slots = 0;       // and for workers
+  // Requests of samples that are followed (core/engine/shadow_cache.h): what the shares hit, and
+  // what they would have hit had they known all next uses.
+  std::uint64_t followed_requests = 0;
+  std::uint64_t followed_hits = 0;
+  std::uint64_t followed_bound_hits = 0;
+  std::uint64_t operations = 0;    // jobs looked at and needs weighed: the cost of deciding
+  std::uint64_t node_slots = 0;    // kept for nodes, those that are gone included
+  std::uint64_t worker_slots = 0;  // and for workers
 };
 
 }  // namespace batchflow::engine

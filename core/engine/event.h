@@ -71,6 +71,7 @@ struct JobJoined {
   std::uint64_t steps = 0;        // how many it will take; 0: not known, or all of its epochs
   std::uint32_t credits = 0;      // a rank; 0: the default of the configuration
   double weight = 1.0;            // of its stalls, for policies
+  Duration latency_target{};      // how long it may wait for a batch without harm
   std::uint64_t draws = 0;        // weighted: of one epoch; 0: as many as there are samples
   bool multinomial = false;       // weighted: independent draws instead of systematic ones
   bool node_local = false;        // relaxed: each block is for the ranks of one node
@@ -307,7 +308,7 @@ struct Prepare {
   RequestId staging = RequestId::none();
   std::span<const Ingredient> ingredients;
   // With `kept_to`: all samples of the lineage at indices [kept_from, kept_to) are prepared. Those
-  // that are no ingredients are in bundles that are kept on the node, as they are stored.
+  // that are no ingredients are kept on the node, as they are stored.
   // Ingredients then come in ascending order of index.
   std::uint32_t kept_from = 0;
   std::uint32_t kept_to = 0;

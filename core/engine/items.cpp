@@ -107,6 +107,7 @@ void Items::look_around(MakingIndex making_index) {
   around_.bundle_shift = dataset.catalogue->bundle_shift();
   around_.placed = caches.homes() ? &caches : nullptr;
   around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
+  around_.foreseen = stream.names_samples();
   around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.job = s_.jobs.live(making.job) ? s_.jobs[making.job].id : JobId::none();
   around_.homes.clear();
@@ -247,7 +248,9 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   Share& share = *part.share;
   const Place here{s_.nodes[making.node].id, Tier::dram, 0};
   const Reads::Provider provider = reads_.provider(index, item);
-  share.access(access_to(part, item, ingredient.sample, share.slots(item)), gone_);  // a hit
+  const Access access = access_to(part, item, ingredient.sample, share.slots(item));
+  share.access(access, gone_);  // a hit
+  follow(part, access, true);
   // A part waits only for older ones, so no two parts wait for each other.
   const bool younger =
       !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
@@ -283,11 +286,12 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   return true;
 }
 
-// All samples of the stream are in memory of the node, in bundles that are read: no sample of a
-// block has to be looked up. None: they are not, or some have to be looked at for another reason.
+// All samples of the stream are in memory of the node, as they are stored: no sample of a block has
+// to be looked up. None: they are not, or some have to be looked at for another reason. Hits of
+// single samples are then counted, and not told to the policy one by one.
 ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.catalogue->has_bundles() || !stream.names_samples() || stream.pipeline->decodes() ||
+  if (!stream.names_samples() || stream.pipeline->decodes() ||
       !dataset.corrupt_by(stream.pipeline_id).empty()) {
     return ShareId::none();
   }
@@ -295,10 +299,14 @@ ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
   const ItemCache* cache = s_.nodes[node].lost || caches.homes() ? nullptr : caches.find(node, 0);
   if (cache == nullptr || cache->dram.is_none()) return ShareId::none();
   const SharePart& part = s_.memory[cache->dram];
+  if (part.spec.bundle_shift == 0 &&
+      (!part.choice->entry->ignores_hits || part.share->adopting())) {
+    return ShareId::none();
+  }
   // A share that is to shrink must not be pinned for ever.
   const bool whole = part.share->used() <= part.share->capacity() &&
                      part.share->residents() == part.spec.items &&
-                     reads_.bundles_to(cache->dram) == 0;
+                     reads_.coming_to(cache->dram) == 0;
   return whole ? cache->dram : ShareId::none();
 }
 
@@ -343,10 +351,7 @@ Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slo
   access.at = s_.now;
   access.job = around_.job;
   if (part.choice->entry->next_uses || part.choice->entry->clairvoyant) {
-    // A sample is asked about before it comes in, too.
-    const bool decoded = part.spec.prefix != 0;
-    if (!next_uses_[decoded]) next_uses_[decoded] = future_.next_use(part.spec.prefix, sample);
-    access.next_use = *next_uses_[decoded];
+    access.next_use = next_use(part, sample);
   }
   if (around_.runs && part.spec.bundle_shift > 0) {
     const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;
@@ -354,6 +359,24 @@ Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slo
         std::uint64_t{1} << part.spec.bundle_shift, around_.dataset->catalogue->samples() - first));
   }
   return access;
+}
+
+// A sample is asked about before it comes in, too.
+std::uint64_t Items::next_use(const SharePart& part, SampleId sample) {
+  std::optional<std::uint64_t>& known = next_uses_[part.spec.prefix != 0];
+  if (!known) known = future_.next_use(part.spec.prefix, sample);
+  return *known;
+}
+
+// Counts what a policy that knew the future would have made of the request.
+void Items::follow(const SharePart& part, const Access& access, bool hit) {
+  if (!part.shadow || !part.shadow->follows(access.item) || !around_.foreseen) return;
+  const std::uint64_t next =
+      access.kept_decoded ? kNeverUsed : next_use(part, SampleId(access.item.value));
+  ++s_.counters.followed_requests;
+  s_.counters.followed_hits += hit ? 1 : 0;
+  s_.counters.followed_bound_hits +=
+      part.shadow->request(access.item, access.slots, next, part.share->capacity()) ? 1 : 0;
 }
 
 // A bundle comes in only where it takes the room of no other, since it brings many samples at once.
@@ -409,8 +432,10 @@ bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const Item
 
 // A miss: the share's policy decides whether the item comes in.
 bool Items::admit(ShareId index, const Access& access) {
-  Share& share = *s_.memory[index].share;
+  const SharePart& part = s_.memory[index];
+  Share& share = *part.share;
   if (share.capacity() == 0) return false;
+  follow(part, access, false);
   gone_.clear();
   const Share::Result result = share.access(access, gone_);
   for (const ItemId item : gone_) s_.evicted.push_back({index, item});

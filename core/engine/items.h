@@ -62,8 +62,8 @@ class Items {
   void look_up(MakingIndex making, Bytes most);
   // True if `look_up` need not know the ids: nothing can be cached, shared or corrupt.
   bool plain(const Stream& stream) const;
-  // The share on the node that keeps every sample of the stream in bundles, so that no sample of a
-  // block need be looked up. None: there is no such share.
+  // The share on the node that keeps every sample of the stream as it is stored, so that no sample
+  // of a block need be looked up. None: there is no such share.
   ShareId kept_whole(const Stream& stream, NodeIndex node) const;
   // The making's block is made from what kept_whole() answered just now.
   void use_whole(Making& making, ShareId share);
@@ -115,6 +115,7 @@ class Items {
     std::vector<Home> homes;
     bool runs = false;                     // the block's runs are bundles
     bool under_way = false;                // samples of it may be, to this node
+    bool foreseen = false;                 // its stream's order tells next uses
     JobId job = JobId::none();             // that the block is made for
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
@@ -137,6 +138,8 @@ class Items {
   ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
   bool admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
   bool admit(ShareId share, const Access& access);
+  std::uint64_t next_use(const SharePart& part, SampleId sample);
+  void follow(const SharePart& part, const Access& access, bool hit);
   void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
   void settle_homes(ItemCaches& caches);

@@ -217,6 +217,7 @@ struct Job {
   std::uint64_t draws = 0;      // samples of one epoch
   bool multinomial = false;     // how these are drawn: weighted orders
   double weight = 1;            // of its stalls
+  Duration latency_target{};    // how long it may wait for a batch
   std::uint64_t user = 0;       // hash of the user id
   bool chosen = false;          // a policy chooses its samples; its order is strict otherwise
   bool node_local = false;      // each node has a sequence of its own: relaxed

@@ -14,6 +14,7 @@ namespace {
 
 // More than any job is worth beside another. Weights come from outside.
 constexpr double kWeightMost = 1e6;
+constexpr Duration kLatencyTargetMost = std::chrono::hours(1);
 
 // Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
 // be larger than any that are cut.
@@ -111,6 +112,7 @@ void Membership::joined(const JobJoined& event) {
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
   job.multinomial = event.multinomial;
   job.weight = event.weight > 0 && event.weight < kWeightMost ? event.weight : 1;
+  job.latency_target = std::clamp(event.latency_target, Duration(0), kLatencyTargetMost);
   job.user = event.user;
   job.node_local = event.node_local;
   job.rehearsed = event.rehearsed;

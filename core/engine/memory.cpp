@@ -189,6 +189,8 @@ ShareId Memory::add_share(const ShareSpec& spec) {
   part.numbers = ItemNumbers::for_items(spec.items);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(part, 0), part.numbers);
   part.share->count_freed(&place->second.freed);
+  const bool of_samples = spec.use == ShareUse::encoded || spec.use == ShareUse::decoded;
+  if (of_samples && spec.bundle_shift == 0) part.shadow = std::make_unique<ShadowCache>(spec.items);
   place->second.shares.push_back(index);
   plan_again(spec.place);
   return index;

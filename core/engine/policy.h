@@ -253,6 +253,7 @@ struct WorkCandidate {
   double stall_fraction;      // stall / (stall + compute) of its worst rank since its ranks came
   std::uint64_t last_served;  // order in which jobs last had a block started; 0: it never had
   double weight;              // of the job's stalls
+  Duration latency_target;    // how long after the deadline the job may wait without harm
   double recent_stall;        // the part of its time that its first rank waited, of late
   double wanted_per_s;        // samples that it would train on if it never waited; 0: not known yet
   std::uint64_t blocks_left;  // of its epoch, not taken yet

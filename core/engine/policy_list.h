@@ -33,8 +33,13 @@ struct PolicyEntry {
   // Is told when items are requested next, as far as orders tell it, which takes some time. So are
   // clairvoyant policies.
   bool next_uses = false;
+  // Of an eviction policy: hits of items that are no runs change nothing that it will answer.
+  bool ignores_hits = false;
   // A live service refuses it: what it does to orders no live client can follow yet.
   bool simulated_only = false;
+  // A job may be left without data for ever. The suites of fairness leave the policy out, and
+  // lists, help, tables of results and the log of a service say so.
+  bool may_starve = false;
 
   PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
 };

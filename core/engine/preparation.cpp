@@ -132,7 +132,7 @@ void Preparation::assign(NodeIndex node_index) {
   }
 }
 
-// The ingredients that a worker does not find by the block's name in bundles that are kept.
+// The ingredients that a worker does not find by the block's name among what is kept as stored.
 const std::vector<Ingredient>& Preparation::beside_bundles(const Making& making) {
   beside_bundles_.clear();
   for (const Ingredient& one : making.ingredients) {

@@ -49,10 +49,8 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   if (!spec.keep.is_none()) {
     for (const SampleId sample : samples)
       coming_.set(coming_key(spec.keep, item_of(sample, read.bundle_shift)), index.value);
-    if (read.bundle_shift > 0) {
-      bundles_to_.set(spec.keep.value,
-                      bundles_to(spec.keep) + static_cast<std::uint32_t>(samples.size()));
-    }
+    coming_to_.set(spec.keep.value,
+                   coming_to(spec.keep) + static_cast<std::uint32_t>(samples.size()));
   }
   if (!spec.source.is_none() && !spec.source_pinned) {
     const SharePart& source = s_.memory[spec.source];
@@ -133,13 +131,11 @@ void Reads::forget_items(const OpenRead& read) {
   if (read.keep.is_none()) return;
   for (const SampleId sample : read.samples)
     coming_.erase(coming_key(read.keep, item_of(sample, read.bundle_shift)));
-  if (read.bundle_shift == 0) return;
-  const std::uint32_t left =
-      bundles_to(read.keep) - static_cast<std::uint32_t>(read.samples.size());
+  const std::uint32_t left = coming_to(read.keep) - static_cast<std::uint32_t>(read.samples.size());
   if (left > 0) {
-    bundles_to_.set(read.keep.value, left);
+    coming_to_.set(read.keep.value, left);
   } else {
-    bundles_to_.erase(read.keep.value);
+    coming_to_.erase(read.keep.value);
   }
 }
 

@@ -73,10 +73,10 @@ class Reads {
   Provider provider(ShareId share, ItemId item) const;
   void begin_decoding(ShareId share, ItemId item, MakingIndex making);
   void end_decoding(ShareId share, ItemId item);
-  // How many bundles are on their way into the share.
-  std::uint32_t bundles_to(ShareId share) const {
-    const std::uint32_t bundles = bundles_to_.find(share.value);
-    return bundles == kNone ? 0 : bundles;
+  // How many items reads are bringing into the share.
+  std::uint32_t coming_to(ShareId share) const {
+    const std::uint32_t items = coming_to_.find(share.value);
+    return items == kNone ? 0 : items;
   }
 
   // The making waits for the read, unless it is done.
@@ -124,8 +124,8 @@ class Reads {
   IndexedPool<OpenRead, ReadIndex>& reads_;
   Listener& listener_;
   ShownSamples shown_;
-  FlatMap coming_;      // by share and item: a read, or a making with the highest bit set
-  FlatMap bundles_to_;  // how many of them are bundles, by share
+  FlatMap coming_;     // by share and item: a read, or a making with the highest bit set
+  FlatMap coming_to_;  // how many of them reads bring, by share
   std::vector<std::uint32_t> notified_;  // scratch
   std::vector<ShownIndex> unheld_;       // scratch
   std::vector<SampleId> gone_;           // scratch

@@ -64,6 +64,9 @@ pipelines:              # examples; sizes and costs are of one sample, on one co
   - name: train
     cost_shape: lognormal
     cost_jitter: 0
+    slow:               # samples that take longer than the steps say, the same ones each time
+      fraction: 0
+      times: 1
     steps:
       - {name: decode, random: false, cost: 1.2ms, ns_per_byte: 0, output: 588kb}
       - {name: crop, random: true, cost: 400us, output: 150528}  # bytes, or of its input: 25%
@@ -89,6 +92,7 @@ jobs:
     epochs: 1
     credits: 0          # batches a rank may hold or have asked for; 0: engine.credits
     weight: 1
+    latency_target: 0s  # how long the job may wait for a batch; others are served before it
     ranks: 1            # a GPU each
     nodes: []           # where, in turn; []: wherever GPUs are free
     step: 100ms         # example: of a GPU on one batch

@@ -152,6 +152,10 @@ std::vector<PipelineModel> read_pipelines(config::ConfigSection& section) {
     refuse_twice(entry, pipelines, pipeline.name);
     pipeline.steps = read_steps(entry);
     pipeline.spread = read_spread(entry, "cost");
+    entry.section("slow", [&](config::ConfigSection& slow) {
+      pipeline.slow.fraction = slow.number("fraction", 0, 0, 1);
+      pipeline.slow.times = slow.number("times", 1, 1, 1e6);
+    });
     pipelines.push_back(std::move(pipeline));
   });
   return pipelines;
@@ -276,6 +280,7 @@ void read_batch(config::ConfigSection& entry, const Scenario& scenario, JobModel
   job.epochs = static_cast<std::uint32_t>(entry.integer("epochs", job.epochs, 1, 1'000'000));
   job.credits = static_cast<std::uint32_t>(entry.integer("credits", 0, 0, 1024));
   job.weight = entry.number("weight", job.weight);
+  job.latency_target = entry.duration("latency_target", job.latency_target);
 }
 
 void read_ranks(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {

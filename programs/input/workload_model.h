@@ -45,10 +45,17 @@ struct AppliedStep {
   bool before_random;  // its output, or a form made from it, is the decoded form
 };
 
+// Samples that take many times as long as others, the same ones each time.
+struct SlowSamples {
+  double fraction = 0;
+  double times = 1;
+};
+
 struct PipelineModel {
   std::string name;
   std::vector<StepModel> steps;
   Spread spread;  // of the time that a sample takes
+  SlowSamples slow;
   // For replays, instead of the scenario's grain: a block stands for a stream of blocks of the
   // engine's size, and takes the memory of one. 0: the scenario's.
   std::uint32_t items_per_block = 0;
@@ -85,9 +92,10 @@ struct JobModel {
   std::uint64_t samples_in_all = 0;
   std::uint32_t credits = 0;  // 0: the engine's default
   double weight = 1;
-  std::uint32_t ranks = 1;  // a GPU each
-  std::vector<int> nodes;   // where they run, in turn; empty: wherever GPUs are free
-  Duration step{0};         // of a rank's GPU on one batch
+  Duration latency_target{};  // how long it may wait for a batch without harm
+  std::uint32_t ranks = 1;    // a GPU each
+  std::vector<int> nodes;     // where they run, in turn; empty: wherever GPUs are free
+  Duration step{0};           // of a rank's GPU on one batch
   Spread step_spread;
   Instant arrives{};
   Instant not_before{};      // when it began, where jobs begin as recorded

@@ -197,6 +197,10 @@ struct RunResult {
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;
   std::uint64_t refused_proposals = 0;
+  // Of samples that are followed: requests, hits, and those of caches that knew all next uses.
+  std::uint64_t followed_requests = 0;
+  std::uint64_t followed_hits = 0;
+  std::uint64_t followed_bound_hits = 0;
   Aggregate aggregate;
   ClusterSizes cluster;
   std::vector<JobResult> jobs;

@@ -102,6 +102,7 @@ class Arguments:
     output: str
     job_name: Optional[str]
     corrupt_ratio_max: Optional[float]
+    latency_target_s: float
     folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
     generator: Optional[Generator] = None  # where it decides the order
@@ -284,6 +285,12 @@ def _ratio(name: str, value: Any) -> Optional[float]:
     return float(value)
 
 
+def _seconds(name: str, value: Any, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+        raise ValueError(f"{name} should be 0 to {most:g} seconds, but got {name}={value!r}")
+    return float(value)
+
+
 def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
     prepared = "has no meaning here: the service's workers prepare for all jobs"
     for name, default, why in (
@@ -388,6 +395,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         output=given["output"],
         job_name=_text("job_name", given["job_name"]),
         corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
+        latency_target_s=_seconds("latency_target", given["latency_target"], 3600),
         folder=folder,
         expected=expected,
         generator=generator)

@@ -140,6 +140,7 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     if given.corrupt_ratio_max is not None:
         options.has_corrupt_ratio_max = 1
         options.corrupt_ratio_max = given.corrupt_ratio_max
+    options.latency_target_s = given.latency_target_s
     # PyTorch's timeout is for batches. To join may take as long as to index a dataset.
     options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
     options.copy = given.copy

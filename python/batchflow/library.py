@@ -47,7 +47,7 @@ class Options(Structure):
                 ("has_corrupt_ratio_max", c_int), ("corrupt_ratio_max", c_double), ("say", SAY),
                 ("say_context", c_void_p), ("drawing", c_int), ("draws", c_uint64),
                 ("node_local", c_int), ("rehearsed", c_uint32), ("exemplars", POINTER(c_uint64)),
-                ("exemplars_count", c_size_t), ("runs", c_int)]
+                ("exemplars_count", c_size_t), ("runs", c_int), ("latency_target_s", c_double)]
 
 
 class Field(Structure):

@@ -58,6 +58,7 @@ class DataLoader(Attributes, Generic[_Given]):
                  order: Optional[str] = None, shuffle_seed: Optional[int] = None,
                  draws: Optional[int] = None, drawing: Optional[str] = None,
                  node_local: bool = False, rehearsed: Optional[int] = None, exemplars: Any = None,
+                 latency_target: float = 0,
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,

@@ -166,6 +166,8 @@ typedef struct bf_loader_options {
   /* BF_RELAXED, 1: runs of adjacent samples are shuffled, and then samples among runs that are in
    * memory together. For small samples of which memory holds only a part. */
   int runs;
+  double latency_target_s; /* how long the job may wait for a batch without harm, at most 3600; jobs
+                              that may not are served before it (0, the default) */
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 enum { BF_EXEMPLARS_MOST = 65536 };

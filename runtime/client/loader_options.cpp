@@ -91,6 +91,8 @@ std::string options_problem(const bf_loader_options& options) {
     return "'corrupt_ratio_max' must be a part of all samples, from 0 to 1";
   if (!std::isfinite(options.weight) || options.weight < 0)
     return "'weight' must be a positive number, or 0 for 1";
+  if (!(options.latency_target_s >= 0 && options.latency_target_s <= protocol::kLatencyTargetMostS))
+    return "'latency_target_s' must be 0 to 3600 seconds";
   return "";
 }
 
@@ -127,6 +129,7 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.steps = options.steps;
   request.credits = options.credits;
   if (options.weight != 0) request.weight = options.weight;
+  request.latency_target_s = options.latency_target_s;
   request.state = text_of(options.state);
   if (options.has_corrupt_ratio_max != 0) request.corrupt_ratio_max = options.corrupt_ratio_max;
   return request;

@@ -134,6 +134,15 @@ static std::string plugins_table(const json& status) {
   return table(rows);
 }
 
+// What eviction loses against caches as large that knew all next uses.
+std::string regret_text(const json& status) {
+  const double requests = number(status, "followed_requests");
+  if (requests <= 0) return "no request of a sample was followed";
+  return fmt::format("{} of followed requests hit caches of samples; knowing all next uses: {}",
+                     share_text(number(status, "followed_hits"), requests),
+                     share_text(number(status, "followed_bound_hits"), requests));
+}
+
 std::string status_text(const json& status) {
   const double prepared = number(status, "prepared_samples");
   std::string out =
@@ -168,6 +177,7 @@ std::string status_text(const json& status) {
       prepared > 0 ? 1000 * number(status, "preparing_s") / prepared : 0.0,
       share_text(number(status, "decoded_hits"), prepared),
       share_text(number(status, "encoded_hits"), prepared));
+  out += fmt::format("regret      {}\n", regret_text(status));
   out += fmt::format(
       "delivery    {:.0f} batches, {:.0f} samples ({:.2f} for each prepared), {:.0f} copied; "
       "repeats "
@@ -240,8 +250,8 @@ std::string described_text(const json& answer) {
 }
 
 std::string stats_head() {
-  return fmt::format("{:>10} {:>12} {:>12} {:>12} {:>11} {:>8} {:>6}", "batches/s", "samples/s",
-                     "prepared/s", "read", "blocks", "workers", "jobs");
+  return fmt::format("{:>10} {:>12} {:>12} {:>12} {:>11} {:>8} {:>6} {:>7}", "batches/s",
+                     "samples/s", "prepared/s", "read", "blocks", "workers", "jobs", "regret");
 }
 
 json stats_json(const json& before, const json& now) {
@@ -249,22 +259,27 @@ json stats_json(const json& before, const json& now) {
   const auto rate = [&](const char* key) {
     return (number(now, key) - number(before, key)) / seconds;
   };
+  const double followed = rate("followed_requests");
+  const double regret = rate("followed_bound_hits") - rate("followed_hits");
   return {{"batches_per_s", rate("batches")},
           {"samples_per_s", rate("samples")},
           {"prepared_per_s", rate("prepared_samples")},
           {"read_bytes_per_s", rate("read_bytes")},
           {"block_bytes", number(now, "block_bytes")},
           {"workers", number(now, "workers")},
-          {"jobs", list(now, "jobs").size()}};
+          {"jobs", list(now, "jobs").size()},
+          {"regret", followed > 0 ? json(regret / followed) : json(nullptr)}};
 }
 
 std::string stats_line(const json& before, const json& now) {
   const json line = stats_json(before, now);
-  return fmt::format("{:>10.1f} {:>12.1f} {:>12.1f} {:>10}/s {:>11} {:>8.0f} {:>6}",
+  const json& regret = line.at("regret");
+  return fmt::format("{:>10.1f} {:>12.1f} {:>12.1f} {:>10}/s {:>11} {:>8.0f} {:>6} {:>7}",
                      number(line, "batches_per_s"), number(line, "samples_per_s"),
                      number(line, "prepared_per_s"), bytes_text(number(line, "read_bytes_per_s")),
                      bytes_text(number(line, "block_bytes")), number(line, "workers"),
-                     line.at("jobs").get<std::size_t>());
+                     line.at("jobs").get<std::size_t>(),
+                     regret.is_null() ? "-" : fmt::format("{:.1f} %", 100 * regret.get<double>()));
 }
 
 }  // namespace batchflow::ctl

@@ -165,6 +165,7 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toy.steps = job.steps;
     toy.credits = job.credits;
     toy.weight = job.weight;
+    toy.latency_target_s = std::chrono::duration<double>(job.latency_target).count();
     toy.compute = scaled(job.step);
     toy.arrives = scaled(job.arrives.time_since_epoch());
     toy.start_up = scaled(job.start_up);
@@ -193,6 +194,9 @@ output::RunResult live_results(const input::Scenario& scenario,
   run.stale_completions = grown("stale_completions");
   run.protocol_errors = grown("protocol_errors");
   run.refused_proposals = grown("refused_proposals");
+  run.followed_requests = grown("followed_requests");
+  run.followed_hits = grown("followed_hits");
+  run.followed_bound_hits = grown("followed_bound_hits");
   run.cluster.nodes = 1;
   run.cluster.cores = after.value("workers_most", std::uint64_t{0});
   run.cluster.gpus = scenario.cluster.gpus();

@@ -37,7 +37,8 @@ int list_policies(const output::OutputFlags& outputs, const std::string& service
                                   {"name", entry->name},
                                   {"help", policies::first_line(entry->help)},
                                   {"clairvoyant", entry->clairvoyant},
-                                  {"simulated_only", entry->simulated_only}});
+                                  {"simulated_only", entry->simulated_only},
+                                  {"may_starve", entry->may_starve}});
   outputs.write("json", answer.dump(2) + "\n");
   return 0;
 }

@@ -225,6 +225,7 @@ std::string encode(const JoinRequest& request) {
                {"steps", request.steps},
                {"credits", request.credits},
                {"weight", request.weight},
+               {"latency_target_s", request.latency_target_s},
                {"state", request.state},
                {"rejoins", request.rejoins},
                {"ticket", request.ticket},
@@ -350,6 +351,11 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
       request.weight = weight->is_number() ? weight->get<double>() : 0;
       if (!std::isfinite(request.weight) || request.weight <= 0)
         throw Wrong("'weight' must be a positive number");
+    }
+    if (const Json* target = fields.find("latency_target_s")) {
+      request.latency_target_s = target->is_number() ? target->get<double>() : -1;
+      if (!(request.latency_target_s >= 0 && request.latency_target_s <= kLatencyTargetMostS))
+        throw Wrong("'latency_target_s' must be 0 to 3600 seconds");
     }
     fields.text("state", request.state);
     fields.flag("rejoins", request.rejoins);

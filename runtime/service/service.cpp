@@ -241,6 +241,11 @@ int Service::run(const std::function<void(const std::string&)>& write) {
       "workers, storage {}",
       config.socket.string(), config.cache_bytes() >> 20, config.scratch_limits().most() >> 20,
       config.workers, parts_->backend->readings().storage()));
+  engine::visit_policies(config.engine.policies,
+                         [&](std::string_view kind, const std::string& text) {
+                           if (const std::string_view note = policy_note(kind, text); !note.empty())
+                             log.say(fmt::format("policy {}={}{}", kind, text, note));
+                         });
   if (const Spill* spill = parts_->backend->spill())
     log.say(fmt::format("spill: {}", spill->note().empty()
                                          ? fmt::format("{} MiB at {}", spill->capacity() >> 20,

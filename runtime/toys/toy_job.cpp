@@ -116,6 +116,7 @@ class Job {
     options.steps = plan_.steps;
     options.credits = plan_.credits;
     options.weight = plan_.weight;
+    options.latency_target_s = plan_.latency_target_s;
     bf_loader* loader = nullptr;
     const bf_status status = bf_loader_open(&options, &loader);
     if (status != BF_OK) {

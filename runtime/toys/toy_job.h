@@ -34,6 +34,7 @@ struct ToyJob {
   std::uint64_t steps = 0;  // 0: all steps of its epochs
   std::uint32_t credits = 0;
   double weight = 0;
+  double latency_target_s = 0;
   std::chrono::nanoseconds compute{0};  // for each step
   std::chrono::nanoseconds arrives{0};
   std::chrono::nanoseconds start_up{0};

@@ -125,12 +125,60 @@ void Backend::count_read(const engine::Read& command, std::uint64_t samples, Byt
 
 // ---------------------------------------------------------------------------- preparations ----
 
+// Which part of an item's samples is slow.
+double Backend::slow_part(const Workload::Data& data, const Workload::Preparation& preparation,
+                          SampleId item) const {
+  std::uint64_t slow = 0;
+  for (std::uint64_t i = 0; i < data.samples_per_item; ++i) {
+    Random chance = chance_of(scenario_.seed, Chance::slow_sample, data.id.value,
+                              item.value * data.samples_per_item + i);
+    if (chance.unit() < preparation.slow.fraction) ++slow;
+  }
+  return static_cast<double>(slow) / static_cast<double>(data.samples_per_item);
+}
+
+// How many items' worth of samples are slow: of all items of the command, and of those that it
+// decodes.
+Backend::SlowItems Backend::slow_items(const engine::Prepare& command) {
+  const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
+  SlowItems slow;
+  if (preparation.slow.fraction <= 0) return slow;
+  const Workload::Data& data = workload_.data(command.lineage.dataset);
+  const std::uint32_t from = command.kept_to > 0 ? command.kept_from : 0;
+  const std::uint32_t to = command.kept_to > 0           ? command.kept_to
+                           : command.ingredients.empty() ? command.lineage.samples
+                                                         : 0;
+  if (from < to) {
+    expander_.expand(command.lineage, data.catalogue->samples(), from, to, expanded_);
+    // An ingredient is counted below, in place of the sample of that index.
+    for (const engine::Ingredient& ingredient : command.ingredients)
+      expanded_[ingredient.index - from] = SampleId::none();
+    for (const SampleId item : expanded_) {
+      if (item.is_none()) continue;
+      const double part = slow_part(data, preparation, item);
+      slow.all += part;
+      slow.decoded += part;
+    }
+  }
+  for (const engine::Ingredient& ingredient : command.ingredients) {
+    const double part = slow_part(data, preparation, ingredient.sample);
+    slow.all += part;
+    if (ingredient.form == Form::encoded) slow.decoded += part;
+  }
+  return slow;
+}
+
 Duration Backend::preparation_time(const engine::Prepare& command, std::uint64_t visits,
-                                   std::uint64_t decodings) const {
+                                   std::uint64_t decodings) {
   const Workload::Preparation& preparation = workload_.preparation(command.lineage.pipeline);
   const engine::PipelineInfo& info = preparation.info;
+  const SlowItems slow = slow_items(command);
+  const double more = preparation.slow.times - 1;
+  const auto epochs = static_cast<double>(preparation.epochs);
   const Duration mean = info.decode_cost * static_cast<std::int64_t>(decodings) +
-                        info.augment_cost * static_cast<std::int64_t>(visits);
+                        info.augment_cost * static_cast<std::int64_t>(visits) +
+                        scaled(info.decode_cost, more * slow.decoded * epochs) +
+                        scaled(info.augment_cost, more * slow.all * epochs);
   Random chance = block_chance(Chance::preparation, command.lineage, command.request.attempt);
   const auto samples = static_cast<double>(preparation.stored(visits));
   const input::NodeModel& node = scenario_.cluster.nodes[index_of(command.node)];

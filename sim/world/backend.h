@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/order/order.h"
 #include "programs/output/results.h"
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
@@ -120,8 +121,15 @@ class Backend {
   void count_steps(const Worker& worker, Duration took);
   Random block_chance(Chance what, const order::Lineage& lineage, std::uint64_t more) const;
   Random read_chance(Chance what, const engine::Read& command) const;
+  struct SlowItems {
+    double all = 0;
+    double decoded = 0;
+  };
+  SlowItems slow_items(const engine::Prepare& command);
+  double slow_part(const Workload::Data& data, const Workload::Preparation& preparation,
+                   SampleId item) const;
   Duration preparation_time(const engine::Prepare& command, std::uint64_t visits,
-                            std::uint64_t decodings) const;
+                            std::uint64_t decodings);
   std::uint64_t decodings_of(const engine::Prepare& command) const;
   void match_workers(NodeId node);
   void hire(NodeId node);
@@ -141,8 +149,10 @@ class Backend {
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;
-  std::vector<NodeId> scaled_;               // by the commands being carried out
-  std::vector<Bytes> item_bytes_of_;         // by share of blocks
+  std::vector<NodeId> scaled_;        // by the commands being carried out
+  std::vector<Bytes> item_bytes_of_;  // by share of blocks
+  order::Expander expander_;
+  std::vector<SampleId> expanded_;           // scratch
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };
 

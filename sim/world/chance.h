@@ -13,7 +13,8 @@ enum class Chance : std::uint8_t {
   nvme_latency,
   preparation,
   exemplars,
-  importance
+  importance,
+  slow_sample
 };
 
 template <class... Words>

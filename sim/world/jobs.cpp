@@ -201,6 +201,7 @@ void Jobs::join(std::uint32_t index) {
   event.steps = model.steps;
   event.credits = model.credits;
   event.weight = model.weight;
+  event.latency_target = model.latency_target;
   event.node_local = model.node_local;
   event.runs = model.runs;
   event.rehearsed = scenario_.in_items(model, model.rehearsed);

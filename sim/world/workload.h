@@ -48,6 +48,7 @@ class Workload {
     int pipeline;
     engine::PipelineInfo info;
     input::Spread spread;
+    input::SlowSamples slow;
     std::vector<PipelineStep> steps;
     Bytes moved_bytes;       // of a prepared item, on its way to a rank
     std::uint64_t epochs;    // that a block stands for

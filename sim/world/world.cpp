@@ -283,6 +283,9 @@ output::RunResult World::result() {
   run.stale_completions = counters.stale_completions;
   run.protocol_errors = counters.protocol_errors;
   run.refused_proposals = counters.refused_proposals;
+  run.followed_requests = counters.followed_requests;
+  run.followed_hits = counters.followed_hits;
+  run.followed_bound_hits = counters.followed_bound_hits;
   run.jobs = jobs_.take_results();
   run.faults = fault_results(run.makespan_s);
   run.preparation_steps = backend_.step_results();

@@ -24,21 +24,26 @@ struct Counts {
 };
 
 // Memory is for `kept` bytes of samples beside staging, and the blocks that are promised.
-Counts count(Bytes kept, Bytes staging, Order order, bool runs = false) {
+struct Setting {
+  bool runs = false;
+  std::uint8_t bundle_shift = 3;
+  const char* eviction = "minio";
+};
+Counts count(Bytes kept, Bytes staging, Order order, const Setting& setting = {}) {
   Scenario scenario = small_scenario();
   scenario.config.staging_bytes = staging;
   scenario.config.policies.allocation = "encoded-first:forms=encoded";
-  scenario.config.policies.eviction.fill("minio");
+  scenario.config.policies.eviction.fill(setting.eviction);
   scenario.timings.jitter = false;
   scenario.datasets[0].samples = 64;
   scenario.datasets[0].bytes = kSample;
-  scenario.datasets[0].bundle_shift = 3;
+  scenario.datasets[0].bundle_shift = setting.bundle_shift;
   scenario.config.item_slot_bytes = kSample;
   scenario.nodes = {{NodeId(1), 2, kept + staging, 0, {}}};
   JobPlan job;
   job.ranks = {NodeId(1)};
   job.order = order;
-  job.runs = runs;
+  job.runs = setting.runs;
   job.epochs = kEpochs;
   scenario.jobs = {job};
   Counts counts;
@@ -80,6 +85,17 @@ TEST_CASE("with room for all, each bundle is read once, and then no sample is lo
   }
 }
 
+TEST_CASE("samples that are kept whole are looked up in no block, unless the policy uses hits") {
+  for (const char* eviction : {"minio", "lru"}) {
+    const Counts counts = count(64 * kSample + 16 * 512, 64 * kSample, Order::strict,
+                                {.bundle_shift = 0, .eviction = eviction});
+    CHECK(counts.bundles.empty());
+    CHECK(counts.alone == std::vector<std::uint64_t>{64, 0, 0, 0});
+    CHECK(counts.kept == (std::string_view(eviction) == "minio" ? (kEpochs - 1) * 8 : 0));
+    CHECK(counts.kept + counts.looked_up == kEpochs * 8);
+  }
+}
+
 TEST_CASE("what finds no room for its bundle is read alone, in each epoch") {
   const Counts counts = count(3 * kBundle + 4 * 512, 8 * kBundle, Order::strict);
   const std::size_t kept = counts.bundles.size();
@@ -98,7 +114,7 @@ TEST_CASE("where a bundle cannot be staged, every sample is read alone") {
 
 TEST_CASE("runs: no sample is read alone, and a bundle at most once an epoch") {
   // Of the same memory a shuffle of samples makes less, as the case above shows.
-  const Counts counts = count(4 * kBundle + 4 * 512, 8 * kBundle, Order::relaxed, true);
+  const Counts counts = count(4 * kBundle + 4 * 512, 8 * kBundle, Order::relaxed, {.runs = true});
   CHECK(counts.alone == std::vector<std::uint64_t>(kEpochs, 0));
   std::uint32_t reads = 0;
   for (const auto& [first, times] : counts.bundles) {

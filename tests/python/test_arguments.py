@@ -55,6 +55,9 @@ class Arguments(Folder):
     def test_what_cannot_be_meant_is_refused(self):
         for kind, text, named in (
                 (ValueError, "batch_size should be from 1 to 4294967295", {"batch_size": 2**32}),
+                (ValueError, "latency_target should be 0 to 3600 seconds, but got latency_target=-1",
+                 {"latency_target": -1}),
+                (ValueError, "latency_target=True", {"latency_target": True}),
                 (ValueError, "rehearsed=8 of batch_size=8 leaves no room",
                  {"batch_size": 8, "rehearsed": 8}),
                 (TypeError, "generator should be a torch.Generator, not int", {"generator": 3}),

@@ -239,4 +239,24 @@ TEST_CASE("a job for which there is no room is refused with the figures") {
   CHECK(run.jobs[0].refusal == "it needs 16000 bytes of the cache and 10000 are free");
 }
 
+// One worker makes a block in 80 ms, and two jobs of their own seeds ask for one each 100 ms.
+TEST_CASE("a job that may wait lets others go first where preparation is short") {
+  const auto stalls = [](const std::string& target) {
+    Crowd crowd;
+    crowd.cores = "1";
+    crowd.steps = "[{name: work, random: true, cost: 10ms}]";
+    const std::string job = "batch: 8, step: 100ms, order: strict, epochs: 2, ";
+    crowd.jobs = {job + "shuffle_seed: 1", job + "shuffle_seed: 2, latency_target: " + target};
+    crowd.set = {"engine.policies.dispatch=batchflow"};
+    const output::RunResult run = crowd.run();
+    return std::pair(run.jobs[0].stall_s / run.jobs[0].time_s,
+                     run.jobs[1].stall_s / run.jobs[1].time_s);
+  };
+  const auto [first, second] = stalls("0s");
+  CHECK(first == doctest::Approx(second).epsilon(0.1));
+  const auto [served, waits] = stalls("1s");
+  CHECK(served < first / 2);
+  CHECK(waits > second);
+}
+
 }  // namespace batchflow::test::sharing_test

@@ -63,20 +63,20 @@ PreparationTask::Sample PreparationTask::sample_of(const engine::Ingredient& ing
   return sample;
 }
 
-void PreparationTask::add_in_bundles() {
-  if (in_bundles.empty()) return;
+void PreparationTask::add_kept_samples() {
+  if (kept_samples.empty()) return;
   std::vector<Sample> all;
-  all.reserve(in_bundles.size());
+  all.reserve(kept_samples.size());
   auto named = samples.begin();
-  for (std::uint32_t i = 0; i < in_bundles.size(); ++i) {
+  for (std::uint32_t i = 0; i < kept_samples.size(); ++i) {
     engine::Ingredient one;
-    one.index = in_bundles_from + i;
-    one.sample = in_bundles[i];
+    one.index = kept_from + i;
+    one.sample = kept_samples[i];
     const bool is_named = named != samples.end() && named->index == one.index;
     all.push_back(is_named ? std::move(*named++) : sample_of(one, one.sample));
   }
   samples = std::move(all);
-  in_bundles.clear();
+  kept_samples.clear();
 }
 
 BlockMaker::BlockMaker(ItemStore& items, const PreparationTask& task,

@@ -39,10 +39,10 @@ struct PreparationTask {
   order::Lineage lineage;
   std::shared_ptr<const sources::SampleIndex> index;
   std::uint8_t bundle_shift = 0;  // in which stored samples are kept
-  // The samples of the block from index `in_bundles_from` on that are kept in bundles, except those
+  // The samples of the block from index `kept_from` on that are kept as stored, except those
   // that stand in `samples`, which are in ascending order then. A worker adds them.
-  std::vector<SampleId> in_bundles;
-  std::uint32_t in_bundles_from = 0;
+  std::vector<SampleId> kept_samples;
+  std::uint32_t kept_from = 0;
   // Where samples of the dataset are kept, as stored and as this pipeline decodes them.
   std::vector<ShareId> stored_in, decoded_in;
   bool is_given_up = false;  // before it was begun
@@ -51,8 +51,8 @@ struct PreparationTask {
   // What an ingredient of the block is made of. `wanted` is its sample, or the corrupt one that it
   // stands for.
   Sample sample_of(const engine::Ingredient& ingredient, SampleId wanted) const;
-  // Puts what is kept in bundles among `samples`.
-  void add_in_bundles();
+  // Puts `kept_samples` among `samples`.
+  void add_kept_samples();
 };
 
 struct PreparationReport {

@@ -88,10 +88,10 @@ PreparationTask Preparations::task_for(const engine::Prepare& command) {
 void Preparations::add_samples(PreparationTask& out, const engine::Prepare& command) {
   out.anew = !command.mends;
   if (command.kept_to > 0) {
-    out.in_bundles_from = command.kept_from;
+    out.kept_from = command.kept_from;
     expander_.expand(command.lineage, out.index->samples(), command.kept_from, command.kept_to,
-                     out.in_bundles);
-    kept_.count_uses(command.lineage.dataset, out.in_bundles.size() - command.ingredients.size());
+                     out.kept_samples);
+    kept_.count_uses(command.lineage.dataset, out.kept_samples.size() - command.ingredients.size());
   } else if (command.ingredients.empty()) {
     std::vector<SampleId> ids;
     expander_.expand(command.lineage, out.index->samples(), ids);

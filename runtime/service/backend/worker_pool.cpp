@@ -219,7 +219,7 @@ PreparationReport WorkerPool::carry_out(PreparationTask& task,
     report.unbegun = std::move(task);
     return report;
   }
-  task.add_in_bundles();
+  task.add_kept_samples();
   const bool may_share = !BlockMaker::has_ragged_field(task) && task.pipeline->plugins().empty();
   BlockMaker maker(items_, task, preparer, gives_up);
   SharedTask shared(task, gives_up);

@@ -66,7 +66,8 @@ std::string policy_set(const Question& asked) {
   check_policy(policy.substr(0, equals), policy.substr(equals + 1));
   choose_policy(asked.service.config, policy);
   asked.service.inbox.add(engine::PolicyChanged{asked.service.inbox.keep(policy)});
-  asked.say(fmt::format("user {} set policy {}", user_name(asked.user), policy));
+  asked.say(fmt::format("user {} set policy {}{}", user_name(asked.user), policy,
+                        policy_note(policy.substr(0, equals), policy.substr(equals + 1))));
   return done();
 }
 

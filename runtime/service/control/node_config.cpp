@@ -246,6 +246,16 @@ void check_policy(std::string_view kind, std::string_view text) {
                     kind, text));
 }
 
+std::string_view policy_note(std::string_view kind, std::string_view text) {
+  const engine::PolicyKind wanted = engine::policy_name(kind).kind;
+  // Not of all policies that there are: a service may have been given others.
+  for (const engine::PolicyEntry* entry : policies::policy_list().of_kind(wanted)) {
+    if (entry->name == text.substr(0, text.find(':')) && entry->may_starve)
+      return ", which may leave a job without data for ever";
+  }
+  return "";
+}
+
 void listen_remotely(remote::RemoteOptions& tcp, std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const std::string_view port = colon == std::string_view::npos ? text : text.substr(colon + 1);

@@ -124,6 +124,8 @@ void listen_remotely(remote::RemoteOptions& tcp, std::string_view text);
 void choose_policy(engine::EngineConfig& config, std::string_view text);
 // Throws ConfigError unless the engine would take it.
 void check_policy(std::string_view name, std::string_view text);
+// What stands behind the policy's name in the log: that it may starve jobs, or nothing.
+std::string_view policy_note(std::string_view kind, std::string_view text);
 // Replaces settings of 0 by what is left, and checks that it is enough. Throws ConfigError with
 // numbers and what to do. `held`: the memory that this service already has; then its staging memory
 // stays as it is.

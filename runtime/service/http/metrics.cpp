@@ -191,6 +191,14 @@ std::string metrics_text(const Snapshot& now) {
               number(now.engine.corrupt_samples));
   text.metric("policy_refusals_total", "counter", "Proposals of policies that broke a rule.",
               number(now.engine.refused_proposals));
+  text.metric("followed_requests_total", "counter",
+              "Requests of samples that are followed to see what caches miss.",
+              number(now.engine.followed_requests));
+  text.metric("followed_hits_total", "counter", "How many of these hit.",
+              number(now.engine.followed_hits));
+  text.metric("followed_bound_hits_total", "counter",
+              "How many would hit in caches as large that knew all next uses.",
+              number(now.engine.followed_bound_hits));
 
   const auto of_steps = [&](std::string_view name, std::string_view help, auto value) {
     text.head(name, "counter", help);

@@ -263,6 +263,8 @@ bool Jobs::begin(Job& job) {
   event.steps = job.steps_left;
   event.credits = request.credits == 0 ? options_.credits : request.credits;
   event.weight = weight(job.user, request.weight);
+  event.latency_target =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(request.latency_target_s));
   event.draws = request.order_options.draws;
   event.multinomial = request.order_options.multinomial;
   event.node_local = request.order_options.node_local;

@@ -33,6 +33,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.shuffle_seed = std::numeric_limits<std::uint64_t>::max();
   request.order = Order::sequential;
   request.weight = 0.1;
+  request.latency_target_s = 0.3;
   request.rank = 3;
   request.world_size = 4;
   request.state = R"({"v":1})";
@@ -48,6 +49,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(read->shuffle_seed == request.shuffle_seed);
   CHECK(read->order == request.order);
   CHECK(read->weight == request.weight);
+  CHECK(read->latency_target_s == request.latency_target_s);
   CHECK(read->state == request.state);
   CHECK(read->pipeline_hash == request.pipeline_hash);
   CHECK(read->corrupt_ratio_max == request.corrupt_ratio_max);
@@ -64,6 +66,9 @@ TEST_CASE("messages: wrong values are refused by name") {
     CHECK_MESSAGE(problem.find(what) != std::string::npos, problem);
   };
   says(join_with("rank", "-1"), "'rank'");
+  says(join_with("latency_target_s", "-1"), "'latency_target_s'");
+  says(join_with("latency_target_s", "3601"), "'latency_target_s'");
+  says(join_with("latency_target_s", "\"1\""), "'latency_target_s'");
   says(join_with("rank", "1"), "below 'world_size'");
   says(join_with("rank", "4294967296"), "'rank'");
   says(join_with("rank", "0.5"), "'rank'");

@@ -52,12 +52,15 @@ class _Group:
 
     def __init__(self, scenario: dict[str, Any], dataset: str, pipeline: str) -> None:
         data = next(one for one in scenario["datasets"] if one["name"] == dataset)
-        steps = next(one for one in scenario["pipelines"] if one["name"] == pipeline)["steps"]
+        model = next(one for one in scenario["pipelines"] if one["name"] == pipeline)
+        steps = model["steps"]
+        slow = model.get("slow", {})
+        mean = 1 + slow.get("fraction", 0) * (slow.get("times", 1) - 1)
         self.samples = float(data["samples"])
         self.bytes = quantity(data["bytes"])
         first = next((i for i, step in enumerate(steps) if step.get("random")), len(steps))
-        self.decode_s = sum(quantity(step.get("cost", 0)) for step in steps[:first])
-        self.rest_s = sum(quantity(step.get("cost", 0)) for step in steps[first:])
+        self.decode_s = mean * sum(quantity(step.get("cost", 0)) for step in steps[:first])
+        self.rest_s = mean * sum(quantity(step.get("cost", 0)) for step in steps[first:])
         outputs = [quantity(step["output"]) for step in steps[:first] if "output" in step]
         self.decoded_bytes = outputs[-1] if outputs else self.bytes
         self.dataset = dataset
