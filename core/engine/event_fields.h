@@ -80,8 +80,8 @@ BATCHFLOW_FIELDS(Score, sample, value)
 BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
-                 batch_samples, drop_last, epochs, steps, credits, weight, latency_target, draws, multinomial,
-                 node_local, runs, rehearsed, pipeline_hash, ranks, position)
+                 batch_samples, drop_last, epochs, steps, credits, weight, latency_target, draws,
+                 multinomial, node_local, runs, rehearsed, pipeline_hash, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)

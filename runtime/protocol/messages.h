@@ -77,7 +77,7 @@ struct JoinRequest {
   std::uint64_t steps = 0;
   std::uint32_t credits = 0;
   double weight = 1;
-  double latency_target_s = 0;  // how long the job may wait for a batch without harm
+  double latency_target_s = 0;    // how long the job may wait for a batch without harm
   std::string state;              // JSON of a position; empty: from the beginning
   bool rejoins = false;           // after the service was away
   std::string ticket = {};        // rejoins: from the rank's last JoinAnswer

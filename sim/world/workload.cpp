@@ -92,8 +92,9 @@ Workload::Workload(const input::Scenario& scenario) {
     }
     const std::uint64_t epochs =
         model.epochs_per_block > 0 ? model.epochs_per_block : scenario.grain.epochs_per_block;
-    preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread, model.slow, std::move(steps),
-                             moved, epochs, per_item, model.items_per_block > 0, model.cores_most});
+    preparations_.push_back({id, job.dataset, job.pipeline, info, model.spread, model.slow,
+                             std::move(steps), moved, epochs, per_item, model.items_per_block > 0,
+                             model.cores_most});
   }
 }
 
