@@ -48,8 +48,9 @@ std::vector<double> ticks_up_to(double most, int count, Axis axis) {
 
 // The usual names of times, as far as the axis goes.
 constexpr std::pair<double, const char*> kTimes[] = {
-    {1, "1 s"},      {10, "10 s"},   {60, "1 min"},    {600, "10 min"},   {3600, "1 h"},
-    {36000, "10 h"}, {86400, "1 d"}, {864000, "10 d"}, {8640000, "100 d"}};
+    {1, "1 s"},      {10, "10 s"},     {60, "1 min"},    {300, "5 min"},
+    {600, "10 min"}, {1800, "30 min"}, {3600, "1 h"},    {10800, "3 h"},
+    {36000, "10 h"}, {86400, "1 d"},   {864000, "10 d"}, {8640000, "100 d"}};
 
 // All labels of a time axis have one unit, that of its end.
 std::string time_label(double seconds, double most) {

@@ -25,7 +25,7 @@ import environment  # noqa: E402
 SIM = os.environ.get("BATCHFLOW_SIM", "batchflow-sim")
 # Those that a live service takes, and that need no scores.
 PRESETS = ["independent", "tf-data", "silod", "hoard", "coordl", "tensorsocket", "joader",
-           "tf-data-service", "fixed", "default"]
+           "tf-data-service", "default", "batchflow"]
 # Jobs of two policies wait equally long if the parts of their time differ by less than this.
 ALIKE = 0.03
 BATCH = 64
