@@ -17,7 +17,7 @@ class ItemNumbers {
  public:
   // A share with more items than this numbers them.
   static constexpr std::size_t kPlainMost = std::size_t{1} << 24;
-  // Null for a share whose items are few: their ids serve as numbers.
+  // Null for a share of few items: their ids serve as numbers.
   static std::shared_ptr<ItemNumbers> for_items(std::size_t items) {
     return items > kPlainMost ? std::make_shared<ItemNumbers>() : nullptr;
   }
