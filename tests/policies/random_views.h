@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "core/engine/policy.h"
@@ -99,7 +100,8 @@ inline std::vector<engine::WorkCandidate> random_work(Random& random, std::size_
     candidate.stall_fraction = random.unit();
     candidate.last_served = random.below(3) == 0 ? random_size(random) : random.below(10);
     candidate.weight = random.below(3) == 0 ? 1 : random.unit() * 1e6;
-    candidate.latency_target = Duration(random.below(3) == 0 ? random_size(random) : 0);
+    candidate.latency_target =
+        std::chrono::milliseconds(random.below(3) == 0 ? random.below(3'600'000) : 0);
     candidate.recent_stall = random.unit();
     candidate.wanted_per_s = random.below(3) == 0 ? 0 : random.unit() * 1e6;
     candidate.blocks_left = random_size(random);
