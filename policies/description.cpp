@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/config_value.h"
+#include "policies/registry.h"
 
 namespace batchflow::policies {
 namespace {
@@ -50,6 +53,14 @@ bool has_bounds(const Parameter& parameter) {
 
 std::string_view first_line(std::string_view help) {
   return help.substr(0, help.find('\n'));
+}
+
+bool may_starve(std::string_view kind, std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  const auto entries = policy_list().of_kind(engine::policy_name(kind).kind);
+  return std::any_of(entries.begin(), entries.end(), [&](const engine::PolicyEntry* entry) {
+    return entry->name == name && entry->may_starve;
+  });
 }
 
 std::string describe_policies(const engine::PolicyList& list) {

@@ -30,6 +30,9 @@ std::string describe_parameter(const Parameter& parameter);  // a line, without 
 std::string_view type_name(Parameter::Type type);
 bool has_bounds(const Parameter& parameter);
 
+// False for policies that this program does not have. REQUIRES: a kind, not `preset`
+bool may_starve(std::string_view kind, std::string_view text);
+
 std::string_view first_line(std::string_view help);
 
 }  // namespace batchflow::policies

@@ -1,9 +1,9 @@
 // BatchFlow's own: the least slack comes first, by weight.
 //
 // Slack is the time until a job is expected to need its block, and as long beyond as it may wait
-// without harm (its latency target). A job that counts twice as much is
-// served as if it had half of it, and once the time is over, as if it had waited twice as long.
-// What a job waits grows until it is served, so none starves.
+// without harm (its latency target). A job that counts twice as much is served as if it had half of
+// it, and once the time is over, as if it had waited twice as long. What a job waits grows until it
+// is served, so none starves.
 #include <chrono>
 
 #include "core/base/saturating.h"

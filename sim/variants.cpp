@@ -10,7 +10,7 @@
 #include "core/base/config_value.h"
 #include "core/base/names.h"
 #include "core/engine/engine_config.h"
-#include "policies/registry.h"
+#include "policies/description.h"
 #include "programs/config/engine_settings.h"
 #include "programs/output/terminal.h"
 
@@ -196,20 +196,11 @@ std::string policies_text(const Policies& policies) {
 
 namespace {
 
-// A file may name policies that this version does not know.
-bool may_starve(const std::string& kind, const std::string& text) {
-  try {
-    return policies::policy_list().choose(engine::policy_name(kind).kind, text).entry->may_starve;
-  } catch (const ConfigError&) {
-    return false;
-  }
-}
-
 std::string starving_lines(std::span<const output::RunResult> runs) {
   std::set<std::string> lines;
   for (const output::RunResult& run : runs) {
     for (const auto& [kind, policy] : run.policies) {
-      if (kind == "preset" || !may_starve(kind, policy)) continue;
+      if (kind == "preset" || !policies::may_starve(kind, policy)) continue;
       lines.insert(fmt::format("{}={} may leave a job without data for ever\n",
                                output::printable(kind), output::printable(policy)));
     }

@@ -190,7 +190,7 @@ struct Making {
   ReadHolds held;
   Bytes set_apart = 0;  // staging memory, for what others decode: if they fail it must be read
   std::vector<ItemPin> pins;
-  ShareId pinned_all = ShareId::none();  // a share, all of whose items it uses
+  ShareId pinned_all = ShareId::none();  // a share of which it uses all items
   // Samples at these indices are kept as they are stored, unless an ingredient of the command says
   // otherwise.
   std::uint32_t kept_from = 0;

@@ -56,6 +56,9 @@ struct PipelineKnown {
   Digest hash;
 };
 
+// The longest that a job may say it can wait for a batch.
+inline constexpr Duration kLatencyTargetMost = std::chrono::hours(1);
+
 // All ranks of a job have come. A job that resumes joins again, with its position.
 struct JobJoined {
   JobId job;               // never used before in this engine: one id an incarnation

@@ -14,7 +14,6 @@ namespace {
 
 // More than any job is worth beside another. Weights come from outside.
 constexpr double kWeightMost = 1e6;
-constexpr Duration kLatencyTargetMost = std::chrono::hours(1);
 
 // Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
 // be larger than any that are cut.

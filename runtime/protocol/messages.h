@@ -28,6 +28,7 @@
 //   service      answer {...} | error {message}
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "core/engine/event.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/frame.h"
 #include "runtime/protocol/order_options.h"
@@ -56,7 +58,9 @@ struct Welcome {
   std::string service;  // a name that differs at each start of the service
 };
 
-inline constexpr double kLatencyTargetMostS = 3600;
+// Seconds; the engine's bound.
+inline constexpr double kLatencyTargetMostS =
+    std::chrono::duration<double>(engine::kLatencyTargetMost).count();
 
 struct JoinRequest {
   std::string dataset;

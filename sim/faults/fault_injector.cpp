@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/base/check.h"
+#include "core/engine/unnamed_samples.h"
 #include "core/order/permutation.h"
 
 namespace batchflow::faults {
@@ -202,21 +203,10 @@ std::vector<SampleId> FaultInjector::decoded_by(const engine::Prepare& command) 
     return fault.kind == Fault::Kind::samples_corrupt && fault.dataset == command.lineage.dataset;
   });
   if (!any) return samples;
-  // All samples of the block, or those in kept bundles, are not named one by one.
-  const std::uint32_t from = command.kept_from;
-  const std::uint32_t to = command.kept_to > 0           ? command.kept_to
-                           : command.ingredients.empty() ? command.lineage.samples
-                                                         : 0;
-  if (from < to) {
-    const order::Lineage& lineage = command.lineage;
-    const engine::Catalogue* catalogue = catalogues_.find(lineage.dataset, lineage.dataset_version);
-    BF_CHECK(catalogue != nullptr);
-    expander_.expand(lineage, catalogue->samples(), from, to, samples);
-    // What is an ingredient is looked at below, in place of the sample of that index.
-    for (const engine::Ingredient& ingredient : command.ingredients)
-      samples[ingredient.index - from] = SampleId::none();
-    std::erase(samples, SampleId::none());
-  }
+  const order::Lineage& lineage = command.lineage;
+  const engine::Catalogue* catalogue = catalogues_.find(lineage.dataset, lineage.dataset_version);
+  BF_CHECK(catalogue != nullptr);
+  engine::unnamed_samples(command, catalogue->samples(), expander_, samples);
   for (const engine::Ingredient& ingredient : command.ingredients) {
     if (ingredient.form == Form::encoded) samples.push_back(ingredient.sample);
   }

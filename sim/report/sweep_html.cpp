@@ -80,13 +80,13 @@ void for_each_other(const StudyPlan& plan, const std::vector<std::size_t>& left_
 
 // `1500mb`, `2s`, `0.5`, `8`: what a setting is as a number.
 std::optional<double> number_of(const std::string& text) {
-  if (const auto bytes = parse_bytes(text)) return static_cast<double>(*bytes);
-  if (const auto time = parse_duration(text)) return static_cast<double>(time->count());
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [last, problem] = std::from_chars(text.data(), end, number);
-  if (problem != std::errc() || last != end) return std::nullopt;
-  return number;
+  if (problem == std::errc() && last == end) return number;
+  if (const auto bytes = parse_bytes(text)) return static_cast<double>(*bytes);
+  if (const auto time = parse_duration(text)) return static_cast<double>(time->count());
+  return std::nullopt;
 }
 
 // Where the values of an axis stand: as far apart as they are, by their logarithms if the greatest

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/engine/unnamed_samples.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
 
@@ -144,22 +145,9 @@ Backend::SlowItems Backend::slow_items(const engine::Prepare& command) {
   SlowItems slow;
   if (preparation.slow.fraction <= 0) return slow;
   const Workload::Data& data = workload_.data(command.lineage.dataset);
-  const std::uint32_t from = command.kept_to > 0 ? command.kept_from : 0;
-  const std::uint32_t to = command.kept_to > 0           ? command.kept_to
-                           : command.ingredients.empty() ? command.lineage.samples
-                                                         : 0;
-  if (from < to) {
-    expander_.expand(command.lineage, data.catalogue->samples(), from, to, expanded_);
-    // An ingredient is counted below, in place of the sample of that index.
-    for (const engine::Ingredient& ingredient : command.ingredients)
-      expanded_[ingredient.index - from] = SampleId::none();
-    for (const SampleId item : expanded_) {
-      if (item.is_none()) continue;
-      const double part = slow_part(data, preparation, item);
-      slow.all += part;
-      slow.decoded += part;
-    }
-  }
+  engine::unnamed_samples(command, data.catalogue->samples(), expander_, unnamed_);
+  for (const SampleId item : unnamed_) slow.all += slow_part(data, preparation, item);
+  slow.decoded = slow.all;
   for (const engine::Ingredient& ingredient : command.ingredients) {
     const double part = slow_part(data, preparation, ingredient.sample);
     slow.all += part;

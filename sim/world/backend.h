@@ -152,7 +152,7 @@ class Backend {
   std::vector<NodeId> scaled_;        // by the commands being carried out
   std::vector<Bytes> item_bytes_of_;  // by share of blocks
   order::Expander expander_;
-  std::vector<SampleId> expanded_;           // scratch
+  std::vector<SampleId> unnamed_;            // scratch
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step
 };
 

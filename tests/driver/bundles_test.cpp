@@ -23,12 +23,12 @@ struct Counts {
   std::uint32_t kept = 0;       // blocks without any
 };
 
-// Memory is for `kept` bytes of samples beside staging, and the blocks that are promised.
 struct Setting {
   bool runs = false;
   std::uint8_t bundle_shift = 3;
   const char* eviction = "minio";
 };
+// Memory is for `kept` bytes of samples beside staging, and the blocks that are promised.
 Counts count(Bytes kept, Bytes staging, Order order, const Setting& setting = {}) {
   Scenario scenario = small_scenario();
   scenario.config.staging_bytes = staging;

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "core/base/random.h"

@@ -11,6 +11,7 @@
 
 #include "core/base/config_value.h"
 #include "fmt/format.h"
+#include "policies/description.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
 #include "programs/input/find_config.h"
@@ -247,13 +248,7 @@ void check_policy(std::string_view kind, std::string_view text) {
 }
 
 std::string_view policy_note(std::string_view kind, std::string_view text) {
-  const engine::PolicyKind wanted = engine::policy_name(kind).kind;
-  // Not of all policies that there are: a service may have been given others.
-  for (const engine::PolicyEntry* entry : policies::policy_list().of_kind(wanted)) {
-    if (entry->name == text.substr(0, text.find(':')) && entry->may_starve)
-      return ", which may leave a job without data for ever";
-  }
-  return "";
+  return policies::may_starve(kind, text) ? ", which may leave a job without data for ever" : "";
 }
 
 void listen_remotely(remote::RemoteOptions& tcp, std::string_view text) {
