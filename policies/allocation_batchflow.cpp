@@ -38,6 +38,7 @@ class BatchFlow final : public engine::AllocationPolicy {
 
   void allocate(const engine::PlaceView& place, std::span<Slots> slots) override {
     asks_again_ = kNever;
+    forecast_ = {};
     if (!fill_.begin(place, slots)) return;
     PlaceState& state = places_[place.place];
     learn(place, state);
@@ -55,6 +56,7 @@ class BatchFlow final : public engine::AllocationPolicy {
   }
   Instant ask_again() override { return asks_again_; }
   bool wants_measures() const override { return true; }
+  engine::Forecast forecast() const override { return forecast_; }
 
  private:
   struct Window {
@@ -110,14 +112,19 @@ class BatchFlow final : public engine::AllocationPolicy {
     if (kept_.empty()) return;
     const MemorySplit::Parts& parts =
         solver_.solve(kept_, loads, static_cast<double>(fill_.room()));
+    forecast_ = {loads.workers, loads.store};
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const engine::ShareView& share = place.shares[share_of_[i]];
       const double part = parts[static_cast<Eigen::Index>(i)];
+      forecast_.busy -= part * kept_[i].saves_workers;
+      forecast_.store_bytes_per_s -= part * kept_[i].saves_store;
       const double wanted = part * static_cast<double>(share.slots_all);
       const auto most = wanted < static_cast<double>(share.slots_all) ? static_cast<Slots>(wanted)
                                                                       : share.slots_all;
       fill_.give(share, slots[share_of_[i]], most);
     }
+    forecast_.busy = std::clamp(forecast_.busy / loads.workers_most, 0.0, 1.0);
+    forecast_.store_bytes_per_s = std::max(forecast_.store_bytes_per_s, 0.0);
   }
 
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, PlaceState& state) {
@@ -177,6 +184,7 @@ class BatchFlow final : public engine::AllocationPolicy {
   Fill fill_;
   Duration period_;
   Instant asks_again_ = kNever;
+  engine::Forecast forecast_;
   MemorySplit solver_;
   std::map<Place, PlaceState> places_;
   std::vector<MemorySplit::Kept> kept_;        // scratch

@@ -20,6 +20,7 @@
   POLICY(eviction_gdsf)              \
   POLICY(eviction_random)            \
   POLICY(eviction_minio)             \
+  POLICY(eviction_nopfs)             \
   POLICY(eviction_batchflow)         \
   POLICY(eviction_belady)            \
   POLICY(eviction_belady_bypass)     \

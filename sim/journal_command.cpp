@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -21,6 +23,7 @@ namespace {
 
 struct JournalOptions {
   std::string file;
+  bool explain = false;
   output::OutputFlags outputs;
 };
 
@@ -87,8 +90,17 @@ int replay_and_report(const JournalOptions& options) {
   log::JournalReader journal(std::as_bytes(std::span(bytes)), options.file);
   if (!journal.has_header())
     throw ConfigError(options.file + ": cut before its first step; there is nothing to replay");
+  config::ExplainAt explain;
+  if (options.explain) {
+    std::FILE* const to = options.outputs.wanted("json") ? stderr : stdout;
+    explain = [to](Instant at, const engine::Decision& decision) {
+      const double time = std::chrono::duration<double>(at.time_since_epoch()).count();
+      const std::string line = fmt::format("{:.9f} ? {}", time, engine::text_of(decision));
+      std::fputs((output::printable(line) + "\n").c_str(), to);
+    };
+  }
   const log::ReplayResult result =
-      config::replay_journal(journal, policies::policy_list(), output::check_interrupted);
+      config::replay_journal(journal, policies::policy_list(), output::check_interrupted, explain);
   if (options.outputs.wanted("json"))
     options.outputs.write("json", json_text(options.file, journal, result));
   std::string text;
@@ -119,6 +131,9 @@ void add_journal_command(CLI::App& app, Action& action) {
       ->add_option("FILE", options->file,
                    "What `batchflowd --journal` or `batchflow-sim run --journal FILE` has written")
       ->required();
+  replaying->add_flag("--explain", options->explain,
+                      "Print each decision of a policy (?), with its time and its numbers; of "
+                      "memory, what was expected and what came of it");
   options->outputs.add(*replaying, "json", "JSON");
   replaying->callback(
       [options, &action] { action = [options] { return replay_and_report(*options); }; });

@@ -127,9 +127,11 @@ void apply_variant(const Variant& variant, config::ConfigNode& tree) {
       continue;
     }
     const engine::PolicyName name = engine::policy_name(kind);
-    for (const Form form : name.forms)
-      tree.set(fmt::format("engine.policies.eviction.{}", name_of(form)), scalar(kind, text));
-    if (name.forms.empty()) tree.set("engine.policies." + kind, scalar(kind, text));
+    for (const std::size_t one : name.evictions) {
+      tree.set(fmt::format("engine.policies.eviction.{}", engine::eviction_name(one)),
+               scalar(kind, text));
+    }
+    if (name.evictions.empty()) tree.set("engine.policies." + kind, scalar(kind, text));
   }
 }
 
@@ -187,10 +189,17 @@ Policies fixed_policies(std::span<const output::RunResult> runs) {
 }
 
 std::string policies_text(const Policies& policies) {
+  // What `eviction=` sets at once is shown as it was set.
+  const std::string of_samples = named(policies, "eviction.encoded");
+  const bool at_once = !of_samples.empty() && named(policies, "eviction.decoded") == of_samples &&
+                       named(policies, "eviction.drive") == of_samples;
   std::string text;
-  for (const auto& [kind, policy] : policies)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", output::printable(kind),
+  for (const auto& [kind, policy] : policies) {
+    if (at_once && (kind == "eviction.decoded" || kind == "eviction.drive")) continue;
+    const std::string shown = at_once && kind == "eviction.encoded" ? "eviction" : kind;
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", output::printable(shown),
                         output::printable(policy));
+  }
   return text;
 }
 

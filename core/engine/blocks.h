@@ -54,6 +54,9 @@ struct Node {
   SmoothedRate made;              // samples
   SmoothedRate store_bytes;       // Reads: from the store to here
 
+  // Reads: from the store to here, under way
+  std::uint32_t store_reads = 0;
+
   // BlockParts: makings that wait for staging memory, in the order in which they came
   std::deque<MakingIndex> wait_for_staging;
 
@@ -80,6 +83,7 @@ struct Node {
   bool staging_due = false;      // plan_staging: stands in nodes_to_plan
   bool has_room = false;         // room_on: something could be started that could not before
   bool changed = false;          // changed_on: since the scaling policy was last asked
+  bool store_idle = false;       // store_is_idle: stands in nodes_to_read_early
 };
 
 // ----------------------------------------------------------------------------------- blocks ----

@@ -8,6 +8,38 @@
 
 namespace batchflow::engine {
 
+namespace {
+
+std::uint64_t part_of(std::uint64_t samples, std::uint32_t ranks, const Job& job) {
+  return (samples * ranks + job.ranks.size() - 1) / job.ranks.size();
+}
+
+// How many samples of the epoch the job's ranks on the node have yet to be granted, beside the rest
+// of the block that is open there.
+std::uint64_t samples_left(const Job& job, const EpochRun& run, NodeId node) {
+  const order::StepPlan& plan = run.plan.plain;
+  const std::uint64_t index = run.plain.end();
+  const std::uint64_t steps = plan.steps();
+  const std::uint64_t step = (index - plan.consumed) / plan.step_samples();
+  if (step >= steps) return 0;
+  std::uint64_t left = 0;
+  for (Rank rank = 0; rank < plan.ranks; ++rank) {
+    if (job.ranks[rank].node != node) continue;
+    const order::IndexRange own = plan.batch(step, rank).own;
+    left += own.to - std::clamp(index, own.from, own.to);
+  }
+  const std::uint64_t behind = plan.step(steps - 1).to - plan.step(step).to;
+  left += part_of(behind, ranks_on(job, node), job);
+  for (const EpochRun::Open& open : run.open) {
+    if (open.node != node) continue;
+    const Grant& grant = run.plain.grant(open.grant);
+    left -= std::min<std::uint64_t>(left, grant.to - grant.from);
+  }
+  return left;
+}
+
+}  // namespace
+
 bool Charges::room_for(const StreamNode& part, const Job& job, bool may_look_ahead,
                        Charge& as) const {
   if (may_look_ahead && room_ahead(s_, part)) {
@@ -18,11 +50,15 @@ bool Charges::room_for(const StreamNode& part, const Job& job, bool may_look_ahe
   return job.is_waiting() && part.current.index.is_none();
 }
 
+std::uint32_t Charges::blocks_of(const Job& job, NodeId node) const {
+  return static_cast<std::uint32_t>(
+      std::count_if(job.charged.begin(), job.charged.end(),
+                    [&](BlockIndex block) { return s_.blocks[block].node == node; }));
+}
+
 // How many blocks on the node are the job's, for each of its ranks there.
 double Charges::supply(const Job& job, NodeId node) const {
-  const auto here = std::count_if(job.charged.begin(), job.charged.end(),
-                                  [&](BlockIndex block) { return s_.blocks[block].node == node; });
-  return static_cast<double>(here) / ranks_on(job, node);
+  return static_cast<double>(blocks_of(job, node)) / ranks_on(job, node);
 }
 
 void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const {
@@ -44,15 +80,14 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
   std::optional<Site> best;
   bool best_has_ranks = false;
   double best_load = 0;
-  const std::uint32_t workers_most =
-      s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
-  if (workers_most > 0 && job.makings >= workers_most) return std::nullopt;
+  if (has_all_workers(job)) return std::nullopt;
   const bool may_look_ahead = job.ahead < quota(s_, stream, job);
   for (const std::uint32_t i : open) {
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[part.index];
     Charge as = Charge::none;
-    if (!room_for(part, job, may_look_ahead, as)) continue;
+    const bool enough = has_all_blocks(stream, job, part.node);
+    if (!room_for(part, job, may_look_ahead && !enough, as)) continue;
     const bool has_ranks =
         std::any_of(job.ranks.begin(), job.ranks.end(),
                     [&](const RankState& rank) { return rank.node == part.node; });
@@ -66,6 +101,44 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
     best_load = load;
   }
   return best;
+}
+
+// Workers are counted by job, and the job has its part of them.
+bool Charges::has_all_workers(const Job& job) const {
+  const std::uint32_t most =
+      s_.config.workers_per_rank * static_cast<std::uint32_t>(job.ranks.size());
+  return most > 0 && job.makings >= most;
+}
+
+// A node-local job, near the end of its epoch: what is here and not taken is all that the ranks of
+// the node will take. One more would cross to other nodes.
+bool Charges::has_all_blocks(const Stream& stream, const Job& job, NodeId node) const {
+  if (!job.node_local || job.member.is_none() || job.runs.empty()) return false;
+  const order::Lanes& lanes = *stream.lanes;
+  const EpochRun& run = job.runs.back();
+  if (job.lanes_epoch != run.epoch || lanes.next_epoch_begun(job.member)) return false;
+  if (lanes.blocks_left(job.member) > s_.config.ready_window) return false;
+  if (ranks_on(job, node) == 0) return false;
+  lanes.candidates(job.member, candidates_);
+  const auto here = std::count_if(candidates_.begin(), candidates_.end(),
+                                  [&](const order::Lanes::Candidate& one) {
+                                    return s_.blocks[BlockIndex(one.tag)].node == node;
+                                  });
+  const std::uint64_t block_samples = lanes.sizes(job.member).block_samples;
+  return static_cast<std::uint64_t>(here) * block_samples >= samples_left(job, run, node);
+}
+
+void Charges::sites(const Stream& stream, const Job& job, std::span<const std::uint32_t> open,
+                    std::vector<Site>& out) const {
+  out.clear();
+  if (has_all_workers(job)) return;
+  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
+  for (const std::uint32_t part : open) {
+    Site site{part, Charge::none};
+    const StreamNode& node = stream.nodes[part];
+    const bool enough = has_all_blocks(stream, job, node.node);
+    if (room_for(node, job, may_look_ahead && !enough, site.charge)) out.push_back(site);
+  }
 }
 
 // Whether the block is among those that the job may take next. If the job has taken it, begun

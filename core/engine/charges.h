@@ -23,6 +23,11 @@ class Charges {
   // `open`: what open_parts() says of the stream.
   std::optional<Site> site(const Stream& stream, const Job& job,
                            std::span<const std::uint32_t> open) const;
+  // How many blocks on the node are kept for the job.
+  std::uint32_t blocks_of(const Job& job, NodeId node) const;
+  // All nodes that the block could be made on now, for a policy to choose from.
+  void sites(const Stream& stream, const Job& job, std::span<const std::uint32_t> open,
+             std::vector<Site>& out) const;
   // The parts of the stream that could begin a block now, whatever job it is for.
   void open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const;
   // Gives up blocks that were made because a job waited for them, once the job has what it needs.
@@ -35,12 +40,14 @@ class Charges {
 
  private:
   double supply(const Job& job, NodeId node) const;
+  bool has_all_workers(const Job& job) const;
+  bool has_all_blocks(const Stream& stream, const Job& job, NodeId node) const;
   bool room_for(const StreamNode& part, const Job& job, bool may_look_ahead, Charge& as) const;
   bool may_take(const Stream& stream, const Job& job, const Block& block);
 
   EngineState& s_;
-  std::vector<order::Lanes::Candidate> candidates_;
-  std::vector<BlockIndex> resident_;  // scratch
+  mutable std::vector<order::Lanes::Candidate> candidates_;  // scratch
+  std::vector<BlockIndex> resident_;                         // scratch
 };
 
 }  // namespace batchflow::engine

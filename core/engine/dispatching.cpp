@@ -211,6 +211,28 @@ std::optional<Charges::Site> Dispatching::site(const Job& job) {
   return charges_.site(stream, job, open.parts);
 }
 
+// Where the policy wants the job's block made. REQUIRES: nothing was started since `site`.
+Charges::Site Dispatching::choose_site(const Job& job, const WorkCandidate& work,
+                                       Charges::Site usual) {
+  const Stream& stream = s_.streams[job.stream];
+  charges_.sites(stream, job, open_parts_[stream.id.value].parts, possible_);
+  if (possible_.size() < 2) return usual;
+  node_views_.clear();
+  for (const Charges::Site& one : possible_) {
+    const StreamNode& part = stream.nodes[one.part];
+    const Node& node = s_.nodes[part.index];
+    const auto ranks = std::count_if(job.ranks.begin(), job.ranks.end(),
+                                     [&](const RankState& rank) { return rank.node == part.node; });
+    node_views_.push_back({part.node, static_cast<std::uint32_t>(ranks), node.workers, node.started,
+                           charges_.blocks_of(job, part.node),
+                           preparation_.kept_on(part.index, stream)});
+  }
+  const std::size_t choice = dispatch_->choose_node({work, node_views_});
+  if (choice < possible_.size()) return possible_[choice];
+  ++refused_;
+  return usual;
+}
+
 void Dispatching::check_consistency() {
   if (s_.room_changed || s_.starts_put_off) return;
   ++looks_;
@@ -313,7 +335,10 @@ bool Dispatching::start_some() {
       any = true;
       continue;
     }
-    if (!preparation_.start(job, need.what, sites_[choice])) {
+    const Charges::Site site = dispatch_->chooses_nodes()
+                                   ? choose_site(job, views_[choice], sites_[choice])
+                                   : sites_[choice];
+    if (!preparation_.start(job, need.what, site)) {
       s_.look_at(job.index);
       return any;
     }

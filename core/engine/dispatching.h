@@ -75,6 +75,7 @@ class Dispatching {
   void put(Job& job, const Preparation::Need& need);
   void open(const Job& job);
   std::optional<Charges::Site> site(const Job& job);
+  Charges::Site choose_site(const Job& job, const WorkCandidate& work, Charges::Site usual);
   void open_where_room_is();
 
   EngineState& s_;
@@ -96,7 +97,9 @@ class Dispatching {
   std::vector<WorkCandidate> views_;  // of those that can be started now
   std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;
-  std::map<StreamId, double> wanted_;  // scratch
+  std::vector<Charges::Site> possible_;    // scratch
+  std::vector<NodeCandidate> node_views_;  // of them
+  std::map<StreamId, double> wanted_;      // scratch
   // Where a block of a stream could begin: the same for all its jobs while nothing is started.
   struct OpenParts {
     std::uint64_t as_of = 0;

@@ -183,6 +183,7 @@ void Engine::Parts::decide() {
   refresh_needs();
   operations += needs_reported;
   settle_weights();
+  early_reads.go_on();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -46,7 +47,11 @@ class ExplainedAllocation final : public AllocationPolicy {
       : teller_(std::move(teller)), policy_(std::move(policy)) {}
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
+    const auto [last, is_new] = forecasts_.try_emplace(place.place);
+    tell_outcome(place, last->second);
     policy_->allocate(place, slots);
+    last->second = policy_->forecast();
+    tell_forecast(place, last->second);
     for (std::size_t i = 0; i < place.shares.size(); ++i) {
       const ShareView& one = place.shares[i];
       if (slots[i] == one.slots_now) continue;
@@ -67,10 +72,33 @@ class ExplainedAllocation final : public AllocationPolicy {
   }
   Instant ask_again() override { return policy_->ask_again(); }
   bool wants_measures() const override { return policy_->wants_measures(); }
+  Forecast forecast() const override { return policy_->forecast(); }
 
  private:
+  void tell_forecast(const PlaceView& place, const Forecast& forecast) const {
+    if (forecast.busy < 0 && forecast.store_bytes_per_s < 0) return;
+    teller_.tell(fmt::format("{}: what it expects", name_of(place.place)),
+                 fmt::format("workers busy {:.6g}, now {:.6g}; bytes/s from the store {:.6g}, now "
+                             "{:.6g}",
+                             forecast.busy, place.busy, forecast.store_bytes_per_s,
+                             place.store_bytes_per_s));
+  }
+  // What came of the last answer for the place.
+  void tell_outcome(const PlaceView& place, const Forecast& forecast) const {
+    if (forecast.busy < 0 && forecast.store_bytes_per_s < 0) return;
+    const auto against = [](double measured, double expected) {
+      return expected < 0 ? fmt::format("{:.6g}", measured)
+                          : fmt::format("{:.6g} where {:.6g} was expected", measured, expected);
+    };
+    teller_.tell(fmt::format("{}: what came of it", name_of(place.place)),
+                 fmt::format("workers busy {}; bytes/s from the store {}",
+                             against(place.busy, forecast.busy),
+                             against(place.store_bytes_per_s, forecast.store_bytes_per_s)));
+  }
+
   Teller teller_;
   std::unique_ptr<AllocationPolicy> policy_;
+  std::map<Place, Forecast> forecasts_;  // of the last answers
 };
 
 class ExplainedSelection final : public SelectionPolicy {
@@ -151,6 +179,23 @@ class ExplainedDispatch final : public DispatchPolicy {
     return choice;
   }
   Instant ask_again() override { return policy_->ask_again(); }
+  bool chooses_nodes() const override { return policy_->chooses_nodes(); }
+  std::size_t choose_node(const NodesView& view) override {
+    const std::size_t choice = policy_->choose_node(view);
+    std::string numbers = fmt::format("of {}:", view.candidates.size());
+    for (std::size_t i = 0; i < std::min(view.candidates.size(), kCandidatesListed); ++i) {
+      const NodeCandidate& one = view.candidates[i];
+      numbers += fmt::format(
+          " [node {}: {} ranks, {} blocks for {} workers, {} blocks ahead, keeps {:.3f}]",
+          one.node.value, one.ranks, one.started, one.workers, one.ahead, one.kept);
+    }
+    const std::string where = choice < view.candidates.size()
+                                  ? fmt::format("node {}", view.candidates[choice].node.value)
+                                  : "no node there is; the default chooses";
+    teller_.tell(fmt::format("job {}: its block is made on {}", view.work.job.value, where),
+                 numbers + more(view.candidates.size()));
+    return choice;
+  }
 
  private:
   Teller teller_;
@@ -249,6 +294,15 @@ class ExplainedEviction final : public EvictionPolicy {
   void needed(ItemId item, std::uint32_t jobs) override { policy_->needed(item, jobs); }
   void scored(ItemId item, float score) override { policy_->scored(item, score); }
   void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
+  EarlyRead read_early(const Access& access) override {
+    const EarlyRead answer = policy_->read_early(access);
+    if (answer == EarlyRead::yes) {
+      teller_.tell(
+          fmt::format("{}: item {} is read before it is requested", where_, named(access.item)),
+          counts());
+    }
+    return answer;
+  }
 
  private:
   // A policy may lie: what it names need not be there.
@@ -271,6 +325,11 @@ class ExplainedEviction final : public EvictionPolicy {
 };
 
 }  // namespace
+
+std::string text_of(const Decision& decision) {
+  return fmt::format("{} {}: {} ({})", decision.kind, decision.policy, decision.what,
+                     decision.numbers);
+}
 
 std::unique_ptr<AllocationPolicy> explained(const Explain& explain, const PolicyChoice& choice,
                                             std::unique_ptr<AllocationPolicy> policy) {

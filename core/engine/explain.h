@@ -26,6 +26,9 @@ struct Decision {
 
 using Explain = std::function<void(const Decision&)>;
 
+// `allocation equal: node 1 dram: share 3 ... (of ... bytes)`
+std::string text_of(const Decision& decision);
+
 // Policies that report what they decide, and from which numbers: wrappers around the real ones.
 // Without a listener, each of these answers `policy` itself.
 std::unique_ptr<AllocationPolicy> explained(const Explain& explain, const PolicyChoice& choice,

@@ -239,6 +239,13 @@ double Items::cached(const Stream& stream) const {
                            static_cast<double>(dataset.catalogue->samples()));
 }
 
+double Items::kept_on(NodeIndex node, const Dataset& dataset) const {
+  const ItemCache* cache = this->cache(node, dataset.id, 0);
+  if (cache == nullptr || cache->dram.is_none()) return 0;
+  const SharePart& part = s_.memory[cache->dram];
+  return static_cast<double>(part.share->residents()) / static_cast<double>(part.spec.items);
+}
+
 void Items::purge(DatasetId dataset, SampleId sample) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {

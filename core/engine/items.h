@@ -71,6 +71,9 @@ class Items {
   // one that is cached most.
   double cached(const Stream& stream) const;
 
+  // How much of the dataset the node keeps in memory as it is stored, from 0 to 1.
+  double kept_on(NodeIndex node, const Dataset& dataset) const;
+
   // How many samples of the dataset all nodes together are to keep in memory, as they are stored.
   std::uint64_t samples_kept(const Dataset& dataset) const;
 
@@ -79,6 +82,7 @@ class Items {
             std::span<const order::ChosenEpoch::Candidate> candidates,
             std::vector<SampleCandidate>& out) const;
 
+  const ItemCaches& caches(DatasetId dataset) const;
   // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
   const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
 
@@ -120,7 +124,6 @@ class Items {
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
 
-  const ItemCaches& caches(DatasetId dataset) const;
   void release_ingredients(Making& making);
   void look_around(MakingIndex making);
   void prefetch(std::span<const order::Draw> draws) const;

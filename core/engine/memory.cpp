@@ -34,7 +34,7 @@ Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> evictio
   for (PolicyChoice& choice : eviction) {
     eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
   }
-  BF_CHECK(eviction_.size() == kForms);
+  BF_CHECK(eviction_.size() == kEvictions);
 }
 
 // ---------------------------------------------------------------------------------- places ----
@@ -165,7 +165,7 @@ bool Memory::grow_staging(PlacePart& place_part, Bytes goal) {
 // ---------------------------------------------------------------------------------- shares ----
 
 const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const ShareSpec& spec) const {
-  return eviction_[static_cast<std::size_t>(form_of(spec.use))];
+  return eviction_[eviction_of(spec)];
 }
 
 std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots capacity) const {
@@ -174,7 +174,8 @@ std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots
   const std::size_t items =
       part.numbers ? part.numbers->room() : std::max(spec.items, part.owner_of.size());
   auto policy = std::get<MakeEviction>(choice.entry->make)(
-      {items, capacity, policy_random(seed_, spec, part.policy_changes), choice.parameters});
+      {items, capacity, policy_random(seed_, spec, part.policy_changes), choice.parameters,
+       form_of(spec.use), spec.place.tier, spec.dataset});
   return explained(explain_, choice, std::move(policy), spec, part.numbers);
 }
 
@@ -445,10 +446,15 @@ void Memory::change_allocation(const PolicyChoice& choice) {
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
-void Memory::change_eviction(const PolicyChoice& choice, Form form) {
-  eviction_[static_cast<std::size_t>(form)] = std::make_shared<const PolicyChoice>(choice);
+bool Memory::reads_early() const {
+  return std::any_of(eviction_.begin(), eviction_.end(),
+                     [](const auto& choice) { return choice->entry->reads_early; });
+}
+
+void Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction) {
+  eviction_[eviction] = std::make_shared<const PolicyChoice>(choice);
   shares_.each([&](ShareId index) {
-    if (form_of(shares_[index].spec.use) != form) return;
+    if (eviction_of(shares_[index].spec) != eviction) return;
     SharePart& part = shares_[index];
     ++part.policy_changes;
     part.share->swap_policy(make_policy(part, part.share->capacity()));

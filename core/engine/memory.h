@@ -57,7 +57,7 @@ class Memory {
     std::uint64_t refused_evictions = 0;
   };
 
-  // `eviction`: one choice a form. `explain` outlives it.
+  // `eviction`: kEvictions choices. `explain` outlives it.
   Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction, std::uint64_t seed,
          const Explain& explain);
 
@@ -143,7 +143,9 @@ class Memory {
 
   // ---------------------------------------------------------------------------- policies ----
   void change_allocation(const PolicyChoice& choice);
-  void change_eviction(const PolicyChoice& choice, Form form);
+  // Whether some share may want samples before they are requested.
+  bool reads_early() const;
+  void change_eviction(const PolicyChoice& choice, std::size_t eviction);
   // Continues the adoption of residents by new policies. True when more is left to do. Those that a
   // new policy was just shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
@@ -184,7 +186,7 @@ class Memory {
   std::unique_ptr<EvictionPolicy> make_policy(const SharePart& part, Slots capacity) const;
 
   Allocation allocation_;
-  std::vector<std::shared_ptr<const PolicyChoice>> eviction_;  // a form
+  std::vector<std::shared_ptr<const PolicyChoice>> eviction_;
   std::uint64_t seed_;
   const Explain& explain_;
   std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides

@@ -41,7 +41,7 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
     case PolicyKind::allocation:
       return s.memory.change_allocation(choice);
     case PolicyKind::eviction:
-      for (const Form form : name.forms) s.memory.change_eviction(choice, form);
+      for (const std::size_t one : name.evictions) s.memory.change_eviction(choice, one);
       return;
     case PolicyKind::selection:
       selection_choice = choice;

@@ -16,6 +16,7 @@
 #include "core/engine/datasets.h"
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
+#include "core/engine/early_reads.h"
 #include "core/engine/engine.h"
 #include "core/engine/explain.h"
 #include "core/engine/facts.h"
@@ -45,6 +46,7 @@ struct Engine::Parts final : Reads::Listener {
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
         items(s, reads),
+        early_reads(s, reads, items),
         facts(s, items),
         datasets(s, items),
         charges(s),
@@ -178,6 +180,7 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice scaling_choice;
   Reads reads;
   Items items;
+  EarlyReads early_reads;
   Facts facts;
   Datasets datasets;
   Charges charges;

@@ -61,6 +61,18 @@ struct EvictionContext {
   Slots capacity;
   Random random;
   const Parameters& parameters;
+  // What the share keeps, and where. Replays of traces have a share of their own: stored samples in
+  // memory.
+  Form form = Form::encoded;
+  Tier tier = Tier::dram;
+  DatasetId dataset{};
+};
+
+// Whether an item is to be read before anything requests it.
+enum class EarlyRead : std::uint8_t {
+  no,
+  yes,   // it is inserted as it would be in a request; what leaves for it is asked of `victim`
+  stop,  // nor anything behind it, as things are
 };
 
 // One instance serves one share. For a request the calls are: `hit`, when the item is resident.
@@ -105,6 +117,10 @@ class EvictionPolicy {
   virtual void scored(ItemId, float /*score*/) {}
   // A job that uses this share began an epoch.
   virtual void epoch_began(JobId, std::uint32_t /*epoch*/) {}
+  // Asked of items that are not resident, in the order in which a job comes to them, while nothing
+  // else is read from the store to the node. Only policies that say so are asked
+  // (PolicyEntry::reads_early), of samples as they are stored.
+  virtual EarlyRead read_early(const Access& /*access*/) { return EarlyRead::no; }
 };
 
 // -------------------------------------------------------------------------------- allocation ----
@@ -151,6 +167,13 @@ struct PlaceView {
   double store_bytes_per_s = 0;  // what it reads from the store
 };
 
+// What an allocation policy expects of a place until it is asked again. It is compared with what
+// comes of it where decisions are explained.
+struct Forecast {
+  double busy = -1;               // the part of its workers that prepare; below 0: nothing is said
+  double store_bytes_per_s = -1;  // that it reads from the store; likewise
+};
+
 class AllocationPolicy {
  public:
   virtual ~AllocationPolicy() = default;
@@ -162,6 +185,8 @@ class AllocationPolicy {
   virtual Instant ask_again() { return kNever; }
   // False: what is measured of jobs, streams and the node stays 0, which saves a look at each job.
   virtual bool wants_measures() const { return false; }
+  // What it expects of its last answer.
+  virtual Forecast forecast() const { return {}; }
 };
 
 // --------------------------------------------------------------------------------- selection ----
@@ -268,6 +293,21 @@ struct DispatchView {
   std::span<const WorkCandidate> candidates;
 };
 
+// A node on which a block may be made now.
+struct NodeCandidate {
+  NodeId node;
+  std::uint32_t ranks;    // of the job
+  std::uint32_t workers;  // that prepare
+  std::uint32_t started;  // blocks that are read or prepared
+  std::uint32_t ahead;    // blocks of the job that are there, not taken yet
+  double kept;            // the part of the dataset that is in its memory, as it is stored
+};
+
+struct NodesView {
+  const WorkCandidate& work;
+  std::span<const NodeCandidate> candidates;
+};
+
 class DispatchPolicy {
  public:
   virtual ~DispatchPolicy() = default;
@@ -278,6 +318,10 @@ class DispatchPolicy {
   // When to ask again, if the policy holds all back only for time to pass. Asked after each
   // kNoChoice. kNever: it waits for something to happen.
   virtual Instant ask_again() { return kNever; }
+  // False: the engine chooses the node: one with ranks of the job, and of these the least busy.
+  virtual bool chooses_nodes() const { return false; }
+  // The index of the node that makes the block which `next` has named.
+  virtual std::size_t choose_node(const NodesView& /*view*/) { return 0; }
 };
 
 // ----------------------------------------------------------------------------------- scaling ----

@@ -33,6 +33,8 @@ struct PolicyEntry {
   // Is told when items are requested next, as far as orders tell it, which takes some time. So are
   // clairvoyant policies.
   bool next_uses = false;
+  // Of an eviction policy: it is asked which samples to read before they are requested.
+  bool reads_early = false;
   // Of an eviction policy: hits of items that are no runs change nothing that it will answer.
   bool ignores_hits = false;
   // A live service refuses it: what it does to orders no live client can follow yet.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
                                                        "dispatch", "scaling"};
-constexpr std::string_view kOfAForm = "eviction.";
+constexpr std::string_view kOneEviction = "eviction.";
 
 }  // namespace
 
@@ -30,22 +30,28 @@ PolicyKind policy_kind(std::string_view name) {
                                 fmt::join(names, ", ")));
 }
 
+std::string_view eviction_name(std::size_t eviction) {
+  return eviction == kOnDrives ? "drive" : name_of(static_cast<Form>(eviction));
+}
+
 PolicyName policy_name(std::string_view name) {
-  if (name == "eviction") return {PolicyKind::eviction, {Form::encoded, Form::decoded}};
-  if (!name.starts_with(kOfAForm)) return {policy_kind(name), {}};
-  for (std::size_t form = 0; form < kForms; ++form) {
-    if (name.substr(kOfAForm.size()) == name_of(static_cast<Form>(form)))
-      return {PolicyKind::eviction, {static_cast<Form>(form)}};
+  constexpr auto kEncoded = static_cast<std::size_t>(Form::encoded);
+  constexpr auto kDecoded = static_cast<std::size_t>(Form::decoded);
+  if (name == "eviction") return {PolicyKind::eviction, {kEncoded, kDecoded, kOnDrives}};
+  if (!name.starts_with(kOneEviction)) return {policy_kind(name), {}};
+  for (std::size_t one = 0; one < kEvictions; ++one) {
+    if (name.substr(kOneEviction.size()) == eviction_name(one))
+      return {PolicyKind::eviction, {one}};
   }
   throw ConfigError(
-      fmt::format("'{}' is no kind of policy; write eviction.encoded, eviction.decoded or "
-                  "eviction.prepared",
+      fmt::format("'{}' is no kind of policy; write eviction.encoded, eviction.decoded, "
+                  "eviction.prepared or eviction.drive",
                   name));
 }
 
 void set_policy(PolicyTexts& texts, std::string_view name, const std::string& text) {
   const PolicyName named = policy_name(name);
-  for (const Form form : named.forms) texts.eviction[static_cast<std::size_t>(form)] = text;
+  for (const std::size_t one : named.evictions) texts.eviction[one] = text;
   if (named.kind == PolicyKind::eviction) return;
   visit_policies(texts, [&](std::string_view one, std::string& at) {
     if (one == name) at = text;

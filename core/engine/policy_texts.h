@@ -1,5 +1,5 @@
 // Which policies an engine uses, each as text (`minio`, `bounded-lag:blocks=4`), and their names:
-// a kind of policy, of eviction one for each form (`eviction.prepared`).
+// a kind of policy, of eviction one for each form (`eviction.prepared`) and one for drives.
 #pragma once
 
 #include <array>
@@ -17,10 +17,15 @@ inline constexpr std::size_t kPolicyKinds = 5;
 std::string_view policy_kind_name(PolicyKind kind);
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
 
+// Evictions: those of the forms in memory, and behind them that of samples on drives.
+inline constexpr std::size_t kEvictions = kForms + 1;
+inline constexpr std::size_t kOnDrives = kForms;
+std::string_view eviction_name(std::size_t eviction);  // `encoded`, ..., `drive`
+
 struct PolicyTexts {
   std::string allocation;
-  std::array<std::string, kForms> eviction;  // by form
-  std::string selection;                     // of relaxed jobs; a strict order leaves no choice
+  std::array<std::string, kEvictions> eviction;
+  std::string selection;  // of relaxed jobs; a strict order leaves no choice
   std::string dispatch;
   std::string scaling;
   friend bool operator==(const PolicyTexts&, const PolicyTexts&) = default;
@@ -33,15 +38,16 @@ void visit_policies(Texts& texts, Visit visit) {
   visit("eviction.encoded", texts.eviction[0]);
   visit("eviction.decoded", texts.eviction[1]);
   visit("eviction.prepared", texts.eviction[2]);
+  visit("eviction.drive", texts.eviction[kOnDrives]);
   visit("selection", texts.selection);
   visit("dispatch", texts.dispatch);
   visit("scaling", texts.scaling);
 }
 
-// What a name stands for. `eviction` alone is that of samples, encoded and decoded.
+// What a name stands for. `eviction` alone is that of samples, wherever they are kept.
 struct PolicyName {
   PolicyKind kind;
-  std::vector<Form> forms;  // of eviction
+  std::vector<std::size_t> evictions;  // of those
 };
 PolicyName policy_name(std::string_view name);  // throws ConfigError
 // Throws ConfigError where there is no such name.

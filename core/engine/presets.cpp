@@ -13,7 +13,16 @@ constexpr std::array<std::string_view, kForms> kNoneLeaves{"minio", "minio", "re
 
 constexpr Preset kPresets[] = {
     {.name = "default",
-     .help = "One service prepares for all jobs, the most urgent first.",
+     .help = "One service prepares for all jobs; memory by what it saves.",
+     .allocation = "batchflow",
+     .eviction = {"batchflow", "batchflow", "refcount"},
+     .selection = "ready-first",
+     .dispatch = "batchflow",
+     .scaling = "look-ahead",
+     .helper_nodes = 8,
+     .late_after_p99 = 2},
+    {.name = "fixed",
+     .help = "One service, and memory by a rule: stored samples first.",
      .allocation = "encoded-first",
      .eviction = kNoneLeaves,
      .selection = "ready-first",
@@ -32,16 +41,6 @@ constexpr Preset kPresets[] = {
      .share_nodes = false,
      .workers_per_rank = 4,
      .workers_held_during_reads = true},
-    // The default's successor, once every study has it ahead.
-    {.name = "batchflow",
-     .help = "The default, with memory by what is measured to save most.",
-     .allocation = "batchflow",
-     .eviction = {"batchflow", "batchflow", "refcount"},
-     .selection = "ready-first",
-     .dispatch = "earliest-deadline",
-     .scaling = "look-ahead",
-     .helper_nodes = 8,
-     .late_after_p99 = 2},
 
     // ---- one prepared block for several jobs
     {.name = "coordl",
@@ -144,6 +143,16 @@ constexpr Preset kPresets[] = {
      .share_streams = false},
 
     // ---- caches of many nodes
+    {.name = "nopfs",
+     .help = "NoPFS: caches are filled in the order of requests, ahead.\n"
+             "Departs from it: see the eviction policy nopfs.",
+     .allocation = kStoredSamples,
+     .eviction = {"nopfs", "nopfs", "refcount"},
+     .selection = "strict",
+     .dispatch = "fifo",
+     .scaling = "look-ahead",
+     .share_streams = false,
+     .helper_nodes = 8},
     {.name = "deepio",
      .help = "DeepIO: batches from what is in memory.",
      .allocation = kStoredSamples,
@@ -155,7 +164,7 @@ constexpr Preset kPresets[] = {
     {.name = "hoard",
      .help = "Hoard: datasets are kept as wholes on the nodes.",
      .allocation = "hoard",
-     .eviction = kNoneLeaves,
+     .eviction = {"nopfs", "minio", "refcount"},
      .selection = "strict",
      .dispatch = "fifo",
      .scaling = "static:depth=8",
@@ -202,6 +211,7 @@ constexpr Preset kPresets[] = {
 void Preset::apply(EngineConfig& config) const {
   config.policies.allocation = allocation;
   for (std::size_t form = 0; form < kForms; ++form) config.policies.eviction[form] = eviction[form];
+  config.policies.eviction[kOnDrives] = eviction[static_cast<std::size_t>(Form::encoded)];
   config.policies.selection = selection;
   config.policies.dispatch = dispatch;
   config.policies.scaling = scaling;

@@ -57,6 +57,7 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
     for (const SampleId sample : samples) source.share->pin(source.spec.item_of(sample));
   }
   read.staged = spec.keep.is_none() || s_.memory[spec.keep].spec.place != spec.to;
+  if (read.from.tier == Tier::store) ++s_.nodes[read.node].store_reads;
   count(read, spec);
   send_read(read);
   return index;
@@ -304,7 +305,7 @@ void Reads::done(const ReadDone& event) {
   OpenRead& read = reads_[index];
   if (read.done) return s_.stale();
   if (event.outcome != Outcome::done) return fail(index, event.failed);
-  read.done = true;
+  end(read);
   read.in_part = false;
   if (read.from.tier == Tier::store) {
     const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(read.dataset)].catalogue;
@@ -393,12 +394,20 @@ void Reads::give_up_copies(ReadIndex index) {
   drop_evicted(s_);
 }
 
+// Nothing more comes of the read.
+void Reads::end(OpenRead& read) {
+  read.done = true;
+  if (read.from.tier != Tier::store) return;
+  BF_CHECK(s_.nodes[read.node].store_reads > 0);
+  if (--s_.nodes[read.node].store_reads == 0) s_.store_is_idle(read.node);
+}
+
 // Nothing finds the read any more. Its items leave their share once the makings that wait have been
 // told.
 void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   OpenRead& read = reads_[index];
   shown_.hide(read);
-  read.done = true;
+  end(read);
   read.failed = true;
   const ShareId keep = read.keep;
   const std::vector<SampleId> samples = read.samples;

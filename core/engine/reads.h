@@ -101,6 +101,7 @@ class Reads {
 
  private:
   void send_read(OpenRead& read);
+  void end(OpenRead& read);
   void count(OpenRead& read, const Spec& spec);
   void uncount(OpenRead& read, Bytes bytes);
   void uncount_lost(ReadIndex index, NodeIndex node);

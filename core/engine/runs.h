@@ -61,6 +61,7 @@ class Sequence {
 
   std::uint64_t end() const { return begin + granted; }
   Grant& grant(std::uint64_t number) { return grants[number - forgotten_]; }
+  const Grant& grant(std::uint64_t number) const { return grants[number - forgotten_]; }
   // Answers the number of the new grant.
   std::uint64_t add(Grant&& grant);
   // Puts the next samples of the grant, at most `most`, at the next indices.

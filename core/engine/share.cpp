@@ -90,6 +90,17 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   return true;
 }
 
+EarlyRead Share::insert_early(const Access& access, std::vector<ItemId>& evicted) {
+  BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
+  BF_CHECK(!resident(access.item));
+  const Access inner = numbered(access);
+  const EarlyRead answer = policy_->read_early(inner);
+  if (answer != EarlyRead::yes) return answer;
+  if (!fits(inner, false) || !make_room(inner, false, evicted)) return EarlyRead::no;
+  insert(inner);
+  return EarlyRead::yes;
+}
+
 void Share::remove(ItemId item, Removal why) {
   const ItemId number = number_of(item);
   BF_CHECK(is_resident(number));

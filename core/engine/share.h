@@ -82,6 +82,10 @@ class Share {
   // with the lowest id leaves. False: what is not pinned does not suffice, and nothing was evicted.
   // REQUIRES: as above, and the item is not resident.
   bool insert_forced(const Access& access, std::vector<ItemId>& evicted);
+  // Lets in an item that nothing has requested, if the policy wants it and there is or can be made
+  // room. No request is counted.
+  // REQUIRES: as above, and the item is not resident.
+  EarlyRead insert_early(const Access& access, std::vector<ItemId>& evicted);
   // A resident leaves because the owner says so, pinned or not; its pins go with it.
   // REQUIRES: resident(item)
   void remove(ItemId item, Removal why);

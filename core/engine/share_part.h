@@ -77,5 +77,9 @@ inline Form form_of(ShareUse use) {
       return Form::prepared;
   }
 }
+// Which of the choices of PolicyTexts::eviction is for the share.
+inline std::size_t eviction_of(const ShareSpec& spec) {
+  return spec.place.tier == Tier::nvme ? kOnDrives : static_cast<std::size_t>(form_of(spec.use));
+}
 
 }  // namespace batchflow::engine

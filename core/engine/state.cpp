@@ -44,20 +44,29 @@ void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
 
 order::Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];
+  order::Lineage lineage = this->lineage(stream, block.sizes, block.name);
+  // Order::weighted: its samples do not follow from its name.
+  if (block.rehearsal || !stream.names_samples()) lineage.order = Order::weighted;
+  if (block.rehearsal) lineage.run_shift = 0;
+  lineage.samples = block.samples;
+  return lineage;
+}
+
+order::Lineage EngineState::lineage(const Stream& stream, const order::LaneSizes& sizes,
+                                    const order::BlockName& name) const {
   const Dataset& dataset = datasets[stream.dataset];
   order::Lineage lineage;
   lineage.dataset = dataset.id;
   lineage.dataset_version = dataset.catalogue->version();
   lineage.pipeline = stream.pipeline_id;
   lineage.pipeline_hash = stream.pipeline->hash;
-  // Order::weighted: its samples do not follow from its name.
-  lineage.order = block.rehearsal || !stream.names_samples() ? Order::weighted : stream.family;
+  lineage.order = stream.family;
   lineage.seed = stream.seed;
-  lineage.block_samples = block.sizes.block_samples;
-  lineage.lane_blocks = block.sizes.lane_blocks;
-  lineage.name = block.name;
-  lineage.samples = block.samples;
-  if (!block.rehearsal) lineage.run_shift = stream.run_shift;
+  lineage.block_samples = sizes.block_samples;
+  lineage.lane_blocks = sizes.lane_blocks;
+  lineage.name = name;
+  lineage.samples = sizes.samples_of(name.lane, name.block);
+  lineage.run_shift = stream.run_shift;
   return lineage;
 }
 

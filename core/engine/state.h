@@ -124,6 +124,11 @@ struct EngineState {
   void plan_staging(NodeIndex node) {
     if (!std::exchange(nodes[node].staging_due, true)) nodes_to_plan.push_back(node);
   }
+  // Nothing is read from the store to the nodes any more.
+  std::vector<NodeIndex> nodes_to_read_early;
+  void store_is_idle(NodeIndex node) {
+    if (!std::exchange(nodes[node].store_idle, true)) nodes_to_read_early.push_back(node);
+  }
   void sort_by_joining(std::vector<NodeIndex>& some) const {
     std::sort(some.begin(), some.end(),
               [&](NodeIndex a, NodeIndex b) { return nodes[a].joined < nodes[b].joined; });
@@ -182,6 +187,9 @@ struct EngineState {
   }
 
   order::Lineage lineage(const Block& block) const;
+  // Of a block of the stream that is made from nothing but what its name says.
+  order::Lineage lineage(const Stream& stream, const order::LaneSizes& sizes,
+                         const order::BlockName& name) const;
   // The samples of a block, and for a weighted order which visit of each it is.
   void expand(const Block& block, std::vector<order::Draw>& draws);
 

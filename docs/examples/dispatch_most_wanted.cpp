@@ -31,6 +31,17 @@ class MostWanted final : public engine::DispatchPolicy {
                            });
   }
 
+  // Where the most of the dataset is kept, the least is copied from other nodes; and where that is
+  // the same, a node that is less busy takes it.
+  bool chooses_nodes() const override { return true; }
+  std::size_t choose_node(const engine::NodesView& view) override {
+    const auto worse = [](const engine::NodeCandidate& a, const engine::NodeCandidate& b) {
+      return a.kept != b.kept ? a.kept < b.kept : a.started > b.started;
+    };
+    const auto best = std::max_element(view.candidates.begin(), view.candidates.end(), worse);
+    return static_cast<std::size_t>(best - view.candidates.begin());
+  }
+
  private:
   std::uint64_t patience_;
 };
@@ -41,7 +52,8 @@ extern const engine::PolicyEntry dispatch_most_wanted;
 const engine::PolicyEntry dispatch_most_wanted{
     "most-wanted",
     "The block that the most jobs will use is made first.\n"
-    "A need that has seen too many later ones served goes before all others.",
+    "A need that has seen too many later ones served goes before all others.\n"
+    "Blocks are made where the most of their dataset is kept.",
     &make_policy<engine::DispatchPolicy, MostWanted>, kParameters};
 
 }  // namespace batchflow::policies

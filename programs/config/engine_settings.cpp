@@ -32,9 +32,11 @@ void read_preset(ConfigSection& section, engine::EngineConfig& config) {
 void read_policies(ConfigSection& section, engine::PolicyTexts& policies) {
   policies.allocation = section.text("allocation", policies.allocation);
   section.section("eviction", [&](ConfigSection& eviction) {
-    for (std::size_t form = 0; form < kForms; ++form) {
-      policies.eviction[form] =
-          eviction.text(name_of(static_cast<Form>(form)), policies.eviction[form]);
+    for (std::size_t one = 0; one < engine::kEvictions; ++one) {
+      // Drives do as memory does, unless something else is said of them.
+      const bool of_drives = one == engine::kOnDrives;
+      policies.eviction[one] =
+          eviction.text(engine::eviction_name(one), policies.eviction[of_drives ? 0 : one]);
     }
   });
   policies.selection = section.text("selection", policies.selection);

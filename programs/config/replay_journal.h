@@ -6,14 +6,17 @@
 
 #include <functional>
 
+#include "core/engine/explain.h"
 #include "core/engine/policy_list.h"
 #include "core/log/journal.h"
 
 namespace batchflow::config {
 
-// Throws ConfigError where the recorded configuration cannot be read, and what `before_step`
-// throws.
+// `explain`, if given, is called for each decision of a policy, with the time of its step. Throws
+// ConfigError where the recorded configuration cannot be read, and what `before_step` throws.
+using ExplainAt = std::function<void(Instant, const engine::Decision&)>;
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
-                                 const std::function<void()>& before_step = {});
+                                 const std::function<void()>& before_step = {},
+                                 const ExplainAt& explain = {});
 
 }  // namespace batchflow::config

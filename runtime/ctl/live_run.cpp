@@ -186,8 +186,9 @@ output::RunResult live_results(const input::Scenario& scenario,
   run.seed = scenario.seed;
   run.policies.emplace_back("preset", after.value("preset", ""));
   const json policies = after.value("policies", json::object());
-  for (const char* const kind : {"allocation", "eviction.encoded", "eviction.decoded",
-                                 "eviction.prepared", "selection", "dispatch", "scaling"})
+  for (const char* const kind :
+       {"allocation", "eviction.encoded", "eviction.decoded", "eviction.prepared", "eviction.drive",
+        "selection", "dispatch", "scaling"})
     run.policies.emplace_back(kind, policies.value(kind, ""));
   run.digest = after.value("digest", "");
   run.steps = grown("steps");

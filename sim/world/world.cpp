@@ -172,10 +172,7 @@ void World::explain(char mark, const std::string& text) const {
 // Prints, between the events and the commands, which policy decided what, and why.
 engine::Explain World::explainer() const {
   if (!options_.explain) return {};
-  return [this](const engine::Decision& decision) {
-    explain('?', fmt::format("{} {}: {} ({})", decision.kind, decision.policy, decision.what,
-                             decision.numbers));
-  };
+  return [this](const engine::Decision& decision) { explain('?', engine::text_of(decision)); };
 }
 
 // -------------------------------------------------------------------------------- results ----

@@ -72,8 +72,9 @@ class Maker {
     if (chance(15)) engine::apply_preset(config, "independent");
     if (chance(70)) {
       config.policies.allocation = policy(engine::PolicyKind::allocation);
-      for (std::string& text : config.policies.eviction)
-        text = policy(engine::PolicyKind::eviction);
+      for (std::size_t form = 0; form < kForms; ++form)
+        config.policies.eviction[form] = policy(engine::PolicyKind::eviction);
+      config.policies.eviction[engine::kOnDrives] = config.policies.eviction[0];
       config.policies.selection = policy(engine::PolicyKind::selection);
       config.policies.dispatch = policy(engine::PolicyKind::dispatch);
     }

@@ -62,12 +62,14 @@ engine::Catalogue DatasetPlan::catalogue() const {
 
 std::string Scenario::text() const {
   std::string text = fmt::format(
-      "seed {}: block {} B, item slot {} B, credits {}, helpers {}, policies {} [{} {} {}] {} {} "
+      "seed {}: block {} B, item slot {} B, credits {}, helpers {}, policies {} [{} {} {} {}] {} "
+      "{} "
       "{}{}{}\n",
       seed, config.block_bytes, config.item_slot_bytes, config.credits, config.helper_nodes,
       config.policies.allocation, config.policies.eviction[0], config.policies.eviction[1],
-      config.policies.eviction[2], config.policies.selection, config.policies.dispatch,
-      config.policies.scaling, config.share_streams ? "" : ", a stream a job",
+      config.policies.eviction[2], config.policies.eviction[3], config.policies.selection,
+      config.policies.dispatch, config.policies.scaling,
+      config.share_streams ? "" : ", a stream a job",
       config.workers_held_during_reads ? ", workers held" : "");
   for (const NodePlan& node : nodes) {
     text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value,

@@ -64,6 +64,8 @@ class Fuzz {
         return random_.below(10) == 0 ? grow() : access();
       case 10:
         return report_facts();
+      case 11:
+        return read_early();
       default:
         return access();
     }
@@ -96,6 +98,14 @@ class Fuzz {
     CHECK(share_.insert_forced(access, evicted_) == room);
     apply_evicted();
     if (room) model_[access.item.value] = {access.slots};
+  }
+  void read_early() {
+    const engine::Access access = draw_access();
+    if (model_.contains(access.item.value)) return;
+    const engine::EarlyRead answer = share_.insert_early(access, evicted_);
+    apply_evicted();
+    if (answer == engine::EarlyRead::yes) model_[access.item.value] = {access.slots};
+    note(static_cast<std::uint64_t>(answer));
   }
   void pin() {
     if (model_.empty()) return;

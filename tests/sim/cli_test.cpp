@@ -262,15 +262,15 @@ TEST_CASE("what is asked in JSON is answered in JSON") {
   CHECK(help["generators"][0]["parameters"][0]["greatest"] == 4e9);
   check_refused({"cache", "gen:help", "--csv"}, "write --json");
   const json listed = json::parse(run({"policy", "list", "--json"}).out);
-  CHECK(listed["presets"][1]["name"] == "independent");
-  CHECK(listed["presets"][1]["policies"]["eviction"]["encoded"] == "random");
+  CHECK(listed["presets"][2]["name"] == "independent");
+  CHECK(listed["presets"][2]["policies"]["eviction"]["encoded"] == "random");
 }
 
 TEST_CASE("presets are listed and explained") {
   CHECK(run({"policy", "list"}).out.find("\n  independent ") != std::string::npos);
   const std::string shown = run({"policy", "show", "default"}).out;
   CHECK(shown.starts_with("preset=default\n"));
-  CHECK(shown.find("\n  eviction.encoded   minio\n") != std::string::npos);
+  CHECK(shown.find("\n  eviction.encoded   batchflow\n") != std::string::npos);
   CHECK(run({"policy", "show", "preset=default"}).out == shown);
   check_refused({"policy", "show", "preset=defualt"}, "write 'default'");
   check_refused({"policy", "show", "preset=lru"}, "unknown preset");

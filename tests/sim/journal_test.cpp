@@ -50,6 +50,26 @@ TEST_CASE("a journal needs nothing but itself to be replayed, by text and by JSO
   CHECK(replayed["steps"] == of_run["steps"]);
   CHECK(replayed["end"] == "closed");
   CHECK(replayed["recorded_by"] == BATCHFLOW_VERSION);
+  const Outcome told = run({"journal", "replay", journal, "--explain"});
+  CHECK(told.code == 0);
+  CHECK(told.out.find(" ? dispatch batchflow: starts a block for job ") != std::string::npos);
+  CHECK(told.out.find("digest " + of_run["digest"].get<std::string>()) != std::string::npos);
+}
+
+TEST_CASE("a journal tells what memory was expected to bring, and what came of it") {
+  if (!sim::can_simulate()) return skipped("SimGrid is not installed");
+  const Folder folder;
+  const std::string journal = folder.name("r.journal");
+  REQUIRE(
+      run({"run", "four-jobs", "--set", "datasets.0.samples=5120", "--journal", journal}).code ==
+      0);
+  const Outcome told = run({"journal", "replay", journal, "--explain"});
+  CHECK(told.code == 0);
+  const std::size_t expects = told.out.find(": what it expects (workers busy 0.");
+  const std::size_t outcome = told.out.find(": what came of it (workers busy 0.");
+  CHECK(expects != std::string::npos);
+  CHECK(outcome != std::string::npos);
+  CHECK(expects < outcome);
 }
 
 TEST_CASE("a difference is 1 and named, what is no journal is 2") {

@@ -69,7 +69,8 @@ TEST_CASE("the same scenario gives the same orders in every process, another see
 
 TEST_CASE("every preset and dispatch policy serves a varied world to its end") {
   for (const std::string set :
-       {"engine.preset=default", "engine.preset=independent", "engine.policies={dispatch: fifo}",
+       {"engine.preset=default", "engine.preset=fixed", "engine.preset=independent",
+        "engine.preset=nopfs", "engine.policies={dispatch: fifo}",
         "engine.policies={dispatch: round-robin}", "engine.policies={dispatch: coordinated}",
         "engine.policies={dispatch: bounded-lag}", "engine.policies={selection: strict}",
         "engine.policies={allocation: equal}",

@@ -1,0 +1,55 @@
+// Samples that are read before anything requests them, where a policy wants that.
+//
+// It happens on a node to which nothing is read from the store, so what jobs wait for is never
+// behind it. The order ahead of a job that reads the dataset is gone through, some samples in each
+// step, and the eviction policy of the share where a sample would be kept is asked about each that
+// is not there (EvictionPolicy::read_early).
+#pragma once
+
+#include <vector>
+
+#include "core/engine/future.h"
+#include "core/engine/items.h"
+#include "core/engine/reads.h"
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class EarlyReads {
+ public:
+  EarlyReads(EngineState& state, Reads& reads, Items& items)
+      : s_(state), reads_(reads), items_(items), future_(state) {}
+
+  // Commands reads for nodes to which nothing is read.
+  void go_on();
+
+ private:
+  // How far a share has gone through the order of a job.
+  struct Cursor {
+    std::uint64_t job = 0;     // its serial
+    std::uint64_t epoch = 0;
+    std::uint64_t block = 0;   // of the epoch
+    std::uint32_t sample = 0;  // of the block
+  };
+  enum class Found : std::uint8_t { nothing, some, more_to_look_at };
+
+  void go_on(NodeIndex node);
+  Found look_ahead(NodeIndex node, DatasetIndex dataset, ShareId share);
+  const Job* reader(const Dataset& dataset) const;
+  bool settle(Cursor& cursor, const Job& job) const;
+  Found look_at_block(NodeIndex node, const Job& job, ShareId share, Cursor& cursor);
+  bool may_come(NodeIndex node, const Dataset& dataset, const Stream& stream, ShareId share,
+                SampleId sample) const;
+
+  EngineState& s_;
+  Reads& reads_;
+  Items& items_;
+  Future future_;
+  std::vector<Cursor> cursors_;     // by share
+  std::vector<SampleId> order_;     // scratch
+  std::vector<SampleId> found_;     // scratch
+  std::vector<ItemId> gone_;        // scratch
+  std::vector<NodeIndex> looked_at_;  // scratch
+};
+
+}  // namespace batchflow::engine
