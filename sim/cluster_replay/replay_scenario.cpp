@@ -107,6 +107,10 @@ class Builder {
     engine.look_ahead_most = 0;
     engine.credits = 1;
     engine.late_after_p99 = 0;
+    // Replays last for days, and each question about memory looks at all of a node's shares.
+    if (engine.policies.allocation == "batchflow") {
+      engine.policies.allocation = "batchflow:period_s=3600";
+    }
     engine.blocks_in_flight_per_worker = 1;
     cores_a_rank_ = std::exchange(engine.workers_per_rank, std::min(engine.workers_per_rank, 1u));
     for (input::NodeModel& node : scenario_.cluster.nodes) {
