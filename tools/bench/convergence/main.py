@@ -1,6 +1,7 @@
 """Does a model learn as well from BatchFlow's batches as from PyTorch's? See docs/convergence.md.
 
     main.py [--seeds N] [--epochs N] [--quick] [--json FILE] [--write FILE]
+    main.py --record FILE [--epochs N]
 
 Exit code 1: a source is not equivalent to PyTorch's, or a canary is. What orders of other systems
 cost is only shown.
@@ -132,6 +133,8 @@ def parse() -> argparse.Namespace:
                         "few to compare")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--write", metavar="FILE", help="puts the tables into this Markdown file")
+    parser.add_argument("--record", metavar="FILE", help="trains once on digits that are drawn by "
+                        "their losses, and records these in a new file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seeds, arguments.epochs = 2, 3
@@ -154,6 +157,10 @@ def main() -> int:
         node = folder / "node.yaml"
         node.write_text(NODE)
         with Service(folder, "--config", str(node)) as service:
+            if arguments.record:
+                import record
+                record.record(folder, Path(arguments.record), arguments.epochs)
+                return 0
             runs = measure(service, folder, arguments.seeds, arguments.epochs)
         of_systems = systems.measure(folder, arguments.seeds, arguments.epochs)
     right = judge(runs, MARGIN)
