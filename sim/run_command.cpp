@@ -31,6 +31,7 @@ struct RunOptions {
   std::vector<std::string> overrides;
   std::optional<std::uint64_t> seed;
   std::string journal;
+  std::string batches;
   std::string html;
   std::string timeline;
   std::uint64_t timeline_events = 0;  // 0: not given
@@ -60,6 +61,15 @@ input::Scenario scenario_of(const RunOptions& options, const Variant& variant) {
   return scenario;
 }
 
+// Batches name samples, so items must be samples, and batches must not stand for several.
+void check_names_samples(const input::Scenario& scenario) {
+  const input::GrainModel& grain = scenario.grain;
+  if (grain.samples_per_item == 1 && grain.epochs_per_block == 1) return;
+  throw ConfigError(
+      "--batches names single samples, and the scenario has a coarser grain; write "
+      "--set grain.samples_per_item=1 --set grain.epochs_per_block=1");
+}
+
 // All scenarios are read before the first run begins.
 std::vector<PlannedRun> plan(const RunOptions& options) {
   std::vector<PlannedRun> planned;
@@ -70,6 +80,7 @@ std::vector<PlannedRun> plan(const RunOptions& options) {
   }
   const char* of_one_run = options.explain             ? "--explain"
                            : !options.journal.empty()  ? "--journal"
+                           : !options.batches.empty()  ? "--batches"
                            : !options.timeline.empty() ? "--timeline"
                                                        : nullptr;
   if (planned.size() > 1 && of_one_run != nullptr) {
@@ -78,6 +89,7 @@ std::vector<PlannedRun> plan(const RunOptions& options) {
                     "policy of each kind",
                     of_one_run, planned.size()));
   }
+  if (!options.batches.empty()) check_names_samples(planned.front().scenario);
   return planned;
 }
 
@@ -85,6 +97,7 @@ RunSettings settings_of(const RunOptions& options) {
   RunSettings settings;
   settings.series = !options.html.empty();
   settings.how.journal = options.journal;
+  settings.how.batches = options.batches;
   settings.how.timeline = options.timeline;
   if (options.timeline_events > 0) settings.how.timeline_events = options.timeline_events;
   std::FILE* explained = options.outputs.wanted("json") ? stderr : stdout;
@@ -124,14 +137,16 @@ void check_outputs(const RunOptions& options) {
   if (options.timeline_events > 0 && options.timeline.empty()) {
     throw ConfigError("--timeline-events needs a timeline; add --timeline FILE");
   }
-  for (const std::string& path : {options.html, options.timeline, options.journal}) {
+  for (const std::string& path :
+       {options.html, options.timeline, options.journal, options.batches}) {
     if (!path.empty()) output::require_writable(path);
   }
   std::vector<Named> taken = {{"SCENARIO", options.scenario},
                               {"--json", options.outputs.path("json")},
                               {"--jobs-csv", options.outputs.path("jobs-csv")}};
-  for (const Named& named : {Named{"--html", options.html}, Named{"--timeline", options.timeline},
-                             Named{"--journal", options.journal}}) {
+  for (const Named& named :
+       {Named{"--html", options.html}, Named{"--timeline", options.timeline},
+        Named{"--journal", options.journal}, Named{"--batches", options.batches}}) {
     if (named.second.empty()) continue;
     for (const auto& [flag, path] : taken) {
       if (path.empty() || !output::same_file(named.second, path)) continue;
@@ -220,6 +235,9 @@ void add_run_command(CLI::App& app, Action& action) {
   command->add_option("--html", options->html, "Write a report with plots to this file");
   command->add_option("--journal", options->journal,
                       "Write the trace journal of the run to this file");
+  command->add_option("--batches", options->batches,
+                      "Write the samples of each batch that jobs train on to this file, a line of\n"
+                      "JSON each");
   command->add_option("--timeline", options->timeline,
                       "Write what every machine did, and when, to this file: a Chrome trace, for\n"
                       "ui.perfetto.dev");

@@ -27,6 +27,7 @@ struct SimulateOptions {
   std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere
   std::uint64_t timeline_events = 1'000'000;  // at most
   std::string journal;                        // where the trace journal goes; empty: nowhere
+  std::string batches;                        // where the samples of each batch go; empty: nowhere
   // Called with each event (<), decision of a policy (?) and command (>), in words with its time;
   // may be empty.
   std::function<void(const std::string&)> explain;

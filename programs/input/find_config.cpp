@@ -74,14 +74,15 @@ std::optional<std::string> config_named(const std::string& name, const std::stri
   return std::nullopt;
 }
 
+std::string beside(const std::string& path, const std::string& near) {
+  std::error_code error;
+  const fs::path there = fs::path(near).parent_path() / path;
+  return !near.empty() && fs::is_regular_file(there, error) ? there.string() : path;
+}
+
 std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near) {
-  std::error_code error;
-  if (is_path(name_or_path)) {
-    const fs::path beside = fs::path(near).parent_path() / name_or_path;
-    const bool is_beside = !near.empty() && fs::is_regular_file(beside, error);
-    return is_beside ? beside.string() : name_or_path;
-  }
+  if (is_path(name_or_path)) return beside(name_or_path, near);
   if (const std::optional<std::string> file = config_named(name_or_path, folder, near))
     return *file;
   std::vector<std::string> names;

@@ -13,6 +13,8 @@ namespace batchflow::input {
 // `near` and its neighbours, and the configurations installed with the program.
 std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near = "");
+// A path as a file means it: from the folder of `near`, if there is such a file, and else as it is.
+std::string beside(const std::string& path, const std::string& near);
 // The file that such a name stands for; none: no file is called so.
 std::optional<std::string> config_named(const std::string& name, const std::string& folder,
                                         const std::string& near = "");

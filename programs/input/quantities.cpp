@@ -7,7 +7,6 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
-#include "core/base/real_functions.h"
 
 namespace batchflow::input {
 
@@ -79,19 +78,6 @@ Spread read_spread(config::ConfigSection& section, std::string_view key) {
   }
   spread.ratio = jitter;
   return spread;
-}
-
-float Importance::score(std::uint64_t seed, std::uint64_t sample, std::uint32_t epoch) const {
-  // The sum of twelve uniform numbers is near enough to a normal one.
-  const auto normal = [](Random random) {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += random.unit();
-    return sum;
-  };
-  const double stays = normal(Random(hash(seed, sample)));
-  const double comes = drift > 0 ? normal(Random(hash(seed, sample, epoch + 1))) : 0;
-  return static_cast<float>(
-      exp_of(spread * (std::sqrt(1 - drift * drift) * stays + drift * comes)));
 }
 
 }  // namespace batchflow::input

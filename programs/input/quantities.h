@@ -38,16 +38,6 @@ struct Spread {
   double draw(Random& random, double count = 1) const;
 };
 
-// How much samples matter to a job, as it reports after each batch: scores of a lognormal
-// distribution, e to the power of `spread` times a normal number. The number of a sample stays, but
-// for a part that is drawn anew in each epoch: `drift` squared of its variance.
-struct Importance {
-  double spread = 0;  // 0: nothing is reported
-  double drift = 0;   // from 0 to 1
-
-  float score(std::uint64_t seed, std::uint64_t sample, std::uint32_t epoch) const;
-};
-
 // Operations that take much longer now and then: such a share of them is held up, for so long on
 // top of their usual time.
 struct Pauses {

@@ -87,6 +87,7 @@ jobs:
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported
       drift: 0          # the part of it that each epoch draws anew, from 0 to 1
+      recorded: ''      # instead: a file that record_scores() of a Python loader has written
     batch: 128          # of one rank (default 1)
     drop_last: false
     epochs: 1

@@ -263,15 +263,16 @@ void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobM
   });
 }
 
-void read_importance(config::ConfigSection& entry, JobModel& job) {
+void read_scores(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
   entry.section("importance", [&](config::ConfigSection& importance) {
-    job.importance.spread = importance.number("spread", 0, 0, 10);
-    job.importance.drift = importance.number("drift", 0, 0, 1);
-    if (job.importance.spread > 0 && job.order != Order::weighted) {
-      importance.refuse("spread", "scores count in a weighted order alone",
-                        "write order: weighted, or leave importance out");
-    }
+    job.importance =
+        read_importance(importance, dataset.samples, scenario.samples_per_item(dataset));
   });
+  if (job.importance.reports() && job.order != Order::weighted) {
+    entry.refuse("importance", "scores count in a weighted order alone",
+                 "write order: weighted, or leave importance out");
+  }
 }
 
 void read_batch(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
@@ -367,7 +368,7 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
     read_order(entry, scenario.datasets[static_cast<std::size_t>(job.dataset)], job);
     read_batch(entry, scenario, job);
     read_rehearsal(entry, scenario, job);
-    read_importance(entry, job);
+    read_scores(entry, scenario, job);
     read_ranks(entry, scenario, job);
     read_times(entry, job);
     add_copies(entry, scenario, std::move(job), jobs, names);

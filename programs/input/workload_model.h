@@ -11,6 +11,7 @@
 #include "core/base/types.h"
 #include "core/engine/catalogue.h"
 #include "programs/config/config.h"
+#include "programs/input/importance.h"
 #include "programs/input/quantities.h"
 
 namespace batchflow::input {

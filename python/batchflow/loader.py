@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import weakref
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from .iteration import Iteration
 from .job import Job
 from .orders import Scores
 from .ranks import job_name
+from .score_recording import ScoreRecording
 from .session import CLOSED
 
 if TYPE_CHECKING:
@@ -85,12 +87,14 @@ class DataLoader(Attributes, Generic[_Given]):
         self._jobs: list[weakref.ref[Job]] = []
         self._incarnation = 0  # counts the jobs
         self._scores: Scores = self._arguments.weights or ((), ())
+        self._recording: Optional[ScoreRecording] = None
         self._restart(state)
 
     def _restart(self, state: states.State) -> None:
         self._job: Optional[Job] = None  # of the iteration that began last
         self._state = state  # at which the next job begins
         self._wanted_epoch: Optional[int] = None
+        self._epoch: Optional[int] = None  # of the iteration that began last
         self._running: Callable[[], Optional[Iteration[_Given]]] = lambda: None  # the last iteration
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,6 +111,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._follow_sampler()
         self._follow_generator()
         number = self._begin_epoch()
+        self._epoch = number
         epoch = Iteration(self, self._opened(), number)
         self._running = weakref.ref(epoch)
         return epoch
@@ -241,6 +246,8 @@ class DataLoader(Attributes, Generic[_Given]):
             job = reference()
             if job is not None:
                 job.session.close()
+        if self._recording is not None:
+            self._recording.close()
 
     def __enter__(self) -> "DataLoader[_Given]":
         return self
@@ -321,10 +328,32 @@ class DataLoader(Attributes, Generic[_Given]):
     def report_scores(self, keys: Sequence[int], scores: Sequence[float]) -> None:
         """Reports losses or gradients by sample key. The next epoch is drawn by them, or the first
         epoch if no batch was given yet."""
+        self._check_draws("report_scores")
+        all_keys, all_scores = _list(keys), _list(scores)
+        self._opened().session.report_scores(all_keys, all_scores)
+        if self._recording is not None:
+            self._recording.add(self._epoch_of_scores(), all_keys, all_scores)
+
+    def _epoch_of_scores(self) -> int:
+        """That of the iteration that began last; before the first one, that of the first one."""
+        if self._epoch is not None:
+            return self._epoch
+        first = self._wanted_epoch
+        return int(self._opened().session.info.epoch) if first is None else first
+
+    @alone
+    def record_scores(self, file: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes all scores that are reported from now on to a new file, each with its epoch. The
+        simulator plays such a file back."""
+        self._check_draws("record_scores")
+        if self._recording is not None:
+            raise RuntimeError(f"record_scores: scores are written to {self._recording.name} already")
+        self._recording = ScoreRecording(file, self.dataset_samples)
+
+    def _check_draws(self, method: str) -> None:
         if self._arguments.order != "weighted":
-            raise RuntimeError("report_scores: scores are what order='weighted' draws by, and this "
+            raise RuntimeError(f"{method}: scores are what order='weighted' draws by, and this "
                                f"DataLoader's order is {self._arguments.order}")
-        self._opened().session.report_scores(_list(keys), _list(scores))
 
     @alone
     def report_exemplars(self, keys: Any) -> None:

@@ -38,7 +38,7 @@ void check(const input::Scenario& scenario) {
       throw ConfigError(
           fmt::format("job '{}': {} exemplars, and a live buffer holds {}; write fewer", job.name,
                       job.exemplars, int{BF_EXEMPLARS_MOST}));
-    if (job.importance.spread > 0)
+    if (job.importance.reports())
       throw ConfigError(fmt::format(
           "job '{}': scores are only simulated; leave them out with importance: {{}}", job.name));
   }

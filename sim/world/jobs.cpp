@@ -57,6 +57,7 @@ Jobs::Jobs(Kernel& kernel, const input::Scenario& scenario, const Workload& work
       reports_(reports),
       counters_(counters),
       watch_(watch),
+      scores_(scenario, reports),
       gpus_(scenario.cluster),
       jobs_(scenario.jobs.size()),
       results_(scenario.jobs.size()),
@@ -338,24 +339,8 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
-  report_scores(index, batch);
+  scores_.report(batch);
   if (++job.ranks_done == job.ranks.size()) step_done(index);
-}
-
-// How much the samples of the batch matter, as far as the job has learned from them.
-void Jobs::report_scores(std::uint32_t index, const Delivered& batch) {
-  const input::JobModel& model = *jobs_[index].model;
-  if (model.importance.spread == 0) return;
-  const std::uint64_t seed = chance_of(scenario_.seed, Chance::importance, model.dataset).draw();
-  for (std::size_t first = 0; first < batch.drawn.size(); first += engine::kScoresMost) {
-    std::vector<engine::Score> scores;
-    const std::size_t end = std::min(batch.drawn.size(), first + engine::kScoresMost);
-    for (std::size_t i = first; i < end; ++i) {
-      const SampleId sample = batch.drawn[i];
-      scores.push_back({sample, model.importance.score(seed, sample.value, batch.epoch)});
-    }
-    reports_.fact(engine::ScoresReported{JobId(index), reports_.keep(std::move(scores))});
-  }
 }
 
 // All ranks go on together: a step is over, and its batch is used up, when all ranks have exchanged

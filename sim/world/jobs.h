@@ -22,6 +22,7 @@
 #include "sim/world/job_queue.h"
 #include "sim/world/kernel.h"
 #include "sim/world/reports.h"
+#include "sim/world/score_reports.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/workload.h"
 
@@ -132,7 +133,6 @@ class Jobs final : public CompletionHandler {
   void start(std::uint32_t index);
   void join(std::uint32_t index);
   void report_exemplars(std::uint32_t index);
-  void report_scores(std::uint32_t index, const Delivered& batch);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
   void step_done(std::uint32_t index);
@@ -160,6 +160,7 @@ class Jobs final : public CompletionHandler {
   Reports& reports_;
   Counters& counters_;
   Watch& watch_;
+  ScoreReports scores_;
   GpuQueue gpus_;
   std::set<NodeId> down_;
   std::vector<Job> jobs_;                   // a job's id is its index

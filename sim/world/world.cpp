@@ -65,7 +65,8 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
       }),
       journal_(options.journal,
                {scenario.seed, config::text_of(scenario.engine), BATCHFLOW_VERSION},
-               workload_.catalogues(), scenario.engine.journal_bytes_max) {
+               workload_.catalogues(), scenario.engine.journal_bytes_max),
+      batches_(options.batches, scenario, workload_) {
   if (scenario.faults.empty()) return;
   faults_.emplace(
       fault_plan(scenario, workload_), scenario.seed, workload_.catalogues(),
@@ -98,6 +99,7 @@ output::RunResult World::run() {
   begin();
   kernel_.run();
   journal_.close();
+  batches_.close();
   recorder_.end(series_point());
   jobs_.cut();
   output::RunResult run = result();
@@ -138,6 +140,7 @@ std::span<const engine::Command> World::decide(Instant now, std::span<const engi
   }
   const std::span<const engine::Command> commands = step_(now, events);
   journal_.record_commands(commands);
+  batches_.step(events, commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) {

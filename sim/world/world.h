@@ -16,6 +16,7 @@
 #include "sim/faults/fault_injector.h"
 #include "sim/simulate.h"
 #include "sim/world/backend.h"
+#include "sim/world/batch_file.h"
 #include "sim/world/jobs.h"
 #include "sim/world/journal_file.h"
 #include "sim/world/recorder.h"
@@ -85,6 +86,7 @@ class World {
   std::optional<faults::FaultInjector> faults_;
   log::CommandDigest digest_;
   JournalFile journal_;
+  BatchFile batches_;
   Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
   bool begun_ = false;

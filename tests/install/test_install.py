@@ -66,7 +66,8 @@ class Installed(unittest.TestCase):
                      "share/batchflow/configs/grafana/batchflow.json",
                      "lib/python3/dist-packages/batchflow/__init__.py"):
             self.assertTrue((self.tree / name).exists(), name)
-        for folder in ("clusters", "overlays", "pipelines", "scenarios", "studies", "workloads"):
+        for folder in ("clusters", "overlays", "pipelines", "scenarios", "scores", "studies",
+                       "workloads"):
             here = sorted(path.name for path in (SOURCE / "configs" / folder).iterdir())
             there = self.tree / "share" / "batchflow" / "configs" / folder
             self.assertEqual(sorted(path.name for path in there.iterdir()), here)

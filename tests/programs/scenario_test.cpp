@@ -293,11 +293,11 @@ TEST_CASE("configurations are found by name, and the nearest is named") {
   CHECK_THROWS_WITH_AS(
       input::find_config("four-job", "scenarios"),
       "no 'four-job' among the scenarios; write 'four-jobs', or another of eight-jobs, "
-      "four-jobs, four-seeds, toy-jobs, or the path of a file",
+      "four-jobs, four-seeds, recorded-scores, toy-jobs, or the path of a file",
       ConfigError);
   CHECK_THROWS_WITH_AS(input::find_config("nothing-like-it", "scenarios"),
                        "no 'nothing-like-it' among the scenarios; write one of eight-jobs, "
-                       "four-jobs, four-seeds, toy-jobs, or the path of a file",
+                       "four-jobs, four-seeds, recorded-scores, toy-jobs, or the path of a file",
                        ConfigError);
   CHECK(input::what_to_write("x", {}, "pipelines").find("install BatchFlow whole") !=
         std::string::npos);

@@ -41,8 +41,12 @@ class Convergence(Folder):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("each epoch of each source had each sample once", done.stdout)
         names = [line.split("  ")[0] for line in done.stdout.splitlines()]
-        for name in ("pytorch", "strict", "relaxed", "frozen", "by class"):
+        for name in ("pytorch", "strict", "relaxed", "frozen", "by class", "by chance", "shade",
+                     "fastmatch", "icache"):
             self.assertIn(name, names)
+        if "without SimGrid" not in done.stdout:
+            for name in ("quiver", "seneca", "deepio"):
+                self.assertIn(name, names)
 
     def test_an_epoch_with_a_sample_twice_is_noticed(self):
         done = self.python("-c", """
@@ -80,6 +84,41 @@ print(compare([90.0] * 3, [90.4] * 3, 0.5).equivalent,
 """)
         self.assertEqual(done.stdout.splitlines(), [
             "0.2 0.1095 True 1.734", "False False", "False", "True False"])
+
+    def test_pairs_are_compared_by_their_differences(self):
+        # By hand: differences of -0.1, 0 and 0.1 have the mean 0 and the deviation 0.1, so the error
+        # is 0.1 / sqrt(3) = 0.0577; with 2 degrees of freedom t at 5 % is 2.920.
+        done = self.python("-c", """
+from equivalence import compare, compare_pairs
+apart = [70, 80, 90]
+pairs = [69.9, 80, 90.1]
+one = compare_pairs(pairs, apart, 0.5)
+print(round(one.difference, 6), round(one.standard_error, 4), one.equivalent,
+      round((one.high - one.difference) / one.standard_error, 3))
+print(compare(pairs, apart, 0.5).equivalent)
+print(compare_pairs([a + 1 for a in pairs], apart, 0.5).equivalent)
+""")
+        self.assertEqual(done.stdout.splitlines(), ["0.0 0.0577 True 2.92", "False", "False"])
+
+    def test_a_picture_looks_the_same_wherever_an_order_has_it(self):
+        done = self.python("-c", """
+import pathlib, sys, tempfile
+import torch, training, views
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    training.write_digits(folder)
+    def seen(seed, *epochs):
+        return [list(batches) for batches in views.Views(folder / "train", seed).of(epochs)]
+    (one, two), (other,) = seen(1, [[3, 7], [3]], [[7]])
+    (last, first), = seen(1, [[7], [3]])
+    print(one.keys, two.keys, torch.equal(one.pictures[0], first.pictures[0]),
+          torch.equal(one.pictures[1], last.pictures[0]))
+    print(torch.equal(one.pictures[0], two.pictures[0]),
+          torch.equal(one.pictures[1], other.pictures[0]),
+          torch.equal(seen(2, [[3]])[0][0].pictures[0], first.pictures[0]))
+""")
+        self.assertEqual(done.stdout.splitlines(),
+                         ["[3, 7] [3] True True", "False False False"])
 
 
 if __name__ == "__main__":

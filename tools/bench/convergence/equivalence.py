@@ -1,4 +1,5 @@
-"""Whether two means are the same within a margin: two one-sided t-tests (TOST), Welch's.
+"""Whether two means are the same within a margin: two one-sided t-tests (TOST). They are Welch's, or
+those of pairs, where the runs of one seed differ in one thing alone.
 
 A difference that is not significant would prove nothing: too few runs show none either. Here it is
 the other way round: with too few runs, the means cannot be shown to be the same.
@@ -34,16 +35,28 @@ class Comparison:
 
 
 def compare(values: Sequence[float], reference: Sequence[float], margin: float) -> Comparison:
-    from scipy import stats  # scikit-learn brings it
     mean, square = _mean_and_error(values)
     reference_mean, reference_square = _mean_and_error(reference)
-    difference, both = mean - reference_mean, square + reference_square
-    if both == 0:
+    both = square + reference_square
+    freedom = 0.0 if both == 0 else both**2 / (square**2 / (len(values) - 1) +
+                                               reference_square**2 / (len(reference) - 1))
+    return _within(mean - reference_mean, both, freedom, margin)
+
+
+def compare_pairs(values: Sequence[float], reference: Sequence[float],
+                  margin: float) -> Comparison:
+    """`values` and `reference` have those of the same seed at the same index."""
+    difference, square = _mean_and_error([a - b for a, b in zip(values, reference, strict=True)])
+    return _within(difference, square, len(values) - 1, margin)
+
+
+def _within(difference: float, square: float, freedom: float, margin: float) -> Comparison:
+    """`square` is that of the difference's standard error."""
+    from scipy import stats  # scikit-learn brings it
+    if square == 0:
         apart = abs(difference) < margin
         return Comparison(difference, 0.0, 0.0 if apart else 1.0, difference, difference, 1.0)
-    error = math.sqrt(both)
-    freedom = both**2 / (square**2 / (len(values) - 1) +
-                         reference_square**2 / (len(reference) - 1))
+    error = math.sqrt(square)
     p = max(stats.t.sf((difference + margin) / error, freedom),
             stats.t.cdf((difference - margin) / error, freedom))
     reach = stats.t.isf(LEVEL, freedom)

@@ -1,8 +1,10 @@
 """Does a model learn as well from BatchFlow's batches as from PyTorch's? See docs/convergence.md.
 
     main.py [--seeds N] [--epochs N] [--quick] [--json FILE] [--write FILE]
+    main.py --record FILE [--epochs N]
 
-Exit code 1: a source is not equivalent to PyTorch's, or a canary is.
+Exit code 1: a source is not equivalent to PyTorch's, or a canary is. What orders of other systems
+cost is only shown.
 """
 
 from __future__ import annotations
@@ -107,7 +109,8 @@ def table(runs: list[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def page(runs: list[dict[str, Any]], arguments: argparse.Namespace) -> str:
+def page(runs: list[dict[str, Any]], of_systems: list[str],
+         arguments: argparse.Namespace) -> str:
     """The measured part of docs/convergence.md."""
     lines = [f"{datetime.date.today()}, {environment.machine()}, `./dev bench convergence"
              f"{' --seeds %d' % arguments.seeds if arguments.seeds != SEEDS else ''}`: "
@@ -115,7 +118,7 @@ def page(runs: list[dict[str, Any]], arguments: argparse.Namespace) -> str:
     rows = table(runs)
     lines += environment.markdown(rows)
     lines += [""] + [f"- {run['name']}: {run['what']}" for run in runs]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "## Orders of other systems", "", *of_systems]) + "\n"
 
 
 SEEDS, EPOCHS = 24, 15
@@ -129,7 +132,9 @@ def parse() -> argparse.Namespace:
                         help="2 seeds of 3 epochs: each sample once, and that all of it runs; too "
                         "few to compare")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--write", metavar="FILE", help="puts the table into this Markdown file")
+    parser.add_argument("--write", metavar="FILE", help="puts the tables into this Markdown file")
+    parser.add_argument("--record", metavar="FILE", help="trains once on digits that are drawn by "
+                        "their losses, and records these in a new file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seeds, arguments.epochs = 2, 3
@@ -142,6 +147,7 @@ def main() -> int:
     arguments = parse()
     environment.use("convergence", {"sklearn": "scikit-learn", "torch": "torch",
                                     "torchvision": "torchvision"})
+    import systems
     import torch
     import training
     torch.set_num_threads(1)
@@ -151,15 +157,24 @@ def main() -> int:
         node = folder / "node.yaml"
         node.write_text(NODE)
         with Service(folder, "--config", str(node)) as service:
+            if arguments.record:
+                import record
+                record.record(folder, Path(arguments.record), arguments.epochs)
+                return 0
             runs = measure(service, folder, arguments.seeds, arguments.epochs)
+        of_systems = systems.measure(folder, arguments.seeds, arguments.epochs)
     right = judge(runs, MARGIN)
     environment.show(table(runs))
+    print()
+    environment.show(systems.table(of_systems, MARGIN))
     if arguments.json:
         Path(arguments.json).write_text(json.dumps({
             "machine": environment.machine(), "date": str(datetime.date.today()),
-            "seeds": arguments.seeds, "epochs": arguments.epochs, "margin": MARGIN, "runs": runs}))
+            "seeds": arguments.seeds, "epochs": arguments.epochs, "margin": MARGIN, "runs": runs,
+            "systems": of_systems}))
     if arguments.write:
-        environment.write_part(Path(arguments.write), page(runs, arguments))
+        environment.write_part(Path(arguments.write),
+                               page(runs, systems.page(of_systems, MARGIN), arguments))
     if arguments.quick:
         print("each epoch of each source had each sample once; too few runs to compare accuracies")
         return 0

@@ -48,7 +48,7 @@ def pytorch(folder: Path, seed: int, epochs: int) -> Epochs:
         yield (Batch(pictures, labels, keys.tolist()) for pictures, labels, keys in loader)
 
 
-def _batches(loader: batchflow.DataLoader, pause_s: float = 0.0) -> Iterator[Batch]:
+def own_batches(loader: batchflow.DataLoader, pause_s: float = 0.0) -> Iterator[Batch]:
     for batch in loader:
         own = batch.samples - batch.fillers
         yield Batch(batch["image"][:own], batch["label"][:own],
@@ -60,7 +60,7 @@ def strict(folder: Path, seed: int, epochs: int) -> Epochs:
     with batchflow.DataLoader(folder, BATCH, True, order="strict", shuffle_seed=seed,
                               pipeline=PIPELINE, epochs=epochs) as loader:
         for _ in range(epochs):
-            yield _batches(loader)
+            yield own_batches(loader)
 
 
 def relaxed(folder: Path, seed: int, epochs: int) -> Epochs:
@@ -69,7 +69,7 @@ def relaxed(folder: Path, seed: int, epochs: int) -> Epochs:
             folder, BATCH, True, order="relaxed", shuffle_seed=seed, pipeline=PIPELINE,
             epochs=epochs) as loader:
         for _ in range(epochs):
-            yield _batches(loader, PACE_S)
+            yield own_batches(loader, PACE_S)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ are the same in all runs: a model that has learned from one crop a picture has n
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Iterator, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 import torch
 from torchvision import transforms
@@ -67,19 +67,30 @@ def _numbers(pictures: Any) -> Any:
 
 class Result(NamedTuple):
     accuracy: float  # on the test pictures, in percent
+    loss: float  # on the same
     unchanged: float  # share of the pictures that looked as in the epoch before
+    had: float  # share of the samples that an epoch had
 
 
-def train(epochs: Epochs, count: int, seed: int, test: Batch) -> Result:
-    """Trains `count` epochs. Also checks that each has each sample once, by keys."""
+def check_once(epoch: int, keys: list[int]) -> None:
+    if sorted(keys) != list(range(TRAINING)):
+        raise NotOnce(f"epoch {epoch}: {len(keys)} samples, {len(set(keys))} of them "
+                      f"different, where each of {TRAINING} has to come once")
+
+
+def train(epochs: Epochs, count: int, seed: int, test: Batch,
+          check: Callable[[int, list[int]], None] = check_once,
+          learned: Callable[[list[int], Any], None] = lambda keys, losses: None) -> Result:
+    """Trains `count` epochs. `check` is called with each epoch's number and keys, and `learned` with
+    the keys and losses of each batch."""
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(SIDE * SIDE, HIDDEN), torch.nn.ReLU(),
                                 torch.nn.Linear(HIDDEN, 10))
     descent = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=0.9)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(descent, count)
-    loss = torch.nn.CrossEntropyLoss()
+    loss_of = torch.nn.CrossEntropyLoss(reduction="none")
     looks: dict[int, bytes] = {}
-    unchanged = compared = 0
+    unchanged = compared = had = 0
     for number, epoch in enumerate(epochs):
         keys: list[int] = []
         for batch in epoch:
@@ -90,12 +101,16 @@ def train(epochs: Epochs, count: int, seed: int, test: Batch) -> Result:
                 unchanged += looks.get(key) == look
                 looks[key] = look
             descent.zero_grad()
-            loss(model(_numbers(batch.pictures)), batch.labels).backward()
+            losses = loss_of(model(_numbers(batch.pictures)), batch.labels)
+            losses.mean().backward()
             descent.step()
+            learned(batch.keys, losses.detach())
         schedule.step()
-        if sorted(keys) != list(range(TRAINING)):
-            raise NotOnce(f"epoch {number}: {len(keys)} samples, {len(set(keys))} of them "
-                          f"different, where each of {TRAINING} has to come once")
+        check(number, keys)
+        had += len(set(keys))
     with torch.no_grad():
-        right = model(_numbers(test.pictures)).argmax(1) == test.labels
-    return Result(100 * right.float().mean().item(), unchanged / max(1, compared))
+        answers = model(_numbers(test.pictures))
+        right = answers.argmax(1) == test.labels
+        loss = loss_of(answers, test.labels).mean().item()
+    return Result(100 * right.float().mean().item(), loss, unchanged / max(1, compared),
+                  had / count / TRAINING)
