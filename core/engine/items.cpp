@@ -107,7 +107,13 @@ void Items::look_around(MakingIndex making_index) {
   around_.bundle_shift = dataset.catalogue->bundle_shift();
   around_.placed = caches.homes() ? &caches : nullptr;
   around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
-  around_.foreseen = stream.names_samples();
+  // Where nodes share nothing, which of them comes to a sample next is not known.
+  const bool by_this_node = caches.homes() || std::all_of(caches.all().begin(), caches.all().end(),
+                                                          [&](const ItemCache& cache) {
+                                                            return cache.node == making.node;
+                                                          });
+  around_.foreseen = stream.names_samples() && by_this_node;
+  around_.foretold = by_this_node;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.job = s_.jobs.live(making.job) ? s_.jobs[making.job].id : JobId::none();
   around_.homes.clear();
@@ -363,6 +369,7 @@ Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slo
 
 // A sample is asked about before it comes in, too.
 std::uint64_t Items::next_use(const SharePart& part, SampleId sample) {
+  if (!around_.foretold) return kUnknownUse;
   std::optional<std::uint64_t>& known = next_uses_[part.spec.prefix != 0];
   if (!known) known = future_.next_use(part.spec.prefix, sample);
   return *known;

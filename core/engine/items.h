@@ -119,7 +119,8 @@ class Items {
     std::vector<Home> homes;
     bool runs = false;                     // the block's runs are bundles
     bool under_way = false;                // samples of it may be, to this node
-    bool foreseen = false;                 // its stream's order tells next uses
+    bool foretold = false;                 // when this node comes to a sample can be known
+    bool foreseen = false;                 // and its stream's order tells it
     JobId job = JobId::none();             // that the block is made for
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
