@@ -33,6 +33,10 @@ class DenseHeap {
   const Key& top_key() const { return keys_[kRoot]; }
   // REQUIRES: contains(item)
   const Key& key(ItemId item) const { return keys_[index_[item.value]]; }
+  // Items side by side in memory, in no order. REQUIRES: at < size()
+  ItemId item_at(std::size_t at) const { return ItemId(items_[kRoot + at]); }
+  const Key& key_at(std::size_t at) const { return keys_[kRoot + at]; }
+  void prefetch(ItemId item) const { index_.prefetch(item.value); }
 
   // REQUIRES: !contains(item)
   void push(ItemId item, const Key& key) {

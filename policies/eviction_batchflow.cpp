@@ -20,10 +20,7 @@ namespace {
 class BatchFlow final : public BeladyBypass {
  public:
   explicit BatchFlow(const engine::EvictionContext& context)
-      : BeladyBypass(context),
-        left_(context.items),
-        requested_s_(context.items),
-        items_(context.items) {}
+      : BeladyBypass(context), known_(context.items) {}
 
   void hit(const engine::Access& access) override { BeladyBypass::hit(timed(access)); }
   engine::Admission missed(const engine::Access& access) override {
@@ -34,14 +31,16 @@ class BatchFlow final : public BeladyBypass {
     return BeladyBypass::victim(at_first(newcomer));
   }
   void inserted(const engine::Access& access) override {
-    left_[access.item.value] = 0;
+    known_[access.item.value].left = 0;
     BeladyBypass::inserted(timed(access));
   }
   void grow(std::size_t items) override {
     BeladyBypass::grow(items);
-    left_.grow(items);
-    requested_s_.grow(items);
-    items_ = items;
+    known_.grow(items);
+  }
+  void prefetch(ItemId item) const override {
+    BeladyBypass::prefetch(item);
+    known_.prefetch(item.value);
   }
 
  private:
@@ -58,12 +57,12 @@ class BatchFlow final : public BeladyBypass {
   }
   // A run is needed at once until all of its samples were requested.
   engine::Access timed(engine::Access access) {
-    requested_s_[access.item.value] = seconds_of(now(access));
+    Known& known = known_[access.item.value];
+    known.requested_s = seconds_of(now(access));
     if (access.kept_decoded) access.next_use = engine::kNeverUsed;
     if (access.run > 1) {
-      std::uint32_t& left = left_[access.item.value];
-      left = (left == 0 ? access.run : left) - 1;
-      if (left > 0) access.next_use = now(access);
+      known.left = (known.left == 0 ? access.run : known.left) - 1;
+      if (known.left > 0) access.next_use = now(access);
     }
     return access;
   }
@@ -77,28 +76,30 @@ class BatchFlow final : public BeladyBypass {
     }
     return access;
   }
-  // Looks at a few ids in each miss, so that all are looked at again and again. An item may come as
-  // much later than expected as it was expected to take.
+  // Looks at a few items in each miss, so that all are looked at again and again. An item may come
+  // as much later than expected as it was expected to take.
   void forget_overdue(std::uint64_t now) {
     constexpr int kLookedAt = 4;
     constexpr std::uint64_t kOverdueS = 60;
-    if (items_ == 0) return;
-    for (int i = 0; i < kLookedAt; ++i) {
-      next_ = next_ + 1 < items_ ? next_ + 1 : 0;
-      const ItemId item(static_cast<std::uint32_t>(next_));
-      if (!heap_.contains(item) || heap_.is_aside(item)) continue;
-      const std::uint64_t key = heap_.key(item);
-      if (key >= engine::kNeverUsed) continue;
+    const std::uint64_t now_s = seconds_of(now);
+    for (int i = 0; i < kLookedAt && heap_.size() > 0; ++i) {
+      next_ = next_ + 1 < heap_.size() ? next_ + 1 : 0;
+      const std::uint64_t key = heap_.key_at(next_);
       const std::uint64_t due_s = seconds_of(key);
-      const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, requested_s_[item.value]);
-      if (seconds_of(now) > due_s + took_s + kOverdueS) heap_.change(item, engine::kNeverUsed);
+      if (key >= engine::kNeverUsed || now_s <= due_s + kOverdueS) continue;
+      const ItemId item = heap_.item_at(next_);
+      const std::uint64_t requested_s = known_[item.value].requested_s;
+      const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, requested_s);
+      if (now_s > due_s + took_s + kOverdueS) heap_.change(item, engine::kNeverUsed);
     }
   }
 
-  ZeroArray<std::uint32_t> left_;         // requests to come of a run that is being read
-  ZeroArray<std::uint32_t> requested_s_;  // the last time
-  std::size_t items_;
-  std::size_t next_ = 0;
+  struct Known {
+    std::uint32_t left = 0;         // requests to come of a run that is being read
+    std::uint32_t requested_s = 0;  // the last time
+  };
+  ZeroArray<Known> known_;
+  std::size_t next_ = 0;  // that is looked at, in the heap
 };
 
 }  // namespace
@@ -112,6 +113,7 @@ const engine::PolicyEntry eviction_batchflow{
         "job it keeps what minio keeps; for several it keeps what the next of them\n"
         "comes to.",
     .make = &make_eviction<BatchFlow>,
-    .next_uses = true};
+    .next_uses = true,
+    .whole_without_hits = true};
 
 }  // namespace batchflow::policies

@@ -26,6 +26,7 @@ class Belady : public engine::EvictionPolicy {
   void pinned(ItemId item) override { heap_.put_aside(item); }
   void unpinned(ItemId item) override { heap_.bring_back(item); }
   void resized(Slots) override {}
+  void prefetch(ItemId item) const override { heap_.prefetch(item); }
   void grow(std::size_t items) override { heap_.grow(items); }
   void forget(ItemId) override {}
 
@@ -62,6 +63,10 @@ class BeladyBypass : public Belady {
     used_ -= slots_[item.value];
   }
   void resized(Slots capacity) override { capacity_ = capacity; }
+  void prefetch(ItemId item) const override {
+    Belady::prefetch(item);
+    slots_.prefetch(item.value);
+  }
   void grow(std::size_t items) override {
     Belady::grow(items);
     slots_.grow(items);

@@ -28,6 +28,7 @@ class ZeroArray {
   }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
+  void prefetch(std::size_t index) const { __builtin_prefetch(&data_[index]); }
   T& operator[](std::size_t index) { return data_[index]; }
   const T& operator[](std::size_t index) const { return data_[index]; }
 

@@ -306,7 +306,8 @@ ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
   if (cache == nullptr || cache->dram.is_none()) return ShareId::none();
   const SharePart& part = s_.memory[cache->dram];
   if (part.spec.bundle_shift == 0 &&
-      (!part.choice->entry->ignores_hits || part.share->adopting())) {
+      (!(part.choice->entry->ignores_hits || part.choice->entry->whole_without_hits) ||
+       part.share->adopting())) {
     return ShareId::none();
   }
   // A share that is to shrink must not be pinned for ever.

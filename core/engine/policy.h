@@ -117,6 +117,9 @@ class EvictionPolicy {
   virtual void scored(ItemId, float /*score*/) {}
   // A job that uses this share began an epoch.
   virtual void epoch_began(JobId, std::uint32_t /*epoch*/) {}
+  // The item is about to be requested, or to come in: a policy of many items may load the memory that
+  // it will look at.
+  virtual void prefetch(ItemId) const {}
   // Asked of items that are not resident, in the order in which a job comes to them, while nothing
   // else is read from the store to the node. Only policies that say so are asked
   // (PolicyEntry::reads_early), of samples as they are stored.

@@ -37,6 +37,9 @@ struct PolicyEntry {
   bool reads_early = false;
   // Of an eviction policy: hits of items that are no runs change nothing that it will answer.
   bool ignores_hits = false;
+  // Of an eviction policy: while all items are resident, it need not be told of hits of items that
+  // are no runs. What it answers when some have to leave after all is as good as before the hits.
+  bool whole_without_hits = false;
   // A live service refuses it: what it does to orders no live client can follow yet.
   bool simulated_only = false;
   // A job may be left without data for ever. The suites of fairness leave the policy out, and

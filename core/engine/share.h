@@ -99,7 +99,10 @@ class Share {
   // Loads the memory that `resident` will look at; worth it for items that are scattered.
   void prefetch(ItemId item) const {
     if (numbers_) return;
-    if (item.value < numbered_) __builtin_prefetch(&words_[item.value >> 6]);
+    if (item.value < numbered_) {
+      __builtin_prefetch(&words_[item.value >> 6]);
+      policy_->prefetch(item);
+    }
     pins_.prefetch(item);
   }
   std::size_t residents() const { return residents_; }
