@@ -1,5 +1,9 @@
 #include "sim/world/batch_file.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
+
 #include "core/engine/seed_group.h"
 #include "programs/output/json_writer.h"
 
@@ -33,8 +37,9 @@ void put(output::JsonWriter& json, const char* name, const std::vector<SampleId>
   json.end_array();
 }
 
-std::string line_of(const std::string& job, const engine::Deliver& command,
-                    std::span<const SampleId> samples) {
+// The line ends with the time at which the job has trained on the batch.
+std::string begin_line(const std::string& job, const engine::Deliver& command,
+                       std::span<const SampleId> samples) {
   std::string line;
   const output::Sink sink = [&](std::string_view piece) { line += piece; };
   output::JsonWriter json(sink, output::JsonWriter::Layout::one_line);
@@ -54,7 +59,8 @@ std::string line_of(const std::string& job, const engine::Deliver& command,
   if (!rehearsed.empty()) put(json, "rehearsed", rehearsed);
   json.end_object();
   json.finish();
-  return line + '\n';
+  line.pop_back();
+  return line;
 }
 
 }  // namespace
@@ -63,13 +69,13 @@ BatchFile::BatchFile(const std::string& path, const input::Scenario& scenario,
                      const Workload& workload)
     : file_(path), scenario_(scenario), workload_(workload) {}
 
-void BatchFile::step(std::span<const engine::Event> events,
+void BatchFile::step(Instant now, std::span<const engine::Event> events,
                      std::span<const engine::Command> commands) {
   if (!file_.is_wanted()) return;
   for (const engine::Event& event : events) {
     if (const auto* join = std::get_if<engine::JobJoined>(&event)) joined(*join);
     if (const auto* left = std::get_if<engine::JobLeft>(&event)) jobs_.erase(left->job);
-    if (const auto* done = std::get_if<engine::BatchConsumed>(&event)) consumed(*done);
+    if (const auto* done = std::get_if<engine::BatchConsumed>(&event)) consumed(now, *done);
   }
   for (const engine::Command& command : commands) {
     if (const auto* deliver = std::get_if<engine::Deliver>(&command)) delivered(*deliver);
@@ -90,13 +96,15 @@ void BatchFile::joined(const engine::JobJoined& event) {
                                          event.runs ? shift : std::uint8_t{0}}});
 }
 
-void BatchFile::consumed(const engine::BatchConsumed& event) {
+void BatchFile::consumed(Instant now, const engine::BatchConsumed& event) {
   const auto job = jobs_.find(event.job);
   if (job == jobs_.end()) return;
   auto& lines = job->second.lines;
   const auto line = lines.find({event.rank, event.step});
   if (line == lines.end()) return;
-  file_.write(std::as_bytes(std::span(line->second)));
+  const double time_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+  const std::string whole = fmt::format("{},\"time_s\":{:.9g}}}\n", line->second, time_s);
+  file_.write(std::as_bytes(std::span(whole)));
   // Earlier steps of the rank that are still there are void.
   lines.erase(lines.lower_bound({event.rank, 0}), std::next(line));
 }
@@ -106,7 +114,7 @@ void BatchFile::delivered(const engine::Deliver& command) {
   if (job == jobs_.end()) return;
   job->second.lines.insert_or_assign(
       {command.rank, command.step},
-      line_of(job->second.name, command, samples_of(job->second, command)));
+      begin_line(job->second.name, command, samples_of(job->second, command)));
 }
 
 // The samples of all slices in turn. The command lists those that follow from no block's name: of

@@ -27,19 +27,20 @@ class BatchFile {
   BatchFile(const std::string& path, const input::Scenario& scenario, const Workload& workload);
 
   // Events and commands of a step of the engine. Throws as RunFile.
-  void step(std::span<const engine::Event> events, std::span<const engine::Command> commands);
+  void step(Instant now, std::span<const engine::Event> events,
+            std::span<const engine::Command> commands);
   void close() { file_.close(); }
 
  private:
   struct Job {
     std::string name;
     order::GenerationOrder order;  // its generation and sizes are those of the batch
-    // What was delivered and is not trained on yet: lines, by rank and step.
+    // What was delivered and is not trained on yet: lines without their end, by rank and step.
     std::map<std::pair<Rank, std::uint64_t>, std::string> lines = {};
   };
 
   void joined(const engine::JobJoined& event);
-  void consumed(const engine::BatchConsumed& event);
+  void consumed(Instant now, const engine::BatchConsumed& event);
   void delivered(const engine::Deliver& command);
   std::vector<SampleId> samples_of(const Job& job, const engine::Deliver& command);
 

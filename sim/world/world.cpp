@@ -140,7 +140,7 @@ std::span<const engine::Command> World::decide(Instant now, std::span<const engi
   }
   const std::span<const engine::Command> commands = step_(now, events);
   journal_.record_commands(commands);
-  batches_.step(events, commands);
+  batches_.step(now, events, commands);
   digest_.add(commands);
   watch_.step(kernel_.now(), events, commands);
   if (options_.explain) {

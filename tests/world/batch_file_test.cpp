@@ -26,20 +26,30 @@ TEST_CASE("the batches of a strict job are the permutations of its epochs, one a
     return std::string();
   });
   const world::Workload workload(scenario);
-  std::string expected;
+  std::vector<std::string> expected;
   for (std::uint64_t epoch = 0, step = 0; epoch < 2; ++epoch) {
     const order::Permutation samples(hash(1, workload.datasets()[0].version, hash(1, 7), epoch),
                                      100);
     for (std::uint64_t first = 0; first < 100; first += 8, ++step) {
-      expected +=
+      std::string line =
           fmt::format(R"({{"job":"a","rank":0,"epoch":{},"step":{},"samples":[)", epoch, step);
       for (std::uint64_t i = first; i < std::min<std::uint64_t>(100, first + 8); ++i)
-        expected += fmt::format("{}{}", i == first ? "" : ",", samples(i));
-      expected += "]}\n";
+        line += fmt::format("{}{}", i == first ? "" : ",", samples(i));
+      expected.push_back(line + "],\"time_s\":");
     }
   }
   std::ifstream file(path);
-  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == expected);
+  double before = 0;
+  std::string line;
+  for (const std::string& one : expected) {
+    REQUIRE(std::getline(file, line));
+    CHECK(line.starts_with(one));
+    const double time_s = std::stod(line.substr(one.size()));
+    CHECK(time_s > before);
+    CHECK(line == fmt::format("{}{:.9g}}}", one, time_s));
+    before = time_s;
+  }
+  CHECK_FALSE(std::getline(file, line));
   std::filesystem::remove(path);
 }
 

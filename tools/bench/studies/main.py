@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Optional
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import environment  # noqa: E402
+import recovery  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 CONFIGS = ROOT / "configs"
@@ -161,13 +162,20 @@ def main() -> None:
     # Two alone are the world with BatchFlow and without.
     known = {path.stem: path for path in sorted((CONFIGS / "studies").glob("*.yaml"))
              if path.read_text().count("preset=") > 2}
-    wanted = arguments.studies or (["importance"] if arguments.quick else list(known))
+    wanted = arguments.studies or (["importance"] if arguments.quick else [*known, "recovery"])
     for name in wanted:
-        if name not in known:
-            sys.exit(f"no study '{name}' that compares presets; write some of {', '.join(known)}")
+        if name not in known and name != "recovery":
+            sys.exit(f"no study '{name}' that compares presets; write some of {', '.join(known)}, "
+                     "recovery")
     pages = []
     with tempfile.TemporaryDirectory() as folder:
         for name in wanted:
+            if name == "recovery":
+                table = recovery.rows(SIM, ["independent", "fixed", "default"])
+                print("\nrecovery: seconds until jobs train as fast as they will\n")
+                environment.show(table)
+                pages.append(recovery.page(table))
+                continue
             study = Study(known[name], sweep(known[name], Path(folder)))
             print(f"\n{study.name}: {study.about}; waiting (samples/s)\n")
             environment.show(study.table())
