@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/random.h"
 #include "core/engine/books.h"
+#include "core/order/generation_numbers.h"
 
 namespace batchflow::engine {
 
@@ -14,6 +16,7 @@ void Grants::begin(Job& job) {
   const order::Position& position = job.committed;
   job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
+    choose_numbers(job, stream);
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index.value);
     } else {
@@ -30,6 +33,15 @@ void Grants::begin(Job& job) {
   }
   open_run(job, position.epoch(), position.consumed());
   if (job.node_local) job.runs.back().begun = BegunLanes(position);
+}
+
+// A job that asked for a seed counts as others with that seed do.
+void Grants::choose_numbers(const Job& job, Stream& stream) {
+  const std::uint64_t had = job.committed.lanes().generation;
+  const bool of_own = order::is_of_own_stream(had);
+  if (of_own && !stream.alone) stream.lanes->observe(order::before_shared_stream(had));
+  if (!of_own && stream.alone && !job.has_shuffle_seed)
+    stream.lanes->observe(order::before_own_stream(had, hash(3, job.user, job.id.value)));
 }
 
 // For orders that have one sequence of blocks an epoch. An epoch that is over needs nothing, even

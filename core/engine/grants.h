@@ -72,6 +72,7 @@ class Grants {
   static void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes);
+  static void choose_numbers(const Job& job, Stream& stream);
   static std::uint32_t fillers_in(const EpochRun& run, const Cut& cut);
   void uncharge_unneeded(const Job& job);
   std::uint64_t add(Sequence& sequence, Grant&& grant);

@@ -109,6 +109,7 @@ void Membership::joined(const JobJoined& event) {
   job.member = order::MemberId::none();
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  job.has_shuffle_seed = event.has_shuffle_seed;
   job.multinomial = event.multinomial;
   job.weight = event.weight > 0 && event.weight < kWeightMost ? event.weight : 1;
   job.latency_target = std::clamp(event.latency_target, Duration(0), kLatencyTargetMost);
@@ -168,10 +169,10 @@ void Membership::begin(Job& job) {
   s_.look_at(job.index);
 }
 
-// A job that resumes with an order of its own keeps it.
+// A job that resumes with an order of its own keeps it. Streams may have been shared, or not, when
+// it came first.
 std::uint64_t Membership::seed_group(const JobJoined& event, bool chosen) const {
-  const bool own = !s_.config.share_streams && !event.has_shuffle_seed &&
-                   event.order != Order::strict && event.order != Order::sequential;
+  const bool own = !event.has_shuffle_seed && event.order == Order::weighted;
   if (event.position && (own || chosen)) return event.position->fields().seed;
   const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset)].catalogue;
   return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams, chosen);

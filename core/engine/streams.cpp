@@ -46,6 +46,7 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
     if (s_.streams[index].sharing_key == key) return index;
   }
   const StreamId made = make_stream(event, position.fields().seed, key, block);
+  s_.streams[made].alone = alone;
   s_.streams[made].chosen = chosen;
   return made;
 }
