@@ -131,6 +131,11 @@ bool Grants::open_next_run(Job& job) {
     return false;
   }
   if (job.weights && !freeze(job)) return false;
+  if (is_to_move(s_, job)) {
+    if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
+    return false;
+  }
+  job.stays = false;
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
   job.resumed.clear();
@@ -148,13 +153,16 @@ bool Grants::open_next_run(Job& job) {
   return true;
 }
 
+bool Grants::has_committed_all(const Job& job) {
+  const EpochRun& last = job.runs.back();
+  return job.committed_step >= last.first_step + last.steps;
+}
+
 // A weighted epoch begins when the last one is committed, with the scores that have come by then.
 // So no step of an epoch is ever drawn from weights that are gone.
 bool Grants::freeze(Job& job) {
-  const EpochRun& last = job.runs.back();
-  if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
-  if (!freeze_newest(job)) return false;
-  draw(job, last.epoch + 1);
+  if (!has_committed_all(job) || !job.weights->settled() || !freeze_newest(job)) return false;
+  draw(job, job.runs.back().epoch + 1);
   return true;
 }
 

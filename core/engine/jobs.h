@@ -235,6 +235,9 @@ struct Job {
     refused,   // not served any more, but ranks still read what they were handed
     resizing,  // its new size is promised nothing yet: batches of void steps may be in the way
   } state = State::joining;
+  // It has left its stream for another, and is `joining` there. Its ranks notice nothing.
+  bool moves = false;
+  bool stays = false;             // in its stream for another epoch: the other has no room for it
   std::uint32_t numbering = 0;    // of its ranks: how often it was resized
   std::uint64_t lost_serial = 0;  // of its present loss of a rank
   // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights

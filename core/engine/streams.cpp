@@ -212,6 +212,13 @@ void Streams::promise(const StreamNode& part) {
   standby_nodes_.push_back(part.index);
 }
 
+void Streams::sharing_changed() {
+  helpers_due_ = true;
+  s_.streams.each([&](StreamId index) {
+    for (const StreamNode& part : s_.streams[index].nodes) promise(part);
+  });
+}
+
 // Promises streams a slot on each of their nodes that can prepare, as long as there is room for it.
 bool Streams::stand_by() {
   if (std::exchange(helpers_due_, false)) {
