@@ -51,6 +51,13 @@ inline double wanted_per_s(const Job& job) {
                         : 0;
 }
 
+// Streams are shared or not as the configuration says when a job joins. If it says otherwise now,
+// the job goes on in another stream where its epoch ends. Orders without lanes in common stay.
+inline bool is_to_move(const EngineState& s, const Job& job) {
+  const bool has_lanes = job.order != Order::listed && job.order != Order::weighted && !job.chosen;
+  return has_lanes && !job.stays && s.streams[job.stream].alone == s.config.share_streams;
+}
+
 inline StreamNode& part_on(Stream& stream, NodeId node) {
   const auto found = std::find_if(stream.nodes.begin(), stream.nodes.end(),
                                   [&](const StreamNode& part) { return part.node == node; });

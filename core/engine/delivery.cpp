@@ -13,7 +13,8 @@ namespace batchflow::engine {
 void Delivery::wanted(Job& job, const BatchWanted& event) {
   if (event.rank >= job.ranks.size() || event.credits == 0) return s_.protocol_error();
   RankState& rank = job.ranks[event.rank];
-  if (job.state != Job::State::running) return s_.stale();  // asked before it heard of a loss
+  if (job.state != Job::State::running && !job.moves)
+    return s_.stale();  // asked before it heard of a loss
   const std::size_t held = rank.batches.size() + rank.credits;
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
@@ -132,6 +133,18 @@ void Delivery::take_back(BatchIndex index) {
     if (part.share->evictable() == 0) s_.room_on(batch.node);
     s_.memory.give_back(batch.share, batch.item);
     batch.share = ShareId::none();
+  }
+}
+
+// What was trained on was delivered, even if that has not been reported yet.
+void Delivery::hold(Job& job) {
+  for (RankState& rank : job.ranks) {
+    for (const BatchIndex index : rank.batches) {
+      if (batches_[index].state != Batch::State::delivered) rank.stall.delivered(s_.now);
+      batches_[index].held = true;
+      job.held.push_back(index);
+    }
+    rank.batches.clear();
   }
 }
 

@@ -1,7 +1,8 @@
 // Batches in the hands of ranks, and back to free slots.
 //
 // A batch is over when its rank has released it, trained on or not. If its step becomes void before
-// that, a rank that lives may still read it, so the batch is held until the rank releases it.
+// that, or its job goes on in another stream, a rank that lives may still read it, so the batch is
+// held until the rank releases it.
 #pragma once
 
 #include "core/engine/assembly.h"
@@ -27,6 +28,8 @@ class Delivery {
 
   // Ends all batches that are not committed: a rank died, or the job left or was resized.
   void abandon(Job& job, bool all_ranks_gone);
+  // The job goes on in another stream: what its ranks have trained on stays until it is released.
+  void hold(Job& job);
   void abandon_rank(Job& job, Rank rank);
   void abandon_node(Job& job, NodeId node);
 

@@ -169,7 +169,7 @@ void Engine::Parts::decide() {
         if (s.jobs[index].is_waiting()) s.look_at(index);
       });
     }
-    more = more || !s.jobs_to_look_at.empty() || s.room_changed;
+    more = more || !s.jobs_to_look_at.empty() || !s.moving_jobs.empty() || s.room_changed;
   }
   for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
     if (!s.jobs.live(begun.job)) continue;

@@ -3,11 +3,75 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "core/base/config_value.h"
 
 namespace batchflow::engine {
+namespace {
+
+// A setting that may change while the engine runs. `set` answers false for a value that is none.
+struct Changeable {
+  std::string_view key;
+  std::string_view what;
+  bool (*set)(EngineConfig& config, std::string_view value);
+};
+
+template <auto kMember, std::int64_t kLeast, std::int64_t kMost>
+bool set_count(EngineConfig& config, std::string_view value) {
+  const auto count = parse_integer(value);
+  if (!count || *count < kLeast || *count > kMost) return false;
+  config.*kMember = static_cast<std::uint32_t>(*count);
+  return true;
+}
+
+template <auto kMember>
+bool set_flag(EngineConfig& config, std::string_view value) {
+  const auto flag = parse_flag(value);
+  if (flag) config.*kMember = *flag;
+  return flag.has_value();
+}
+
+bool set_duration(Duration& member, Duration least, std::string_view value) {
+  const auto duration = parse_duration(value);
+  if (!duration || *duration < least || *duration > kDurationMost) return false;
+  member = *duration;
+  return true;
+}
+
+bool set_corrupt_ratio_max(EngineConfig& config, std::string_view value) {
+  const auto ratio = parse_ratio(value);
+  if (!ratio || ratio->parts > Ratio::kWhole) return false;
+  config.corrupt_ratio_max = *ratio;
+  return true;
+}
+
+constexpr Changeable kChangeable[] = {
+    {"credits", "a number from 1 to 1024", set_count<&EngineConfig::credits, 1, kCreditsMost>},
+    {"corrupt_ratio_max", "a ratio, as 0.001 or 1%", set_corrupt_ratio_max},
+    {"rank_timeout", "a duration, as 300s, of a year at most",
+     [](EngineConfig& config, std::string_view value) {
+       return set_duration(config.rank_timeout, kRankTimeoutLeast, value);
+     }},
+    {"retry_wait", "a duration, as 10ms, of a year at most",
+     [](EngineConfig& config, std::string_view value) {
+       return set_duration(config.retry_wait, kRetryWaitLeast, value);
+     }},
+    {"read_attempts", "a number from 1 to 100", set_count<&EngineConfig::read_attempts, 1, 100>},
+    {"share_streams", "true or false", set_flag<&EngineConfig::share_streams>},
+    {"share_nodes", "true or false", set_flag<&EngineConfig::share_nodes>},
+    {"helper_nodes", "a number up to 1048576",
+     set_count<&EngineConfig::helper_nodes, 0, kHelperNodesMost>},
+    {"workers_per_rank", "a number up to 4096",
+     set_count<&EngineConfig::workers_per_rank, 0, kWorkersPerRankMost>},
+    {"workers_held_during_reads", "true or false",
+     set_flag<&EngineConfig::workers_held_during_reads>},
+    {"late_after_p99", "a number up to 1000",
+     set_count<&EngineConfig::late_after_p99, 0, kLateAfterMost>},
+};
+
+}  // namespace
 
 EngineConfig::EngineConfig() {
   apply_preset(*this, "default");
@@ -34,34 +98,16 @@ void change_setting(EngineConfig& config, std::string_view assignment) {
   const std::string_view key = assignment.substr(0, equals);
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view() : assignment.substr(equals + 1);
-  const auto refuse = [&](std::string_view what) {
-    throw ConfigError(fmt::format("setting '{}': {}", key.substr(0, 60), what));
-  };
-  if (key == "credits") {
-    const auto credits = parse_integer(value);
-    if (!credits || *credits < 1 || *credits > kCreditsMost)
-      refuse("write a number from 1 to 1024");
-    config.credits = static_cast<std::uint32_t>(*credits);
-  } else if (key == "corrupt_ratio_max") {
-    const auto ratio = parse_ratio(value);
-    if (!ratio || ratio->parts > Ratio::kWhole) refuse("write a ratio, as 0.001 or 1%");
-    config.corrupt_ratio_max = *ratio;
-  } else if (key == "rank_timeout" || key == "retry_wait") {
-    const auto duration = parse_duration(value);
-    const Duration least = key == "rank_timeout" ? kRankTimeoutLeast : kRetryWaitLeast;
-    if (!duration || *duration < least || *duration > kDurationMost) {
-      refuse("write a duration, as 300s, of a year at most");
-    }
-    (key == "rank_timeout" ? config.rank_timeout : config.retry_wait) = *duration;
-  } else if (key == "read_attempts") {
-    const auto attempts = parse_integer(value);
-    if (!attempts || *attempts < 1 || *attempts > 100) refuse("write a number from 1 to 100");
-    config.read_attempts = static_cast<std::uint32_t>(*attempts);
-  } else {
-    refuse(
-        "cannot be changed while the engine runs; write one of credits, corrupt_ratio_max, "
-        "rank_timeout, retry_wait, read_attempts");
+  std::vector<std::string_view> keys;
+  for (const Changeable& one : kChangeable) {
+    keys.push_back(one.key);
+    if (one.key != key) continue;
+    if (one.set(config, value)) return;
+    throw ConfigError(fmt::format("setting '{}': write {}", key, one.what));
   }
+  throw ConfigError(
+      fmt::format("setting '{}': cannot be changed while the engine runs; write one of {}",
+                  key.substr(0, 60), fmt::join(keys, ", ")));
 }
 
 }  // namespace batchflow::engine

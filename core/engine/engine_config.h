@@ -24,6 +24,9 @@ inline constexpr std::uint32_t kCreditsMost = 1024;  // a rank
 inline constexpr Duration kDurationMost = std::chrono::hours(24 * 366);
 inline constexpr Duration kRankTimeoutLeast = std::chrono::milliseconds(1);
 inline constexpr Duration kRetryWaitLeast = std::chrono::microseconds(1);
+inline constexpr std::uint32_t kHelperNodesMost = 1 << 20;
+inline constexpr std::uint32_t kWorkersPerRankMost = 4096;
+inline constexpr std::uint32_t kLateAfterMost = 1000;
 
 struct EngineConfig {
   EngineConfig();  // preset `default`
@@ -105,7 +108,8 @@ std::span<const Preset> presets();
 // Throws ConfigError naming the nearest preset.
 void apply_preset(EngineConfig& config, std::string_view name);
 
-// `key=value`: one of the settings that may change while the engine runs. Throws ConfigError.
+// `key=value`: one of the settings that may change while the engine runs, among them all that
+// presets have beside policies. Throws ConfigError.
 void change_setting(EngineConfig& config, std::string_view assignment);
 
 }  // namespace batchflow::engine

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/random.h"
 #include "core/engine/books.h"
+#include "core/order/generation_numbers.h"
 
 namespace batchflow::engine {
 
@@ -14,6 +16,7 @@ void Grants::begin(Job& job) {
   const order::Position& position = job.committed;
   job.lanes_epoch = position.epoch();
   if (job.order == Order::relaxed) {
+    choose_numbers(job, stream);
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index.value);
     } else {
@@ -30,6 +33,15 @@ void Grants::begin(Job& job) {
   }
   open_run(job, position.epoch(), position.consumed());
   if (job.node_local) job.runs.back().begun = BegunLanes(position);
+}
+
+// A job that asked for a seed counts as others with that seed do.
+void Grants::choose_numbers(const Job& job, Stream& stream) {
+  const std::uint64_t had = job.committed.lanes().generation;
+  const bool of_own = order::is_of_own_stream(had);
+  if (of_own && !stream.alone) stream.lanes->observe(order::before_shared_stream(had));
+  if (!of_own && stream.alone && !job.has_shuffle_seed)
+    stream.lanes->observe(order::before_own_stream(had, hash(3, job.user, job.id.value)));
 }
 
 // For orders that have one sequence of blocks an epoch. An epoch that is over needs nothing, even
@@ -119,6 +131,11 @@ bool Grants::open_next_run(Job& job) {
     return false;
   }
   if (job.weights && !freeze(job)) return false;
+  if (is_to_move(s_, job)) {
+    if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
+    return false;
+  }
+  job.stays = false;
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const EpochRun& last = job.runs.back();
   job.resumed.clear();
@@ -136,13 +153,16 @@ bool Grants::open_next_run(Job& job) {
   return true;
 }
 
+bool Grants::has_committed_all(const Job& job) {
+  const EpochRun& last = job.runs.back();
+  return job.committed_step >= last.first_step + last.steps;
+}
+
 // A weighted epoch begins when the last one is committed, with the scores that have come by then.
 // So no step of an epoch is ever drawn from weights that are gone.
 bool Grants::freeze(Job& job) {
-  const EpochRun& last = job.runs.back();
-  if (job.committed_step < last.first_step + last.steps || !job.weights->settled()) return false;
-  if (!freeze_newest(job)) return false;
-  draw(job, last.epoch + 1);
+  if (!has_committed_all(job) || !job.weights->settled() || !freeze_newest(job)) return false;
+  draw(job, job.runs.back().epoch + 1);
   return true;
 }
 

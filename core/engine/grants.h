@@ -56,6 +56,8 @@ class Grants {
  private:
   void open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed);
   bool open_next_run(Job& job);
+  // All steps of the epochs that it has begun.
+  static bool has_committed_all(const Job& job);
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   // For the next index that is not granted: the node that it belongs to (none, if all nodes have
@@ -70,6 +72,7 @@ class Grants {
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
   static void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
+  static void choose_numbers(const Job& job, Stream& stream);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes);
   static std::uint32_t fillers_in(const EpochRun& run, const Cut& cut);

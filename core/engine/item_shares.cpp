@@ -197,6 +197,13 @@ void Items::capacity_changed(Place place) {
   }
 }
 
+void Items::sharing_changed() {
+  for (std::uint32_t index = 0; index < caches_.size(); ++index) {
+    settle_homes(caches_[index]);
+    count_jobs(s_.datasets[DatasetIndex(index)]);
+  }
+}
+
 // A drive that comes later than the first job gets the shares that it would have had.
 void Items::open_drive(ItemCaches& caches, NodeIndex node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};

@@ -44,6 +44,8 @@ class Items {
   void close_shares(NodeIndex node);
   // The capacity of a node's memory or drive has changed. A drive that is new is used from now on.
   void capacity_changed(Place place);
+  // Nodes share what they keep from now on, or no longer do.
+  void sharing_changed();
   // How many bytes a node can keep samples in.
   Bytes room_of(NodeId node) const {
     return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),

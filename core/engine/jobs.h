@@ -75,7 +75,8 @@ struct Stream {
   PipelineId pipeline_id;
   Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
   std::uint64_t seed = 0;
-  bool chosen = false;  // it has one job, for which a policy chooses the samples of each block
+  bool alone = false;          // it is for one job
+  bool chosen = false;         // and a policy chooses the samples of each block for that job
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
@@ -213,12 +214,13 @@ struct Job {
   std::uint32_t batch_samples = 1;
   bool drop_last = false;
   std::uint32_t epochs = 0;
-  std::uint64_t steps = 0;      // 0: not known
-  std::uint64_t draws = 0;      // samples of one epoch
-  bool multinomial = false;     // how these are drawn: weighted orders
-  double weight = 1;            // of its stalls
-  Duration latency_target{};    // how long it may wait for a batch
-  std::uint64_t user = 0;       // hash of the user id
+  std::uint64_t steps = 0;    // 0: not known
+  std::uint64_t draws = 0;    // samples of one epoch
+  bool multinomial = false;   // how these are drawn: weighted orders
+  double weight = 1;          // of its stalls
+  Duration latency_target{};  // how long it may wait for a batch
+  std::uint64_t user = 0;     // hash of the user id
+  bool has_shuffle_seed = false;
   bool chosen = false;          // a policy chooses its samples; its order is strict otherwise
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
@@ -233,6 +235,9 @@ struct Job {
     refused,   // not served any more, but ranks still read what they were handed
     resizing,  // its new size is promised nothing yet: batches of void steps may be in the way
   } state = State::joining;
+  // It has left its stream for another, and is `joining` there. Its ranks notice nothing.
+  bool moves = false;
+  bool stays = false;             // in its stream for another epoch: the other has no room for it
   std::uint32_t numbering = 0;    // of its ranks: how often it was resized
   std::uint64_t lost_serial = 0;  // of its present loss of a rank
   // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights

@@ -109,6 +109,7 @@ void Membership::joined(const JobJoined& event) {
   job.member = order::MemberId::none();
   job.committed = position;
   job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  job.has_shuffle_seed = event.has_shuffle_seed;
   job.multinomial = event.multinomial;
   job.weight = event.weight > 0 && event.weight < kWeightMost ? event.weight : 1;
   job.latency_target = std::clamp(event.latency_target, Duration(0), kLatencyTargetMost);
@@ -168,10 +169,10 @@ void Membership::begin(Job& job) {
   s_.look_at(job.index);
 }
 
-// A job that resumes with an order of its own keeps it.
+// A job that resumes with an order of its own keeps it. Streams may have been shared, or not, when
+// it came first.
 std::uint64_t Membership::seed_group(const JobJoined& event, bool chosen) const {
-  const bool own = !s_.config.share_streams && !event.has_shuffle_seed &&
-                   event.order != Order::strict && event.order != Order::sequential;
+  const bool own = !event.has_shuffle_seed && event.order == Order::weighted;
   if (event.position && (own || chosen)) return event.position->fields().seed;
   const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset)].catalogue;
   return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams, chosen);
@@ -208,6 +209,7 @@ void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64
   start_over(job, false);
   end_service(job);
   job.state = Job::State::refused;
+  job.moves = false;
   refused_.push_back(job.index);
 }
 
@@ -233,6 +235,7 @@ void Membership::rank_lost(Job& job, Rank rank) {
     return delivery_.abandon_rank(job, rank);
   }
   job.ranks[rank].lost = true;
+  job.moves = false;
   const bool first = job.state != Job::State::degraded;
   const bool was_running = job.state == Job::State::running;
   if (was_running) start_over(job, false);
@@ -273,9 +276,66 @@ void Membership::resized(Job& job, const JobResized& event) {
   s_.promise_resized(job);
   streams_.cover_nodes(s_.streams[job.stream], event.ranks);
   job.state = Job::State::resizing;
+  job.moves = false;
   job.credits = std::max(credits, s_.config.credits);
   ++job.numbering;
   joining_.push_back(job.index);
+}
+
+// -------------------------------------------------------------------------------- moving ----
+
+// The job's epoch is over, and its next one is in the stream that it would come to if it joined
+// now. It has consumed all that it was given; what its ranks still read stays where it is.
+void Membership::move(Job& job) {
+  const StreamId from = job.stream;
+  const StreamId to = streams_.stream_for(as_joined(job), job.committed, false);
+  std::vector<NodeId> nodes;
+  for (const RankState& rank : job.ranks) nodes.push_back(rank.node);
+  streams_.cover_nodes(s_.streams[to], nodes);
+  if (!has_room_in(job, to)) {
+    job.stays = true;
+    streams_.close_if_empty(to);
+    return s_.look_at(job.index);
+  }
+  dispatching_.forget(job);
+  delivery_.hold(job);
+  preparation_.forget_job(job);
+  charges_.release_blocks_of(job);
+  grants_.withdraw(job);
+  reserves_.give_up(job);
+  std::erase(s_.streams[from].jobs, job.index);
+  streams_.close_if_empty(from);
+  job.stream = to;
+  s_.streams[to].jobs.push_back(job.index);
+  reserves_.take(job);
+  items_.settle(s_.datasets[job.dataset]);
+  job.state = Job::State::joining;
+  job.moves = true;
+  joining_.push_back(job.index);
+  s_.room_everywhere();
+}
+
+JobJoined Membership::as_joined(const Job& job) const {
+  const Stream& stream = s_.streams[job.stream];
+  JobJoined event;
+  event.job = job.id;
+  event.dataset = s_.datasets[stream.dataset].id;
+  event.pipeline = stream.pipeline_id;
+  event.order = job.order;
+  event.runs = stream.run_shift > 0;
+  return event;
+}
+
+// Beside what it has. A job never gets fewer credits than its ranks count on.
+bool Membership::has_room_in(Job& job, StreamId to) {
+  const StreamId from = std::exchange(job.stream, to);
+  const std::uint32_t credits = job.credits;
+  std::uint64_t needed = 0;
+  std::uint64_t available = 0;
+  const bool fits = reserves_.reserve(job, credits, needed, available) && job.credits == credits;
+  job.credits = credits;
+  job.stream = from;
+  return fits;
 }
 
 // A job that was resized may have to wait until its ranks have released what they had before.
@@ -313,6 +373,12 @@ bool Membership::make_way() {
 
 bool Membership::settle() {
   bool changed = make_way();
+  for (const JobIndex index : std::exchange(s_.moving_jobs, {})) {
+    if (!s_.jobs.live(index) || s_.jobs[index].state != Job::State::running) continue;
+    if (!is_to_move(s_, s_.jobs[index])) continue;
+    move(s_.jobs[index]);
+    changed = true;
+  }
   streams_.find_stranded();
   std::vector<JobIndex> waiting;
   waiting.swap(joining_);
@@ -345,7 +411,8 @@ void Membership::admit(Job& job) {
   Stream& stream = s_.streams[job.stream];
   job.state = Job::State::running;
   if (job.order != Order::listed) streams_.size_lanes(stream);
-  s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
+  if (!std::exchange(job.moves, false))
+    s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
   s_.look_at(job.index);
 }

@@ -63,6 +63,9 @@ class Membership {
   void begin(Job& job);
   std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
   std::optional<Refusal> objection(const JobJoined& event) const;
+  void move(Job& job);
+  JobJoined as_joined(const Job& job) const;
+  bool has_room_in(Job& job, StreamId to);
   bool reserve_resized(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 
 #include "core/base/config_value.h"
 
@@ -74,11 +75,21 @@ void Engine::Parts::on(const PolicyChanged& event) {
 }
 
 void Engine::Parts::on(const ConfigurationChanged& event) {
+  const EngineConfig before = s.config;
   try {
     change_setting(s.config, event.text);
   } catch (const ConfigError&) {
-    s.protocol_error();
+    return s.protocol_error();
   }
+  const auto sharing = [](const EngineConfig& config) {
+    return std::tuple(config.share_streams, config.share_nodes, config.helper_nodes,
+                      config.workers_per_rank, config.workers_held_during_reads);
+  };
+  if (sharing(before) == sharing(s.config)) return;
+  if (before.share_nodes != s.config.share_nodes) items.sharing_changed();
+  streams.sharing_changed();
+  s.room_everywhere();
+  s.jobs.each([&](JobIndex index) { s.look_at(index); });
 }
 
 }  // namespace batchflow::engine

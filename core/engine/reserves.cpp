@@ -170,7 +170,8 @@ void Reserves::cover_held(const Job& job, Stream& stream) {
 
 void Reserves::uncover(EngineState& s, Batch& batch) {
   if (batch.reserved.is_none()) return;
-  for (StreamNode& part : s.streams[s.jobs[batch.job].stream].nodes) {
+  // Its job may have gone on in another stream.
+  for (StreamNode& part : s.streams[s.memory[batch.reserved].stream].nodes) {
     if (part.share != batch.reserved) continue;
     --part.reserve;
     keep_promise(s, part);

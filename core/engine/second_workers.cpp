@@ -14,6 +14,7 @@ constexpr std::uint64_t kTimesLeast = 100;
 }  // namespace
 
 std::optional<Duration> SecondWorkers::late_after(const Stream& stream) const {
+  if (s_.config.late_after_p99 == 0) return std::nullopt;
   if (stream.preparation_times.count() < kTimesLeast) return std::nullopt;
   const std::uint64_t p99 = stream.preparation_times.quantile(.99);
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // some 18 minutes
@@ -24,7 +25,7 @@ std::optional<Duration> SecondWorkers::late_after(const Stream& stream) const {
 // One alarm for each stream, for the preparation that began first: most are over when it fires.
 void SecondWorkers::watch(Stream& stream, MakingIndex index) {
   const Making& making = s_.makings[index];
-  if (s_.config.late_after_p99 == 0 || making.second || !making.whole || making.mends) return;
+  if (making.second || !making.whole || making.mends) return;
   const auto limit = late_after(stream);
   if (!limit) return;
   stream.begun.push_back({index, making.serial, s_.now});

@@ -89,6 +89,7 @@ struct EngineState {
 
   std::vector<JobIndex> weighted_jobs;
   std::vector<JobIndex> contradicting_jobs;  // to be refused before the step ends
+  std::vector<JobIndex> moving_jobs;         // whose next epoch is to be in another stream
   // After looking up this many samples, a step begins nothing more: each may be the first to touch
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
   // half as many steps again. Other work counts as so many samples as would take its time.

@@ -46,6 +46,7 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
     if (s_.streams[index].sharing_key == key) return index;
   }
   const StreamId made = make_stream(event, position.fields().seed, key, block);
+  s_.streams[made].alone = alone;
   s_.streams[made].chosen = chosen;
   return made;
 }
@@ -209,6 +210,13 @@ void Streams::begin_step() {
 void Streams::promise(const StreamNode& part) {
   keep_promise(s_, part);
   standby_nodes_.push_back(part.index);
+}
+
+void Streams::sharing_changed() {
+  helpers_due_ = true;
+  s_.streams.each([&](StreamId index) {
+    for (const StreamNode& part : s_.streams[index].nodes) promise(part);
+  });
 }
 
 // Promises streams a slot on each of their nodes that can prepare, as long as there is room for it.

@@ -34,6 +34,8 @@ class Streams {
   void size_lanes(Stream& stream);
   void close_if_empty(StreamId stream);
 
+  // The configuration says otherwise than before what streams, nodes and workers share.
+  void sharing_changed();
   // Promises the stream's share on a node what it needs now.
   void promise(const StreamNode& part);
   // Promises streams a slot on nodes that may have become able to prepare for them. True if any

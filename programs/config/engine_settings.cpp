@@ -70,8 +70,10 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
 
   config.share_streams = section.flag("share_streams", config.share_streams);
   config.share_nodes = section.flag("share_nodes", config.share_nodes);
-  config.helper_nodes = count(section, "helper_nodes", config.helper_nodes, 0, 1 << 20);
-  config.workers_per_rank = count(section, "workers_per_rank", config.workers_per_rank, 0, 4096);
+  config.helper_nodes =
+      count(section, "helper_nodes", config.helper_nodes, 0, engine::kHelperNodesMost);
+  config.workers_per_rank =
+      count(section, "workers_per_rank", config.workers_per_rank, 0, engine::kWorkersPerRankMost);
   config.workers_held_during_reads =
       section.flag("workers_held_during_reads", config.workers_held_during_reads);
   config.hold_ingredients = section.flag("hold_ingredients", config.hold_ingredients);
@@ -82,7 +84,8 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
   config.blocks_in_flight_per_worker =
       count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
   config.look_ahead_most = count(section, "look_ahead_most", config.look_ahead_most, 0, 1 << 20);
-  config.late_after_p99 = count(section, "late_after_p99", config.late_after_p99, 0, 1000);
+  config.late_after_p99 =
+      count(section, "late_after_p99", config.late_after_p99, 0, engine::kLateAfterMost);
 
   config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);
   config.promise_log_bytes_max =

@@ -56,10 +56,10 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
     action = [&service, outputs] { return list_policies(*outputs, service); };
   });
   CLI::App* set =
-      command->add_subcommand("set", "Replace a policy that runs by another; no batch is lost")
+      command->add_subcommand("set", "Replace a policy that runs, or all of them; no batch is lost")
           ->fallthrough();
   const auto text = std::make_shared<std::string>();
-  set->add_option("policy", *text, "kind=name[:parameter=value]")->required();
+  set->add_option("policy", *text, "kind=name[:parameter=value], or preset=name")->required();
   add_request(*set, service, action, "policy_set", [text] { return json{{"policy", *text}}; });
 }
 

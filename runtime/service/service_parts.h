@@ -56,7 +56,7 @@ struct Service::Parts final : ConnectionHost {
         policies(list),
         users(config.quotas),
         memory(config.cache_bytes()),
-        jobs(jobs_options(config), users, inbox, stalls, config.engine.share_streams),
+        jobs(jobs_options(config), users, inbox, stalls),
         acceptor(loop),
         step_timer(loop),
         check_timer(loop),
@@ -73,6 +73,7 @@ struct Service::Parts final : ConnectionHost {
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
+    options.share_streams = config.engine.share_streams;
     options.corrupt_ratio_max = config.engine.corrupt_ratio_max;
     options.corrupt_ratio_allowed = config.engine_config().corrupt_ratio_max;
     return options;

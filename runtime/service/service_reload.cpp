@@ -70,7 +70,9 @@ void Service::Parts::end_reload(const std::string& changed, const std::string& p
 }
 
 ReloadPlan Service::Parts::planned(NodeConfig& next) const {
-  ReloadPlan plan = plan_reload(written, next);
+  NodeConfig running = written;
+  running.engine = config.engine;  // commands may have changed it
+  ReloadPlan plan = plan_reload(running, next);
   next.storage = config.storage;
   next.spill = config.spill;
   next.scratch = config.scratch;
@@ -84,7 +86,7 @@ ReloadPlan Service::Parts::planned(NodeConfig& next) const {
         fmt::format("workers: more than the {} it began with", workers_at_start));
     next.workers = workers_at_start;
   }
-  for (const std::string& text : plan.policies) {
+  for (const std::string& text : plan.engine.policies) {
     const std::size_t equals = text.find('=');
     check_policy(text.substr(0, equals), text.substr(equals + 1));
   }
@@ -101,9 +103,7 @@ std::string Service::Parts::apply(const NodeConfig& wanted,
     backend->set_memory(next.cache_bytes());
   }
   if (plan.workers) backend->set_workers_most(next.workers);
-  for (const std::string& text : plan.policies) inbox.add(engine::PolicyChanged{inbox.keep(text)});
-  for (const std::string& text : plan.settings)
-    inbox.add(engine::ConfigurationChanged{inbox.keep(text)});
+  plan.engine.tell(inbox);
   for (const NodeDataset& one : plan.removed) joining->remove(one);
   joining->serve(opened);
   for (const NodeDataset& one : plan.pipelines) {

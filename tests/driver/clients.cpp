@@ -17,14 +17,15 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
   violated("a job of a dataset that is not in the scenario");
 }
 
-// The seed groups of the order rules. Where nothing is shared a job that begins has its own.
+// The seed groups of the order rules. Where nothing is shared a weighted job has its own.
 std::uint64_t Driver::seed_of(const Client& client) const {
   const JobPlan& plan = client.plan;
   const bool fixed = plan.order == Order::strict || plan.order == Order::sequential;
-  const std::uint64_t seed = plan.has_shuffle_seed   ? hash(1, plan.shuffle_seed)
-                             : fixed                 ? 0
-                             : config_.share_streams ? hash(2, plan.user)
-                                                     : hash(3, plan.user, client.id.value);
+  const bool own = plan.order == Order::weighted && !config_.share_streams;
+  const std::uint64_t seed = plan.has_shuffle_seed ? hash(1, plan.shuffle_seed)
+                             : fixed               ? 0
+                             : own                 ? hash(3, plan.user, client.id.value)
+                                                   : hash(2, plan.user);
   if (is_chosen(plan)) return hash(9, seed, client.id.value);
   return plan.runs ? hash(8, seed, dataset_of(client).bundle_shift) : seed;
 }

@@ -143,7 +143,8 @@ TEST_CASE(
 }
 
 TEST_CASE("where nothing is shared each job has an order of its own, and keeps it") {
-  const auto seeds = [](bool shared, bool seeded, std::vector<Fault> faults) {
+  // How many sequences of generations there are: numbers of two jobs are far apart.
+  const auto sequences = [](bool shared, bool seeded, std::vector<Fault> faults) {
     Scenario scenario = two_nodes(Order::relaxed);
     scenario.config.share_streams = shared;
     scenario.jobs.resize(1);
@@ -155,14 +156,14 @@ TEST_CASE("where nothing is shared each job has an order of its own, and keeps i
     Hooks hooks;
     hooks.commanded = [&](const engine::Command& command) {
       if (const auto* order = std::get_if<engine::Prepare>(&command))
-        found.insert(order->lineage.seed);
+        found.insert(order->lineage.name.generation >> 16);
     };
     CHECK(Driver(scenario, policies::policy_list(), hooks).run().jobs_done == 2);
     return found.size();
   };
-  CHECK(seeds(true, false, {}) == 1);
-  CHECK(seeds(false, false, {}) == 2);
-  CHECK(seeds(false, true, {}) == 1);
+  CHECK(sequences(true, false, {}) == 1);
+  CHECK(sequences(false, false, {}) == 2);
+  CHECK(sequences(false, true, {}) == 1);
   for (const Fault::Kind kind :
        {Fault::Kind::job_leaves, Fault::Kind::coordinator_lost, Fault::Kind::job_resized}) {
     Fault fault{};
@@ -172,7 +173,7 @@ TEST_CASE("where nothing is shared each job has an order of its own, and keeps i
     fault.batch_samples = 3;
     fault.ranks = {NodeId(1)};
     CAPTURE(static_cast<int>(kind));
-    CHECK(seeds(false, false, {fault}) == 2);
+    CHECK(sequences(false, false, {fault}) == 2);
   }
 }
 

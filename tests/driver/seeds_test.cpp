@@ -62,6 +62,32 @@ std::string problem_where_workers_go(std::uint64_t seed) {
   return problem_with(scenario, kPolicies.list());
 }
 
+// Jobs change their streams among all else that happens. There is room for all: the driver does not
+// know in which stream a job is, and so not what it may be refused for.
+std::string problem_where_sharing_changes(std::uint64_t seed) {
+  constexpr const char* kSettings[] = {
+      "share_streams=true", "share_streams=false",
+      "share_nodes=true",   "share_nodes=false",
+      "helper_nodes=0",     "helper_nodes=3",
+      "workers_per_rank=0", "workers_per_rank=1",
+      "late_after_p99=0",   "workers_held_during_reads=true",
+      "late_after_p99=2",   "workers_held_during_reads=false",
+  };
+  Random random(hash(seed, 21));
+  Scenario scenario = random_scenario(seed);
+  for (NodePlan& node : scenario.nodes) node.dram *= 1000;
+  std::erase_if(scenario.faults,
+                [](const Fault& one) { return one.kind == Fault::Kind::capacity; });
+  for (int i = 0; i < 30; ++i) {
+    Fault fault{};
+    fault.kind = Fault::Kind::configuration;
+    fault.when = us(static_cast<std::int64_t>(random.below(150'000)));
+    fault.text = kSettings[random.below(random.below(2) == 0 ? 2 : std::size(kSettings))];
+    scenario.faults.push_back(fault);
+  }
+  return problem_with(scenario);
+}
+
 }  // namespace
 
 TEST_CASE("random scenarios") {
@@ -82,6 +108,11 @@ TEST_CASE("random scenarios in which workers go") {
                problem_where_workers_go);
 }
 
+TEST_CASE("random scenarios in which sharing changes") {
+  for_problems("test_driver", "random scenarios in which sharing changes", 1, 300,
+               problem_where_sharing_changes);
+}
+
 TEST_SUITE("long") {
   TEST_CASE("ten thousand random scenarios") {
     run_seeds(1000, 10'000);
@@ -92,6 +123,10 @@ TEST_SUITE("long") {
   TEST_CASE("three thousand random scenarios in which workers go") {
     for_problems("test_driver", "random scenarios in which workers go", 1000, 3000,
                  problem_where_workers_go);
+  }
+  TEST_CASE("three thousand random scenarios in which sharing changes") {
+    for_problems("test_driver", "random scenarios in which sharing changes", 1000, 3000,
+                 problem_where_sharing_changes);
   }
 }
 

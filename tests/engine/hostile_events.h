@@ -156,9 +156,27 @@ class HostileEvents : private HostileValues {
       case 22:
         return send(engine::PolicyChanged{policy_text()});
       default:
-        return send(engine::ConfigurationChanged{
-            text({"rank_timeout=1s", "rank_timeout=300s", "credits=1", "credits=1024",
-                  "read_attempts=1", "retry_wait=1ms", "corrupt_ratio_max=1", "=", "", "seed=1"})});
+        return send(engine::ConfigurationChanged{text({"rank_timeout=1s",
+                                                       "rank_timeout=300s",
+                                                       "credits=1",
+                                                       "credits=1024",
+                                                       "read_attempts=1",
+                                                       "retry_wait=1ms",
+                                                       "corrupt_ratio_max=1",
+                                                       "share_streams=true",
+                                                       "share_streams=false",
+                                                       "share_nodes=true",
+                                                       "share_nodes=false",
+                                                       "helper_nodes=1",
+                                                       "workers_per_rank=1",
+                                                       "workers_per_rank=0",
+                                                       "workers_held_during_reads=true",
+                                                       "workers_held_during_reads=false",
+                                                       "late_after_p99=0",
+                                                       "late_after_p99=2",
+                                                       "=",
+                                                       "",
+                                                       "seed=1"})});
     }
   }
 

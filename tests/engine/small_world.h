@@ -96,6 +96,10 @@ class SmallWorld {
     texts_.push_back(text);
     add(engine::PolicyChanged{texts_.back()});
   }
+  void change_setting(const std::string& text) {
+    texts_.push_back(text);
+    add(engine::ConfigurationChanged{texts_.back()});
+  }
   void leave(std::uint32_t job) { add(engine::JobLeft{JobId(job)}); }
   void keep(engine::Keep how) { add(engine::DatasetKept{kDataset, how}); }
   void measure_decoded(Bytes bytes, DatasetId dataset = kDataset) {

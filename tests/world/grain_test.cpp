@@ -60,17 +60,18 @@ TEST_CASE("figures and the ranking of policies agree between grains of 1, 16, 64
       const output::RunResult run = simulate_text(three_jobs(grain, engine));
       if (grain == 1) fine[name] = run;
       const output::RunResult& one = fine[name];
-      CHECK(run.makespan_s == doctest::Approx(one.makespan_s).epsilon(0.02));
+      // A job with a stream of its own has memory for three blocks, and looks no further ahead: how
+      // its reads meet those of the others is chance. With 16 KB more memory the slowest job takes
+      // 3 % longer, at one grain or the other.
+      const bool alone = name == "alone";
+      CHECK(run.makespan_s == doctest::Approx(one.makespan_s).epsilon(alone ? 0.07 : 0.02));
       CHECK(run.aggregate.samples == one.aggregate.samples);
       CHECK(std::abs(run.aggregate.hit_ratio - one.aggregate.hit_ratio) <= 0.02);
       CHECK(static_cast<double>(run.aggregate.storage_bytes) ==
             doctest::Approx(static_cast<double>(one.aggregate.storage_bytes)).epsilon(0.04));
       CHECK(static_cast<double>(run.aggregate.preparations) ==
             doctest::Approx(static_cast<double>(one.aggregate.preparations)).epsilon(0.02));
-      // A job with a stream of its own has memory for three blocks, and looks no further ahead: how
-      // its reads meet those of the others is chance. With 16 KB more memory the slowest job takes
-      // 3 % longer, at one grain or the other.
-      const double apart = name == "alone" ? 0.07 : 0.04;
+      const double apart = alone ? 0.07 : 0.04;
       for (std::size_t job = 0; job < run.jobs.size(); ++job) {
         CHECK(run.jobs[job].time_s == doctest::Approx(one.jobs[job].time_s).epsilon(apart));
       }

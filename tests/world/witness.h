@@ -98,11 +98,11 @@ class Witness {
     Job& job = jobs_[event.job.value];
     const auto& plan = plans_[event.dataset.value - 1];
     const bool fixed = event.order == Order::strict || event.order == Order::sequential;
+    const bool own = event.order == Order::weighted && !scenario_.engine.share_streams;
     const std::uint64_t seed = event.has_shuffle_seed ? hash(1, event.shuffle_seed)
                                : fixed                ? 0
-                               : scenario_.engine.share_streams
-                                   ? hash(2, event.user)
-                                   : hash(3, event.user, event.job.value);
+                               : own                  ? hash(3, event.user, event.job.value)
+                                                      : hash(2, event.user);
     job.root = {plan.version, event.runs ? hash(8, seed, plan.bundle_shift) : seed};
     job.nodes.assign(event.ranks.begin(), event.ranks.end());
     job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan);

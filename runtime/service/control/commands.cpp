@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/protocol/frame.h"
+#include "runtime/service/control/engine_changes.h"
 #include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
@@ -59,10 +60,33 @@ std::string journal_flush(const Question& asked) {
   return done();
 }
 
+// All policies of the preset, and the settings that they need.
+void preset_set(const Question& asked, const std::string& name) {
+  engine::EngineConfig wanted = asked.service.config;
+  engine::apply_preset(wanted, name);
+  engine::visit_policies(wanted.policies, [](std::string_view kind, const std::string& text) {
+    check_policy(kind, text);
+  });
+  const EngineChanges changes = engine_changes(asked.service.config, wanted);
+  asked.service.config = wanted;
+  changes.tell(asked.service.inbox);
+  asked.service.jobs.share_streams(wanted.share_streams);
+  asked.say(fmt::format("user {} set preset {}", user_name(asked.user), name));
+  engine::visit_policies(wanted.policies, [&](std::string_view kind, const std::string& text) {
+    if (const std::string_view note = policy_note(kind, text); !note.empty())
+      asked.say(fmt::format("policy {}={}{}", kind, text, note));
+  });
+}
+
 std::string policy_set(const Question& asked) {
   const std::string policy = asked.text("policy");
   const std::size_t equals = policy.find('=');
-  if (equals == std::string::npos) throw ConfigError("no kind; write kind=name, as eviction=sieve");
+  if (equals == std::string::npos)
+    throw ConfigError("no kind; write kind=name, as eviction=sieve, or preset=name");
+  if (policy.starts_with("preset=")) {
+    preset_set(asked, policy.substr(equals + 1));
+    return done();
+  }
   check_policy(policy.substr(0, equals), policy.substr(equals + 1));
   choose_policy(asked.service.config, policy);
   asked.service.inbox.add(engine::PolicyChanged{asked.service.inbox.keep(policy)});

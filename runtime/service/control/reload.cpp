@@ -48,55 +48,12 @@ void compare_datasets(const NodeConfig& running, const NodeConfig& wanted, Reloa
   }
 }
 
-// `running` with every setting of `wanted` that the engine can change while it runs.
-engine::EngineConfig reachable(const engine::EngineConfig& running,
-                               const engine::EngineConfig& wanted) {
-  engine::EngineConfig reached = running;
-  reached.preset = wanted.preset;
-  reached.policies = wanted.policies;
-  reached.credits = wanted.credits;
-  reached.corrupt_ratio_max = wanted.corrupt_ratio_max;
-  reached.rank_timeout = wanted.rank_timeout;
-  reached.retry_wait = wanted.retry_wait;
-  reached.read_attempts = wanted.read_attempts;
-  return reached;
-}
-
-void compare_engines(const engine::EngineConfig& running, const engine::EngineConfig& wanted,
-                     ReloadPlan& plan) {
-  std::vector<std::string> before;
-  engine::visit_policies(
-      running.policies, [&](std::string_view, const std::string& text) { before.push_back(text); });
-  engine::visit_policies(
-      wanted.policies,
-      [&, at = before.begin()](std::string_view name, const std::string& text) mutable {
-        if (*at++ != text) plan.policies.push_back(fmt::format("{}={}", name, text));
-      });
-
-  const auto setting = [&](auto engine::EngineConfig::*member, const std::string& text) {
-    if (running.*member != wanted.*member) plan.settings.push_back(text);
-  };
-  setting(&engine::EngineConfig::credits, fmt::format("credits={}", wanted.credits));
-  setting(&engine::EngineConfig::corrupt_ratio_max,
-          fmt::format("corrupt_ratio_max={}.{:012}", wanted.corrupt_ratio_max.parts / Ratio::kWhole,
-                      wanted.corrupt_ratio_max.parts % Ratio::kWhole));
-  setting(&engine::EngineConfig::rank_timeout,
-          fmt::format("rank_timeout={}ns", wanted.rank_timeout.count()));
-  setting(&engine::EngineConfig::retry_wait,
-          fmt::format("retry_wait={}ns", wanted.retry_wait.count()));
-  setting(&engine::EngineConfig::read_attempts,
-          fmt::format("read_attempts={}", wanted.read_attempts));
-  if (reachable(running, wanted) != wanted)
-    plan.takes_restart.emplace_back(
-        "engine: a setting beside policies, credits, corrupt_ratio_max, rank_timeout, retry_wait "
-        "and read_attempts");
-}
-
 }  // namespace
 
 bool ReloadPlan::changes_nothing() const {
   return removed.empty() && added.empty() && pipelines.empty() && pins.empty() &&
-         policies.empty() && settings.empty() && looked_up.empty() && !memory && !workers;
+         engine.policies.empty() && engine.settings.empty() && looked_up.empty() && !memory &&
+         !workers;
 }
 
 std::string ReloadPlan::summary() const {
@@ -109,8 +66,8 @@ std::string ReloadPlan::summary() const {
   for (const NodeDataset& one : pins)
     parts.push_back(
         fmt::format("dataset {} is {}", one.name, one.pin ? "pinned" : "pinned no more"));
-  parts.insert(parts.end(), policies.begin(), policies.end());
-  parts.insert(parts.end(), settings.begin(), settings.end());
+  parts.insert(parts.end(), engine.policies.begin(), engine.policies.end());
+  parts.insert(parts.end(), engine.settings.begin(), engine.settings.end());
   if (memory) parts.emplace_back("memory");
   if (workers) parts.emplace_back("workers");
   parts.insert(parts.end(), looked_up.begin(), looked_up.end());
@@ -120,7 +77,11 @@ std::string ReloadPlan::summary() const {
 ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   ReloadPlan plan;
   compare_datasets(running, wanted, plan);
-  compare_engines(running.engine_config(), wanted.engine_config(), plan);
+  plan.engine = engine_changes(running.engine_config(), wanted.engine_config());
+  if (plan.engine.takes_restart)
+    plan.takes_restart.emplace_back(
+        "engine: a setting beside those that batchflowctl policy set preset=NAME changes, and "
+        "credits, corrupt_ratio_max, rank_timeout, retry_wait and read_attempts");
   plan.memory = running.memory != wanted.memory;
   plan.workers = running.workers != wanted.workers;
   const auto looked_up = [&](bool differs, const char* what) {

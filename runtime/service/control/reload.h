@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/service/control/engine_changes.h"
 #include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
@@ -14,8 +15,7 @@ struct ReloadPlan {
   std::vector<NodeDataset> added;
   std::vector<NodeDataset> pipelines;  // of datasets that are served already
   std::vector<NodeDataset> pins;       // likewise
-  std::vector<std::string> policies;   // kind=name
-  std::vector<std::string> settings;   // of the engine: key=value
+  EngineChanges engine;
   bool memory = false;
   bool workers = false;
   std::vector<std::string> looked_up;      // sections that are, when they are needed

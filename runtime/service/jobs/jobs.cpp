@@ -42,13 +42,11 @@ std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request)
 
 }  // namespace
 
-Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
-           bool share_streams)
+Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls)
     : options_(options),
       users_(users),
       inbox_(inbox),
       stalls_(stalls),
-      share_streams_(share_streams),
       start_(std::random_device()()) {}
 
 Jobs::~Jobs() = default;
@@ -279,7 +277,7 @@ bool Jobs::begin(Job& job) {
     return false;
   };
   const std::uint64_t seed =
-      engine::seed_group_of(event, job.dataset->bundle_shift, share_streams_);
+      engine::seed_group_of(event, job.dataset->bundle_shift, options_.share_streams);
   for (const RankEnd* end : job.ranks) {
     if (end->request.state.empty()) continue;
     std::string problem;

@@ -55,6 +55,7 @@ class Jobs final : public JobCommands {
  public:
   struct Options {
     std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
+    bool share_streams = true;
     Bytes ring_bytes = Bytes{256} << 10;
     Duration wait_for_ranks = std::chrono::seconds(300);
     // As a ratio of the dataset's samples: for jobs that say nothing, and the most a job may ask
@@ -63,12 +64,12 @@ class Jobs final : public JobCommands {
     Ratio corrupt_ratio_allowed{Ratio::kWhole / 1000};
   };
   // `users` says how many jobs each user may have, and what they may hold.
-  Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls,
-       bool share_streams);
+  Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls);
   ~Jobs();
 
   // For jobs that come from now on.
   void set_options(const Options& options) { options_ = options; }
+  void share_streams(bool share) { options_.share_streams = share; }
   // Sets the jobs of the previous service that may return.
   void set_returning(Returning& returning) {
     returning_ = &returning;
@@ -256,7 +257,6 @@ class Jobs final : public JobCommands {
   Inbox& inbox_;
   StallBook& stalls_;
   WaitHistogram waits_;
-  const bool share_streams_;
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;

@@ -133,8 +133,9 @@ struct JobPlan {
   std::uint64_t batches_most = UINT64_MAX;
   std::string state;
   std::size_t width = 16;
-  unsigned pause_us = 0;  // of computing, a batch
-  bool keep = false;      // batches are not released before the end
+  unsigned pause_us = 0;    // of computing, a batch
+  bool keep = false;        // batches are not released before the end
+  bool holds_last = false;  // each is released when the next has come, as in a loop of Python
   double timeout_s = 20;
   std::atomic<std::uint64_t>* count = nullptr;
 };
@@ -183,6 +184,9 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
     if (plan.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan.pause_us));
     if (plan.keep) {
       kept.push_back(batch.handle);
+    } else if (plan.holds_last) {
+      for (const std::uint64_t last : kept) bf_batch_release(loader, last);
+      kept = {batch.handle};
     } else {
       bf_batch_release(loader, batch.handle);
     }

@@ -105,14 +105,38 @@ TEST_CASE("policies and settings are told to the engine in its own words") {
   wanted.engine.retry_wait = std::chrono::milliseconds(25);
   wanted.engine.corrupt_ratio_max = Ratio{Ratio::kWhole / 50};
   const service::ReloadPlan plan = service::plan_reload(node(), wanted);
-  CHECK(plan.policies == std::vector<std::string>{"dispatch=fifo"});
-  CHECK(plan.settings == std::vector<std::string>{"corrupt_ratio_max=0.020000000000",
-                                                  "retry_wait=25000000ns", "read_attempts=7"});
+  CHECK(plan.engine.policies == std::vector<std::string>{"dispatch=fifo"});
+  CHECK(plan.engine.settings == std::vector<std::string>{"corrupt_ratio_max=0.020000000000",
+                                                         "retry_wait=25000000ns",
+                                                         "read_attempts=7"});
   // As the engine understands them.
   engine::EngineConfig engine = node().engine;
-  for (const std::string& setting : plan.settings) engine::change_setting(engine, setting);
+  for (const std::string& setting : plan.engine.settings) engine::change_setting(engine, setting);
   wanted.engine.policies = engine.policies;
   CHECK(engine == wanted.engine);
+}
+
+TEST_CASE("another preset takes no restart, from any to any") {
+  for (const engine::Preset& from : engine::presets()) {
+    for (const engine::Preset& to : engine::presets()) {
+      CAPTURE(from.name);
+      CAPTURE(to.name);
+      service::NodeConfig running = node(), wanted = node();
+      engine::apply_preset(running.engine, from.name);
+      engine::apply_preset(wanted.engine, to.name);
+      const service::ReloadPlan plan = service::plan_reload(running, wanted);
+      CHECK(plan.takes_restart.empty());
+      for (const std::string& policy : plan.engine.policies) {
+        const std::size_t equals = policy.find('=');
+        engine::set_policy(running.engine.policies, policy.substr(0, equals),
+                           policy.substr(equals + 1));
+      }
+      for (const std::string& setting : plan.engine.settings)
+        engine::change_setting(running.engine, setting);
+      running.engine.preset = to.name;
+      CHECK(running.engine == wanted.engine);
+    }
+  }
 }
 
 TEST_CASE("what takes a restart is said by name, each time until it is restarted") {
@@ -126,7 +150,7 @@ TEST_CASE("what takes a restart is said by name, each time until it is restarted
   const service::ReloadPlan plan = service::plan_reload(node(), wanted);
   CHECK(plan.summary() == "workers");
   REQUIRE(plan.takes_restart.size() == 5);
-  CHECK(plan.takes_restart.at(0).starts_with("engine: a setting beside policies"));
+  CHECK(plan.takes_restart.at(0).starts_with("engine: a setting beside those"));
   CHECK(plan.takes_restart.at(1) == "socket");
   CHECK(plan.takes_restart.at(2) == "http");
   CHECK(plan.takes_restart.at(3) == "storage");
