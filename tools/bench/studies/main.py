@@ -25,6 +25,8 @@ SIM = os.environ.get("BATCHFLOW_SIM", "batchflow-sim")
 # Of systems that choose samples by what is kept: each comes once an epoch, but not in an order
 # that is as good as random.
 CHOOSING = {"quiver", "seneca", "deepio"}
+OURS = "default"
+NOISE = 0.003  # of waiting
 # Studies of what happens to one job, by its name.
 WATCHED = {"cache-flood": "reread"}
 
@@ -121,6 +123,39 @@ class Study:
                                      for at in self.points)])
         return rows
 
+    def behind(self) -> list[list[str]]:
+        """Where the default waits longer than another that keeps the orders, by more than noise."""
+        rows = []
+        others = [one for one in self.policies() if one not in CHOOSING | {OURS}]
+        if OURS not in self.policies():
+            return rows
+        for at, points in self.points.items():
+            best = min(others, key=lambda one: points[one].waits)
+            lost = points[OURS].waits - points[best].waits
+            if lost > NOISE:
+                rows.append([self.name, self.column(at), points[OURS].cell(), best,
+                             points[best].cell(), f"{100 * lost:.1f}"])
+        return rows
+
+    def above_bound(self) -> list[list[str]]:
+        """How much longer GPUs wait than the bound lets them, where the next best is 3 points above."""
+        rows = []
+        others = [one for one in self.policies() if one not in CHOOSING | {OURS}]
+        for at, points in self.points.items():
+            if at not in self.bounds or OURS not in points:
+                continue
+            ours = points[OURS]
+            never_waiting = ours.samples_per_s / (1 - ours.waits)
+            bound = max(0.0, 1 - self.bounds[at][0] / never_waiting)
+            best = min(others, key=lambda one: points[one].waits)
+            theirs = points[best].waits - bound
+            if theirs >= 0.03:
+                mine = max(ours.waits - bound, 0.001)
+                rows.append([self.name, self.column(at), f"{100 * bound:.1f} %",
+                             f"{100 * (ours.waits - bound):.1f}", best, f"{100 * theirs:.1f}",
+                             f"{theirs / mine:.1f}"])
+        return rows
+
     def picture(self) -> str:
         import lines
         names = list(map(self.column, self.points))
@@ -150,6 +185,22 @@ class Study:
             "", ""])
 
 
+def summary(studies: list[Study]) -> str:
+    behind = [row for study in studies for row in study.behind()]
+    above = [row for study in studies for row in study.above_bound()]
+    columns = sum(len(study.points) for study in studies if OURS in study.policies())
+    return "\n".join([
+        f"## Where `{OURS}` is not ahead", "",
+        f"`{OURS}` waits least of what keeps the orders, or at most {100 * NOISE:.1f} points longer, in "
+        f"{columns - len(behind)} of {columns} columns of all studies. The others:", "",
+        *environment.markdown([["study", "column", OURS, "least", "waits", "points"], *behind]), "",
+        f"## How far `{OURS}` is above the bound", "",
+        "Points of waiting above the bound of all policies, where the next best that keeps the orders is 3 points or "
+        "more above it, and how many times as much that is.", "",
+        *environment.markdown([["study", "column", "bound", OURS, "next best", "points", "times"],
+                               *above]), "", ""])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench studies", description=__doc__)
     parser.add_argument("studies", nargs="*", help="some of configs/studies/, by name")
@@ -168,6 +219,7 @@ def main() -> None:
             sys.exit(f"no study '{name}' that compares presets; write some of {', '.join(known)}, "
                      "recovery")
     pages = []
+    studies = []
     with tempfile.TemporaryDirectory() as folder:
         for name in wanted:
             if name == "recovery":
@@ -177,6 +229,7 @@ def main() -> None:
                 pages.append(recovery.page(table))
                 continue
             study = Study(known[name], sweep(known[name], Path(folder)))
+            studies.append(study)
             print(f"\n{study.name}: {study.about}; waiting (samples/s)\n")
             environment.show(study.table())
             pages.append(study.page())
@@ -184,6 +237,9 @@ def main() -> None:
                 pictures = Path(arguments.write).with_suffix("")
                 pictures.mkdir(exist_ok=True)
                 (pictures / f"{study.name}.svg").write_text(study.picture())
+    if len(studies) > 1:
+        pages.append(summary(studies))
+        print("\n" + pages[-1])
     if arguments.write:
         environment.write_part(Path(arguments.write), "\n" + "".join(pages))
 
