@@ -52,7 +52,7 @@ const order::Lanes::Candidate* BlockSelection::choose(Job& job, const EpochRun& 
 // The policy's answer. If that is none of the candidates, or not ready, the built-in default
 // chooses: the oldest that is ready.
 std::size_t BlockSelection::chosen(Job& job) {
-  const std::size_t choice = policy_->choose({job.id, job.order, views_, s_.now});
+  const std::size_t choice = policy_->choose({job.id, job.order, views_, s_.now, job.user});
   if (choice == kNoChoice) {
     s_.ask_again(policy_->ask_again(), job.asks_again,
                  {AlarmKind::look_at_job, job.index.value, job.serial});

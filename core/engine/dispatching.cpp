@@ -37,7 +37,7 @@ std::uint32_t Dispatching::depth(const Job& job) {
   const std::uint32_t depth =
       scaling_->depth({job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s,
                        stream.prepare_s, per_step, job.ranks.front().stall.stall_fraction(s_.now),
-                       most, s_.now, job.weight, wanted_per_s(job)});
+                       most, s_.now, job.weight, wanted_per_s(job), job.user});
   if (depth <= most) return depth;
   ++refused_;
   return most;
@@ -163,6 +163,7 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.block_bytes = stream.block_bytes;
   view.window = stream.window;  // counted for the depth
   view.remake = need.remake;
+  view.user = job.user;
   return view;
 }
 

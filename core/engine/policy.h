@@ -207,6 +207,7 @@ struct SelectionView {
   Order order;
   std::span<const SelectionCandidate> candidates;  // by distance, at most ready_window
   Instant now{};
+  std::uint64_t user = 0;  // a hash of the job's user
 };
 
 inline constexpr std::size_t kNoChoice = SIZE_MAX;
@@ -289,6 +290,7 @@ struct WorkCandidate {
   Bytes block_bytes;
   Slots window;
   bool remake;  // the block was made before, and dropped or lost
+  std::uint64_t user = 0;  // a hash of the job's user
 };
 
 struct DispatchView {
@@ -357,6 +359,7 @@ struct JobView {
   Instant now{};
   double weight = 1;        // of its stalls
   double wanted_per_s = 0;  // samples that it would train on if it never waited
+  std::uint64_t user = 0;   // a hash of the job's user
 };
 
 class ScalingPolicy {

@@ -135,6 +135,22 @@ TEST_CASE("fifo serves in the order in which needs arose") {
   CHECK(dispatch("fifo")->next({Instant{}, {}}) == engine::kNoChoice);
 }
 
+TEST_CASE("round-robin by users serves one of two jobs of a user for each turn of another's") {
+  std::vector<engine::WorkCandidate> jobs(3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    jobs[i].job = JobId(i);
+    jobs[i].asked = i + 1;
+    jobs[i].user = i < 2 ? 7 : 8;
+  }
+  const auto policy = dispatch("round-robin:users=true");
+  std::vector<std::size_t> served;
+  for (std::uint64_t turn = 1; turn <= 8; ++turn) {
+    served.push_back(policy->next({Instant{}, jobs}));
+    jobs.at(served.back()).last_served = turn;
+  }
+  CHECK(served == std::vector<std::size_t>{0, 2, 1, 2, 0, 2, 1, 2});
+}
+
 TEST_CASE("round-robin serves the job with the oldest turn, the older need among new jobs") {
   std::vector<engine::WorkCandidate> jobs(3);
   jobs[0].last_served = 7, jobs[0].asked = 1;
