@@ -7,7 +7,8 @@
 //
 // A sample that is kept decoded is kept as it is stored only where there is room for all. A run of
 // adjacent samples (order rules, section 3) stays until it is read to its end. What a job was
-// expected to need and did not, because it left or began anew, counts as needed by none.
+// expected to need and did not, because it left or began anew, or because the sample has its home
+// on another node since, counts as needed by none.
 #include <algorithm>
 
 #include "core/engine/policy_list.h"
@@ -23,10 +24,15 @@ class BatchFlow final : public BeladyBypass {
       : BeladyBypass(context),
         left_(context.items),
         requested_s_(context.items),
+        overdue_from_(context.items),
         items_(context.items) {}
 
-  void hit(const engine::Access& access) override { BeladyBypass::hit(timed(access)); }
+  void hit(const engine::Access& access) override {
+    count_request(now(access));
+    BeladyBypass::hit(timed(access));
+  }
   engine::Admission missed(const engine::Access& access) override {
+    count_request(now(access));
     forget_overdue(now(access));
     return BeladyBypass::missed(at_first(access));
   }
@@ -41,6 +47,7 @@ class BatchFlow final : public BeladyBypass {
     BeladyBypass::grow(items);
     left_.grow(items);
     requested_s_.grow(items);
+    overdue_from_.grow(items);
     items_ = items;
   }
 
@@ -59,6 +66,7 @@ class BatchFlow final : public BeladyBypass {
   // A run is needed at once until all of its samples were requested.
   engine::Access timed(engine::Access access) {
     requested_s_[access.item.value] = seconds_of(now(access));
+    overdue_from_[access.item.value] = overdue_from(access);
     if (access.kept_decoded) access.next_use = engine::kNeverUsed;
     if (access.run > 1) {
       std::uint32_t& left = left_[access.item.value];
@@ -78,10 +86,10 @@ class BatchFlow final : public BeladyBypass {
     return access;
   }
   // Looks at a few ids in each miss, so that all are looked at again and again. An item may come as
-  // much later than expected as it was expected to take.
+  // much later than expected as it was expected to take. Where all jobs have become slower, it may
+  // take longer, but no more requests.
   void forget_overdue(std::uint64_t now) {
     constexpr int kLookedAt = 4;
-    constexpr std::uint64_t kOverdueS = 60;
     if (items_ == 0) return;
     for (int i = 0; i < kLookedAt; ++i) {
       next_ = next_ + 1 < items_ ? next_ + 1 : 0;
@@ -89,14 +97,42 @@ class BatchFlow final : public BeladyBypass {
       if (!heap_.contains(item) || heap_.is_aside(item)) continue;
       const std::uint64_t key = heap_.key(item);
       if (key >= engine::kNeverUsed) continue;
+      if (lots_of(static_cast<double>(requests_)) <= overdue_from_[item.value]) continue;
       const std::uint64_t due_s = seconds_of(key);
       const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, requested_s_[item.value]);
-      if (seconds_of(now) > due_s + took_s + kOverdueS) heap_.change(item, engine::kNeverUsed);
+      if (seconds_of(now) > due_s + took_s) heap_.change(item, engine::kNeverUsed);
     }
   }
 
-  ZeroArray<std::uint32_t> left_;         // requests to come of a run that is being read
-  ZeroArray<std::uint32_t> requested_s_;  // the last time
+  // Requests are counted in lots, which keeps the counts of items small.
+  static std::uint32_t lots_of(double requests) {
+    constexpr double kLot = 256;
+    return static_cast<std::uint32_t>(std::min(requests / kLot, 4e9));
+  }
+  // Twice as many requests must have come as come until the item is needed.
+  std::uint32_t overdue_from(const engine::Access& access) const {
+    const std::uint64_t wait = access.next_use - std::min(now(access), access.next_use);
+    const double until_then = requests_per_ns_ * static_cast<double>(wait);
+    return lots_of(static_cast<double>(requests_) + 2 * until_then) + 1;
+  }
+  void count_request(std::uint64_t now) {
+    constexpr std::uint64_t kOfARate = 1024;
+    constexpr double kSmoothing = 0.3;
+    if (requests_ % kOfARate == 0) {
+      const std::uint64_t passed = std::max<std::uint64_t>(now - std::min(now, rate_since_), 1);
+      const double rate = requests_ == 0 ? 0 : kOfARate / static_cast<double>(passed);
+      requests_per_ns_ += (requests_per_ns_ == 0 ? 1 : kSmoothing) * (rate - requests_per_ns_);
+      rate_since_ = now;
+    }
+    ++requests_;
+  }
+
+  ZeroArray<std::uint32_t> left_;          // requests to come of a run that is being read
+  ZeroArray<std::uint32_t> requested_s_;   // the last time
+  ZeroArray<std::uint32_t> overdue_from_;  // in lots of requests
+  std::uint64_t requests_ = 0;
+  double requests_per_ns_ = 0;  // of late
+  std::uint64_t rate_since_ = 0;
   std::size_t items_;
   std::size_t next_ = 0;
 };
