@@ -8,6 +8,10 @@
 // a second, and what the store has brought so far. It is made again every few seconds while that
 // changes.
 //
+// Where several jobs read a dataset in orders of their own, the first tenth that is kept of it
+// serves far more look-ups than the last. So no dataset gets all of the memory because it is worth
+// a little more than another (policies/hit_curve.h).
+//
 // A window holds the blocks that some job has yet to take, with room for half as many more, for a
 // lane where jobs share, and for yet more where blocks have to be made again in spite of that.
 #include <algorithm>
@@ -18,6 +22,7 @@
 #include "core/base/saturating.h"
 #include "core/engine/policy_list.h"
 #include "policies/allocation_measured.h"
+#include "policies/hit_curve.h"
 #include "policies/make.h"
 #include "policies/memory_split.h"
 
@@ -70,6 +75,7 @@ class BatchFlow final : public engine::AllocationPolicy {
     StoreRate store;
     Duration period{};
     std::map<ShareId, Window> windows;
+    std::map<DatasetId, HitCurve> curves;
   };
 
   void learn(const engine::PlaceView& place, PlaceState& state) const {
@@ -84,6 +90,7 @@ class BatchFlow final : public engine::AllocationPolicy {
     kept_.clear();
     share_of_.clear();
     datasets_.clear();
+    learn_curves(place, state);
     MemorySplit::Loads loads;
     loads.workers_most = std::max<double>(1, place.workers);
     loads.workers = place.busy * place.workers;
@@ -97,13 +104,14 @@ class BatchFlow final : public engine::AllocationPolicy {
           share.form == Form::decoded ? share.made_per_s * share.worker_s : 0;
       const double saves_store = share.made_per_s * share.store_bytes;
       if (share.form == Form::encoded) stored += saves_store;
-      loads.workers += std::min(1.0, has) * saves_workers;
+      const HitCurve& curve = state.curves[share.dataset];
+      loads.workers += curve.found(has) * saves_workers;
       if (!fill_.keeps(share)) continue;
       const auto [dataset, is_new] = datasets_.try_emplace(share.dataset, datasets_.size());
       const double bytes =
           static_cast<double>(share.slots_all) * static_cast<double>(share.slot_bytes);
-      kept_.push_back(
-          {dataset->second, share.form == Form::encoded, bytes, saves_workers, saves_store});
+      kept_.push_back({dataset->second, share.form == Form::encoded, bytes, saves_workers,
+                       saves_store, curve.exponent()});
       share_of_.push_back(i);
     }
     loads.store = stored;
@@ -112,19 +120,44 @@ class BatchFlow final : public engine::AllocationPolicy {
     if (kept_.empty()) return;
     const MemorySplit::Parts& parts =
         solver_.solve(kept_, loads, static_cast<double>(fill_.room()));
-    forecast_ = {loads.workers, loads.store};
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const engine::ShareView& share = place.shares[share_of_[i]];
       const double part = parts[static_cast<Eigen::Index>(i)];
-      forecast_.busy -= part * kept_[i].saves_workers;
-      forecast_.store_bytes_per_s -= part * kept_[i].saves_store;
       const double wanted = part * static_cast<double>(share.slots_all);
       const auto most = wanted < static_cast<double>(share.slots_all) ? static_cast<Slots>(wanted)
                                                                       : share.slots_all;
       fill_.give(share, slots[share_of_[i]], most);
     }
-    forecast_.busy = std::clamp(forecast_.busy / loads.workers_most, 0.0, 1.0);
-    forecast_.store_bytes_per_s = std::max(forecast_.store_bytes_per_s, 0.0);
+    forecast_.busy = std::clamp(solver_.worker_load(parts), 0.0, 1.0);
+    forecast_.store_bytes_per_s = std::max(solver_.store_load(parts), 0.0) * loads.store_most;
+  }
+
+  // Of each dataset, how much is kept in any form, and how much of what was looked up was found.
+  void learn_curves(const engine::PlaceView& place, PlaceState& state) {
+    looked_up_.clear();
+    for (const engine::ShareView& share : place.shares) {
+      if (share.jobs == 0 || share.slots_all == 0) continue;
+      LookedUp& dataset = looked_up_[share.dataset];
+      if (share.form == Form::prepared) {
+        ++dataset.orders;
+        continue;
+      }
+      // What is not found decoded is looked up as it is stored.
+      const double hits = share.requests_per_s * share.hit_ratio;
+      dataset.kept += static_cast<double>(share.slots_used) / static_cast<double>(share.slots_all);
+      dataset.hits += hits;
+      dataset.misses += share.form == Form::encoded ? share.requests_per_s - hits : 0;
+    }
+    for (const auto& [id, dataset] : looked_up_) {
+      if (dataset.orders <= 1) {
+        state.curves[id] = HitCurve();
+        continue;
+      }
+      HitCurve& curve = state.curves.try_emplace(id, kSeveralOrders).first->second;
+      const double all = dataset.hits + dataset.misses;
+      if (all > 0) curve.learn(place.now, dataset.kept, dataset.hits / all);
+    }
+    std::erase_if(state.curves, [&](const auto& one) { return !looked_up_.contains(one.first); });
   }
 
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, PlaceState& state) {
@@ -173,6 +206,8 @@ class BatchFlow final : public engine::AllocationPolicy {
     if (jobs) asks_again_ = after(place.now, state.period);
   }
 
+  // Where several orders read a dataset: between one order (1), and several that are known (0.5).
+  static constexpr double kSeveralOrders = 0.7;
   static constexpr double kMuch = 0.01;
   static constexpr int kPeriodMost = 30;
   static constexpr Duration kWindowFades = std::chrono::seconds(60);
@@ -180,6 +215,13 @@ class BatchFlow final : public engine::AllocationPolicy {
   static constexpr double kTimesLeast = 1.5;
   static constexpr double kTimesMost = 4;
   static constexpr double kRemadeMost = 0.01;  // of the blocks that are made
+
+  struct LookedUp {
+    std::uint32_t orders = 0;
+    double kept = 0;  // the part of the dataset
+    double hits = 0;  // a second
+    double misses = 0;
+  };
 
   Fill fill_;
   Duration period_;
@@ -190,6 +232,7 @@ class BatchFlow final : public engine::AllocationPolicy {
   std::vector<MemorySplit::Kept> kept_;        // scratch
   std::vector<std::size_t> share_of_;          // scratch
   std::map<DatasetId, std::size_t> datasets_;  // scratch
+  std::map<DatasetId, LookedUp> looked_up_;    // scratch
 };
 
 }  // namespace

@@ -7,7 +7,8 @@
 //
 // A sample that is kept decoded is kept as it is stored only where there is room for all. A run of
 // adjacent samples (order rules, section 3) stays until it is read to its end. What a job was
-// expected to need and did not, because it left or began anew, counts as needed by none.
+// expected to need and did not, because it left or began anew, or because the sample has its home
+// on another node since, counts as needed by none.
 #include <algorithm>
 
 #include "core/engine/policy_list.h"
@@ -22,8 +23,12 @@ class BatchFlow final : public BeladyBypass {
   explicit BatchFlow(const engine::EvictionContext& context)
       : BeladyBypass(context), known_(context.items) {}
 
-  void hit(const engine::Access& access) override { BeladyBypass::hit(timed(access)); }
+  void hit(const engine::Access& access) override {
+    count_request(now(access));
+    BeladyBypass::hit(timed(access));
+  }
   engine::Admission missed(const engine::Access& access) override {
+    count_request(now(access));
     forget_overdue(now(access));
     return BeladyBypass::missed(at_first(access));
   }
@@ -59,6 +64,7 @@ class BatchFlow final : public BeladyBypass {
   engine::Access timed(engine::Access access) {
     Known& known = known_[access.item.value];
     known.requested_s = seconds_of(now(access));
+    known.overdue_from = overdue_from(access);
     if (access.kept_decoded) access.next_use = engine::kNeverUsed;
     if (access.run > 1) {
       known.left = (known.left == 0 ? access.run : known.left) - 1;
@@ -77,28 +83,56 @@ class BatchFlow final : public BeladyBypass {
     return access;
   }
   // Looks at a few items in each miss, so that all are looked at again and again. An item may come
-  // as much later than expected as it was expected to take.
+  // as much later than expected as it was expected to take. Where all jobs have become slower, it
+  // may take longer, but no more requests.
   void forget_overdue(std::uint64_t now) {
     constexpr int kLookedAt = 4;
-    constexpr std::uint64_t kOverdueS = 60;
     const std::uint64_t now_s = seconds_of(now);
     for (int i = 0; i < kLookedAt && heap_.size() > 0; ++i) {
       next_ = next_ + 1 < heap_.size() ? next_ + 1 : 0;
       const std::uint64_t key = heap_.key_at(next_);
       const std::uint64_t due_s = seconds_of(key);
-      if (key >= engine::kNeverUsed || now_s <= due_s + kOverdueS) continue;
+      if (key >= engine::kNeverUsed || now_s <= due_s) continue;
       const ItemId item = heap_.item_at(next_);
-      const std::uint64_t requested_s = known_[item.value].requested_s;
-      const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, requested_s);
-      if (now_s > due_s + took_s + kOverdueS) heap_.change(item, engine::kNeverUsed);
+      const Known& known = known_[item.value];
+      if (lots_of(static_cast<double>(requests_)) <= known.overdue_from) continue;
+      const std::uint64_t took_s = due_s - std::min<std::uint64_t>(due_s, known.requested_s);
+      if (now_s > due_s + took_s) heap_.change(item, engine::kNeverUsed);
     }
   }
 
+  // Requests are counted in lots, which keeps the counts of items small.
+  static std::uint32_t lots_of(double requests) {
+    constexpr double kLot = 256;
+    return static_cast<std::uint32_t>(std::min(requests / kLot, 4e9));
+  }
+  // Twice as many requests must have come as come until the item is needed.
+  std::uint32_t overdue_from(const engine::Access& access) const {
+    const std::uint64_t wait = access.next_use - std::min(now(access), access.next_use);
+    const double until_then = requests_per_ns_ * static_cast<double>(wait);
+    return lots_of(static_cast<double>(requests_) + 2 * until_then) + 1;
+  }
+  void count_request(std::uint64_t now) {
+    constexpr std::uint64_t kOfARate = 1024;
+    constexpr double kSmoothing = 0.3;
+    if (requests_ % kOfARate == 0) {
+      const std::uint64_t passed = std::max<std::uint64_t>(now - std::min(now, rate_since_), 1);
+      const double rate = requests_ == 0 ? 0 : kOfARate / static_cast<double>(passed);
+      requests_per_ns_ += (requests_per_ns_ == 0 ? 1 : kSmoothing) * (rate - requests_per_ns_);
+      rate_since_ = now;
+    }
+    ++requests_;
+  }
+
   struct Known {
-    std::uint32_t left = 0;         // requests to come of a run that is being read
-    std::uint32_t requested_s = 0;  // the last time
+    std::uint32_t left = 0;          // requests to come of a run that is being read
+    std::uint32_t requested_s = 0;   // the last time
+    std::uint32_t overdue_from = 0;  // in lots of requests
   };
   ZeroArray<Known> known_;
+  std::uint64_t requests_ = 0;
+  double requests_per_ns_ = 0;  // of late
+  std::uint64_t rate_since_ = 0;
   std::size_t next_ = 0;  // that is looked at, in the heap
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/hit_curve.h"
+
 namespace batchflow::policies {
 
 namespace {
@@ -12,22 +14,50 @@ constexpr int kBisections = 24;
 // Workers that are loaded less than this hold up no job.
 constexpr double kHeadroom = 0.95;
 
-// In the order of the forms: a sum by vector instructions would depend on how wide they are, and
-// decisions must be the same on every machine.
-double saved(const Eigen::ArrayXd& parts, const Eigen::ArrayXd& by_form) {
-  double sum = 0;
-  for (Eigen::Index i = 0; i < parts.size(); ++i) sum += parts[i] * by_form[i];
-  return sum;
+// In so many steps all of a dataset is kept, and with each as much more of it is found. One is
+// enough where as much is found as is kept.
+constexpr int kSteps = 16;
+
+std::vector<double> parts_of_steps(double exponent) {
+  const int count = exponent < 1 ? kSteps : 1;
+  std::vector<double> parts;
+  double before = 0;
+  for (int i = 1; i <= count; ++i) {
+    const double kept = HitCurve::power(static_cast<double>(i) / count, 1 / exponent);
+    parts.push_back(kept - before);
+    before = kept;
+  }
+  return parts;
 }
 
 }  // namespace
 
+// Sums are in the order of the forms: by vector instructions they would depend on how wide those
+// are, and decisions must be the same on every machine.
 double MemorySplit::worker_load(const Parts& parts) const {
-  return loads_.workers / loads_.workers_most - saved(parts, workers_);
+  double saved = 0;
+  for (std::size_t i = 0; i < kept_->size(); ++i) {
+    const auto at = static_cast<Eigen::Index>(i);
+    saved += HitCurve::power(parts[at], (*kept_)[i].exponent) * workers_[at];
+  }
+  return loads_.workers / loads_.workers_most - saved;
 }
 
 double MemorySplit::store_load(const Parts& parts) const {
-  return loads_.store / loads_.store_most - saved(parts, store_);
+  found_.assign(encoded_of_.size(), {});
+  for (std::size_t i = 0; i < kept_->size(); ++i) {
+    Found& found = found_[(*kept_)[i].dataset];
+    const auto at = static_cast<Eigen::Index>(i);
+    found.kept += parts[at];
+    found.saves += parts[at] * store_[at];
+    found.exponent = (*kept_)[i].exponent;
+  }
+  double saved = 0;
+  for (const Found& one : found_) {
+    const bool as_kept = one.exponent == 1 || one.kept <= 0;
+    saved += as_kept ? one.saves : one.saves * HitCurve::power(one.kept, one.exponent) / one.kept;
+  }
+  return loads_.store / loads_.store_most - saved;
 }
 
 // What is kept decoded saves workers and the store; what is kept as stored saves the store alone.
@@ -46,7 +76,11 @@ void MemorySplit::fill(double price, double memory, Parts& parts) {
   }
   steps_.clear();
   const auto add = [&](std::size_t form, std::size_t replaces, double bytes, double worth) {
-    if (worth > 0 && bytes > 0) steps_.push_back({form, replaces, bytes, worth});
+    if (worth <= 0 || bytes <= 0) return;
+    const auto count = static_cast<double>(parts_of_steps_[form].size());
+    for (const double part : parts_of_steps_[form]) {
+      steps_.push_back({form, replaces, part, part * bytes, worth / count});
+    }
   };
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const std::size_t encoded = encoded_of_[kept[i].dataset];
@@ -73,10 +107,10 @@ void MemorySplit::fill(double price, double memory, Parts& parts) {
   parts.setZero(static_cast<Eigen::Index>(kept.size()));
   for (const Step& step : steps_) {
     if (memory <= 0) break;
-    double part = std::min(1.0, memory / step.bytes);
+    double part = step.part * std::min(1.0, memory / step.bytes);
     // What is to be replaced may itself be there in part only.
     if (step.replaces != kNothing) part = std::min(part, parts[at(step.replaces)]);
-    memory -= part * step.bytes;
+    memory -= part / step.part * step.bytes;
     parts[at(step.form)] += part;
     if (step.replaces != kNothing) parts[at(step.replaces)] -= part;
   }
@@ -89,10 +123,12 @@ const MemorySplit::Parts& MemorySplit::solve(const std::vector<Kept>& kept, cons
   workers_.resize(static_cast<Eigen::Index>(kept.size()));
   store_.resize(static_cast<Eigen::Index>(kept.size()));
   std::size_t datasets = 0;
+  parts_of_steps_.clear();
   for (std::size_t i = 0; i < kept.size(); ++i) {
     workers_[static_cast<Eigen::Index>(i)] = kept[i].saves_workers / loads.workers_most;
     store_[static_cast<Eigen::Index>(i)] = kept[i].saves_store / loads.store_most;
     datasets = std::max(datasets, kept[i].dataset + 1);
+    parts_of_steps_.push_back(parts_of_steps(kept[i].exponent));
   }
   encoded_of_.resize(datasets);
   best_of_.resize(datasets);

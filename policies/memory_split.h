@@ -27,6 +27,8 @@ class MemorySplit {
     double bytes;         // of all of it
     double saves_workers;
     double saves_store;
+    // Of its dataset: where the part p is kept, p to this power of look-ups find their sample.
+    double exponent = 1;
   };
   // What there is to do in a second if nothing is kept, and what can be done.
   struct Loads {
@@ -42,19 +44,27 @@ class MemorySplit {
   const Parts& solve(const std::vector<Kept>& kept, const Loads& loads, double memory);
   // The greater of the two loads with this split, as a part of what can be done.
   double load(const Parts& parts) const { return std::max(worker_load(parts), store_load(parts)); }
+  double worker_load(const Parts& parts) const;
+  double store_load(const Parts& parts) const;
 
  private:
   struct Step {  // a part of memory to fill: one form, perhaps in place of another of its dataset
     std::size_t form;
     std::size_t replaces;  // kNothing: none
+    double part;           // of the form
     double bytes;
-    double gain;  // of all of it
+    double gain;
+  };
+  // Of a dataset, in all forms: the part that is kept, and what that saves the store if it is found
+  // in as many look-ups.
+  struct Found {
+    double kept = 0;
+    double saves = 0;
+    double exponent = 1;
   };
   static constexpr std::size_t kNothing = SIZE_MAX;
 
   void fill(double price, double memory, Parts& parts);
-  double worker_load(const Parts& parts) const;
-  double store_load(const Parts& parts) const;
 
   const std::vector<Kept>* kept_ = nullptr;
   Loads loads_;
@@ -66,6 +76,8 @@ class MemorySplit {
   std::vector<std::size_t> encoded_of_;
   std::vector<std::size_t> best_of_;
   std::vector<Step> steps_;
+  std::vector<std::vector<double>> parts_of_steps_;  // of each form
+  mutable std::vector<Found> found_;
 };
 
 }  // namespace batchflow::policies

@@ -232,4 +232,43 @@ TEST_CASE("batchflow gives memory to what is measured to limit the jobs") {
   CHECK(allocate(*make<engine::MakeAllocation>(choice), place)[0] == 30 + 5);
 }
 
+// A dataset that one job reads again and again, and one twice as large that others read in orders
+// of their own, for which as many bytes a second are made: half as much a byte.
+TEST_CASE("batchflow gives no dataset all of the memory that others read in several orders") {
+  std::vector<engine::ShareView> shares;
+  const auto add = [&](std::uint32_t dataset, Form form, Slots all, double made) {
+    engine::ShareView share = share_of(1, all, 1);
+    share.dataset = DatasetId(dataset);
+    share.share = ShareId(static_cast<std::uint32_t>(shares.size()));
+    share.form = form;
+    share.samples_all = all;
+    share.made_per_s = made;
+    share.store_bytes = 1;
+    shares.push_back(share);
+  };
+  add(1, Form::encoded, 1000, 1000);
+  add(1, Form::prepared, 1, 1000);
+  add(2, Form::encoded, 2000, 1000);
+  add(2, Form::prepared, 1, 1000);
+  const auto of_encoded = [&] {
+    const std::vector<Slots> slots = [&] {
+      engine::PlaceView place{{NodeId(1), Tier::dram, 0}, 900, shares};
+      place.now = Instant(std::chrono::seconds(100));
+      place.workers = 1;
+      place.busy = 0.1;
+      const auto choice =
+          policies::policy_list().choose(engine::PolicyKind::allocation, "batchflow");
+      return allocate(*make<engine::MakeAllocation>(choice), place);
+    }();
+    return std::pair(slots[0], slots[2]);
+  };
+  const auto alone = of_encoded();
+  CHECK(alone.second == 0);
+  CHECK(alone.first > 890);
+  add(2, Form::prepared, 1, 0);
+  const auto several = of_encoded();
+  CHECK(several.first > 500);
+  CHECK(several.second > 30);
+}
+
 }  // namespace batchflow::test::allocation_test

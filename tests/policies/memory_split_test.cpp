@@ -74,6 +74,25 @@ TEST_CASE("workers with time to spare leave the store as much as they can") {
   CHECK(parts[1] == 0);
 }
 
+TEST_CASE("a dataset of which the first tenth is found most often does not get all") {
+  // Both are a hundred bytes, and their reads are worth the same. Of the second, the root of what
+  // is kept is found: of the part p another byte finds 1 / (2 sqrt(p)) of what it finds of the
+  // first. So it gets a quarter, and the first all that is left.
+  const std::vector<Kept> kept{{0, true, 100, 0, 10, 1}, {1, true, 100, 0, 10, 0.5}};
+  MemorySplit split;
+  MemorySplit::Parts parts = split.solve(kept, {0, 1, 20, 1}, 75);
+  CHECK(parts[0] == doctest::Approx(0.5).epsilon(0.05));
+  CHECK(parts[1] == doctest::Approx(0.25).epsilon(0.1));
+  CHECK(split.store_load(parts) == doctest::Approx(20 - 5 - 5).epsilon(0.01));
+  // With less than that there is nothing for the first, and with all of it both are kept.
+  parts = split.solve(kept, {0, 1, 20, 1}, 20);
+  CHECK(parts[0] == 0);
+  CHECK(parts[1] == doctest::Approx(0.2));
+  parts = split.solve(kept, {0, 1, 20, 1}, 200);
+  CHECK(parts[0] == doctest::Approx(1));
+  CHECK(parts[1] == doctest::Approx(1));
+}
+
 TEST_CASE("no point of a grid is better") {
   Random random(3);
   MemorySplit split;
@@ -85,8 +104,9 @@ TEST_CASE("no point of a grid is better") {
       const double stored = 50 + random.unit() * 100;
       const double a_second = random.unit() * 20;
       const double work = random.unit();
-      kept.push_back({dataset, true, stored, 0, a_second});
-      kept.push_back({dataset, false, stored * (1 + random.unit() * 9), work, a_second});
+      const double exponent = random.below(2) == 0 ? 1 : 0.5 + random.unit() / 2;
+      kept.push_back({dataset, true, stored, 0, a_second, exponent});
+      kept.push_back({dataset, false, stored * (1 + random.unit() * 9), work, a_second, exponent});
       loads.workers += work * (1 + random.unit());
       loads.store += a_second;
     }
