@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -347,6 +348,36 @@ TEST_CASE("runs: blocks of runs are relaxed, and those of other orders have none
   lineage.order = Order::relaxed;
   lineage.run_shift = 32;
   CHECK_FALSE(order::valid_lineage(lineage, 1000));
+}
+
+// What planners of caches count on: of the ranks that share an epoch, one has a sample in each
+// epoch with the same chance, whatever it had before.
+TEST_CASE("how often a rank has a sample in some epochs is binomial") {
+  const auto times_of = [](std::uint64_t samples, std::uint64_t epochs, std::uint64_t ranks) {
+    std::vector<std::uint32_t> times(samples);
+    for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+      const std::vector<SampleId> sequence = strict_sequence(epoch, samples);
+      for (std::uint64_t q = 0; q < samples; q += ranks) ++times[sequence[q].value];
+    }
+    return times;
+  };
+  const auto near = [](std::uint64_t count, std::uint64_t of, double part) {
+    const double deviation = std::sqrt(static_cast<double>(of) * part * (1 - part));
+    return std::abs(static_cast<double>(count) - static_cast<double>(of) * part) < 5 * deviation;
+  };
+  constexpr std::uint64_t kSamples = 20'000;
+  const std::vector<std::uint32_t> five = times_of(kSamples, 5, 4);
+  constexpr double kParts[] = {.2373, .3955, .2637, .0879, .0146, .0010};
+  for (std::uint32_t times = 0; times <= 5; ++times) {
+    CAPTURE(times);
+    const auto count = std::count(five.begin(), five.end(), times);
+    CHECK(near(static_cast<std::uint64_t>(count), kSamples, kParts[times]));
+  }
+  // Of ImageNet's 1,281,167 samples one of 16 ranks has 31,635 more than ten times in 90 epochs.
+  const std::vector<std::uint32_t> ninety = times_of(kSamples, 90, 16);
+  const auto often =
+      std::count_if(ninety.begin(), ninety.end(), [](std::uint32_t times) { return times > 10; });
+  CHECK(near(static_cast<std::uint64_t>(often), kSamples, 31'635.0 / 1'281'167));
 }
 
 }  // namespace batchflow::test::order_test
