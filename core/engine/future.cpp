@@ -44,7 +44,7 @@ Future::Readers& Future::readers(Digest prefix) {
   for (const StreamId index : dataset_->streams) {
     const Stream& stream = s_.streams[index];
     if (prefix != 0 && stream.pipeline->prefix_hash != prefix) continue;
-    if (stream.family != Order::relaxed && stream.family != Order::sequential) continue;
+    if (stream.family == Order::listed) continue;
     for (const JobIndex each : stream.jobs) {
       if (++looked_at > kJobsMost) break;
       const Job& job = s_.jobs[each];
@@ -59,7 +59,9 @@ void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) 
   const order::Lanes& lanes = *stream.lanes;
   const order::LaneSizes& sizes = lanes.sizes(job.member);
   Reader reader{&stream, &job, samples_per_s(job, s_.now)};
-  if (job.order != Order::relaxed) {
+  if (job.order == Order::weighted) {
+    if (!job.weights) return;
+  } else if (job.order != Order::relaxed) {
     const std::uint64_t taken = sizes.blocks() - lanes.blocks_left(job.member);
     reader.made = (taken + lanes.supply(job.member)) * sizes.block_samples;
   } else {
@@ -82,7 +84,9 @@ std::uint64_t Future::next_use(Digest prefix, SampleId sample) {
     double next_epoch = kNotAgain;
     found_count_ = 0;
     for (; reader != all.end() && reader->stream == stream; ++reader) {
-      if (reader->job->order != Order::relaxed) {
+      if (reader->job->order == Order::weighted) {
+        soonest = sooner(soonest, until_drawn(*reader, sample) / reader->rate);
+      } else if (reader->job->order != Order::relaxed) {
         soonest = sooner(soonest, in_sequence(*reader, sample) / reader->rate);
       } else if (is_to_come(*reader, sample)) {
         to_come = sooner(to_come, reader->left_s);
@@ -131,6 +135,14 @@ double Future::in_sequence(const Reader& reader, SampleId sample) {
     if (at >= reader.made) return static_cast<double>(at - reader.made);
   }
   return kNotAgain;
+}
+
+// Draws are independent of the past: so many are expected until one is of the sample.
+double Future::until_drawn(const Reader& reader, SampleId sample) const {
+  const order::WeightTree& weights = reader.job->weights->frozen();
+  const std::uint32_t weight = weights.weight(sample);
+  if (weight == 0) return kNotAgain;
+  return static_cast<double>(weights.total()) / weight;
 }
 
 bool Future::is_to_come(const Reader& reader, SampleId sample) {

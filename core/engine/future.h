@@ -1,6 +1,6 @@
 // When a sample is wanted next. Orders are made from seeds, so the future of jobs is known: exactly
 // for strict and sequential jobs, and for relaxed ones whether it comes in this epoch or in the
-// next.
+// next. For weighted ones it is expected, by the sample's weight.
 #pragma once
 
 #include <array>
@@ -44,6 +44,7 @@ class Future {
   void add_reader(Readers& readers, const Stream& stream, const Job& job) const;
   // In samples of the job; below 0: never.
   double in_sequence(const Reader& reader, SampleId sample);
+  double until_drawn(const Reader& reader, SampleId sample) const;
   bool is_to_come(const Reader& reader, SampleId sample);
   std::uint64_t index(const Stream& stream, std::uint64_t generation, const order::LaneSizes& sizes,
                       SampleId sample);

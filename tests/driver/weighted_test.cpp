@@ -33,7 +33,63 @@ Outcomes run(const Scenario& scenario) {
   return out;
 }
 
+// Notes when samples are expected to be requested next, and keeps none.
+class NotesNextUse final : public engine::EvictionPolicy {
+ public:
+  struct Noted {
+    std::uint32_t sample;
+    double in_s;
+  };
+  static inline std::vector<Noted> noted;
+
+  explicit NotesNextUse(const engine::EvictionContext&) {}
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access& access) override {
+    const auto now = static_cast<std::uint64_t>(access.at.time_since_epoch().count());
+    noted.push_back({access.item.value, access.next_use == engine::kNeverUsed
+                                            ? -1
+                                            : static_cast<double>(access.next_use - now) * 1e-9});
+    return engine::Admission::bypass;
+  }
+  void inserted(const engine::Access&) override {}
+  ItemId victim(const engine::Access&) override { return ItemId::none(); }
+  void removed(ItemId, engine::Removal) override {}
+  void pinned(ItemId) override {}
+  void unpinned(ItemId) override {}
+  void resized(Slots) override {}
+  void grow(std::size_t) override {}
+  void forget(ItemId) override {}
+};
+const engine::PolicyEntry kNotesNextUse{.name = "notes-next-use",
+                                        .help = "",
+                                        .make = &make_eviction_canary<NotesNextUse>,
+                                        .next_uses = true};
+
 }  // namespace
+
+TEST_CASE("what a weighted job draws next is expected by weight") {
+  // Of 64 samples, the first eight weigh three times as much as the others: 24 of 80 parts.
+  JobPlan job = weighted(4);
+  for (std::uint64_t sample = 0; sample < 8; ++sample) {
+    job.scores_first.push_back({SampleId(sample), 3});
+  }
+  Scenario scenario = scenario_of({job});
+  scenario.config.policies.allocation = "encoded-first:forms=encoded";
+  scenario.config.policies.eviction[0] = "notes-next-use";
+  const Canaries canaries{&kNotesNextUse};
+  NotesNextUse::noted.clear();
+  CHECK(Driver(scenario, canaries.list()).run().jobs_done == 1);
+  REQUIRE(NotesNextUse::noted.size() > 100);
+  // At one moment the rate is one: then times are as 1 to 3.
+  for (std::size_t i = 1; i < NotesNextUse::noted.size(); ++i) {
+    const auto [sample, in_s] = NotesNextUse::noted[i];
+    const auto [before, before_in_s] = NotesNextUse::noted[i - 1];
+    CHECK(in_s > 0);
+    if ((sample < 8) == (before < 8)) continue;
+    const double ratio = sample < 8 ? before_in_s / in_s : in_s / before_in_s;
+    CHECK(ratio > 1);
+  }
+}
 
 TEST_CASE("a weighted epoch is so many draws, however many samples there are") {
   for (const std::uint64_t draws : {0, 5, 64, 150}) {
