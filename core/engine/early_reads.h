@@ -26,7 +26,7 @@ class EarlyReads {
  private:
   // How far a share has gone through the order of a job.
   struct Cursor {
-    std::uint64_t job = 0;     // its serial
+    std::uint64_t job = 0;  // its serial
     std::uint64_t epoch = 0;
     std::uint64_t block = 0;   // of the epoch
     std::uint32_t sample = 0;  // of the block
@@ -45,10 +45,10 @@ class EarlyReads {
   Reads& reads_;
   Items& items_;
   Future future_;
-  std::vector<Cursor> cursors_;     // by share
-  std::vector<SampleId> order_;     // scratch
-  std::vector<SampleId> found_;     // scratch
-  std::vector<ItemId> gone_;        // scratch
+  std::vector<Cursor> cursors_;       // by share
+  std::vector<SampleId> order_;       // scratch
+  std::vector<SampleId> found_;       // scratch
+  std::vector<ItemId> gone_;          // scratch
   std::vector<NodeIndex> looked_at_;  // scratch
 };
 

@@ -117,8 +117,8 @@ class EvictionPolicy {
   virtual void scored(ItemId, float /*score*/) {}
   // A job that uses this share began an epoch.
   virtual void epoch_began(JobId, std::uint32_t /*epoch*/) {}
-  // The item is about to be requested, or to come in: a policy of many items may load the memory that
-  // it will look at.
+  // The item is about to be requested, or to come in: a policy of many items may load the memory
+  // that it will look at.
   virtual void prefetch(ItemId) const {}
   // Asked of items that are not resident, in the order in which a job comes to them, while nothing
   // else is read from the store to the node. Only policies that say so are asked
@@ -289,7 +289,7 @@ struct WorkCandidate {
   // Of the stream: the bytes of a block, and how many blocks there may be on all nodes.
   Bytes block_bytes;
   Slots window;
-  bool remake;  // the block was made before, and dropped or lost
+  bool remake;             // the block was made before, and dropped or lost
   std::uint64_t user = 0;  // a hash of the job's user
 };
 

@@ -232,11 +232,10 @@ TEST_CASE("policies that all runs of a study have are shown, with their preset")
   const std::string fixed = "preset=independent, eviction=lru";
   CHECK(table.find("policies in all runs: " + fixed + "\n") != std::string::npos);
   CHECK(html.find("Policies in all runs: " + fixed + ".") != std::string::npos);
-  CHECK(result["study"]["policies"] ==
-        json{{"preset", "independent"},
-             {"eviction.encoded", "lru"},
-             {"eviction.decoded", "lru"},
-             {"eviction.drive", "lru"}});
+  CHECK(result["study"]["policies"] == json{{"preset", "independent"},
+                                            {"eviction.encoded", "lru"},
+                                            {"eviction.decoded", "lru"},
+                                            {"eviction.drive", "lru"}});
   // What is compared is not fixed; what was not chosen need not be named.
   const auto [varied, both, page] = sweep("policies: [\"preset=independent,default\"]\n");
   CHECK(varied.find("policies in all runs") == std::string::npos);

@@ -191,7 +191,8 @@ TEST_CASE("case 2d, a cached share x of the bytes leaves (1 - x) D / S of storag
   small.jobs = {"batch: 8, step: 1ms, order: strict, epochs: 11"};
   small.more =
       "grain: {items_per_block: 8}\n"
-      "engine: {policies: {allocation: 'proportional:forms=encoded', eviction: {encoded: minio}}}\n";
+      "engine: {policies: {allocation: 'proportional:forms=encoded', eviction: {encoded: "
+      "minio}}}\n";
   const output::RunResult run = simulate_small(small);
   CHECK(run.makespan_s == doctest::Approx(10 + 10 * 3.5).epsilon(0.002));
 }
