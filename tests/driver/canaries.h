@@ -22,6 +22,21 @@ std::unique_ptr<engine::EvictionPolicy> make_eviction_canary(
   return std::make_unique<Policy>(context);
 }
 
+// Lets nothing in; what a test is after it overrides.
+class KeepsNothing : public engine::EvictionPolicy {
+ public:
+  void hit(const engine::Access&) override {}
+  engine::Admission missed(const engine::Access&) override { return engine::Admission::bypass; }
+  void inserted(const engine::Access&) override {}
+  ItemId victim(const engine::Access&) override { return ItemId::none(); }
+  void removed(ItemId, engine::Removal) override {}
+  void pinned(ItemId) override {}
+  void unpinned(ItemId) override {}
+  void resized(Slots) override {}
+  void grow(std::size_t) override {}
+  void forget(ItemId) override {}
+};
+
 class Canaries {
  public:
   explicit Canaries(std::initializer_list<const engine::PolicyEntry*> more) {

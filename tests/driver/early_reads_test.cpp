@@ -157,7 +157,7 @@ class NoSuchNode final : public LastNode {
 const engine::PolicyEntry kNoSuchNode{"no-such-node", "",
                                       &make_canary<engine::DispatchPolicy, NoSuchNode>};
 
-class NotesWhere final : public engine::EvictionPolicy {
+class NotesWhere final : public KeepsNothing {
  public:
   static inline std::map<std::pair<Form, Tier>, int> made;
 
@@ -165,16 +165,6 @@ class NotesWhere final : public engine::EvictionPolicy {
     CHECK(context.dataset == DatasetId(1));
     ++made[{context.form, context.tier}];
   }
-  void hit(const engine::Access&) override {}
-  engine::Admission missed(const engine::Access&) override { return engine::Admission::bypass; }
-  void inserted(const engine::Access&) override {}
-  ItemId victim(const engine::Access&) override { return ItemId::none(); }
-  void removed(ItemId, engine::Removal) override {}
-  void pinned(ItemId) override {}
-  void unpinned(ItemId) override {}
-  void resized(Slots) override {}
-  void grow(std::size_t) override {}
-  void forget(ItemId) override {}
 };
 const engine::PolicyEntry kNotesWhere{"notes-where", "", &make_eviction_canary<NotesWhere>};
 

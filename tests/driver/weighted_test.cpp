@@ -34,7 +34,7 @@ Outcomes run(const Scenario& scenario) {
 }
 
 // Notes when samples are expected to be requested next, and keeps none.
-class NotesNextUse final : public engine::EvictionPolicy {
+class NotesNextUse final : public KeepsNothing {
  public:
   struct Noted {
     std::uint32_t sample;
@@ -43,7 +43,6 @@ class NotesNextUse final : public engine::EvictionPolicy {
   static inline std::vector<Noted> noted;
 
   explicit NotesNextUse(const engine::EvictionContext&) {}
-  void hit(const engine::Access&) override {}
   engine::Admission missed(const engine::Access& access) override {
     const auto now = static_cast<std::uint64_t>(access.at.time_since_epoch().count());
     noted.push_back({access.item.value, access.next_use == engine::kNeverUsed
@@ -51,14 +50,6 @@ class NotesNextUse final : public engine::EvictionPolicy {
                                             : static_cast<double>(access.next_use - now) * 1e-9});
     return engine::Admission::bypass;
   }
-  void inserted(const engine::Access&) override {}
-  ItemId victim(const engine::Access&) override { return ItemId::none(); }
-  void removed(ItemId, engine::Removal) override {}
-  void pinned(ItemId) override {}
-  void unpinned(ItemId) override {}
-  void resized(Slots) override {}
-  void grow(std::size_t) override {}
-  void forget(ItemId) override {}
 };
 const engine::PolicyEntry kNotesNextUse{.name = "notes-next-use",
                                         .help = "",
