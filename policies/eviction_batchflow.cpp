@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "core/engine/policy_list.h"
+#include "policies/eviction_minio.h"
 #include "policies/eviction_next_use.h"
 #include "policies/make.h"
 
@@ -21,25 +22,49 @@ namespace {
 class BatchFlow final : public BeladyBypass {
  public:
   explicit BatchFlow(const engine::EvictionContext& context)
-      : BeladyBypass(context), known_(context.items) {}
+      : BeladyBypass(context), known_(context.items), runs_(context) {}
 
   void hit(const engine::Access& access) override {
+    if (of_runs_) return runs_.hit(access);
     count_request(now(access));
     BeladyBypass::hit(timed(access));
   }
   engine::Admission missed(const engine::Access& access) override {
+    if (!asked_) of_runs_ = access.run > 1;
+    asked_ = true;
+    if (of_runs_) return runs_.missed(access);
     count_request(now(access));
     forget_overdue(now(access));
     return BeladyBypass::missed(at_first(access));
   }
   ItemId victim(const engine::Access& newcomer) override {
+    if (of_runs_) return runs_.victim(newcomer);
     return BeladyBypass::victim(at_first(newcomer));
   }
   void inserted(const engine::Access& access) override {
+    asked_ = true;
+    if (of_runs_) return runs_.inserted(access);
     known_[access.item.value].left = 0;
     BeladyBypass::inserted(timed(access));
   }
+  void removed(ItemId item, engine::Removal why) override {
+    if (of_runs_) return runs_.removed(item, why);
+    BeladyBypass::removed(item, why);
+  }
+  void pinned(ItemId item) override {
+    if (of_runs_) return runs_.pinned(item);
+    BeladyBypass::pinned(item);
+  }
+  void unpinned(ItemId item) override {
+    if (of_runs_) return runs_.unpinned(item);
+    BeladyBypass::unpinned(item);
+  }
+  void resized(Slots capacity) override {
+    runs_.resized(capacity);
+    BeladyBypass::resized(capacity);
+  }
   void grow(std::size_t items) override {
+    runs_.grow(items);
     BeladyBypass::grow(items);
     known_.grow(items);
   }
@@ -130,6 +155,11 @@ class BatchFlow final : public BeladyBypass {
     std::uint32_t overdue_from = 0;  // in lots of requests
   };
   ZeroArray<Known> known_;
+  // A share that is first asked for a run is for runs, and does as minio does with them: when a run
+  // is needed next says nothing of how long it has to stay.
+  MinIo runs_;
+  bool of_runs_ = false;
+  bool asked_ = false;
   std::uint64_t requests_ = 0;
   double requests_per_ns_ = 0;  // of late
   std::uint64_t rate_since_ = 0;
