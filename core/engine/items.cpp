@@ -1,6 +1,7 @@
 #include "core/engine/items.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/base/check.h"
@@ -407,7 +408,19 @@ bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
 }
 
 ShareId Items::admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded) {
-  for (const ShareId index : {cache.dram, cache.nvme}) {
+  const auto has_room = [&](ShareId index) {
+    if (index.is_none()) return false;
+    const SharePart& part = s_.memory[index];
+    const Slots slots = slots_for(stored_bytes(sample), part.spec.slot_bytes);
+    return part.share->used() + slots <= part.share->capacity();
+  };
+  // What leaves memory is not moved to the drive, so none leaves for what has room there. Policies
+  // that do not exchange by next uses keep what is new in memory.
+  const bool drive_first = !cache.dram.is_none() &&
+                           s_.memory[cache.dram].choice->entry->next_uses &&
+                           !has_room(cache.dram) && has_room(cache.nvme);
+  for (const ShareId index :
+       drive_first ? std::array{cache.nvme, cache.dram} : std::array{cache.dram, cache.nvme}) {
     if (index.is_none()) continue;
     const SharePart& part = s_.memory[index];
     if (part.spec.bundle_shift > 0) continue;
