@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/base/config_value.h"
+#include "policies/plugin/load.h"
 #include "programs/output/exit_codes.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
@@ -27,13 +28,27 @@ void set_version_flag(CLI::App& app) {
   }
 }
 
+// Options of the program may stand behind the command's name.
+void let_fall_through(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    command->fallthrough();
+    let_fall_through(*command);
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   CLI::App app("BatchFlow simulator: compare the policies of a data service for deep learning",
                "batchflow-sim");
   app.require_subcommand(1);
   app.footer("`batchflow-sim COMMAND --help` tells more about a command.");
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins,
+                 "FILE of a policy plugin, or NAME of one in BATCHFLOW_PLUGIN_PATH; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Action action;
   for (AddCommand add : kCommands) add(app, action);
+  let_fall_through(app);
   set_version_flag(app);
   try {
     output::parse_command_line(app, words);
@@ -46,6 +61,7 @@ int run(const std::vector<std::string>& words) {
     output::say(output::usage_error(app, error, words));
     return output::kBadInput;
   }
+  for (const std::string& one : plugins) plugin::load(plugin::find_file(one));
   return action();
 }
 

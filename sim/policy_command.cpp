@@ -28,7 +28,7 @@ int answer(const output::OutputFlags& outputs, const std::string& text,
 int list_policies(const PolicyOptions& options) {
   const auto entries = policies::policy_list().entries();
   policies::Named all{{entries.begin(), entries.end()}, {}};
-  for (const engine::Preset& preset : engine::presets()) all.presets.push_back(&preset);
+  for (const engine::Preset* preset : engine::presets()) all.presets.push_back(preset);
   return answer(options.outputs, policies::describe_policies(policies::policy_list()), all);
 }
 
