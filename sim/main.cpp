@@ -1,6 +1,7 @@
 // batchflow-sim: everything that can be learned about data service policies without a cluster.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <sstream>
 
@@ -12,6 +13,7 @@
 #include "programs/output/usage.h"
 #include "programs/version/version.h"
 #include "sim/commands.h"
+#include "sim/plugin_check/phases.h"
 
 namespace batchflow::sim {
 namespace {
@@ -26,6 +28,16 @@ void set_version_flag(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     set_version_flag(*command);
   }
+}
+
+// What `check` runs of itself, for no one to type.
+void add_phase_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("plugin-phase")->group("");
+  const auto options = std::make_shared<PhaseOptions>();
+  command->add_option("PHASE", options->phase)->required();
+  command->add_option("PLUGIN", options->plugin)->required();
+  command->add_option("SEEDS", options->seeds)->required();
+  command->callback([options, &action] { action = [options] { return run_phase(*options); }; });
 }
 
 // Options of the program may stand behind the command's name.
@@ -48,6 +60,7 @@ int run(const std::vector<std::string>& words) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Action action;
   for (AddCommand add : kCommands) add(app, action);
+  add_phase_command(app, action);
   let_fall_through(app);
   set_version_flag(app);
   try {

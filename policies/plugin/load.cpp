@@ -187,7 +187,7 @@ std::vector<const Plugin*> loaded() {
 
 fs::path find_file(const std::string& name) {
   std::error_code ignored;
-  if (name.find('/') != std::string::npos || fs::exists(name, ignored)) return name;
+  if (name.find('/') != std::string::npos || fs::is_regular_file(name, ignored)) return name;
   const std::vector<fs::path> folders = search_path();
   for (const fs::path& folder : folders) {
     for (const std::string& file : {name + ".so", "lib" + name + ".so"}) {

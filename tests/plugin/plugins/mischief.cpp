@@ -1,5 +1,6 @@
 // A plugin by the C interface alone, which is good (first in, first out) but for one thing. Which,
 // a macro says.
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 #include <vector>
 
@@ -45,8 +47,9 @@ const bf_policy_common kCommon = {sizeof(bf_policy_common),
                                   0,
                                   0};
 
-[[maybe_unused]] std::uint32_t victim(void* policy, const bf_access*) {
+[[maybe_unused]] std::uint32_t victim(void* policy, const bf_access* newcomer) {
   [[maybe_unused]] const int asked = ++fifo(policy).asked;
+  (void)newcomer;
 #ifdef THROWS_LATER
   if (asked > 3) throw std::runtime_error("not on a Sunday");
 #endif
@@ -54,12 +57,48 @@ const bf_policy_common kCommon = {sizeof(bf_policy_common),
   if (asked > 3) return 0x7fffffff;
 #endif
 #ifdef HANGS_LATER
-  while (asked > 3) usleep(1000);
+  volatile int counted = 0;
+  while (asked > 3) counted = counted + 1;
 #endif
 #ifdef CRASHES_LATER
-  if (asked > 3) std::abort();
+  volatile std::uintptr_t nowhere = 16;
+  if (asked > 3) *reinterpret_cast<volatile int*>(nowhere) = 1;
 #endif
-  return fifo(policy).items.empty() ? BF_NO_ITEM : fifo(policy).items.front();
+#ifdef OPENS_FILE
+  close(open("/etc/hostname", O_RDONLY));
+#endif
+#ifdef READS_CLOCK
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+#ifdef FORKS
+  if (fork() == 0) _exit(0);
+#endif
+#ifdef PRINTS
+  if (write(2, "here\n", 5) < 0) return BF_NO_ITEM;
+#endif
+#ifdef SLEEPS
+  usleep(1);
+#endif
+#ifdef STARTS_THREAD_LATER
+  pthread_t thread;
+  pthread_create(
+      &thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+#endif
+#ifdef LEAKS
+  static void* volatile last;
+  last = std::malloc(1000);
+  std::memset(last, 1, 1000);
+#endif
+  const std::vector<std::uint32_t>& items = fifo(policy).items;
+  if (items.empty()) return BF_NO_ITEM;
+#ifdef USES_ADDRESSES
+  return items[reinterpret_cast<std::uintptr_t>(&kCommon) / 4096 % items.size()];
+#endif
+#ifdef PEEKS
+  return newcomer->next_use == BF_UNKNOWN_USE ? items.front() : items.back();
+#endif
+  return items.front();
 }
 
 const bf_eviction_functions kEviction = {
