@@ -238,7 +238,7 @@ class BatchFlow final : public engine::AllocationPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_batchflow;
-const engine::PolicyEntry allocation_batchflow{
+constexpr engine::PolicyEntry allocation_batchflow{
     "batchflow",
     "Memory goes to what is measured to save most.\n"
     "Stored and decoded samples are split so that workers and store, whichever\n"

@@ -105,7 +105,7 @@ class Cachew final : public MeasuredAllocation {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_cachew;
-const engine::PolicyEntry allocation_cachew{
+constexpr engine::PolicyEntry allocation_cachew{
     "cachew",
     "Of each dataset the form with which an epoch takes least.\n"
     "Prepared from the store, made from stored samples that are kept, or from\n"

@@ -40,7 +40,7 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 }  // namespace
 
 extern const engine::PolicyEntry allocation_encoded_first;
-const engine::PolicyEntry allocation_encoded_first{
+constexpr engine::PolicyEntry allocation_encoded_first{
     "encoded-first",
     "Memory goes to each form by what a byte of it saves.\n"
     "Windows of prepared blocks up to a sixteenth of an epoch, then what is\n"

@@ -33,7 +33,7 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 }  // namespace
 
 extern const engine::PolicyEntry allocation_equal;
-const engine::PolicyEntry allocation_equal{
+constexpr engine::PolicyEntry allocation_equal{
     "equal", "Every share that a job reads from gets the same bytes.",
     &make_policy<engine::AllocationPolicy, Equal>, kParameters};
 

@@ -69,7 +69,7 @@ class Hoard final : public engine::AllocationPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_hoard;
-const engine::PolicyEntry allocation_hoard{
+constexpr engine::PolicyEntry allocation_hoard{
     "hoard",
     "A dataset is kept as a whole, or not at all.\n"
     "In the order in which jobs came to them (Hoard, FanStore). Datasets that\n"

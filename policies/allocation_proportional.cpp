@@ -43,7 +43,7 @@ constexpr Parameter kParameters[] = {kFormsParameter};
 }  // namespace
 
 extern const engine::PolicyEntry allocation_proportional;
-const engine::PolicyEntry allocation_proportional{
+constexpr engine::PolicyEntry allocation_proportional{
     "proportional",
     "Shares divide a place in proportion to all they could keep.\n"
     "A share is a dataset in a form, or the prepared blocks of a stream; shares\n"

@@ -37,7 +37,7 @@ class Quiver final : public MeasuredAllocation {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_quiver;
-const engine::PolicyEntry allocation_quiver{
+constexpr engine::PolicyEntry allocation_quiver{
     "quiver",
     "Memory by what a byte spares the jobs that wait.\n"
     "Datasets are filled in the order of how long their jobs wait for data,\n"

@@ -92,7 +92,7 @@ class Seneca final : public MeasuredAllocation {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_seneca;
-const engine::PolicyEntry allocation_seneca{
+constexpr engine::PolicyEntry allocation_seneca{
     "seneca",
     "Memory is split between forms by a model of the rates.\n"
     "A sample comes decoded, as it is stored, or from the store, each at the\n"

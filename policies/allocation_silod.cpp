@@ -34,7 +34,7 @@ class SiloD final : public MeasuredAllocation {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_silod;
-const engine::PolicyEntry allocation_silod{
+constexpr engine::PolicyEntry allocation_silod{
     "silod",
     "Memory by what a byte of a dataset saves the store.\n"
     "Datasets are filled in the order of what their jobs would train on if they\n"

@@ -76,8 +76,8 @@ std::string describe_policies(const engine::PolicyList& list) {
     }
   }
   text += "\npreset (policies of all kinds, with the settings they need)\n";
-  for (const engine::Preset& preset : engine::presets())
-    text += row(preset.name, first_line(preset.help));
+  for (const engine::Preset* preset : engine::presets())
+    text += row(preset->name, first_line(preset->help));
   return text;
 }
 
@@ -95,9 +95,9 @@ Named find_named(const engine::PolicyList& list, std::string_view name) {
     if (entry->name == name) found.policies.push_back(entry);
     names.push_back(entry->name);
   }
-  for (const engine::Preset& preset : engine::presets()) {
-    if (preset.name == name) found.presets.push_back(&preset);
-    names.push_back(preset.name);
+  for (const engine::Preset* preset : engine::presets()) {
+    if (preset->name == name) found.presets.push_back(preset);
+    names.push_back(preset->name);
   }
   if (!found.policies.empty() || !found.presets.empty()) return found;
   const std::string nearest = nearest_name(name, names);

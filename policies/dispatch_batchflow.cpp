@@ -36,7 +36,7 @@ class BatchFlow final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_batchflow;
-const engine::PolicyEntry dispatch_batchflow{
+constexpr engine::PolicyEntry dispatch_batchflow{
     "batchflow",
     "The least time until a job needs its block, by weight.\n"
     "A job of weight 2 is served as if it had half the time, and waits for a\n"

@@ -32,7 +32,7 @@ class BoundedLag final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_bounded_lag;
-const engine::PolicyEntry dispatch_bounded_lag{
+constexpr engine::PolicyEntry dispatch_bounded_lag{
     "bounded-lag",
     "Earliest deadline first, but no job runs too far ahead.\n"
     "Holds back a job that is too many blocks ahead of the slowest job of its\n"

@@ -34,7 +34,7 @@ class Coordinated final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_coordinated;
-const engine::PolicyEntry dispatch_coordinated{
+constexpr engine::PolicyEntry dispatch_coordinated{
     "coordinated",
     "The jobs of a stream take turns to prepare blocks for all.\n"
     "Each block is used by all of them once an epoch, and no job leads by more\n"

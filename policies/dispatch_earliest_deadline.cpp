@@ -21,7 +21,7 @@ class EarliestDeadline final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_earliest_deadline;
-const engine::PolicyEntry dispatch_earliest_deadline{
+constexpr engine::PolicyEntry dispatch_earliest_deadline{
     "earliest-deadline",
     "The job that will run out of blocks first is served first.\n"
     "When that is follows from its measured speed.",

@@ -21,7 +21,7 @@ class Fifo final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_fifo;
-const engine::PolicyEntry dispatch_fifo{"fifo", "The need that arose first is served first.",
-                                        &make_policy<engine::DispatchPolicy, Fifo>};
+constexpr engine::PolicyEntry dispatch_fifo{"fifo", "The need that arose first is served first.",
+                                            &make_policy<engine::DispatchPolicy, Fifo>};
 
 }  // namespace batchflow::policies

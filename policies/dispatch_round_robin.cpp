@@ -45,7 +45,7 @@ class RoundRobin final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_round_robin;
-const engine::PolicyEntry dispatch_round_robin{
+constexpr engine::PolicyEntry dispatch_round_robin{
     "round-robin",
     "Serves the job that has waited longest since its last turn.\n"
     "With users=true the user, so that many jobs of one get no more than one of\n"

@@ -31,7 +31,7 @@ class StreamingBatch final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_streaming_batch;
-const engine::PolicyEntry dispatch_streaming_batch{
+constexpr engine::PolicyEntry dispatch_streaming_batch{
     "streaming-batch",
     "The job with the fewest bytes that wait for it comes first.\n"
     "A block at a time, as memory allows (Ray Data's streaming batch model).\n"

@@ -97,7 +97,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_2q;
-const engine::PolicyEntry eviction_2q{
+constexpr engine::PolicyEntry eviction_2q{
     "2q",
     "Newcomers wait in a FIFO beside an LRU of what came back.\n"
     "An item enters the LRU when it is asked for again soon after it left the\n"

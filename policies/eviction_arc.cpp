@@ -101,7 +101,7 @@ class Arc final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_arc;
-const engine::PolicyEntry eviction_arc{
+constexpr engine::PolicyEntry eviction_arc{
     "arc",
     "Balances recency against frequency by itself.\n"
     "Two LRU lists; their ghosts move the border between them. It has no\n"

@@ -169,7 +169,7 @@ class BatchFlow final : public BeladyBypass {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_batchflow;
-const engine::PolicyEntry eviction_batchflow{
+constexpr engine::PolicyEntry eviction_batchflow{
     .name = "batchflow",
     .help =
         "What all jobs need last leaves, or stays out.\n"

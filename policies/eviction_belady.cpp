@@ -10,7 +10,7 @@
 namespace batchflow::policies {
 
 extern const engine::PolicyEntry eviction_belady;
-const engine::PolicyEntry eviction_belady{
+constexpr engine::PolicyEntry eviction_belady{
     "belady",
     "The item with the farthest next use leaves.\n"
     "A missing item always comes in. Needs the future, which traces and seeded\n"
@@ -21,7 +21,7 @@ const engine::PolicyEntry eviction_belady{
     true};
 
 extern const engine::PolicyEntry eviction_belady_bypass;
-const engine::PolicyEntry eviction_belady_bypass{
+constexpr engine::PolicyEntry eviction_belady_bypass{
     "belady-bypass",
     "Belady that keeps out what is needed later than all others.\n"
     "Needs the future, which traces and seeded orders have. On items of one\n"

@@ -21,7 +21,7 @@ class Clock final : public MarkedListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_clock;
-const engine::PolicyEntry eviction_clock{
+constexpr engine::PolicyEntry eviction_clock{
     "clock",
     "FIFO with a second chance for what was used.\n"
     "An item that was used since it came or was last passed over goes round\n"

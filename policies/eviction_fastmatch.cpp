@@ -6,7 +6,7 @@
 namespace batchflow::policies {
 
 extern const engine::PolicyEntry eviction_fastmatch;
-const engine::PolicyEntry eviction_fastmatch{
+constexpr engine::PolicyEntry eviction_fastmatch{
     "fastmatch",
     "The highest scores stay.\n"
     "A newcomer displaces the lowest score if its own is higher (FastMatch).\n"

@@ -14,7 +14,7 @@ class Fifo final : public OneListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_fifo;
-const engine::PolicyEntry eviction_fifo{
+constexpr engine::PolicyEntry eviction_fifo{
     .name = "fifo",
     .help = "The item inserted earliest leaves, however often it is used.",
     .make = &make_eviction<Fifo>,

@@ -102,7 +102,7 @@ class Gdsf final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_gdsf;
-const engine::PolicyEntry eviction_gdsf{
+constexpr engine::PolicyEntry eviction_gdsf{
     "gdsf",
     "Small and often used items stay.\n"
     "Priority is uses / size, plus that of the last victim. For items of very\n"

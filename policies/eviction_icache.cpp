@@ -45,7 +45,7 @@ class ICache final : public Importance {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_icache;
-const engine::PolicyEntry eviction_icache{
+constexpr engine::PolicyEntry eviction_icache{
     "icache",
     "The lowest score leaves, by the scores of the last epoch.\n"
     "Scores of the running epoch count when it is over (iCache, HPCA 2023).\n"

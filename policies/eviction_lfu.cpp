@@ -119,7 +119,7 @@ class Lfu final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_lfu;
-const engine::PolicyEntry eviction_lfu{
+constexpr engine::PolicyEntry eviction_lfu{
     "lfu",
     "Least frequently used leaves.\n"
     "Of equals the least recently used. An item that leaves is forgotten: it\n"

@@ -198,7 +198,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_lirs;
-const engine::PolicyEntry eviction_lirs{
+constexpr engine::PolicyEntry eviction_lirs{
     "lirs",
     "Keeps the items that come back soonest.\n"
     "All others pass through a small queue; items larger than that queue are\n"

@@ -15,7 +15,7 @@ class Lru final : public OneListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_lru;
-const engine::PolicyEntry eviction_lru{
+constexpr engine::PolicyEntry eviction_lru{
     "lru",
     "Least recently used leaves.\n"
     "On permuted epochs the item that leaves is the one needed soonest: use it\n"

@@ -9,7 +9,7 @@
 namespace batchflow::policies {
 
 extern const engine::PolicyEntry eviction_minio;
-const engine::PolicyEntry eviction_minio{
+constexpr engine::PolicyEntry eviction_minio{
     .name = "minio",
     .help =
         "Fills, then neither inserts nor evicts.\n"

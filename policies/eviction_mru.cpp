@@ -16,7 +16,7 @@ class Mru final : public OneListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_mru;
-const engine::PolicyEntry eviction_mru{
+constexpr engine::PolicyEntry eviction_mru{
     "mru",
     "Most recently used leaves.\n"
     "Near the best possible for one job that reads each sample once an epoch;\n"

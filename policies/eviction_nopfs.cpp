@@ -18,7 +18,7 @@ class NoPfs final : public MinIo {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_nopfs;
-const engine::PolicyEntry eviction_nopfs{
+constexpr engine::PolicyEntry eviction_nopfs{
     .name = "nopfs",
     .help =
         "As minio, and fills ahead of requests, in their order.\n"

@@ -58,11 +58,12 @@ class RandomEviction final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_random;
-const engine::PolicyEntry eviction_random{.name = "random",
-                                          .help =
-                                              "An item drawn at random leaves.\n"
-                                              "What a page cache under pressure comes close to.",
-                                          .make = &make_eviction<RandomEviction>,
-                                          .ignores_hits = true};
+constexpr engine::PolicyEntry eviction_random{
+    .name = "random",
+    .help =
+        "An item drawn at random leaves.\n"
+        "What a page cache under pressure comes close to.",
+    .make = &make_eviction<RandomEviction>,
+    .ignores_hits = true};
 
 }  // namespace batchflow::policies

@@ -54,7 +54,7 @@ class RefCount final : public OneListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_refcount;
-const engine::PolicyEntry eviction_refcount{
+constexpr engine::PolicyEntry eviction_refcount{
     "refcount",
     "What no job needs any more leaves first.\n"
     "Then what was inserted earliest. For prepared blocks: their users are\n"

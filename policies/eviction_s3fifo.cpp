@@ -138,7 +138,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_s3fifo;
-const engine::PolicyEntry eviction_s3fifo{
+constexpr engine::PolicyEntry eviction_s3fifo{
     "s3fifo",
     "Three FIFO queues: one filters, one keeps, one remembers.\n"
     "The small one filters newcomers, the main one keeps, a ghost one remembers\n"
@@ -146,7 +146,7 @@ const engine::PolicyEntry eviction_s3fifo{
     &make_eviction<S3Fifo>, kParameters};
 
 extern const engine::PolicyEntry eviction_s3fifo_warm;
-const engine::PolicyEntry eviction_s3fifo_warm{
+constexpr engine::PolicyEntry eviction_s3fifo_warm{
     "s3fifo-warm",
     "S3-FIFO that fills the main queue before it first evicts.\n"
     "On training traces it starts with a cache that is worth keeping.",

@@ -85,7 +85,7 @@ class Seneca final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_seneca;
-const engine::PolicyEntry eviction_seneca{
+constexpr engine::PolicyEntry eviction_seneca{
     "seneca",
     "An item leaves once every job has used it.\n"
     "Made for a selection that takes samples which are kept: what one job read\n"

@@ -23,7 +23,7 @@ class Shade final : public Importance {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_shade;
-const engine::PolicyEntry eviction_shade{
+constexpr engine::PolicyEntry eviction_shade{
     "shade",
     "The lowest score leaves, for a newcomer with a higher one.\n"
     "Of equal ones the item that was requested least; a newcomer without a\n"

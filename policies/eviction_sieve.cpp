@@ -35,7 +35,7 @@ class Sieve final : public MarkedListEviction {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_sieve;
-const engine::PolicyEntry eviction_sieve{
+constexpr engine::PolicyEntry eviction_sieve{
     "sieve",
     "FIFO with a hand that spares what was used.\n"
     "The hand skips and unmarks what was used, and evicts in place: old items\n"

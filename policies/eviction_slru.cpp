@@ -60,7 +60,7 @@ class Slru final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_slru;
-const engine::PolicyEntry eviction_slru{
+constexpr engine::PolicyEntry eviction_slru{
     "slru",
     "Four LRU segments, through which items rise by hits.\n"
     "A hit moves an item one segment up, what overflows falls one down: items\n"

@@ -168,7 +168,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_wtinylfu;
-const engine::PolicyEntry eviction_wtinylfu{
+constexpr engine::PolicyEntry eviction_wtinylfu{
     "wtinylfu",
     "Newcomers stay only if used more often than what must leave.\n"
     "They pass a small window first, and uses of late count; items larger than\n"

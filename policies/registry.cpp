@@ -64,12 +64,24 @@ namespace batchflow::policies {
 BATCHFLOW_POLICIES(DECLARE)
 #undef DECLARE
 
-const engine::PolicyList& policy_list() {
+namespace {
+
+engine::PolicyList& the_list() {
 #define POINTER(name) &name,
   static const engine::PolicyEntry* const entries[] = {BATCHFLOW_POLICIES(POINTER)};
 #undef POINTER
-  static const engine::PolicyList list(entries);
+  static engine::PolicyList list(entries);
   return list;
+}
+
+}  // namespace
+
+const engine::PolicyList& policy_list() {
+  return the_list();
+}
+
+void add_policy(const engine::PolicyEntry& entry) {
+  the_list().add(entry);
 }
 
 }  // namespace batchflow::policies

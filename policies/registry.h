@@ -6,5 +6,8 @@
 namespace batchflow::policies {
 
 const engine::PolicyList& policy_list();
+// What a plugin brings, which stays valid (PolicyList::add). Only while no other thread looks at
+// the list.
+void add_policy(const engine::PolicyEntry& entry);
 
 }  // namespace batchflow::policies

@@ -51,7 +51,7 @@ class Autotune final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_autotune;
-const engine::PolicyEntry scaling_autotune{
+constexpr engine::PolicyEntry scaling_autotune{
     "autotune",
     "As many workers as the jobs' speed needs.\n"
     "By what one worker was measured to make; buffers double where they run\n"

@@ -101,7 +101,7 @@ class Cachew final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_cachew;
-const engine::PolicyEntry scaling_cachew{
+constexpr engine::PolicyEntry scaling_cachew{
     "cachew",
     "One worker more as long as samples come 7 % faster.\n"
     "Workers that cost less than 3 % are taken away again (Cachew, ATC 2022).\n"

@@ -64,7 +64,7 @@ class FastMatch final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_fastmatch;
-const engine::PolicyEntry scaling_fastmatch{
+constexpr engine::PolicyEntry scaling_fastmatch{
     "fastmatch",
     "Workers follow what jobs consume beyond what is produced.\n"
     "The difference over what one worker makes is added, once a period\n"

@@ -36,7 +36,7 @@ class LookAhead final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_look_ahead;
-const engine::PolicyEntry scaling_look_ahead{
+constexpr engine::PolicyEntry scaling_look_ahead{
     "look-ahead",
     "All cores prepare; look-ahead covers the time a block takes.\n"
     "A job has as many blocks under way as its steps use up in that time, and\n"

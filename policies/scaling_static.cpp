@@ -36,8 +36,8 @@ class Static final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_static;
-const engine::PolicyEntry scaling_static{"static",
-                                         "A fixed number of workers a node and a fixed look-ahead.",
-                                         &make_policy<engine::ScalingPolicy, Static>, kParameters};
+constexpr engine::PolicyEntry scaling_static{
+    "static", "A fixed number of workers a node and a fixed look-ahead.",
+    &make_policy<engine::ScalingPolicy, Static>, kParameters};
 
 }  // namespace batchflow::policies

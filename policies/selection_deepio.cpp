@@ -34,7 +34,7 @@ class DeepIo final : public Substitution {
 }  // namespace
 
 extern const engine::PolicyEntry selection_deepio;
-const engine::PolicyEntry selection_deepio{
+constexpr engine::PolicyEntry selection_deepio{
     .name = "deepio",
     .help =
         "Blocks from what is in memory, and a part by chance.\n"

@@ -85,7 +85,7 @@ class FastMatch final : public InTurn {
 }  // namespace
 
 extern const engine::PolicyEntry selection_fastmatch;
-const engine::PolicyEntry selection_fastmatch{
+constexpr engine::PolicyEntry selection_fastmatch{
     "fastmatch",
     "Weighted orders draw by a Gaussian about the greatest score.\n"
     "FastMatch, Algorithm 1; with printed=1 as it is printed, which is nearly\n"

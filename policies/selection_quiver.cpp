@@ -17,7 +17,7 @@ constexpr Parameter kParameters[] = {
 }  // namespace
 
 extern const engine::PolicyEntry selection_quiver;
-const engine::PolicyEntry selection_quiver{
+constexpr engine::PolicyEntry selection_quiver{
     .name = "quiver",
     .help =
         "A block is made of samples that are kept, where it may be.\n"

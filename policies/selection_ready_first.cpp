@@ -22,7 +22,7 @@ class ReadyFirst final : public engine::SelectionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry selection_ready_first;
-const engine::PolicyEntry selection_ready_first{
+constexpr engine::PolicyEntry selection_ready_first{
     "ready-first",
     "A job takes the oldest of its next blocks that is ready.\n"
     "At most ready_window blocks ahead, so that a slow preparation holds up\n"

@@ -28,7 +28,7 @@ class Seneca final : public Substitution {
 }  // namespace
 
 extern const engine::PolicyEntry selection_seneca;
-const engine::PolicyEntry selection_seneca{
+constexpr engine::PolicyEntry selection_seneca{
     .name = "seneca",
     .help =
         "Samples that a job has not had and a cache has come first.\n"

@@ -42,7 +42,7 @@ class Shade final : public InTurn {
 }  // namespace
 
 extern const engine::PolicyEntry selection_shade;
-const engine::PolicyEntry selection_shade{
+constexpr engine::PolicyEntry selection_shade{
     "shade",
     "Weighted orders draw by ranks of scores within a batch.\n"
     "A sample weighs the logarithm of its rank plus ten (SHADE, FAST 2023).\n"

@@ -14,7 +14,7 @@ class StrictSelection final : public InTurn {
 }  // namespace
 
 extern const engine::PolicyEntry selection_strict;
-const engine::PolicyEntry selection_strict{
+constexpr engine::PolicyEntry selection_strict{
     "strict",
     "A job takes its blocks in order and waits for each.\n"
     "Jobs of order strict do so under any policy; this makes relaxed jobs\n"

@@ -1,16 +1,19 @@
 // batchflow-sim: everything that can be learned about data service policies without a cluster.
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <sstream>
 
 #include "core/base/config_value.h"
+#include "policies/plugin/load.h"
 #include "programs/output/exit_codes.h"
 #include "programs/output/output.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
 #include "programs/version/version.h"
 #include "sim/commands.h"
+#include "sim/plugin_check/phases.h"
 
 namespace batchflow::sim {
 namespace {
@@ -27,13 +30,38 @@ void set_version_flag(CLI::App& app) {
   }
 }
 
+// What `check` runs of itself, for no one to type.
+void add_phase_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("plugin-phase")->group("");
+  const auto options = std::make_shared<PhaseOptions>();
+  command->add_option("PHASE", options->phase)->required();
+  command->add_option("PLUGIN", options->plugin)->required();
+  command->add_option("SEEDS", options->seeds)->required();
+  command->callback([options, &action] { action = [options] { return run_phase(*options); }; });
+}
+
+// Options of the program may stand behind the command's name.
+void let_fall_through(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    command->fallthrough();
+    let_fall_through(*command);
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   CLI::App app("BatchFlow simulator: compare the policies of a data service for deep learning",
                "batchflow-sim");
   app.require_subcommand(1);
   app.footer("`batchflow-sim COMMAND --help` tells more about a command.");
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins,
+                 "FILE of a policy plugin, or NAME of one in BATCHFLOW_PLUGIN_PATH; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Action action;
   for (AddCommand add : kCommands) add(app, action);
+  add_phase_command(app, action);
+  let_fall_through(app);
   set_version_flag(app);
   try {
     output::parse_command_line(app, words);
@@ -46,6 +74,7 @@ int run(const std::vector<std::string>& words) {
     output::say(output::usage_error(app, error, words));
     return output::kBadInput;
   }
+  for (const std::string& one : plugins) plugin::load(plugin::find_file(one));
   return action();
 }
 

@@ -1,7 +1,15 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
+#include "core/base/config_value.h"
+#include "policies/plugin/load.h"
+#include "policies/plugin/new_plugin.h"
 #include "policies/registry.h"
+#include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
@@ -12,6 +20,11 @@ namespace {
 struct PolicyOptions {
   std::string name;
   output::OutputFlags outputs;
+};
+
+struct NewOptions {
+  std::string name;
+  std::string kind = "eviction";
 };
 
 int answer(const output::OutputFlags& outputs, const std::string& text,
@@ -25,11 +38,24 @@ int answer(const output::OutputFlags& outputs, const std::string& text,
   return 0;
 }
 
+// The plugins of BATCHFLOW_PLUGIN_PATH, and those that are loaded.
+std::string describe_plugins() {
+  std::string text;
+  for (const plugin::PluginFile& file : plugin::found_files()) {
+    const plugin::Footer& footer = file.footer();
+    text += fmt::format("  {} {} brings {} ({}, {})\n", footer.name, footer.version,
+                        fmt::join(footer.policies, ", "), file.path().string(), file.short_hash());
+  }
+  return text.empty() ? ""
+                      : "\nplugins in BATCHFLOW_PLUGIN_PATH (loaded by --plugin NAME)\n" + text;
+}
+
 int list_policies(const PolicyOptions& options) {
   const auto entries = policies::policy_list().entries();
   policies::Named all{{entries.begin(), entries.end()}, {}};
-  for (const engine::Preset& preset : engine::presets()) all.presets.push_back(&preset);
-  return answer(options.outputs, policies::describe_policies(policies::policy_list()), all);
+  for (const engine::Preset* preset : engine::presets()) all.presets.push_back(preset);
+  return answer(options.outputs,
+                policies::describe_policies(policies::policy_list()) + describe_plugins(), all);
 }
 
 int show_policy(const PolicyOptions& options) {
@@ -56,6 +82,20 @@ CLI::App* add_question(CLI::App& command, Action& action, const char* name, cons
   return question;
 }
 
+int new_policy(const NewOptions& options) {
+  const engine::PolicyKind kind = engine::policy_kind(options.kind);
+  const std::vector<plugin::NewFile> files = plugin::new_plugin(options.name, kind);
+  const std::filesystem::path folder = files.front().path.parent_path();
+  if (std::filesystem::exists(folder))
+    throw ConfigError(fmt::format("{} is there already; choose another name", folder.string()));
+  std::filesystem::create_directory(folder);
+  for (const plugin::NewFile& file : files)
+    output::write_file_atomically(file.path.string(), file.text, output::check_interrupted);
+  output::write_file_atomically("-", plugin::next_commands(options.name, kind),
+                                output::check_interrupted);
+  return 0;
+}
+
 }  // namespace
 
 void add_policy_command(CLI::App& app, Action& action) {
@@ -64,10 +104,18 @@ void add_policy_command(CLI::App& app, Action& action) {
   command->footer(
       "Examples:\n"
       "  batchflow-sim policy show s3fifo\n"
-      "  batchflow-sim policy show preset=default");
+      "  batchflow-sim policy show preset=default\n"
+      "  batchflow-sim policy new mine --kind dispatch");
   add_question(*command, action, "list", "All policies by kind, and the presets", list_policies);
   add_question(*command, action, "show", "What a policy or preset does, and its parameters",
                show_policy);
+  CLI::App* made = command->add_subcommand(
+      "new", "Write a plugin to begin with into the folder NAME, and print what to type next");
+  const auto options = std::make_shared<NewOptions>();
+  made->add_option("NAME", options->name, "What the policy and the plugin are called")->required();
+  made->add_option("--kind", options->kind,
+                   "allocation, eviction (default), selection, dispatch or scaling");
+  made->callback([options, &action] { action = [options] { return new_policy(*options); }; });
 }
 
 }  // namespace batchflow::sim

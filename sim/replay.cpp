@@ -7,6 +7,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/memory.h"
 #include "core/engine/share.h"
+#include "policies/plugin/hosted.h"
 #include "policies/registry.h"
 
 namespace batchflow::sim {
@@ -40,10 +41,9 @@ double ReplayCounts::byte_miss_ratio() const {
 ReplayCounts replay_through_share(const traces::AccessTrace& trace,
                                   const engine::PolicyChoice& policy, Bytes capacity,
                                   const AccessReplayOptions& options) {
-  const engine::EvictionContext context{trace.distinct_items(), capacity,
-                                        trace_policy_random(options.seed), policy.parameters};
-  engine::Share share(trace.distinct_items(), capacity,
-                      std::get<engine::MakeEviction>(policy.entry->make)(context));
+  engine::Share share(
+      trace.distinct_items(), capacity,
+      policy.make_eviction(trace.distinct_items(), capacity, trace_policy_random(options.seed)));
   std::vector<ItemId> evicted;
   for (std::size_t begin = 0; begin < trace.requests();) {
     const std::size_t end = std::min(begin + kRequestsPerReport, trace.requests());
@@ -54,6 +54,7 @@ ReplayCounts replay_through_share(const traces::AccessTrace& trace,
       replay_range(
           share, trace, begin, end, [&](std::size_t i) { return trace.size_of(i); }, evicted);
     }
+    plugin::check_failures();
     if (options.progress) options.progress(end - begin);
     begin = end;
   }
@@ -172,6 +173,7 @@ ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
   for (std::size_t begin = 0; begin < trace.requests();) {
     const std::size_t end = std::min(begin + kRequestsPerEngineReport, trace.requests());
     for (std::size_t i = begin; i < end; ++i) backend.request(i);
+    plugin::check_failures();
     if (options.progress) options.progress(end - begin);
     begin = end;
   }

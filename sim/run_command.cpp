@@ -15,6 +15,7 @@
 #include "sim/bottlenecks.h"
 #include "sim/commands.h"
 #include "sim/planned_runs.h"
+#include "sim/plugin_check/command.h"
 #include "sim/report/run_html.h"
 #include "sim/report/sections.h"
 #include "sim/run_report.h"
@@ -260,10 +261,34 @@ void add_run_command(CLI::App& app, Action& action) {
 }
 
 void add_check_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("check", "Check a scenario without running it");
+  CLI::App* command = app.add_subcommand(
+      "check", "Check a scenario without running it, or a plugin: whether it may be shipped");
   const auto options = std::make_shared<RunOptions>();
+  const auto of_plugin = std::make_shared<PluginCheckOptions>();
   add_scenario_options(*command, *options);
-  command->callback([options, &action] { action = [options] { return run_check(*options); }; });
+  command->add_option("--key", of_plugin->key,
+                      "Of a plugin: a private key (ed25519, PEM) that signs its certificate,\n"
+                      "PLUGIN.so.certificate, if it passes");
+  command
+      ->add_option("--most-worse", of_plugin->most_worse,
+                   "Of a plugin: points by which jobs may wait more than with the policies that\n"
+                   "services have by default (default: 1)")
+      ->check(output::number_between(0, 100));
+  of_plugin->outputs.add(*command, "json", "the verdict on a plugin as JSON");
+  command->footer(
+      "Examples:\n"
+      "  batchflow-sim check four-jobs\n"
+      "  batchflow-sim check mine.so --key operator.pem");
+  command->callback([options, of_plugin, &action] {
+    action = [options, of_plugin]() -> int {
+      const bool is_plugin = options->scenario.ends_with(".so");
+      if (!is_plugin && (!of_plugin->key.empty() || of_plugin->outputs.wanted("json")))
+        throw ConfigError("--key and --json are of plugins; name a file that ends with .so");
+      if (!is_plugin) return run_check(*options);
+      of_plugin->plugin = options->scenario;
+      return check_plugin(*of_plugin);
+    };
+  });
 }
 
 }  // namespace batchflow::sim

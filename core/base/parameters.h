@@ -5,7 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "core/base/check.h"
 
 namespace batchflow {
 
@@ -21,27 +24,57 @@ struct Parameter {
   double greatest = 1e18;
 };
 
-// The declared parameters of one policy, with their present values. `set` checks a value.
+// The declared parameters of one policy, with their present values. `set` checks a value. What
+// reads them is in this file alone, since plugins do so without linking anything.
 class Parameters {
  public:
+  struct Value {
+    std::string text;
+    std::int64_t integer = 0;  // of an integer
+    double number = 0;         // of an integer or a number
+    bool flag = false;         // of a flag
+  };
+
   explicit Parameters(std::span<const Parameter> declared);
+  // REQUIRES: values of these types, one for each that is declared
+  Parameters(std::span<const Parameter> declared, std::vector<Value> values)
+      : declared_(declared), values_(std::move(values)) {}
 
   // Throws ConfigError when the policy has no such parameter (it names the nearest one), or when
   // the value is not of its type or is outside its bounds.
   void set(std::string_view name, std::string_view value);
 
   // REQUIRES: `name` is declared with that type.
-  std::int64_t integer(std::string_view name) const;
-  double number(std::string_view name) const;
-  bool flag(std::string_view name) const;
-  const std::string& text(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const {
+    return of(name, Parameter::Type::integer).integer;
+  }
+  double number(std::string_view name) const { return of(name, Parameter::Type::number).number; }
+  bool flag(std::string_view name) const { return of(name, Parameter::Type::flag).flag; }
+  const std::string& text(std::string_view name) const {
+    return of(name, Parameter::Type::text).text;
+  }
 
   std::span<const Parameter> declared() const { return declared_; }
-  const std::string& value(std::string_view name) const;
+  std::span<const Value> values() const { return values_; }  // as declared
+  const std::string& value(std::string_view name) const { return values_[index_of(name)].text; }
 
  private:
+  // REQUIRES: `name` is declared
+  std::size_t index_of(std::string_view name) const {
+    for (std::size_t i = 0; i < declared_.size(); ++i) {
+      if (declared_[i].name == name) return i;
+    }
+    check_failed("declared", __FILE__, __LINE__,
+                 "a policy asked for a parameter it does not declare");
+  }
+  const Value& of(std::string_view name, Parameter::Type type) const {
+    const std::size_t index = index_of(name);
+    BF_CHECK_MSG(declared_[index].type == type, "a policy's parameter is of another type");
+    return values_[index];
+  }
+
   std::span<const Parameter> declared_;
-  std::vector<std::string> values_;
+  std::vector<Value> values_;
 };
 
 }  // namespace batchflow

@@ -49,6 +49,8 @@ class Random {
   constexpr std::uint64_t below(std::uint64_t n) { return high_64_of_product(draw(), n); }
   // In [0, 1), for estimates and tests only: never for an order.
   constexpr double unit() { return static_cast<double>(draw() >> 11) * 0x1.0p-53; }
+  // Random(key()) draws what this would draw.
+  constexpr std::uint64_t key() const { return state_; }
   // An independent stream of draws for a part, which has a number of its own.
   constexpr Random split(std::uint64_t part) const { return Random(hash(state_, part)); }
 

@@ -55,6 +55,18 @@ class ZeroedMemory {
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 
+  // Memory that one object gave up becomes another's.
+  static ZeroedMemory taken(void* data, std::size_t bytes) {
+    ZeroedMemory memory;
+    memory.data_ = data;
+    memory.bytes_ = bytes;
+    return memory;
+  }
+  void* give_up() {
+    bytes_ = 0;
+    return std::exchange(data_, nullptr);
+  }
+
  private:
   void* data_ = nullptr;
   std::size_t bytes_ = 0;  // what the system gave: at least what was asked for

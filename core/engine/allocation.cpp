@@ -23,10 +23,11 @@ Allocation::Allocation(const PolicyChoice& choice, std::uint64_t seed, const Exp
 }
 
 void Allocation::change(const PolicyChoice& choice) {
-  choice_ = choice;
-  policy_ = explained(explain_, choice_,
-                      std::get<MakeAllocation>(choice.entry->make)(
-                          {Random(hash(seed_, 5, ++made_)), choice_.parameters}));
+  const PolicyChoice before = std::exchange(choice_, choice);
+  const auto last = std::move(policy_);
+  policy_ =
+      explained(explain_, choice_, choice_.make<MakeAllocation>(Random(hash(seed_, 5, ++made_))));
+  if (last) hand_over(before, *last, choice_, *policy_);
 }
 
 Instant Allocation::plan(Instant now, Place place, Bytes room, std::span<const ShareId> of_place,

@@ -22,6 +22,7 @@ class BlockSelection {
     change(std::move(policy));
   }
 
+  const SelectionPolicy& policy() const { return *policy_; }
   void change(std::unique_ptr<SelectionPolicy> policy) {
     policy_ = std::move(policy);
     to_first_ready_ = !policy_->looks_behind_ready();

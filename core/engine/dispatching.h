@@ -41,6 +41,8 @@ class Dispatching {
   // Tells nodes how many workers they should have, where the answer has changed.
   void scale();
 
+  const DispatchPolicy& dispatch_policy() const { return *dispatch_; }
+  const ScalingPolicy& scaling_policy() const { return *scaling_; }
   void change_dispatch(std::unique_ptr<DispatchPolicy> policy) { dispatch_ = std::move(policy); }
   void change_scaling(std::unique_ptr<ScalingPolicy> policy) {
     scaling_ = std::move(policy);

@@ -79,12 +79,12 @@ EngineConfig::EngineConfig() {
 
 void apply_preset(EngineConfig& config, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Preset& preset : presets()) {
-    if (preset.name == name) {
+  for (const Preset* preset : presets()) {
+    if (preset->name == name) {
       config.preset = name;
-      return preset.apply(config);
+      return preset->apply(config);
     }
-    names.push_back(preset.name);
+    names.push_back(preset->name);
   }
   const std::string nearest = nearest_name(name, names);
   throw ConfigError(fmt::format("unknown preset '{}'; {}", name.substr(0, 60),

@@ -15,6 +15,7 @@
 #include "core/base/config_value.h"
 #include "core/base/types.h"
 #include "core/engine/policy_texts.h"
+#include "core/engine/preset.h"
 
 namespace batchflow::engine {
 
@@ -85,26 +86,6 @@ struct EngineConfig {
   friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
-// A combination of policies with the settings that they need.
-struct Preset {
-  std::string_view name;
-  std::string_view help;
-  std::string_view allocation;
-  std::array<std::string_view, kForms> eviction;
-  std::string_view selection;
-  std::string_view dispatch;
-  std::string_view scaling;
-  // As in EngineConfig.
-  bool share_streams = true;
-  bool share_nodes = true;
-  std::uint32_t helper_nodes = 0;
-  std::uint32_t workers_per_rank = 0;
-  bool workers_held_during_reads = false;
-  std::uint32_t late_after_p99 = 0;
-
-  void apply(EngineConfig& config) const;
-};
-std::span<const Preset> presets();
 // Throws ConfigError naming the nearest preset.
 void apply_preset(EngineConfig& config, std::string_view name);
 

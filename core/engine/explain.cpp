@@ -41,10 +41,23 @@ std::string more(std::size_t all) {
   return all > kCandidatesListed ? fmt::format(" and {} more", all - kCandidatesListed) : "";
 }
 
-class ExplainedAllocation final : public AllocationPolicy {
+// What all wrappers of a kind's policies have.
+template <class Interface>
+class Explained : public Interface {
  public:
-  ExplainedAllocation(Teller teller, std::unique_ptr<AllocationPolicy> policy)
+  Explained(Teller teller, std::unique_ptr<Interface> policy)
       : teller_(std::move(teller)), policy_(std::move(policy)) {}
+  std::size_t save(std::span<std::byte> room) const override { return policy_->save(room); }
+  void restore(std::span<const std::byte> saved) override { policy_->restore(saved); }
+
+ protected:
+  Teller teller_;
+  std::unique_ptr<Interface> policy_;
+};
+
+class ExplainedAllocation final : public Explained<AllocationPolicy> {
+ public:
+  using Explained::Explained;
 
   void allocate(const PlaceView& place, std::span<Slots> slots) override {
     const auto [last, is_new] = forecasts_.try_emplace(place.place);
@@ -96,15 +109,12 @@ class ExplainedAllocation final : public AllocationPolicy {
                              against(place.store_bytes_per_s, forecast.store_bytes_per_s)));
   }
 
-  Teller teller_;
-  std::unique_ptr<AllocationPolicy> policy_;
   std::map<Place, Forecast> forecasts_;  // of the last answers
 };
 
-class ExplainedSelection final : public SelectionPolicy {
+class ExplainedSelection final : public Explained<SelectionPolicy> {
  public:
-  ExplainedSelection(Teller teller, std::unique_ptr<SelectionPolicy> policy)
-      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+  using Explained::Explained;
 
   std::size_t choose(const SelectionView& view) override {
     const std::size_t choice = policy_->choose(view);
@@ -146,16 +156,11 @@ class ExplainedSelection final : public SelectionPolicy {
     policy_->weigh(job, scores, weights);
   }
   void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
-
- private:
-  Teller teller_;
-  std::unique_ptr<SelectionPolicy> policy_;
 };
 
-class ExplainedDispatch final : public DispatchPolicy {
+class ExplainedDispatch final : public Explained<DispatchPolicy> {
  public:
-  ExplainedDispatch(Teller teller, std::unique_ptr<DispatchPolicy> policy)
-      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+  using Explained::Explained;
 
   std::size_t next(const DispatchView& view) override {
     const std::size_t choice = policy_->next(view);
@@ -196,17 +201,12 @@ class ExplainedDispatch final : public DispatchPolicy {
                  numbers + more(view.candidates.size()));
     return choice;
   }
-
- private:
-  Teller teller_;
-  std::unique_ptr<DispatchPolicy> policy_;
 };
 
 // The policy is asked in each step; only a changed answer is reported.
-class ExplainedScaling final : public ScalingPolicy {
+class ExplainedScaling final : public Explained<ScalingPolicy> {
  public:
-  ExplainedScaling(Teller teller, std::unique_ptr<ScalingPolicy> policy)
-      : teller_(std::move(teller)), policy_(std::move(policy)) {}
+  using Explained::Explained;
 
   std::uint32_t workers(const NodeView& view) override {
     const std::uint32_t answer = policy_->workers(view);
@@ -234,17 +234,14 @@ class ExplainedScaling final : public ScalingPolicy {
   }
 
  private:
-  Teller teller_;
-  std::unique_ptr<ScalingPolicy> policy_;
   std::unordered_map<std::uint32_t, std::uint32_t> depths_;  // by job
 };
 
-class ExplainedEviction final : public EvictionPolicy {
+class ExplainedEviction final : public Explained<EvictionPolicy> {
  public:
   ExplainedEviction(Teller teller, std::unique_ptr<EvictionPolicy> policy, std::string where,
                     std::shared_ptr<const ItemNumbers> numbers)
-      : teller_(std::move(teller)),
-        policy_(std::move(policy)),
+      : Explained(std::move(teller), std::move(policy)),
         where_(std::move(where)),
         numbers_(std::move(numbers)) {}
 
@@ -314,8 +311,6 @@ class ExplainedEviction final : public EvictionPolicy {
                        capacity_, hits_, misses_);
   }
 
-  Teller teller_;
-  std::unique_ptr<EvictionPolicy> policy_;
   std::string where_;
   std::shared_ptr<const ItemNumbers> numbers_;
   Slots capacity_ = 0;

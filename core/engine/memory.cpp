@@ -173,9 +173,9 @@ std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots
   const PolicyChoice& choice = *choice_for(spec);
   const std::size_t items =
       part.numbers ? part.numbers->room() : std::max(spec.items, part.owner_of.size());
-  auto policy = std::get<MakeEviction>(choice.entry->make)(
-      {items, capacity, policy_random(seed_, spec, part.policy_changes), choice.parameters,
-       form_of(spec.use), spec.place.tier, spec.dataset});
+  auto policy =
+      choice.make_eviction(items, capacity, policy_random(seed_, spec, part.policy_changes),
+                           form_of(spec.use), spec.place.tier, spec.dataset);
   return explained(explain_, choice, std::move(policy), spec, part.numbers);
 }
 
@@ -457,7 +457,9 @@ void Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction) {
     if (eviction_of(shares_[index].spec) != eviction) return;
     SharePart& part = shares_[index];
     ++part.policy_changes;
-    part.share->swap_policy(make_policy(part, part.share->capacity()));
+    auto policy = make_policy(part, part.share->capacity());
+    hand_over(*part.choice, part.share->policy(), choice, *policy);
+    part.share->swap_policy(std::move(policy));
     part.incoming_choice = choice_for(part.spec);
     adopting_.push_back(index);
   });

@@ -45,17 +45,14 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
       for (const std::size_t one : name.evictions) s.memory.change_eviction(choice, one);
       return;
     case PolicyKind::selection:
-      selection_choice = choice;
       return selection.change(
-          make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(++policies_made)));
+          make_next<MakeSelection>(selection_choice, selection.policy(), choice));
     case PolicyKind::dispatch:
-      dispatch_choice = choice;
       return dispatching.change_dispatch(
-          make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(++policies_made)));
+          make_next<MakeDispatch>(dispatch_choice, dispatching.dispatch_policy(), choice));
     case PolicyKind::scaling:
-      scaling_choice = choice;
       return dispatching.change_scaling(
-          make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(++policies_made)));
+          make_next<MakeScaling>(scaling_choice, dispatching.scaling_policy(), choice));
   }
 }
 

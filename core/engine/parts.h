@@ -54,8 +54,7 @@ struct Engine::Parts final : Reads::Listener {
         suspects(s, reads, items),
         block_parts(s, reads, items, suspects),
         second_workers(s, reads, workers),
-        selection(s, items,
-                  make<MakeSelection, SelectionPolicy>(selection_choice, s.random.split(2))),
+        selection(s, items, make<MakeSelection>(selection_choice, s.random.split(2))),
         preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers,
                     selection),
         grants(s, selection),
@@ -64,8 +63,8 @@ struct Engine::Parts final : Reads::Listener {
         delivery(s, reads, assembly, commits),
         listed(s, items, reads),
         dispatching(s, grants, charges, preparation,
-                    make<MakeDispatch, DispatchPolicy>(dispatch_choice, s.random.split(3)),
-                    make<MakeScaling, ScalingPolicy>(scaling_choice, s.random.split(4))),
+                    make<MakeDispatch>(dispatch_choice, s.random.split(3)),
+                    make<MakeScaling>(scaling_choice, s.random.split(4))),
         streams(s, items, preparation, assembly),
         reserves(s, streams),
         membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
@@ -77,10 +76,17 @@ struct Engine::Parts final : Reads::Listener {
         });
   }
 
-  template <class Make, class Policy>
-  std::unique_ptr<Policy> make(const PolicyChoice& choice, Random random) const {
-    return explained(explain, choice,
-                     std::get<Make>(choice.entry->make)({random, choice.parameters}));
+  template <class Make>
+  Made<Make> make(const PolicyChoice& choice, Random random) const {
+    return explained(explain, choice, choice.make<Make>(random));
+  }
+  // The policy that takes over from `last`; `choice` becomes what is chosen now.
+  template <class Make>
+  Made<Make> make_next(PolicyChoice& choice, const Policy& last, const PolicyChoice& next) {
+    const PolicyChoice before = std::exchange(choice, next);
+    auto policy = make<Make>(choice, s.random.split(++policies_made));
+    hand_over(before, last, choice, *policy);
+    return policy;
   }
 
   // ---- Reads::Listener

@@ -17,6 +17,24 @@
 
 namespace batchflow::engine {
 
+// What policies of all kinds have.
+//
+// Plugins hand objects of these classes to the engine as they are. So functions are added behind
+// the last one of a class alone, and none of this class; parameters and answers are plain values,
+// spans of them, or references to them.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // What a later instance of the same name may use, when it takes over from this one: another
+  // version of a plugin, or the same with other parameters. Returns how many bytes that is, and
+  // writes them if they are no more than there is room for.
+  virtual std::size_t save(std::span<std::byte> /*room*/) const { return 0; }
+  // Takes over from an instance that saved this; called at most once, before anything else. What it
+  // does not understand it leaves.
+  virtual void restore(std::span<const std::byte> /*saved*/) {}
+};
+inline constexpr std::size_t kSavedMost = std::size_t{64} << 10;
+
 // ---------------------------------------------------------------------------------- eviction ----
 
 inline constexpr std::uint64_t kUnknownUse = UINT64_MAX;     // the next use is not known
@@ -66,6 +84,7 @@ struct EvictionContext {
   Form form = Form::encoded;
   Tier tier = Tier::dram;
   DatasetId dataset{};
+  const void* plugin = nullptr;  // PolicyEntry::plugin
 };
 
 // Whether an item is to be read before anything requests it.
@@ -83,10 +102,8 @@ enum class EarlyRead : std::uint8_t {
 // `missed` answered: a prepared block must be somewhere, and a resident is adopted after a swap. An
 // item may be left out although it was to be inserted, because the rest is pinned. `removed` may
 // come at any time. An item has at least one slot and fewer than 2^32.
-class EvictionPolicy {
+class EvictionPolicy : public Policy {
  public:
-  virtual ~EvictionPolicy() = default;
-
   virtual void hit(const Access& access) = 0;
   // The lookup's side effects happen here: a ghost is consumed, a sketch is fed. It is also called
   // for an item larger than the share.
@@ -177,9 +194,8 @@ struct Forecast {
   double store_bytes_per_s = -1;  // that it reads from the store; likewise
 };
 
-class AllocationPolicy {
+class AllocationPolicy : public Policy {
  public:
-  virtual ~AllocationPolicy() = default;
   // Fills `slots`, one entry for each share of `place`; they are zero before. Zero keeps a form out
   // of the place. The engine raises each entry to its least, and refuses an answer that needs more
   // bytes than the place has. It is asked when jobs, shares or the place have changed.
@@ -231,9 +247,8 @@ struct SamplesView {
   Instant now{};
 };
 
-class SelectionPolicy {
+class SelectionPolicy : public Policy {
  public:
-  virtual ~SelectionPolicy() = default;
   // The index of the candidate the job takes now, or kNoChoice to wait.
   virtual std::size_t choose(const SelectionView& view) = 0;
   // False: the policy never takes a block behind the first ready one, and is shown none, which is
@@ -313,9 +328,8 @@ struct NodesView {
   std::span<const NodeCandidate> candidates;
 };
 
-class DispatchPolicy {
+class DispatchPolicy : public Policy {
  public:
-  virtual ~DispatchPolicy() = default;
   // The index of the candidate to start now, or kNoChoice to hold all of them back. It is asked
   // again after each start while there is room for another, and in each step while it holds all
   // back.
@@ -362,9 +376,8 @@ struct JobView {
   std::uint64_t user = 0;   // a hash of the job's user
 };
 
-class ScalingPolicy {
+class ScalingPolicy : public Policy {
  public:
-  virtual ~ScalingPolicy() = default;
   // How many workers a node should have; asked when something has changed on it. At most
   // `workers_most`, and at least one while there are jobs. An answer outside is cut and counted.
   virtual std::uint32_t workers(const NodeView& view) = 0;
@@ -376,6 +389,7 @@ class ScalingPolicy {
 struct PolicyContext {
   Random random;
   const Parameters& parameters;
+  const void* plugin = nullptr;  // PolicyEntry::plugin
 };
 
 }  // namespace batchflow::engine

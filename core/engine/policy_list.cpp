@@ -41,11 +41,20 @@ void set_parameter(PolicyChoice& choice, std::string_view assignment,
 
 std::string PolicyChoice::text() const {
   std::string result(entry->name);
+  if (!entry->from.empty()) result += fmt::format("@{}", entry->from);
   for (const Parameter& parameter : parameters.declared()) {
     const std::string& value = parameters.value(parameter.name);
     if (value != parameter.default_value) result += fmt::format(":{}={}", parameter.name, value);
   }
   return result;
+}
+
+void hand_over(const PolicyChoice& before, const Policy& from, const PolicyChoice& after,
+               Policy& to) {
+  if (before.entry->name != after.entry->name) return;
+  std::vector<std::byte> room(kSavedMost);
+  const std::size_t bytes = from.save(room);
+  if (bytes > 0 && bytes <= room.size()) to.restore(std::span(room).first(bytes));
 }
 
 std::vector<const PolicyEntry*> PolicyList::of_kind(PolicyKind kind) const {
@@ -56,24 +65,52 @@ std::vector<const PolicyEntry*> PolicyList::of_kind(PolicyKind kind) const {
   return result;
 }
 
-PolicyChoice PolicyList::choose(PolicyKind kind, std::string_view text) const {
-  if (text.ends_with(':'))
-    throw ConfigError(fmt::format("policy '{}': nothing behind ':'; write parameter=value", text));
-  const std::string_view name = take_until(text, ':');
-  std::vector<std::string_view> names;
-  for (const PolicyEntry* entry : of_kind(kind)) {
-    if (entry->name == name) {
-      PolicyChoice choice{entry, Parameters(entry->parameters)};
-      std::vector<std::string_view> seen;
-      while (!text.empty()) set_parameter(choice, take_until(text, ':'), seen);
-      return choice;
+void PolicyList::add(const PolicyEntry& entry) {
+  for (const PolicyEntry* one : of_kind(entry.kind())) {
+    if (one->name == entry.name && one->from.empty()) {
+      throw ConfigError(fmt::format("there is a built-in {} policy '{}'; give yours another name",
+                                    policy_kind_name(entry.kind()), entry.name));
     }
-    names.push_back(entry->name);
+  }
+  entries_.push_back(&entry);
+}
+
+const PolicyEntry& PolicyList::find(PolicyKind kind, std::string_view text) const {
+  std::string_view from = text;
+  const std::string_view name = take_until(from, '@');
+  const bool any = text.find('@') == std::string_view::npos;
+  const std::vector<const PolicyEntry*> entries = of_kind(kind);
+  std::vector<std::string_view> names;
+  std::vector<std::string> others;
+  for (auto at = entries.rbegin(); at != entries.rend(); ++at) {
+    const PolicyEntry& entry = **at;
+    if (entry.name != name) continue;
+    if (any || (!from.empty() && entry.from == from)) return entry;
+    others.push_back(entry.from.empty() ? "built in" : fmt::format("{}@{}", name, entry.from));
+  }
+  if (!any) {
+    throw ConfigError(
+        fmt::format("{} policy '{}' is of a plugin that is not loaded; give its file by --plugin{}",
+                    policy_kind_name(kind), text,
+                    others.empty() ? "" : fmt::format(" (there is {})", fmt::join(others, ", "))));
+  }
+  for (const PolicyEntry* entry : entries) {
+    if (names.empty() || names.back() != entry->name) names.push_back(entry->name);
   }
   const std::string nearest = nearest_name(name, names);
   throw ConfigError(fmt::format(
       "unknown {} policy '{}'; {}the policies are {}", policy_kind_name(kind), name,
       nearest.empty() ? "" : fmt::format("write '{}'; ", nearest), fmt::join(names, ", ")));
+}
+
+PolicyChoice PolicyList::choose(PolicyKind kind, std::string_view text) const {
+  if (text.ends_with(':'))
+    throw ConfigError(fmt::format("policy '{}': nothing behind ':'; write parameter=value", text));
+  const PolicyEntry& entry = find(kind, take_until(text, ':'));
+  PolicyChoice choice{&entry, Parameters(entry.parameters)};
+  std::vector<std::string_view> seen;
+  while (!text.empty()) set_parameter(choice, take_until(text, ':'), seen);
+  return choice;
 }
 
 PolicyChoice PolicyList::choose(std::string_view text) const {

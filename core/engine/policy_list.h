@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -21,6 +22,9 @@ using MakeAllocation = std::unique_ptr<AllocationPolicy> (*)(const PolicyContext
 using MakeSelection = std::unique_ptr<SelectionPolicy> (*)(const PolicyContext&);
 using MakeDispatch = std::unique_ptr<DispatchPolicy> (*)(const PolicyContext&);
 using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
+
+template <class Make>
+using Made = std::invoke_result_t<Make, const PolicyContext&>;
 
 // One policy. Its kind follows from the factory that is given.
 struct PolicyEntry {
@@ -45,8 +49,12 @@ struct PolicyEntry {
   // A job may be left without data for ever. The suites of fairness leave the policy out, and
   // lists, help, tables of results and the log of a service say so.
   bool may_starve = false;
+  // Of a policy that a plugin brought: the first digits of the hash of the plugin's file, and what
+  // its factory is given.
+  std::string_view from = {};
+  const void* plugin = nullptr;
 
-  PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
+  constexpr PolicyKind kind() const { return static_cast<PolicyKind>(make.index()); }
 };
 
 // A policy with its parameters set: what `kind=name:parameter=value` says.
@@ -54,24 +62,51 @@ struct PolicyChoice {
   const PolicyEntry* entry;
   Parameters parameters;
 
-  std::string text() const;  // name, and the parameters that differ from their defaults
+  // Name, and the parameters that differ from their defaults. With what it is `from`, since another
+  // plugin may bring another policy of that name: `mine@3f2a91bc`.
+  std::string text() const;
+
+  // REQUIRES: a policy of that kind
+  template <class Make>
+  Made<Make> make(Random random) const {
+    return std::get<Make>(entry->make)({random, parameters, entry->plugin});
+  }
+  // REQUIRES: an eviction policy. For a share of so many items and slots, and what it keeps where.
+  std::unique_ptr<EvictionPolicy> make_eviction(std::size_t items, Slots capacity, Random random,
+                                                Form form = Form::encoded, Tier tier = Tier::dram,
+                                                DatasetId dataset = {}) const {
+    return std::get<MakeEviction>(entry->make)(
+        {items, capacity, random, parameters, form, tier, dataset, entry->plugin});
+  }
 };
+
+// `to` takes over from `from`: it is given what that saved, if both have one name.
+void hand_over(const PolicyChoice& before, const Policy& from, const PolicyChoice& after,
+               Policy& to);
 
 class PolicyList {
  public:
-  explicit PolicyList(std::span<const PolicyEntry* const> entries) : entries_(entries) {}
+  explicit PolicyList(std::span<const PolicyEntry* const> entries)
+      : entries_(entries.begin(), entries.end()) {}
 
   std::span<const PolicyEntry* const> entries() const { return entries_; }
   std::vector<const PolicyEntry*> of_kind(PolicyKind kind) const;
 
-  // `text` is `name[:parameter=value[:parameter=value...]]`. Throws ConfigError that names the
-  // nearest policy or parameter.
+  // From now on the name alone means `entry`; policies of that name that were added before can
+  // still be had with what they are from. Throws ConfigError when a policy that no plugin brought
+  // has the name.
+  void add(const PolicyEntry& entry);
+
+  // `text` is `name[@from][:parameter=value[:parameter=value...]]`. Throws ConfigError that names
+  // the nearest policy or parameter.
   PolicyChoice choose(PolicyKind kind, std::string_view text) const;
   // The same with the kind in front: `kind=name[:parameter=value...]`.
   PolicyChoice choose(std::string_view text) const;
 
  private:
-  std::span<const PolicyEntry* const> entries_;
+  const PolicyEntry& find(PolicyKind kind, std::string_view name) const;
+
+  std::vector<const PolicyEntry*> entries_;  // of one name, the last is meant
 };
 
 }  // namespace batchflow::engine

@@ -1,5 +1,9 @@
 // The presets: BatchFlow's own, what jobs do without it, and published systems, each as far as its
 // policies go. What each policy departs from is in its own help.
+#include <fmt/format.h>
+
+#include <vector>
+
 #include "core/engine/engine_config.h"
 
 namespace batchflow::engine {
@@ -223,8 +227,37 @@ void Preset::apply(EngineConfig& config) const {
   config.late_after_p99 = late_after_p99;
 }
 
-std::span<const Preset> presets() {
-  return kPresets;
+namespace {
+
+std::vector<const Preset*>& all_presets() {
+  static std::vector<const Preset*> all = [] {
+    std::vector<const Preset*> built_in;
+    for (const Preset& preset : kPresets) built_in.push_back(&preset);
+    return built_in;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::span<const Preset* const> presets() {
+  return all_presets();
+}
+
+void refuse_taken(const Preset& preset) {
+  for (const Preset& built_in : kPresets) {
+    if (built_in.name == preset.name) {
+      throw ConfigError(
+          fmt::format("there is a built-in preset '{}'; give yours another name", preset.name));
+    }
+  }
+}
+
+void add_preset(const Preset& preset) {
+  refuse_taken(preset);
+  std::vector<const Preset*>& all = all_presets();
+  std::erase_if(all, [&](const Preset* one) { return one->name == preset.name; });
+  all.push_back(&preset);
 }
 
 }  // namespace batchflow::engine

@@ -153,6 +153,7 @@ class Share {
   // (`needed`). True when nothing is left to adopt and the new policy answers.
   bool adopt(std::size_t limit, std::vector<ItemId>* adopted = nullptr);
   bool adopting() const { return incoming_ != nullptr; }
+  const EvictionPolicy& policy() const { return *policy_; }  // which answers
 
   const ShareCounters& counters() const { return counters_; }
 

@@ -23,8 +23,8 @@ class ByJobs final : public engine::AllocationPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry allocation_by_jobs;
-const engine::PolicyEntry allocation_by_jobs{"by-jobs",
-                                             "A share gets memory for each job that reads from it.",
-                                             &make_policy<engine::AllocationPolicy, ByJobs>};
+constexpr engine::PolicyEntry allocation_by_jobs{
+    "by-jobs", "A share gets memory for each job that reads from it.",
+    &make_policy<engine::AllocationPolicy, ByJobs>};
 
 }  // namespace batchflow::policies

@@ -49,7 +49,7 @@ class MostWanted final : public engine::DispatchPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry dispatch_most_wanted;
-const engine::PolicyEntry dispatch_most_wanted{
+constexpr engine::PolicyEntry dispatch_most_wanted{
     "most-wanted",
     "The block that the most jobs will use is made first.\n"
     "A need that has seen too many later ones served goes before all others.\n"

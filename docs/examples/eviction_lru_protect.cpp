@@ -55,7 +55,7 @@ class LruProtect final : public engine::EvictionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry eviction_lru_protect;
-const engine::PolicyEntry eviction_lru_protect{
+constexpr engine::PolicyEntry eviction_lru_protect{
     "lru-protect",
     "Least recently used leaves, but first what was used once.\n"
     "A scan of new items cannot push out what is in use.",

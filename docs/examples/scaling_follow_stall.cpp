@@ -33,7 +33,7 @@ class FollowStall final : public engine::ScalingPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry scaling_follow_stall;
-const engine::PolicyEntry scaling_follow_stall{
+constexpr engine::PolicyEntry scaling_follow_stall{
     "follow-stall",
     "A worker more while jobs stall, one less while they idle.\n"
     "Jobs that stall are looked further ahead for.",

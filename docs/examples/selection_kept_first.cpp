@@ -27,7 +27,7 @@ class KeptFirst final : public engine::SelectionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry selection_kept_first;
-const engine::PolicyEntry selection_kept_first{
+constexpr engine::PolicyEntry selection_kept_first{
     .name = "kept-first",
     .help = "A block takes samples that are kept, as far as there are any.",
     .make = &make_policy<engine::SelectionPolicy, KeptFirst>,

@@ -24,7 +24,7 @@ class MostShared final : public engine::SelectionPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry selection_most_shared;
-const engine::PolicyEntry selection_most_shared{
+constexpr engine::PolicyEntry selection_most_shared{
     "most-shared", "A job takes the ready block that the most jobs still need.",
     &make_policy<engine::SelectionPolicy, MostShared>};
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "core/log/event_codec.h"
+#include "policies/plugin/hosted.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
 #include "programs/output/output.h"
@@ -304,7 +305,9 @@ bool can_simulate() {
 }
 
 output::RunResult simulate(const input::Scenario& scenario, const SimulateOptions& options) {
-  return world::World(scenario, policies::policy_list(), options).run();
+  output::RunResult result = world::World(scenario, policies::policy_list(), options).run();
+  plugin::check_failures();
+  return result;
 }
 
 }  // namespace batchflow::sim

@@ -32,7 +32,7 @@ void change_to(SmallWorld& world, const engine::Preset& preset) {
 // Jobs that join while a policy chooses samples have an order of their own for good.
 const engine::Preset& some_preset(Random& random) {
   for (;;) {
-    const engine::Preset& preset = engine::presets()[random.below(engine::presets().size())];
+    const engine::Preset& preset = *engine::presets()[random.below(engine::presets().size())];
     const engine::PolicyChoice choice =
         tested_policies().choose(engine::PolicyKind::selection, std::string(preset.selection));
     if (!choice.entry->simulated_only) return preset;

@@ -1,9 +1,8 @@
-// Every allocation policy over random places: never more bytes than the place has, at any sizes,
-// and the same answer again; and the built-in policies against figures worked out by hand.
+// The built-in allocation policies against figures worked out by hand. (conformance_test.cpp has
+// all of them over random places.)
 #include <doctest/doctest.h>
 
-#include "tests/policies/random_seeds.h"
-#include "tests/policies/random_views.h"
+#include "policies/conformance/random_views.h"
 #include "tests/policies/tested_policies.h"
 
 namespace batchflow::test::allocation_test {
@@ -34,30 +33,7 @@ std::vector<Slots> answer(std::string_view policy, Bytes capacity,
                   {{NodeId(1), Tier::dram, 0}, capacity, shares});
 }
 
-void check_place(const engine::PolicyChoice& choice, Random& random) {
-  const auto shares = random_shares(random, random.below(21));
-  const engine::PlaceView place = random_place(random, shares);
-  const auto policy = make<engine::MakeAllocation>(choice);
-  const std::vector<Slots> slots = allocate(*policy, place);
-  unsigned __int128 bytes = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    bytes += static_cast<unsigned __int128>(slots[i]) * shares[i].slot_bytes;
-  }
-  CHECK(bytes <= place.capacity_bytes);
-  CHECK(allocate(*make<engine::MakeAllocation>(choice), place) == slots);
-}
-
 }  // namespace
-
-TEST_CASE("allocation never gives more than the place has") {
-  for_seeds("test_policies", "allocation never gives*", 3000, [](std::uint64_t seed) {
-    for (const engine::PolicyChoice& choice : variants_of(engine::PolicyKind::allocation)) {
-      CAPTURE(choice.text());
-      Random random(hash(seed, 1));
-      check_place(choice, random);
-    }
-  });
-}
 
 TEST_CASE("equal gives the shares that are read from the same bytes") {
   using List = std::vector<Slots>;

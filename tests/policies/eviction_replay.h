@@ -14,8 +14,7 @@ namespace batchflow::test {
 inline std::unique_ptr<engine::EvictionPolicy> make_policy(const engine::PolicyChoice& choice,
                                                            std::size_t items, Slots capacity,
                                                            std::uint64_t seed = 1) {
-  return std::get<engine::MakeEviction>(choice.entry->make)(
-      {items, capacity, Random(seed), choice.parameters});
+  return choice.make_eviction(items, capacity, Random(seed));
 }
 
 inline engine::ShareCounters replay(const traces::AccessTrace& trace, const std::string& policy,

@@ -36,8 +36,7 @@ void make_any(const engine::PolicyChoice& choice) {
       CHECK(make<engine::MakeAllocation>(choice) != nullptr);
       break;
     case engine::PolicyKind::eviction:
-      CHECK(std::get<engine::MakeEviction>(choice.entry->make)(
-                {100, 10, Random(1), choice.parameters}) != nullptr);
+      CHECK(choice.make_eviction(100, 10, Random(1)) != nullptr);
       break;
     case engine::PolicyKind::selection:
       CHECK(make<engine::MakeSelection>(choice) != nullptr);
@@ -75,9 +74,9 @@ TEST_CASE("help begins with a sentence that fits a line of the list, and fits a 
     CAPTURE(entry->name);
     check_lines(entry->help);
   }
-  for (const engine::Preset& preset : engine::presets()) {
-    CAPTURE(preset.name);
-    check_lines(preset.help);
+  for (const engine::Preset* preset : engine::presets()) {
+    CAPTURE(preset->name);
+    check_lines(preset->help);
   }
 }
 

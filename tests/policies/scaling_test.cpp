@@ -1,5 +1,5 @@
-// Every scaling policy over random views: no more workers than there are cores, no look-ahead
-// beyond the window, the same answer again.
+// The built-in scaling policies case by case. (conformance_test.cpp has all of them over random
+// views.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "tests/policies/random_seeds.h"
-#include "tests/policies/random_views.h"
 #include "tests/policies/tested_policies.h"
 
 namespace batchflow::test::scaling_test {
@@ -32,27 +31,6 @@ auto scaling(std::string_view text) {
 }
 
 }  // namespace
-
-TEST_CASE("scaling stays within the cores and the window") {
-  for_seeds("test_policies", "scaling stays*", 2000, [](std::uint64_t seed) {
-    for (const engine::PolicyChoice& choice : variants_of(engine::PolicyKind::scaling)) {
-      CAPTURE(choice.text());
-      Random random(hash(seed, 4));
-      const auto policy = make<engine::MakeScaling>(choice, seed);
-      const auto again = make<engine::MakeScaling>(choice, seed);
-      for (int ask = 0; ask < 10; ++ask) {
-        const engine::NodeView node = random_node(random);
-        const std::uint32_t workers = policy->workers(node);
-        CHECK(workers <= node.workers_most);
-        CHECK(workers == again->workers(node));
-        const engine::JobView job = random_job(random);
-        const std::uint32_t depth = policy->depth(job);
-        CHECK(depth <= job.window);
-        CHECK(depth == again->depth(job));
-      }
-    }
-  });
-}
 
 TEST_CASE("static gives the number it was given, as far as there are so many") {
   CHECK(scaling("static")->workers(node_of(16)) == 16);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/engine/policy_list.h"
+#include "policies/conformance/conformance.h"
 #include "policies/registry.h"
 
 namespace batchflow::policies {
@@ -39,31 +40,7 @@ inline const engine::PolicyList& tested_policies() {
   return list;
 }
 
-inline std::vector<std::string> extremes(const Parameter& parameter) {
-  switch (parameter.type) {
-    case Parameter::Type::integer:
-      return {std::to_string(static_cast<std::int64_t>(parameter.least)),
-              std::to_string(static_cast<std::int64_t>(parameter.greatest))};
-    case Parameter::Type::number:
-      return {std::to_string(parameter.least), std::to_string(parameter.greatest)};
-    case Parameter::Type::flag:
-      return {"false", "true"};
-    case Parameter::Type::text:
-      break;
-  }
-  return {std::string(parameter.default_value)};
-}
-
-inline std::vector<engine::PolicyChoice> variants(const engine::PolicyEntry& entry) {
-  std::vector<engine::PolicyChoice> choices{{&entry, Parameters(entry.parameters)}};
-  for (const Parameter& parameter : entry.parameters) {
-    for (const std::string& value : extremes(parameter)) {
-      choices.push_back({&entry, Parameters(entry.parameters)});
-      choices.back().parameters.set(parameter.name, value);
-    }
-  }
-  return choices;
-}
+using conformance::variants;
 
 // All variants of all policies of a kind.
 inline std::vector<engine::PolicyChoice> variants_of(engine::PolicyKind kind) {
@@ -76,7 +53,7 @@ inline std::vector<engine::PolicyChoice> variants_of(engine::PolicyKind kind) {
 
 template <class Make>
 auto make(const engine::PolicyChoice& choice, std::uint64_t seed = 1) {
-  return std::get<Make>(choice.entry->make)({Random(seed), choice.parameters});
+  return choice.make<Make>(Random(seed));
 }
 
 }  // namespace batchflow::test

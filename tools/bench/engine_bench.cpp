@@ -116,8 +116,7 @@ void BM_MemoryOfCachedSamples(benchmark::State& state) {
     const Parameters none({});
     const engine::PolicyChoice minio =
         policies::policy_list().choose(engine::PolicyKind::eviction, "minio");
-    auto policy = std::get<engine::MakeEviction>(minio.entry->make)(
-        {kSamples, kSamples, Random(1), minio.parameters});
+    auto policy = minio.make_eviction(kSamples, kSamples, Random(1));
     for (std::uint32_t i = 0; i < kSamples; ++i)
       policy->inserted({ItemId(i), 1, engine::kUnknownUse});
     const double with_policy = resident_bytes();

@@ -33,10 +33,9 @@ void report(benchmark::State& state, const traces::AccessTrace& trace, std::uint
 
 std::uint64_t misses_of(const engine::PolicyEntry& entry, const traces::AccessTrace& trace) {
   const Slots capacity = trace.distinct_items() / 10;
-  const Parameters parameters(entry.parameters);
+  const engine::PolicyChoice choice{&entry, Parameters(entry.parameters)};
   engine::Share share(trace.distinct_items(), capacity,
-                      std::get<engine::MakeEviction>(entry.make)(
-                          {trace.distinct_items(), capacity, Random(1), parameters}));
+                      choice.make_eviction(trace.distinct_items(), capacity, Random(1)));
   std::vector<ItemId> evicted;
   for (std::size_t i = 0; i < trace.requests(); ++i) {
     evicted.clear();

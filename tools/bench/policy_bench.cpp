@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "policies/conformance/random_views.h"
 #include "policies/registry.h"
-#include "tests/policies/random_views.h"
 
 namespace batchflow::bench {
 namespace {
@@ -14,17 +14,16 @@ namespace {
 constexpr int kViews = 64;  // asked in turn, so that no branch predictor learns an answer by heart
 
 template <class Make>
-auto make(const engine::PolicyEntry& entry, const Parameters& parameters) {
-  return std::get<Make>(entry.make)({Random(1), parameters});
+auto make(const engine::PolicyEntry& entry) {
+  return engine::PolicyChoice{&entry, Parameters(entry.parameters)}.make<Make>(Random(1));
 }
 
 void allocation(benchmark::State& state, const engine::PolicyEntry* entry) {
-  const Parameters parameters(entry->parameters);
-  const auto policy = make<engine::MakeAllocation>(*entry, parameters);
+  const auto policy = make<engine::MakeAllocation>(*entry);
   const auto count = static_cast<std::size_t>(state.range(0));
   Random random(1);
   std::vector<std::vector<engine::ShareView>> shares;
-  for (int i = 0; i < kViews; ++i) shares.push_back(test::random_shares(random, count));
+  for (int i = 0; i < kViews; ++i) shares.push_back(conformance::random_shares(random, count));
   std::vector<Slots> slots(count);
   for (std::size_t i = 0; auto _ : state) {
     policy->allocate({{NodeId(1), Tier::dram, 0}, Bytes{1} << 40, shares[i++ % kViews]}, slots);
@@ -33,12 +32,12 @@ void allocation(benchmark::State& state, const engine::PolicyEntry* entry) {
 }
 
 void selection(benchmark::State& state, const engine::PolicyEntry* entry) {
-  const Parameters parameters(entry->parameters);
-  const auto policy = make<engine::MakeSelection>(*entry, parameters);
+  const auto policy = make<engine::MakeSelection>(*entry);
   Random random(1);
   std::vector<std::vector<engine::SelectionCandidate>> candidates;
   for (int i = 0; i < kViews; ++i) {
-    candidates.push_back(test::random_selection(random, static_cast<std::size_t>(state.range(0))));
+    candidates.push_back(
+        conformance::random_selection(random, static_cast<std::size_t>(state.range(0))));
   }
   for (std::size_t i = 0; auto _ : state) {
     benchmark::DoNotOptimize(policy->choose({JobId(1), Order::relaxed, candidates[i++ % kViews]}));
@@ -46,12 +45,12 @@ void selection(benchmark::State& state, const engine::PolicyEntry* entry) {
 }
 
 void dispatch(benchmark::State& state, const engine::PolicyEntry* entry) {
-  const Parameters parameters(entry->parameters);
-  const auto policy = make<engine::MakeDispatch>(*entry, parameters);
+  const auto policy = make<engine::MakeDispatch>(*entry);
   Random random(1);
   std::vector<std::vector<engine::WorkCandidate>> candidates;
   for (int i = 0; i < kViews; ++i) {
-    candidates.push_back(test::random_work(random, static_cast<std::size_t>(state.range(0))));
+    candidates.push_back(
+        conformance::random_work(random, static_cast<std::size_t>(state.range(0))));
   }
   for (std::size_t i = 0; auto _ : state) {
     benchmark::DoNotOptimize(policy->next({Instant{}, candidates[i++ % kViews]}));
@@ -60,14 +59,13 @@ void dispatch(benchmark::State& state, const engine::PolicyEntry* entry) {
 
 // It is asked about one node and one job; the number is how many of each an iteration asks about.
 void scaling(benchmark::State& state, const engine::PolicyEntry* entry) {
-  const Parameters parameters(entry->parameters);
-  const auto policy = make<engine::MakeScaling>(*entry, parameters);
+  const auto policy = make<engine::MakeScaling>(*entry);
   Random random(1);
   std::vector<engine::NodeView> nodes;
   std::vector<engine::JobView> jobs;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
-    nodes.push_back(test::random_node(random));
-    jobs.push_back(test::random_job(random));
+    nodes.push_back(conformance::random_node(random));
+    jobs.push_back(conformance::random_job(random));
   }
   for (auto _ : state) {
     for (const engine::NodeView& node : nodes) benchmark::DoNotOptimize(policy->workers(node));

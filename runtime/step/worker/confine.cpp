@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,21 +14,16 @@
 #include <cstring>
 #include <vector>
 
+#include "programs/confine/syscall_filter.h"
 #include "runtime/step/wire.h"
 
 namespace batchflow::step {
 namespace {
 
+using batchflow::confine::SyscallFilter;
+
 constexpr unsigned kNobody = 65534;
 constexpr rlim_t kFilesMost = 64;
-
-#if defined(__x86_64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-#else
-#error "which system calls a step may make is not known for this processor"
-#endif
 
 // What computing, threads, memory and reading files need.
 constexpr std::uint32_t kAllowed[] = {
@@ -104,55 +96,10 @@ constexpr std::uint32_t kAllowed[] = {
 #endif
 };
 
-// A filter is a list of instructions for a system call; the first answer counts.
-class Filter {
- public:
-  Filter() {
-    load(offsetof(seccomp_data, arch));
-    add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
-    answer(SECCOMP_RET_KILL_PROCESS);
-    load(offsetof(seccomp_data, nr));
-  }
-  void allow(std::uint32_t call) { decide(call, SECCOMP_RET_ALLOW); }
-  void fail(std::uint32_t call, std::uint32_t error) {
-    decide(call, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
-  }
-  // Allows the call if these bits of the lower half of an argument have these values; else it is
-  // not permitted.
-  void allow_if(std::uint32_t call, unsigned argument, std::uint32_t bits, std::uint32_t are) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
-    load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument));
-    add(BPF_ALU | BPF_AND | BPF_K, bits, 0, 0);
-    add(BPF_JMP | BPF_JEQ | BPF_K, are, 0, 1);
-    answer(SECCOMP_RET_ALLOW);
-    answer(SECCOMP_RET_ERRNO | EPERM);
-  }
-  bool install() {
-    answer(SECCOMP_RET_ERRNO | EPERM);
-    const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-  }
-
- private:
-  void add(int what, std::uint32_t value, std::uint8_t if_true, std::uint8_t if_false) {
-    code_.push_back({static_cast<std::uint16_t>(what), if_true, if_false, value});
-  }
-  void load(std::size_t offset) {
-    add(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset), 0, 0);
-  }
-  void answer(std::uint32_t action) { add(BPF_RET | BPF_K, action, 0, 0); }
-  void decide(std::uint32_t call, std::uint32_t action) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
-    answer(action);
-  }
-
-  std::vector<sock_filter> code_;
-};
-
 bool filter_calls(Confined what) {
   constexpr std::uint32_t kWrites =
       O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
-  Filter filter;
+  SyscallFilter filter(SECCOMP_RET_ERRNO | EPERM);
   for (const std::uint32_t call : kAllowed) filter.allow(call);
   filter.allow_if(SYS_openat, 2, kWrites, O_RDONLY);
 #if defined(__x86_64__)

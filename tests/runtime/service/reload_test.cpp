@@ -117,13 +117,13 @@ TEST_CASE("policies and settings are told to the engine in its own words") {
 }
 
 TEST_CASE("another preset takes no restart, from any to any") {
-  for (const engine::Preset& from : engine::presets()) {
-    for (const engine::Preset& to : engine::presets()) {
-      CAPTURE(from.name);
-      CAPTURE(to.name);
+  for (const engine::Preset* from : engine::presets()) {
+    for (const engine::Preset* to : engine::presets()) {
+      CAPTURE(from->name);
+      CAPTURE(to->name);
       service::NodeConfig running = node(), wanted = node();
-      engine::apply_preset(running.engine, from.name);
-      engine::apply_preset(wanted.engine, to.name);
+      engine::apply_preset(running.engine, from->name);
+      engine::apply_preset(wanted.engine, to->name);
       const service::ReloadPlan plan = service::plan_reload(running, wanted);
       CHECK(plan.takes_restart.empty());
       for (const std::string& policy : plan.engine.policies) {
@@ -133,7 +133,7 @@ TEST_CASE("another preset takes no restart, from any to any") {
       }
       for (const std::string& setting : plan.engine.settings)
         engine::change_setting(running.engine, setting);
-      running.engine.preset = to.name;
+      running.engine.preset = to->name;
       CHECK(running.engine == wanted.engine);
     }
   }

@@ -8,7 +8,7 @@
 
 #include "core/engine/policy.h"
 
-namespace batchflow::test {
+namespace batchflow::conformance {
 
 // Zero, one, the powers of two and their neighbours, and numbers near 2^64.
 inline std::uint64_t random_size(Random& random) {
@@ -149,4 +149,4 @@ inline engine::JobView random_job(Random& random) {
   return job;
 }
 
-}  // namespace batchflow::test
+}  // namespace batchflow::conformance
