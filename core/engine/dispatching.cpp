@@ -317,14 +317,21 @@ bool Dispatching::start_some() {
       sites_.push_back(*site);
       return false;
     });
-    if (views_.empty()) return any;
+    if (views_.empty()) {
+      held_since_ = kNever;
+      return any;
+    }
     s_.samples_looked_up += views_.size() / kNeedsASample;
     const std::size_t choice = choose();
     if (choice == kNoChoice) {
       held_back_ = true;
+      const bool waited_for = std::any_of(views_.begin(), views_.end(),
+                                          [](const WorkCandidate& one) { return one.waiting > 0; });
+      held_since_ = waited_for ? std::min(held_since_, s_.now) : kNever;
       wake_policy();
       return any;
     }
+    held_since_ = kNever;
     Job& job = s_.jobs[startable_[choice]];
     // What it needed when it was looked at may have been made by now, or be of no use.
     review(job);

@@ -52,6 +52,8 @@ class Dispatching {
   void check_consistency();
   std::uint64_t refused() const { return refused_; }
   std::size_t needs() const { return needs_.size(); }
+  // Since when a rank has waited for a block that could be started, and the policy starts nothing.
+  Instant held_since() const { return held_since_; }
 
  private:
   struct JobNeed {
@@ -90,7 +92,8 @@ class Dispatching {
   std::vector<JobNeed> needs_;  // at most one a job, in no particular order
   // Jobs with needs that may be startable. The needs of all others are known not to be.
   std::vector<JobIndex> open_;
-  bool held_back_ = false;  // the policy started nothing though something could be started
+  bool held_back_ = false;       // the policy started nothing though something could be started
+  Instant held_since_ = kNever;  // and a rank waits: since then
   bool had_jobs_ = false;
   bool scale_all_ = true;  // whatever has changed since the scaling policy was last asked
   Instant wake_at_{};      // when the policy is asked again, if that is to come

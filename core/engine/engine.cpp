@@ -242,6 +242,7 @@ std::span<const Promise> Engine::promises() const {
 EngineCounters Engine::counters() const {
   EngineCounters counters = parts_->s.counters;
   const Memory::Counters memory = parts_->s.memory.counters();
+  counters.held_back_since = parts_->dispatching.held_since();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
                                parts_->selection.refused() + parts_->dispatching.refused();
   counters.operations = parts_->operations;

@@ -78,6 +78,9 @@ struct EngineCounters {
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies
+  // Since when a rank has waited for a block that could be made, and the dispatch policy starts
+  // nothing; kNever: that is not so.
+  Instant held_back_since = kNever;
   // Requests of samples that are followed (core/engine/shadow_cache.h): what the shares hit, and
   // what they would have hit had they known all next uses.
   std::uint64_t followed_requests = 0;

@@ -113,6 +113,18 @@ PolicyChoice PolicyList::choose(PolicyKind kind, std::string_view text) const {
   return choice;
 }
 
+std::string PolicyList::exactly(PolicyKind kind, std::string_view text) const {
+  std::string_view rest = text;
+  const std::string_view name = take_until(rest, ':');
+  if (name.find('@') != std::string_view::npos) return std::string(text);
+  for (auto at = entries_.rbegin(); at != entries_.rend(); ++at) {
+    const PolicyEntry& entry = **at;
+    if (entry.kind() != kind || entry.name != name || entry.from.empty()) continue;
+    return fmt::format("{}@{}{}", name, entry.from, text.substr(name.size()));
+  }
+  return std::string(text);
+}
+
 PolicyChoice PolicyList::choose(std::string_view text) const {
   const std::size_t mark = text.find_first_of("=:");
   if (mark == std::string_view::npos || text[mark] != '=') {
@@ -120,6 +132,12 @@ PolicyChoice PolicyList::choose(std::string_view text) const {
         fmt::format("'{}' names no kind of policy; write kind=name, as eviction=lru", text));
   }
   return choose(policy_kind(text.substr(0, mark)), text.substr(mark + 1));
+}
+
+void name_exactly(PolicyTexts& texts, const PolicyList& list) {
+  visit_policies(texts, [&](std::string_view kind, std::string& text) {
+    text = list.exactly(policy_name(kind).kind, text);
+  });
 }
 
 }  // namespace batchflow::engine

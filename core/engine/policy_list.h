@@ -100,6 +100,9 @@ class PolicyList {
   // `text` is `name[@from][:parameter=value[:parameter=value...]]`. Throws ConfigError that names
   // the nearest policy or parameter.
   PolicyChoice choose(PolicyKind kind, std::string_view text) const;
+  // `text`, but a policy out of a plugin with what it is from: what no other plugin can mean. A
+  // text that names no policy stays as it is.
+  std::string exactly(PolicyKind kind, std::string_view text) const;
   // The same with the kind in front: `kind=name[:parameter=value...]`.
   PolicyChoice choose(std::string_view text) const;
 
@@ -108,5 +111,8 @@ class PolicyList {
 
   std::vector<const PolicyEntry*> entries_;  // of one name, the last is meant
 };
+
+// All of them, exactly.
+void name_exactly(PolicyTexts& texts, const PolicyList& list);
 
 }  // namespace batchflow::engine

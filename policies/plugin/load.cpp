@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <link.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -22,13 +24,43 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kPoliciesMost = 64;
 constexpr const char* kEntryPoint = "batchflow_policy_plugin";
 
-const bf_policy_plugin& ask_for_tables(const PluginFile& file) {
+struct CodeRange {
+  std::uintptr_t base;
+  std::uintptr_t begin = 0, end = 0;
+};
+
+CodeRange code_of(void* library) {
+  link_map* map = nullptr;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return {};
+  CodeRange range{map->l_addr};
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        auto& found = *static_cast<CodeRange*>(data);
+        if (object->dlpi_addr != found.base) return 0;
+        for (int i = 0; i < object->dlpi_phnum; ++i) {
+          const auto& part = object->dlpi_phdr[i];
+          if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+          found.begin = object->dlpi_addr + part.p_vaddr;
+          found.end = found.begin + part.p_memsz;
+        }
+        return 1;
+      },
+      &range);
+  return range;
+}
+
+// Of those that are loaded for good, for signal handlers: a list that only grows.
+constexpr std::size_t kLoadedMost = 256;
+std::atomic<const Plugin*> for_handlers[kLoadedMost];
+
+const bf_policy_plugin& ask_for_tables(const PluginFile& file, CodeRange& code) {
   // A plugin is never unloaded: what it hands out is used until the end.
   void* const library = dlopen(file.loadable().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
     throw ConfigError(fmt::format("it cannot be loaded: {}", why != nullptr ? why : "no reason"));
   }
+  code = code_of(library);
   void* const symbol = dlsym(library, kEntryPoint);
   if (symbol == nullptr) throw ConfigError(fmt::format("it has no function {}", kEntryPoint));
   const auto entry = reinterpret_cast<const bf_policy_plugin* (*)(const bf_policy_host*)>(symbol);
@@ -125,7 +157,10 @@ struct Plugin::HostedPreset {
 };
 
 Plugin::Plugin(std::shared_ptr<const PluginFile> file) : file_(std::move(file)) {
-  const bf_policy_plugin& given = ask_for_tables(*file_);
+  CodeRange code{};
+  const bf_policy_plugin& given = ask_for_tables(*file_, code);
+  begin_ = code.begin;
+  end_ = code.end;
   std::multiset<std::string> brought;
   for (std::uint32_t i = 0; i < given.policy_count; ++i) {
     if (given.policies == nullptr || given.policies[i] == nullptr)
@@ -162,21 +197,57 @@ std::vector<const engine::Preset*> Plugin::presets() const {
   return presets;
 }
 
+namespace {
+
+const Plugin* loaded_with(const std::string& hash) {
+  for (const auto& one : all_loaded()) {
+    if (one->file().hash() == hash) return one.get();
+  }
+  return nullptr;
+}
+
+[[noreturn]] void throw_of(const PluginFile& file, const ConfigError& error) {
+  throw ConfigError(fmt::format("plugin {}: {}", file.path().string(), error.what()));
+}
+
+}  // namespace
+
 const Plugin& load(const fs::path& path) {
   const auto file = std::make_shared<const PluginFile>(path);
-  for (const auto& one : all_loaded()) {
-    if (one->file().hash() == file->hash()) return *one;
-  }
+  if (const Plugin* const one = loaded_with(file->hash())) return *one;
   try {
     try_to_load(file);
+  } catch (const ConfigError& error) {
+    throw_of(*file, error);
+  }
+  return load_tried(file);
+}
+
+const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file) {
+  if (const Plugin* const one = loaded_with(file->hash())) return *one;
+  try {
     auto plugin = std::make_unique<Plugin>(file);
     check_fit(*plugin);
+    const std::size_t index = all_loaded().size();
+    if (index == kLoadedMost) throw ConfigError("this process has loaded too many plugins");
     for (const engine::PolicyEntry* entry : plugin->policies()) policies::add_policy(*entry);
     for (const engine::Preset* preset : plugin->presets()) engine::add_preset(*preset);
-    return *all_loaded().emplace_back(std::move(plugin));
+    const Plugin& loaded = *all_loaded().emplace_back(std::move(plugin));
+    for_handlers[index].store(&loaded);
+    return loaded;
   } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("plugin {}: {}", path.string(), error.what()));
+    throw_of(*file, error);
   }
+}
+
+const Plugin* holding(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  for (const auto& one : for_handlers) {
+    const Plugin* const plugin = one.load();
+    if (plugin == nullptr) break;
+    if (at >= plugin->begin_ && at < plugin->end_) return plugin;
+  }
+  return nullptr;
 }
 
 std::vector<const Plugin*> loaded() {

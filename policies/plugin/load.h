@@ -2,6 +2,7 @@
 // built in.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@ class Plugin {
   explicit Plugin(std::shared_ptr<const PluginFile> file);
 
   const PluginFile& file() const { return *file_; }
+  const char* hash_text() const { return file_->hash().c_str(); }  // for signal handlers
   std::vector<const engine::PolicyEntry*> policies() const;
   std::vector<const engine::Preset*> presets() const;
 
@@ -28,6 +30,8 @@ class Plugin {
   struct HostedPreset;
 
   std::shared_ptr<const PluginFile> file_;
+  std::uintptr_t begin_ = 0, end_ = 0;  // of its code
+  friend const Plugin* holding(const void* address);
   std::vector<std::unique_ptr<HostedPolicy>> policies_;
   std::vector<std::shared_ptr<HostedPreset>> presets_;
 };
@@ -41,8 +45,14 @@ void try_to_load(const std::shared_ptr<const PluginFile>& file);
 // engine::presets(). A file with the content of one that is loaded changes nothing. Throws
 // ConfigError; then nothing has changed.
 const Plugin& load(const std::filesystem::path& path);
+// The same with a file that try_to_load has found to be good.
+const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file);
 // What was loaded, in that order.
 std::vector<const Plugin*> loaded();
+
+// The plugin whose code has this address; null: none of those that this process has loaded. A signal
+// handler may ask.
+const Plugin* holding(const void* address);
 
 // The file that is meant: a path as it stands if it has a slash or names a file; else `NAME.so` or
 // `libNAME.so` in a folder of BATCHFLOW_PLUGIN_PATH. Throws ConfigError naming what there is.

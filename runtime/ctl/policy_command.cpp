@@ -1,11 +1,15 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
+
+#include "fmt/format.h"
 
 #include "nlohmann/json.hpp"
 #include "policies/description.h"
 #include "policies/registry.h"
 #include "programs/output/output_flags.h"
+#include "programs/output/usage.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/service_client.h"
@@ -23,15 +27,40 @@ std::vector<std::vector<std::string>> running_rows(const json& runs) {
   return rows;
 }
 
+// The plugins that the service has loaded, and those that it does not let in.
+std::string plugins_text(const json& plugins) {
+  std::string text;
+  for (const json& one : list(plugins, "plugins")) {
+    std::string brings;
+    for (const json& policy : list(one, "policies"))
+      brings +=
+          (brings.empty() ? "" : ", ") + (policy.is_string() ? policy.get<std::string>() : "");
+    text += fmt::format("  {} {} ({}): {}\n", ctl::text(one, "name"), ctl::text(one, "version"),
+                        ctl::text(one, "hash").substr(0, 12), brings);
+  }
+  if (!text.empty()) text = "\nplugins\n" + text;
+  std::string out;
+  for (const json& one : list(plugins, "quarantined"))
+    out += fmt::format("  {}: exit {:.0f}, {} ({})\n", ctl::text(one, "hash").substr(0, 12),
+                       number(one, "exit"), ctl::text(one, "reason"), ctl::text(one, "why"));
+  if (!out.empty()) out = "\nquarantined plugins (policy reset HASH lets them in again)\n" + out;
+  return printable_lines(text + out);
+}
+
 int list_policies(const output::OutputFlags& outputs, const std::string& service) {
   outputs.check();
-  const json runs = object(ServiceClient(service).ask("status"), "policies");
+  ServiceClient client(service);
+  const json runs = object(client.ask("status"), "policies");
+  const json plugins = client.ask("policy_plugins");
   if (!outputs.wanted("json")) {
-    outputs.write_text(table(running_rows(runs)) + "\nwhat could run\n" +
+    outputs.write_text(table(running_rows(runs)) + plugins_text(plugins) + "\nwhat could run\n" +
                        policies::describe_policies(policies::policy_list()));
     return 0;
   }
-  json answer = {{"runs", runs}, {"policies", json::array()}};
+  json answer = {{"runs", runs},
+                 {"policies", json::array()},
+                 {"plugins", list(plugins, "plugins")},
+                 {"quarantined", list(plugins, "quarantined")}};
   for (const engine::PolicyEntry* entry : policies::policy_list().entries())
     answer["policies"].push_back({{"kind", engine::policy_kind_name(entry->kind())},
                                   {"name", entry->name},
@@ -60,7 +89,61 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
           ->fallthrough();
   const auto text = std::make_shared<std::string>();
   set->add_option("policy", *text, "kind=name[:parameter=value], or preset=name")->required();
-  add_request(*set, service, action, "policy_set", [text] { return json{{"policy", *text}}; });
+  const auto said = [](const json& answer) {
+    return answer.contains("text") && answer["text"].is_string() ? answer["text"].get<std::string>()
+                                                                 : std::string();
+  };
+  add_request(
+      *set, service, action, "policy_set",
+      [text] {
+        return json{{"policy", *text}};
+      },
+      said);
+  CLI::App* install =
+      command
+          ->add_subcommand("install",
+                           "Load a plugin, and let its policies decide; it is taken back if jobs "
+                           "wait longer")
+          ->fallthrough();
+  const auto file = std::make_shared<std::string>();
+  const auto uncertified = std::make_shared<bool>(false);
+  const auto watch_s = std::make_shared<double>(60);
+  const auto most_worse = std::make_shared<double>(5);
+  install
+      ->add_option("PLUGIN", *file,
+                   "A file on the service's machine, with its certificate beside it\n"
+                   "(batchflow-sim check PLUGIN.so --key)")
+      ->required();
+  install->add_flag("--uncertified", *uncertified, "Also without a certificate, at your own risk");
+  install->add_option("--watch", *watch_s, "SECONDS in which it is taken back (default: 60)")
+      ->check(output::number_between(0, 86'400));
+  install
+      ->add_option("--most-worse", *most_worse,
+                   "Points by which jobs may wait more than before (default: 5)")
+      ->check(output::number_between(0, 100));
+  add_request(
+      *install, service, action, "policy_install",
+      [=] {
+        std::error_code failed;
+        // The service may run in another folder.
+        const auto path = std::filesystem::absolute(*file, failed);
+        const bool here = std::filesystem::is_regular_file(path, failed);
+        return json{{"file", here ? path.lexically_normal().string() : *file},
+                    {"uncertified", *uncertified},
+                    {"watch_s", *watch_s},
+                    {"most_worse", *most_worse}};
+      },
+      said, true);
+  CLI::App* reset =
+      command->add_subcommand("reset", "Let a plugin in again that was ejected")->fallthrough();
+  const auto hash = std::make_shared<std::string>();
+  reset->add_option("HASH", *hash, "Of the plugin's file, or how it begins")->required();
+  add_request(
+      *reset, service, action, "policy_reset",
+      [hash] {
+        return json{{"hash", *hash}};
+      },
+      said);
 }
 
 void add_job_command(CLI::App& app, const std::string& service, Action& action) {

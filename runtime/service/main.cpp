@@ -23,6 +23,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/log/log_file.h"
+#include "runtime/service/plugins/hang_guard.h"
 #include "runtime/service/service.h"
 
 namespace {
@@ -68,7 +69,8 @@ int serve(int argc, char** argv) {
   app.footer(kExamples);
   std::string config_file;
   std::vector<std::string> dataset_texts;
-  std::vector<std::string> policies;
+  std::vector<std::string> policies, plugins, plugin_keys;
+  bool uncertified = false;
   std::string memory, spill, socket, state, io_engine, log, log_file, corrupt_ratio_allowed;
   std::uint32_t workers = 0;
   int http_port = INT_MIN;
@@ -101,6 +103,13 @@ int serve(int argc, char** argv) {
       ->check(CLI::IsMember(
           std::vector<std::string>(storage::kEngines.begin(), storage::kEngines.end())));
   app.add_option("--policy", policies, "kind=name[:parameter=value], or preset=name");
+  app.add_option("--plugin", plugins,
+                 "FILE of a policy plugin, or NAME of one in BATCHFLOW_PLUGIN_PATH; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--plugin-key", plugin_keys,
+                 "A public key in PEM: plugins that are certified with it may run; repeatable")
+      ->allow_extra_args(false);
+  app.add_flag("--uncertified", uncertified, "Plugins without a certificate may run, too");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without a connected client, after which it ends; 0: never (default)")
       ->check(output::number_between(0, 1e8));
@@ -146,6 +155,15 @@ int serve(int argc, char** argv) {
   const auto read = [&] {
     NodeConfig config = default_node_config();
     if (!config_file.empty()) config = read_file(config_file);
+    if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
+    PluginSettings more;
+    more.files = plugins;
+    more.keys = config.plugins.keys;
+    more.keys.insert(more.keys.end(), plugin_keys.begin(), plugin_keys.end());
+    more.uncertified = config.plugins.uncertified || uncertified;
+    load_configured(more, config.state, config.plugin_notes);
+    config.plugins.keys = more.keys;
+    config.plugins.uncertified = more.uncertified;
     for (const std::string& text : policies) choose_policy(config.engine, text);
     for (const std::string& text : dataset_texts)
       config.datasets.push_back(dataset_from_argument(text, config.pipelines));
@@ -166,7 +184,6 @@ int serve(int argc, char** argv) {
     if (!tcp_key.empty()) config.tcp.key = tcp_key;
     if (workers != 0) config.workers = workers;
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
-    if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
     if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
     if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
@@ -218,6 +235,7 @@ int serve_and_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   memory::prepare_for_no_memory();
+  service::remember_command_line(argv);
   const int code = serve_and_report(argc, argv);
   failpoint::report_failpoints();
   return code;

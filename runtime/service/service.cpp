@@ -104,11 +104,19 @@ void Service::Parts::start() {
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
           .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
       });
-  commands = std::make_unique<Commands>(
-      Commands::Service{*engine, config.engine, decisions, config.explain, recorder, inbox, jobs,
-                        users, datasets, *joining, *warming, [this] { return snapshot(); },
-                        [this] { drain(); }, [this](Reloaded done) { reload(std::move(done)); },
-                        [this](const LogLine& line) { log.say(line); }});
+  for (const std::string& note : config.plugin_notes) log.say(note);
+  plugins = std::make_unique<Plugins>(
+      config.state, config.plugins,
+      Plugins::Host{*engine, config.engine,
+                    [this](const engine::PolicyTexts& wanted) { change_policies(wanted); },
+                    [this] { return jobs.wait_totals(); }, [this] { return now(); },
+                    [post](std::function<void()> what) { post(std::move(what)); },
+                    [this](const LogLine& line) { log.say(line); }});
+  commands = std::make_unique<Commands>(Commands::Service{
+      *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
+      *joining, *warming, *plugins, [this] { return snapshot(); }, [this] { drain(); },
+      [this](Reloaded done) { reload(std::move(done)); },
+      [this](const LogLine& line) { log.say(line); }});
   inbox.add(engine::NodeJoined{NodeId(0), config.workers});
   inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
@@ -122,6 +130,7 @@ void Service::Parts::start() {
   listen_remotely();
   accept();
   check();
+  watch_plugins();
   wait_for_signal();
   schedule();
 }

@@ -38,7 +38,9 @@ void Service::Parts::step() {
       left = left.subspan(events.size());
       const Instant at = now();
       recorder.record_events(at, events);
+      plugins->begin_step();
       const std::span<const engine::Command> issued = engine->step(at, events);
+      plugins->end_step(at);
       recorder.record_commands(issued);
       promises->write(engine->promises());
       backend->carry_out(issued);
@@ -68,6 +70,24 @@ void Service::Parts::step() {
     });
   }
   schedule();
+}
+
+void Service::Parts::change_policies(const engine::PolicyTexts& wanted) {
+  engine::EngineConfig next = config.engine;
+  next.policies = wanted;
+  engine_changes(config.engine, next).tell(inbox);
+  config.engine.policies = wanted;
+  schedule();
+}
+
+void Service::Parts::watch_plugins() {
+  constexpr std::chrono::milliseconds kLookEvery{50}, kIdle{500};
+  plugin_timer.expires_after(plugins->watches() ? kLookEvery : kIdle);
+  plugin_timer.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    plugins->tick(now());
+    watch_plugins();
+  });
 }
 
 // -------------------------------------------------------------------------------- connections ----

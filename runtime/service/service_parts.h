@@ -38,6 +38,7 @@
 #include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
 #include "runtime/service/node_sockets.h"
+#include "runtime/service/plugins/plugins.h"
 #include "runtime/service/service.h"
 #ifdef BATCHFLOW_REMOTE
 #include "runtime/remote/listener.h"
@@ -62,6 +63,7 @@ struct Service::Parts final : ConnectionHost {
         check_timer(loop),
         accept_timer(loop),
         drain_timer(loop),
+        plugin_timer(loop),
         signals(loop, SIGINT, SIGTERM, SIGHUP) {}
 
   NodeConfig settled(NodeConfig from) const {
@@ -101,6 +103,7 @@ struct Service::Parts final : ConnectionHost {
   std::unique_ptr<Warming> warming;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
+  std::unique_ptr<Plugins> plugins;
   std::unique_ptr<Commands> commands;
   protocol::Descriptor listening;
   SocketFile socket_file;
@@ -110,6 +113,7 @@ struct Service::Parts final : ConnectionHost {
   asio::steady_timer check_timer;
   asio::steady_timer accept_timer;
   asio::steady_timer drain_timer;
+  asio::steady_timer plugin_timer;
   asio::signal_set signals;
   std::unique_ptr<HttpServer> http;
   std::map<const Connection*, std::shared_ptr<Connection>> connections;
@@ -161,6 +165,9 @@ struct Service::Parts final : ConnectionHost {
 
   void schedule();
   void step();
+  // While policies of plugins may decide, looks at them every now and then.
+  void watch_plugins();
+  void change_policies(const engine::PolicyTexts& wanted);
 
   void accept();
   // The process is out of descriptors or memory. The clients that wait will still be there when

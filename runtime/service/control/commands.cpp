@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "policies/registry.h"
 #include "runtime/protocol/frame.h"
 #include "runtime/service/control/engine_changes.h"
 #include "runtime/service/control/node_config.h"
@@ -60,13 +62,34 @@ std::string journal_flush(const Question& asked) {
   return done();
 }
 
+std::string answered(const std::string& text) {
+  return Json{{"type", "answer"}, {"text", text}}.dump(-1, ' ', false,
+                                                       Json::error_handler_t::replace);
+}
+
+// What decides otherwise from now on: a line for each.
+std::string difference(const engine::PolicyTexts& before, const engine::PolicyTexts& after) {
+  std::vector<std::string> was;
+  engine::visit_policies(before,
+                         [&](std::string_view, const std::string& text) { was.push_back(text); });
+  std::string text;
+  engine::visit_policies(
+      after, [&, at = was.begin()](std::string_view kind, const std::string& now) mutable {
+        if (*at != now) text += fmt::format("{}: {} -> {}\n", kind, *at, now);
+        ++at;
+      });
+  return text.empty() ? "nothing changes: that is what decides already\n" : text;
+}
+
 // All policies of the preset, and the settings that they need.
-void preset_set(const Question& asked, const std::string& name) {
+std::string preset_set(const Question& asked, const std::string& name) {
+  const engine::PolicyTexts before = asked.service.config.policies;
   engine::EngineConfig wanted = asked.service.config;
   engine::apply_preset(wanted, name);
   engine::visit_policies(wanted.policies, [](std::string_view kind, const std::string& text) {
     check_policy(kind, text);
   });
+  engine::name_exactly(wanted.policies, policies::policy_list());
   const EngineChanges changes = engine_changes(asked.service.config, wanted);
   asked.service.config = wanted;
   changes.tell(asked.service.inbox);
@@ -76,6 +99,9 @@ void preset_set(const Question& asked, const std::string& name) {
     if (const std::string_view note = policy_note(kind, text); !note.empty())
       asked.say(fmt::format("policy {}={}{}", kind, text, note));
   });
+  std::string text = difference(before, wanted.policies);
+  for (const std::string& setting : changes.settings) text += setting + "\n";
+  return answered(text + "jobs follow from their next epoch on; no batch is lost\n");
 }
 
 std::string policy_set(const Question& asked) {
@@ -83,16 +109,61 @@ std::string policy_set(const Question& asked) {
   const std::size_t equals = policy.find('=');
   if (equals == std::string::npos)
     throw ConfigError("no kind; write kind=name, as eviction=sieve, or preset=name");
-  if (policy.starts_with("preset=")) {
-    preset_set(asked, policy.substr(equals + 1));
-    return done();
-  }
-  check_policy(policy.substr(0, equals), policy.substr(equals + 1));
-  choose_policy(asked.service.config, policy);
-  asked.service.inbox.add(engine::PolicyChanged{asked.service.inbox.keep(policy)});
-  asked.say(fmt::format("user {} set policy {}{}", user_name(asked.user), policy,
-                        policy_note(policy.substr(0, equals), policy.substr(equals + 1))));
-  return done();
+  if (policy.starts_with("preset=")) return preset_set(asked, policy.substr(equals + 1));
+  const std::string kind = policy.substr(0, equals);
+  const std::string text =
+      policies::policy_list().exactly(engine::policy_name(kind).kind, policy.substr(equals + 1));
+  check_policy(kind, text);
+  const engine::PolicyTexts before = asked.service.config.policies;
+  engine::set_policy(asked.service.config.policies, kind, text);
+  asked.service.inbox.add(
+      engine::PolicyChanged{asked.service.inbox.keep(fmt::format("{}={}", kind, text))});
+  asked.say(fmt::format("user {} set policy {}={}{}", user_name(asked.user), kind, text,
+                        policy_note(kind, text)));
+  return answered(difference(before, asked.service.config.policies));
+}
+
+std::string policy_install(const Question& asked) {
+  Plugins::Install install;
+  install.file = asked.text("file");
+  const auto flag = asked.arguments.find("uncertified");
+  install.uncertified = flag != asked.arguments.end() && flag->is_boolean() && flag->get<bool>();
+  const auto number = [&](const char* key, double usual) {
+    const auto found = asked.arguments.find(key);
+    return found != asked.arguments.end() && found->is_number() ? found->get<double>() : usual;
+  };
+  install.watch = std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::clamp(number("watch_s", 60), 0.0, 86'400.0) * 1000));
+  install.most_worse = number("most_worse", install.most_worse);
+  asked.say(fmt::format("user {} installs plugin {}{}", user_name(asked.user), install.file,
+                        install.uncertified ? ", certified or not" : ""));
+  asked.service.plugins.install(
+      install, [reply = asked.reply](const std::string& done, const std::string& problem) {
+        reply(problem.empty() ? answered(done + "\n") : failed(problem));
+      });
+  return {};
+}
+
+std::string policy_reset(const Question& asked) {
+  const std::string what = asked.service.plugins.reset(asked.text("hash"));
+  asked.say(fmt::format("user {}: {}", user_name(asked.user), what));
+  return answered(what + "\n");
+}
+
+std::string policy_plugins(const Question& asked) {
+  Json loaded = Json::array(), quarantined = Json::array();
+  for (const plugin::Plugin* one : plugin::loaded())
+    loaded.push_back({{"name", one->file().footer().name},
+                      {"version", one->file().footer().version},
+                      {"hash", one->file().hash()},
+                      {"policies", one->file().footer().policies}});
+  for (const Quarantined& one : asked.service.plugins.quarantined())
+    quarantined.push_back({{"hash", one.hash},
+                           {"exit", static_cast<int>(one.exit)},
+                           {"reason", exit_text(one.exit)},
+                           {"why", one.why}});
+  return Json{{"type", "answer"}, {"plugins", loaded}, {"quarantined", quarantined}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string job_kill(const Question& asked) {
@@ -254,6 +325,9 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
     {"explain", {true, explain}},
     {"journal_flush", {true, journal_flush}},
     {"policy_set", {true, policy_set}},
+    {"policy_install", {true, policy_install}},
+    {"policy_reset", {true, policy_reset}},
+    {"policy_plugins", {true, policy_plugins}},
     {"job_kill", {true, job_kill}},
     {"drain", {true, drain}},
     {"reload", {true, reload}},

@@ -17,6 +17,7 @@
 #include "runtime/service/log/decision_log.h"
 #include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
+#include "runtime/service/plugins/plugins.h"
 
 namespace batchflow::service {
 
@@ -35,6 +36,7 @@ class Commands {
     Datasets& datasets;
     Joining& joining;
     Warming& warming;
+    Plugins& plugins;
     std::function<Snapshot()> snapshot;
     std::function<void()> drain;
     // Reports, perhaps later, what has changed, or why nothing has.

@@ -275,9 +275,14 @@ void choose_policy(engine::EngineConfig& config, std::string_view text) {
                     text));
   const std::string_view kind = text.substr(0, equals);
   const std::string name(text.substr(equals + 1));
-  if (kind == "preset") return engine::apply_preset(config, name);
-  check_policy(kind, name);
-  engine::set_policy(config.policies, kind, name);
+  const std::string allowed = unless_quarantined(kind, name);
+  if (kind == "preset") {
+    engine::apply_preset(config, allowed);
+  } else {
+    check_policy(kind, allowed);
+    engine::set_policy(config.policies, kind, allowed);
+  }
+  engine::name_exactly(config.policies, policies::policy_list());
 }
 
 engine::EngineConfig NodeConfig::engine_config() const {
@@ -310,6 +315,12 @@ NodeConfig read_node(config::ConfigSection& section) {
       section.has("socket") && !problem.empty())
     section.refuse("socket", problem, "choose another place");
   config.state = path_at("state", config.state, "write a folder for indices and logs");
+  section.section("plugins", [&](config::ConfigSection& plugins) {
+    config.plugins.files = plugins.texts("files");
+    for (const std::string& key : plugins.texts("keys")) config.plugins.keys.emplace_back(key);
+    config.plugins.uncertified = plugins.flag("uncertified", false);
+  });
+  load_configured(config.plugins, config.state, config.plugin_notes);
   config.open_datasets = section.flag("open_datasets", config.open_datasets);
   config.brought_kept =
       section.duration("brought_kept", config.brought_kept, Duration(0), engine::kDurationMost);
@@ -415,7 +426,11 @@ NodeConfig read_node(config::ConfigSection& section) {
 NodeConfig read_node_config(const config::ConfigNode& root) {
   NodeConfig config;
   config::read_config(root, [&](config::ConfigSection& section) { config = read_node(section); });
+  engine::visit_policies(config.engine.policies, [](std::string_view kind, std::string& text) {
+    text = unless_quarantined(kind, text);
+  });
   config::check_policies(config.engine.policies, root, check_policy);
+  engine::name_exactly(config.engine.policies, policies::policy_list());
   return config;
 }
 

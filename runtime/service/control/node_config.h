@@ -17,6 +17,7 @@
 #include "runtime/service/backend/spill.h"
 #include "runtime/service/jobs/users.h"
 #include "runtime/service/log/service_log.h"
+#include "runtime/service/plugins/plugin_settings.h"
 #include "runtime/sources/split.h"
 #include "runtime/step/step_process.h"
 #include "runtime/storage/read_engine.h"
@@ -74,7 +75,9 @@ struct NodeConfig {
   Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it
   bool user_labels = false;           // metrics name jobs' users
   bool journal = false;
-  bool explain = false;  // keep the last decisions in words
+  bool explain = false;                   // keep the last decisions in words
+  PluginSettings plugins;                 // of policies
+  std::vector<std::string> plugin_notes;  // what came of them
   engine::EngineConfig engine;
 
   // The engine's configuration: it ends jobs with more corrupt samples than any job may ask for.

@@ -254,7 +254,10 @@ bool Jobs::take_record(RankEnd& end, std::span<const std::byte> bytes) {
           std::max(Duration(0), waited - std::exchange(end.waited_here, Duration(0)));
       add_stall(job, on_the_way);
       if (end.delivered <= end.consumed) begin_wait(end);
-      job.sums.computed += bounded(record.compute_ns);
+      const Duration computed = bounded(record.compute_ns);
+      job.sums.computed += computed;
+      wait_totals_.wait_s += std::chrono::duration<double>(waited).count();
+      wait_totals_.compute_s += std::chrono::duration<double>(computed).count();
       job.sums.steps = std::max(job.sums.steps, end.consumed);
       if (job.running)
         inbox_.add(

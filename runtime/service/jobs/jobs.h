@@ -51,6 +51,12 @@ class Peer {
 // Tells the peer why it gets nothing, and ends it.
 void refuse(Peer& peer, std::string_view why, std::string_view message);
 
+// What all jobs have waited for batches and computed so far, those that have left included.
+struct WaitTotals {
+  double wait_s = 0;
+  double compute_s = 0;
+};
+
 class Jobs final : public JobCommands {
  public:
   struct Options {
@@ -155,6 +161,7 @@ class Jobs final : public JobCommands {
   // Of all jobs since the start: by stage, and how long each wait was.
   StageTimes stalls() const;
   const WaitHistogram& waits() const { return waits_; }
+  const WaitTotals& wait_totals() const { return wait_totals_; }
   // Called after each engine step: from now on ranks may read what was delivered, and those that
   // sleep are woken once.
   void wake();
@@ -257,6 +264,7 @@ class Jobs final : public JobCommands {
   Inbox& inbox_;
   StallBook& stalls_;
   WaitHistogram waits_;
+  WaitTotals wait_totals_;
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;

@@ -1,5 +1,6 @@
 # Plugins, built as users build them: with the headers of the SDK alone, into build/*/plugins. Each
-# file of this folder is one, but for mischief.cpp, which is one for each thing that it does.
+# file of this folder is one, but for mischief.cpp and dispatching.cpp, which are one for each thing
+# that they do.
 set(BATCHFLOW_TEST_PLUGIN_FOLDER ${CMAKE_BINARY_DIR}/plugins)
 set(BATCHFLOW_TEST_PLUGIN_FOLDER ${CMAKE_BINARY_DIR}/plugins PARENT_SCOPE)
 
@@ -13,7 +14,7 @@ function(batchflow_test_plugin name)
 endfunction()
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
-list(FILTER sources EXCLUDE REGEX "/mischief\\.cpp$")
+list(FILTER sources EXCLUDE REGEX "/(mischief|dispatching)\\.cpp$")
 foreach(source ${sources})
   get_filename_component(name ${source} NAME_WE)
   batchflow_test_plugin(${name} ${source})
@@ -29,6 +30,11 @@ foreach(mischief ${mischiefs})
   string(TOLOWER ${mischief} name)
   batchflow_test_plugin(${name} ${CMAKE_CURRENT_LIST_DIR}/mischief.cpp)
   target_compile_definitions(batchflow_plugin_${name} PRIVATE ${mischief})
+endforeach()
+foreach(mischief THROWS CRASHES ABORTS HANGS SLEEPS HOLDS_BACK ANSWERS_RUBBISH DAWDLES)
+  string(TOLOWER dispatch_${mischief} name)
+  batchflow_test_plugin(${name} ${CMAKE_CURRENT_LIST_DIR}/dispatching.cpp)
+  target_compile_definitions(batchflow_plugin_${name} PRIVATE DISPATCH_${mischief})
 endforeach()
 # It changes how numbers are rounded, by what the compiler links into it.
 batchflow_test_plugin(fast_math ${CMAKE_CURRENT_LIST_DIR}/mischief.cpp)

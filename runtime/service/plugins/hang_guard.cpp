@@ -1,0 +1,169 @@
+#include "runtime/service/plugins/hang_guard.h"
+
+#include <execinfo.h>
+#include <linux/close_range.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "policies/plugin/load.h"
+#include "runtime/service/plugins/quarantine.h"
+
+namespace batchflow::service {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{50};
+constexpr double kProcessorMost_s = 0.1;
+constexpr int kLooksMost = 20;  // of one step that uses no processor: a second
+constexpr int kFramesMost = 64;
+// Of the thread that is watched. Real-time signals have no other use here.
+const int kWhere = SIGRTMIN + 3;
+
+char** command_line = nullptr;
+int quarantine_file = -1;
+pthread_t watched_thread;
+std::atomic<const plugin::Plugin*> found_in{nullptr};
+std::atomic<bool> answered{false};
+
+// Of a signal handler.
+const plugin::Plugin* plugin_on_stack() {
+  std::array<void*, kFramesMost> frames;
+  const int count = backtrace(frames.data(), kFramesMost);
+  for (int i = 0; i < count; ++i) {
+    if (const plugin::Plugin* one = plugin::holding(frames[static_cast<std::size_t>(i)]))
+      return one;
+  }
+  return nullptr;
+}
+
+// Writes the line of the plugin, and begins the program anew. Only what a signal handler may do.
+[[noreturn]] void quarantine_and_restart(const plugin::Plugin& plugin, PluginExit exit,
+                                         const char* why) {
+  const auto say = [](int to, const char* text) {
+    if (write(to, text, std::strlen(text)) < 0) return;
+  };
+  const char number[] = {' ', static_cast<char>('0' + static_cast<int>(exit)), ' ', '\0'};
+  say(quarantine_file, plugin.hash_text());
+  say(quarantine_file, number);
+  say(quarantine_file, why);
+  say(quarantine_file, "\n");
+  fsync(quarantine_file);
+  say(STDERR_FILENO, "batchflowd: a plugin ");
+  say(STDERR_FILENO, exit == PluginExit::hung ? "did not come back" : "crashed");
+  say(STDERR_FILENO, "; it is quarantined, and the service begins anew: ");
+  say(STDERR_FILENO, plugin.hash_text());
+  say(STDERR_FILENO, "\n");
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  // Sockets that stayed open would go on listening, and no client would find the new start.
+  close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+  if (command_line != nullptr) execv("/proc/self/exe", command_line);
+  _exit(70);
+}
+
+void say_where(int) {
+  found_in.store(plugin_on_stack());
+  answered.store(true);
+}
+
+void crashed(int signal, siginfo_t*, void*) {
+  // A second fault in this handler ends the process.
+  std::signal(signal, SIG_DFL);
+  if (pthread_equal(pthread_self(), watched_thread)) {
+    if (const plugin::Plugin* one = plugin_on_stack())
+      quarantine_and_restart(*one, PluginExit::crashed, strsignal(signal));
+  }
+  // No plugin's fault: it faults again.
+  if (signal == SIGABRT) raise(signal);
+}
+
+void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(signal, &action, nullptr);
+}
+
+// A stack that has run over needs another one for the handler.
+void use_another_stack() {
+  static std::array<char, 1 << 16> stack;
+  stack_t other{};
+  other.ss_sp = stack.data();
+  other.ss_size = stack.size();
+  sigaltstack(&other, nullptr);
+}
+
+double processor_s(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+void remember_command_line(char** arguments) {
+  command_line = arguments;
+}
+
+HangGuard::HangGuard(int quarantine) {
+  quarantine_file = quarantine;
+  watched_thread = pthread_self();
+  // The first backtrace loads a library, which a signal handler must not.
+  std::array<void*, 2> frames;
+  backtrace(frames.data(), 2);
+  use_another_stack();
+  struct sigaction where {};
+  where.sa_handler = &say_where;
+  where.sa_flags = SA_RESTART;
+  sigaction(kWhere, &where, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, &crashed);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+HangGuard::~HangGuard() {
+  ending_.store(true);
+  watcher_.join();
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
+}
+
+void HangGuard::watch() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // others answer signals of the process
+  clockid_t clock{};
+  if (pthread_getcpuclockid(watched_thread, &clock) != 0) return;
+  std::uint64_t seen = 0;
+  double began_s = 0;
+  int looks = 0;
+  while (!ending_.load()) {
+    std::this_thread::sleep_for(kLookEvery);
+    const std::uint64_t step = step_.load(std::memory_order_relaxed);
+    if (step == 0 || step != seen) {
+      seen = step;
+      looks = 0;
+      began_s = processor_s(clock);
+      continue;
+    }
+    ++looks;
+    if (processor_s(clock) - began_s < kProcessorMost_s && looks < kLooksMost) continue;
+    answered.store(false);
+    found_in.store(nullptr);
+    pthread_kill(watched_thread, kWhere);
+    for (int wait = 0; wait < 100 && !answered.load(); ++wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (step_.load(std::memory_order_relaxed) != step) continue;  // it came back meanwhile
+    if (const plugin::Plugin* one = found_in.load())
+      quarantine_and_restart(*one, PluginExit::hung, "it did not come back from a call");
+    looks = 0;  // the engine's own, or the system's: not held against a plugin
+    began_s = processor_s(clock);
+  }
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,40 @@
+// Watches that plugins which run in this process come back, and do not crash it.
+//
+// Another thread looks at the engine's thread every 50 ms. A step that has used 100 ms of the
+// processor, or has lasted for a second, is asked where it is: if its stack has a frame of a
+// plugin, the plugin is at fault. A process that was stopped, storage that stalls, and a thread
+// that gets no processor are not held against it. Such a process cannot go on: the plugin is
+// quarantined, and the program begins anew from its promise log, by exec. So it is when a plugin
+// crashes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+namespace batchflow::service {
+
+class HangGuard {
+ public:
+  // Watches the calling thread. `quarantine`: the file's descriptor. One at a time.
+  explicit HangGuard(int quarantine);
+  HangGuard(const HangGuard&) = delete;
+  ~HangGuard();
+
+  // Around what may call plugins.
+  void begin() { step_.store(++number_, std::memory_order_relaxed); }
+  void end() { step_.store(0, std::memory_order_relaxed); }
+
+ private:
+  void watch();
+
+  std::atomic<std::uint64_t> step_{0};  // that is under way
+  std::uint64_t number_ = 0;
+  std::atomic<bool> ending_{false};
+  std::thread watcher_;
+};
+
+// What exec begins with: of main(), once.
+void remember_command_line(char** arguments);
+
+}  // namespace batchflow::service

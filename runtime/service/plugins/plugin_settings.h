@@ -1,0 +1,28 @@
+// What is configured of plugins, and how they are loaded before anything names their policies.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/policy_texts.h"
+
+namespace batchflow::service {
+
+struct PluginSettings {
+  std::vector<std::string> files;           // as plugin::find_file takes them
+  std::vector<std::filesystem::path> keys;  // public, in PEM: what is signed with one may run
+  bool uncertified = false;                 // so may what is not signed
+};
+
+// Loads those that are configured. What is quarantined in the state folder is not loaded, and what
+// names its policies gets the default ones. `notes`: what people should know. Throws ConfigError.
+void load_configured(const PluginSettings& settings, const std::filesystem::path& state,
+                     std::vector<std::string>& notes);
+
+// `text`, or if that is a policy (or preset) of a plugin that is quarantined, the default in its
+// place. `kind`: as policies are named, or `preset`.
+std::string unless_quarantined(std::string_view kind, const std::string& text);
+
+}  // namespace batchflow::service

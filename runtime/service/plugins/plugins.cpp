@@ -1,0 +1,324 @@
+#include "runtime/service/plugins/plugins.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "core/base/config_value.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "policies/plugin/certificate.h"
+#include "policies/registry.h"
+
+namespace batchflow::service {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A wrong answer may have been asked for at a bad moment. So many have not.
+constexpr std::uint64_t kRefusedMost = 10;
+constexpr Duration kHeldBackMost = std::chrono::milliseconds(100);
+// Before that, a stall says more of the moment than of the policy.
+constexpr Duration kJudgedAfter = std::chrono::seconds(3);
+
+fs::path quarantine_of(const fs::path& state) {
+  return state / "quarantined-plugins";
+}
+
+// The hash behind `@` in a policy's text; empty: it is built in.
+std::string_view from_of(std::string_view text) {
+  const std::size_t at = text.find('@');
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = text.substr(at + 1);
+  return rest.substr(0, rest.find(':'));
+}
+
+// What plugins would bring that are quarantined: `kind=name`.
+std::set<std::string>& left_out() {
+  static std::set<std::string> all;
+  return all;
+}
+
+double stall(const WaitTotals& from, const WaitTotals& to) {
+  const double waited = to.wait_s - from.wait_s, computed = to.compute_s - from.compute_s;
+  return waited + computed > 0 ? waited / (waited + computed) : 0;
+}
+
+}  // namespace
+
+namespace {
+
+// Whether the plugin may run here, as a note. Throws ConfigError.
+std::string permission(const plugin::PluginFile& file, const PluginSettings& settings,
+                       bool uncertified) {
+  try {
+    const plugin::Certificate certificate =
+        plugin::certificate_of(file.path(), file.hash(), settings.keys);
+    return fmt::format("certified with key {} on {}", certificate.key, certificate.made_at);
+  } catch (const ConfigError& error) {
+    if (uncertified) return fmt::format("NOT certified ({})", error.what());
+    throw ConfigError(
+        fmt::format("{}; or write --uncertified to run it at your own risk", error.what()));
+  }
+}
+
+}  // namespace
+
+void load_configured(const PluginSettings& settings, const fs::path& state,
+                     std::vector<std::string>& notes) {
+  if (settings.files.empty()) return;
+  const Quarantine quarantine(quarantine_of(state));
+  for (const std::string& name : settings.files) {
+    const fs::path file = plugin::find_file(name);
+    const plugin::PluginFile read(file);
+    if (const auto found = quarantine.find(read.hash())) {
+      notes.push_back(
+          fmt::format("plugin {} is NOT loaded, since it is quarantined: {} ({}); the default "
+                      "policies decide in "
+                      "its place; batchflowctl policy reset {} lets it in again",
+                      file.string(), exit_text(found->exit), found->why, read.short_hash()));
+      const std::vector<std::string>& all = read.footer().policies;
+      left_out().insert(all.begin(), all.end());
+      continue;
+    }
+    const std::string note = permission(read, settings, settings.uncertified);
+    const plugin::Plugin& loaded = plugin::load(file);
+    for (const std::string& one : loaded.file().footer().policies) left_out().erase(one);
+    notes.push_back(fmt::format("plugin {} {} ({}): {}", loaded.file().footer().name,
+                                loaded.file().footer().version, loaded.file().short_hash(), note));
+  }
+}
+
+std::string unless_quarantined(std::string_view kind, const std::string& text) {
+  const std::string_view plain = kind.substr(0, kind.find('.'));
+  const std::string name = text.substr(0, text.find_first_of("@:"));
+  if (left_out().count(fmt::format("{}={}", plain, name)) == 0) return text;
+  const engine::EngineConfig usual;
+  if (kind == "preset") return usual.preset;
+  std::string found = text;
+  const engine::PolicyName named = engine::policy_name(kind);
+  engine::visit_policies(usual.policies, [&](std::string_view one, const std::string& policy) {
+    const engine::PolicyName of = engine::policy_name(one);
+    const bool same =
+        of.kind == named.kind && (of.evictions.empty() || of.evictions[0] == named.evictions[0]);
+    if (same) found = policy;
+  });
+  return found;
+}
+
+Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
+    : state_(state),
+      settings_(std::move(settings)),
+      host_(std::move(host)),
+      quarantine_(quarantine_of(state)) {
+  watch_if_needed();
+}
+
+void Plugins::watch_if_needed() {
+  if (!guard_ && !plugin::loaded().empty())
+    guard_ = std::make_unique<HangGuard>(quarantine_.descriptor());
+}
+
+bool Plugins::in_force(std::string_view from) const {
+  bool found = false;
+  engine::visit_policies(host_.config.policies, [&](std::string_view, const std::string& text) {
+    found |= !from_of(text).empty() && (from.empty() || from_of(text) == from);
+  });
+  return found;
+}
+
+struct Plugins::Allowed {
+  std::shared_ptr<const plugin::PluginFile> file;
+  std::string note;
+};
+
+Plugins::Allowed Plugins::allowed(const Install& install) const {
+  const auto file = std::make_shared<const plugin::PluginFile>(plugin::find_file(install.file));
+  if (const auto found = quarantine_.find(file->hash())) {
+    throw ConfigError(fmt::format(
+        "plugin {}: it is quarantined: {} ({}); batchflowctl policy reset {} lets it in again",
+        file->path().string(), exit_text(found->exit), found->why, file->short_hash()));
+  }
+  return {file, permission(*file, settings_, install.uncertified || settings_.uncertified)};
+}
+
+Plugins::~Plugins() {
+  if (trying_.joinable()) trying_.join();
+}
+
+void Plugins::install(Install install, Done done) {
+  if (installing_)
+    throw ConfigError("another plugin is being installed; try again when it is done");
+  const Allowed allowed = this->allowed(install);
+  installing_ = true;
+  if (trying_.joinable()) trying_.join();
+  // What a plugin does when it is loaded may take any time.
+  trying_ = std::thread([this, install = std::move(install), allowed, done = std::move(done)] {
+    std::string problem;
+    try {
+      plugin::try_to_load(allowed.file);
+    } catch (const std::exception& error) {
+      problem = fmt::format("plugin {}: {}", allowed.file->path().string(), error.what());
+    }
+    host_.post([this, install, allowed, done, problem] {
+      installing_ = false;
+      if (!problem.empty()) return done("", problem);
+      try {
+        done(put_in_force(install, allowed), "");
+      } catch (const std::exception& error) {
+        done("", error.what());
+      }
+    });
+  });
+}
+
+std::string Plugins::put_in_force(const Install& install, const Allowed& allowed) {
+  const plugin::Plugin& loaded = plugin::load_tried(allowed.file);
+  const std::string& note = allowed.note;
+  const Instant now = host_.now();
+  watch_if_needed();
+  const plugin::Footer& footer = loaded.file().footer();
+  host_.say(fmt::format("plugin {} {} ({}) is installed: {}", footer.name, footer.version,
+                        loaded.file().short_hash(), note));
+  engine::PolicyTexts wanted = host_.config.policies;
+  std::vector<std::string> set;
+  for (const engine::PolicyEntry* entry : loaded.policies()) {
+    if (entry->clairvoyant || entry->simulated_only) continue;  // a live service cannot use it
+    const std::string kind(engine::policy_kind_name(entry->kind()));
+    const std::string text = fmt::format("{}@{}", entry->name, entry->from);
+    engine::set_policy(wanted, kind, text);
+    set.push_back(fmt::format("{}={}", kind, text));
+  }
+  if (set.empty())
+    return fmt::format("plugin {} is loaded; none of its policies can run in a live service",
+                       footer.name);
+  const WaitTotals totals = host_.waits();
+  watched_ = Watched{loaded.file().short_hash(),
+                     host_.config.policies,
+                     now,
+                     now + install.watch,
+                     install.most_worse,
+                     stall({}, totals),
+                     totals,
+                     totals,
+                     now};
+  refused_seen_ = host_.engine.counters().refused_proposals;
+  host_.change(wanted);
+  return fmt::format(
+      "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
+      "back "
+      "if that grows by more than {} points within {} s",
+      footer.name, footer.version, loaded.file().short_hash(), note, fmt::join(set, ", "),
+      100 * watched_->stall_before, install.most_worse,
+      std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
+}
+
+std::string Plugins::reset(std::string_view hash) {
+  if (hash.size() < 6)
+    throw ConfigError("write six digits of the hash or more; see batchflowctl policy list");
+  if (quarantine_.let_in(hash) == 0)
+    throw ConfigError(fmt::format("no quarantined plugin has a hash that begins with {}", hash));
+  return fmt::format("plugin {} may be loaded again", hash);
+}
+
+void Plugins::look(Instant now) {
+  for (const plugin::Failure& failure : plugin::take_failures()) {
+    const std::string from(from_of(failure.policy));
+    eject(from, PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why), now);
+  }
+}
+
+void Plugins::tick(Instant now) {
+  if (!guard_) return;
+  look(now);
+  if (!in_force("")) {
+    watched_.reset();
+    return;
+  }
+  // Built-in policies propose nothing that is refused, and hold nothing back for so long.
+  const engine::EngineCounters counters = host_.engine.counters();
+  std::string from;
+  engine::visit_policies(host_.config.policies, [&](std::string_view, const std::string& text) {
+    if (!from_of(text).empty()) from = from_of(text);
+  });
+  if (counters.refused_proposals > refused_seen_ + kRefusedMost) {
+    return eject(
+        from, PluginExit::refused,
+        fmt::format("{} of its proposals were refused", counters.refused_proposals - refused_seen_),
+        now);
+  }
+  const std::string_view dispatching = from_of(host_.config.policies.dispatch);
+  if (!dispatching.empty() && counters.held_back_since != kNever &&
+      now - counters.held_back_since > kHeldBackMost) {
+    return eject(dispatching, PluginExit::held_back,
+                 fmt::format("a job waited and a worker was free, and it started nothing for {} ms",
+                             std::chrono::duration_cast<std::chrono::milliseconds>(
+                                 now - counters.held_back_since)
+                                 .count()),
+                 now);
+  }
+  if (!watched_ || now - watched_->last_at < kJudgedAfter) return;
+  const WaitTotals totals = host_.waits();
+  const double recent = stall(watched_->last, totals), all = stall(watched_->at_begin, totals);
+  watched_->last = totals;
+  watched_->last_at = now;
+  const double most = watched_->stall_before + watched_->most_worse / 100;
+  if (recent > most && all > most) {
+    const Watched watched = *watched_;
+    eject(watched.from, PluginExit::stalled,
+          fmt::format("jobs waited {:.1f} % of their time, and {:.1f} % before it came",
+                      100 * recent, 100 * watched.stall_before),
+          now);
+    return;
+  }
+  if (now > watched_->until) {
+    host_.say(
+        fmt::format("plugin {} stays: jobs waited {:.1f} % of their time, and {:.1f} % before",
+                    watched_->from, 100 * all, 100 * watched_->stall_before));
+    watched_.reset();
+  }
+}
+
+void Plugins::eject(std::string_view from, PluginExit exit, const std::string& why, Instant now) {
+  const std::string hash = [&] {
+    for (const plugin::Plugin* one : plugin::loaded())
+      if (one->file().short_hash() == from) return one->file().hash();
+    return std::string(from);
+  }();
+  // What ran before it was installed decides again; of one that ran from the start, the defaults.
+  engine::EngineConfig usual;
+  const engine::PolicyTexts& before =
+      watched_ && watched_->from == from ? watched_->before : usual.policies;
+  engine::PolicyTexts wanted = host_.config.policies;
+  std::vector<std::string> instead;
+  engine::visit_policies(before, [&](std::string_view kind, const std::string& text) {
+    engine::visit_policies(host_.config.policies,
+                           [&](std::string_view running_kind, const std::string& running) {
+                             if (running_kind != kind || from_of(running) != from) return;
+                             const std::string& by = from_of(text) == from ? "" : text;
+                             instead.push_back(fmt::format("{}={}", kind, by));
+                             engine::set_policy(wanted, kind, by);
+                           });
+  });
+  if (instead.empty()) return;  // it is not in force any more
+  if (exit != PluginExit::stalled) quarantine_.add({hash, exit, why});
+  host_.say(
+      {fmt::format("plugin {} is ejected (exit {}, {}): {}; from now on: {}{}", from,
+                   static_cast<int>(exit), exit_text(exit), why, fmt::join(instead, ", "),
+                   exit == PluginExit::stalled
+                       ? ""
+                       : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
+       LogLevel::error});
+  // What the engine was like when that happened, for the one who wrote it.
+  std::ofstream dump(state_ / fmt::format("plugin-exit-{}.txt", from));
+  dump << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n\n{}\n", hash,
+                      static_cast<int>(exit), exit_text(exit), why,
+                      std::chrono::duration<double>(now.time_since_epoch()).count(),
+                      host_.engine.describe());
+  watched_.reset();
+  refused_seen_ = host_.engine.counters().refused_proposals;
+  host_.change(wanted);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,105 @@
+// The plugins of a service: which may be loaded, which run, and when one is ejected.
+//
+// A plugin runs in this process if an operator's key has certified it (batchflow-sim check), or if
+// the operator takes the risk by name (`uncertified`). It is ejected when it fails, when the engine
+// refuses what it proposes, when it lets a job wait though a worker is free, or when jobs wait
+// longer than before it was installed. The default policies then decide at once, and its hash is
+// quarantined.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/engine/engine_config.h"
+#include "policies/plugin/load.h"
+#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/log/service_log.h"
+#include "runtime/service/plugins/hang_guard.h"
+#include "runtime/service/plugins/plugin_settings.h"
+#include "runtime/service/plugins/quarantine.h"
+
+namespace batchflow::service {
+
+class Plugins {
+ public:
+  struct Host {
+    const engine::Engine& engine;
+    engine::EngineConfig& config;  // what we say that runs
+    std::function<void(const engine::PolicyTexts& wanted)> change;
+    std::function<WaitTotals()> waits;
+    std::function<Instant()> now;
+    // Has this called on the service's thread; any thread may ask.
+    std::function<void(std::function<void()>)> post;
+    Say say;
+  };
+  Plugins(const std::filesystem::path& state, PluginSettings settings, Host host);
+  ~Plugins();
+
+  struct Install {
+    std::string file;
+    bool uncertified = false;
+    Duration watch = std::chrono::seconds(60);
+    double most_worse = 5;  // points of stall, beyond which it is taken back
+  };
+  // Tries the plugin in a process of its own, loads it, and puts each of its policies in force.
+  // `done` is called with what was done, or with why nothing has changed: now or later.
+  using Done = std::function<void(const std::string& done, const std::string& problem)>;
+  void install(Install install, Done done);
+  // Lets quarantined plugins in again, by hash, or by how it begins. Answers what was done.
+  std::string reset(std::string_view hash);
+  std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
+
+  // Around a step of the engine.
+  void begin_step() {
+    if (guard_) guard_->begin();
+  }
+  void end_step(Instant now) {
+    if (!guard_) return;
+    guard_->end();
+    look(now);
+  }
+  bool watches() const { return guard_ != nullptr; }
+  // Called now and then, though nothing happens.
+  void tick(Instant now);
+
+ private:
+  struct Allowed;
+  // The plugin's file, if it may run here. Throws ConfigError.
+  Allowed allowed(const Install& install) const;
+  std::string put_in_force(const Install& install, const Allowed& allowed);
+  bool in_force(std::string_view from) const;
+  void watch_if_needed();
+  void look(Instant now);
+  // From now on the default policies decide in place of those from `from`.
+  void eject(std::string_view from, PluginExit exit, const std::string& why, Instant now);
+
+  std::filesystem::path state_;
+  PluginSettings settings_;
+  Host host_;
+  Quarantine quarantine_;
+  std::unique_ptr<HangGuard> guard_;  // since the first plugin was loaded
+  std::uint64_t refused_seen_ = 0;
+  // Of the plugin that was installed last, while it is watched.
+  struct Watched {
+    std::string from;
+    engine::PolicyTexts before;
+    Instant since, until;
+    double most_worse;
+    double stall_before;
+    WaitTotals at_begin;
+    WaitTotals last;
+    Instant last_at;
+  };
+  std::optional<Watched> watched_;
+  std::thread trying_;  // a plugin that is being installed
+  bool installing_ = false;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,176 @@
+"""Plugins of policies on a service that runs: installed, ejected, quarantined, while jobs go on."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import batchflow
+from support import CTL, Daemon, Served, wait_until
+
+PLUGINS = Path(os.environ["BATCHFLOW_TEST_PLUGINS"])
+
+
+def plugin(name):
+    return str(PLUGINS / f"{name}.so")
+
+
+class PolicyPlugins(Served):
+    ROWS = 4000
+
+    def ctl(self, *words, code=0):
+        done = subprocess.run([CTL, "--service", self.daemon.socket, *words], timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def listed(self):
+        return json.loads(self.ctl("policy", "list", "--json"))
+
+    def dispatch(self):
+        return self.daemon.status()["policies"]["dispatch"]
+
+    def restart_with(self, *arguments):
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", *arguments)
+        self.addCleanup(self.daemon.kill)
+
+    def train(self, epochs=3, each=None, pause_s=0.0):
+        """Each epoch whole, whatever `each(batch)` does meanwhile. The longest wait for a batch."""
+        loader = batchflow.DataLoader("rows", 16, True)
+        longest = 0.0
+        for _ in range(epochs):
+            keys = []
+            before = time.monotonic()
+            for batch in loader:
+                longest = max(longest, time.monotonic() - before)
+                keys += self.check_content(batch)[:batch.samples - batch.fillers]
+                if each:
+                    each(batch)
+                time.sleep(pause_s)
+                before = time.monotonic()
+            self.assert_whole(keys)
+        loader.close()
+        return longest
+
+    def test_a_plugin_that_misbehaves_is_ejected_and_no_batch_is_lost(self):
+        wrong = {"dispatch_throws": 1, "dispatch_answers_rubbish": 2, "dispatch_holds_back": 3,
+                 "dispatch_hangs": 4, "dispatch_sleeps": 4, "dispatch_crashes": 5,
+                 "dispatch_aborts": 5}
+        for name, number in wrong.items():
+            with self.subTest(name):
+                # Small blocks, so that there is much to decide.
+                self.restart_with("--plugin", plugin(name), "--uncertified", "--policy",
+                                  "dispatch=mischief", "--config", self.node_file())
+                self.assertRegex(self.dispatch(), "^mischief@[0-9a-f]{12}$")
+                process = self.daemon.process.pid
+                longest = self.train()
+                print(f"{name}: the longest wait for a batch was {longest:.3f} s")
+                self.assertEqual(self.dispatch(), "batchflow")
+                (out,) = self.listed()["quarantined"]
+                self.assertEqual(out["exit"], number, out)
+                # One that hangs or crashes takes its process along, which begins anew as it was.
+                self.assertEqual(self.daemon.process.pid, process)
+                self.assertIsNone(self.daemon.process.poll())
+                self.assertEqual("begins anew" in self.daemon.log.read_text(), number >= 4)
+                # It does not come back by itself, only when a person lets it in.
+                self.assertIn("quarantined", self.ctl("policy", "install", plugin(name),
+                                                      "--uncertified", code=1))
+                self.ctl("policy", "reset", out["hash"][:12])
+                self.assertEqual(self.listed()["quarantined"], [])
+                shutil.rmtree(self.folder / "state")
+                self.daemon.log.unlink()
+
+    def node_file(self):
+        file = self.folder / "node.yaml"
+        file.write_text("kind: node\nengine: {block_bytes: 8kib}\n")
+        return str(file)
+
+    def test_a_plugin_is_installed_while_jobs_run(self):
+        said = []
+
+        def install(batch):
+            if batch.step == 60 and not said:
+                said.append(self.ctl("policy", "install", plugin("several"), "--uncertified",
+                                     "--watch", "1"))
+
+        self.train(2, install, 0.001)
+        self.assertRegex(said[0], "NOT certified")
+        self.assertRegex(said[0], "in force: eviction=counting@.*, dispatch=oldest-turn@")
+        self.assertRegex(self.dispatch(), "^oldest-turn@")
+        self.assertIn("several 1.2.0", self.ctl("policy", "list"))
+        said = self.ctl("policy", "set", "dispatch=fifo")
+        self.assertRegex(said, "dispatch: oldest-turn@[0-9a-f]{12} -> fifo")
+        said = self.ctl("policy", "set", "preset=several")
+        self.assertRegex(said, "dispatch: fifo -> oldest-turn@")
+        self.assertIn("nothing changes", self.ctl("policy", "set", "dispatch=oldest-turn"))
+
+    def test_a_plugin_under_which_jobs_wait_is_taken_back(self):
+        self.restart_with("--config", self.node_file())
+
+        def install(batch):
+            if batch.step == 20 and batch.epoch == 0:
+                self.ctl("policy", "install", plugin("dispatch_dawdles"), "--uncertified")
+
+        loader = batchflow.DataLoader("rows", 16, True)
+        log = self.daemon.log
+        begin = time.monotonic()
+        for batch in loader.epochs():
+            install(batch)
+            time.sleep(0.002)
+            if "is ejected (exit 6" in log.read_text() or time.monotonic() - begin > 60:
+                break
+        loader.close()
+        self.assertRegex(log.read_text(), "exit 6, jobs waited longer")
+        self.assertEqual(self.dispatch(), "batchflow")
+        # What jobs waited for is no crime: it may be tried again.
+        self.assertEqual(self.listed()["quarantined"], [])
+
+    def test_what_cannot_be_loaded_changes_nothing(self):
+        before = self.listed()
+        for name, why in {"throws": "crashed while it was loaded",
+                          "starts_thread": "it starts threads",
+                          "other_version": "versions 7 to 9 of the interface",
+                          "no_footer": "it has no footer"}.items():
+            self.assertIn(why, self.ctl("policy", "install", plugin(name), "--uncertified",
+                                        code=1))
+        self.assertIn("there is no certificate", self.ctl("policy", "install", plugin("several"),
+                                                          code=1))
+        self.assertEqual(self.listed(), before)
+        self.train(1)
+
+    def test_certificates(self):
+        key, public = str(self.folder / "key.pem"), str(self.folder / "public.pem")
+        other = str(self.folder / "other.pem")
+        for file in (key, other):
+            subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", file],
+                           check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
+        copy = self.folder / "several.so"
+        shutil.copy(plugin("several"), copy)
+        subprocess.run([os.environ["BATCHFLOW_SIM"], "check", str(copy), "--key", key,
+                        "--most-worse", "60"], check=True, stdout=subprocess.DEVNULL, timeout=120)
+        certificate = self.folder / "several.so.certificate"
+        good = certificate.read_bytes()
+        self.restart_with("--plugin-key", public)
+        self.assertRegex(self.ctl("policy", "install", str(copy)), "certified with key [0-9a-f]+")
+
+        # Of the same key, for each thing that may be wrong with one.
+        self.restart_with("--plugin-key", public)
+        wrong = {"its signature is wrong": good.replace(b'"several"', b'"Several"', 1),
+                 "no line with a signature": good[:len(good) // 2],
+                 "which this service does not trust":
+                     good.replace(b"signature ", b"signature 0", 1)}
+        for why, content in wrong.items():
+            certificate.write_bytes(content)
+            self.assertIn(why, self.ctl("policy", "install", str(copy), code=1))
+        certificate.write_bytes(good)
+        shutil.copy(plugin("plain"), copy)
+        self.assertIn("it is of another file", self.ctl("policy", "install", str(copy), code=1))
+
+
+if __name__ == "__main__":
+    unittest.main()
