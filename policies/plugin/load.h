@@ -50,8 +50,8 @@ const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file);
 // What was loaded, in that order.
 std::vector<const Plugin*> loaded();
 
-// The plugin whose code has this address; null: none of those that this process has loaded. A signal
-// handler may ask.
+// The plugin whose code has this address; null: none of those that this process has loaded. A
+// signal handler may ask.
 const Plugin* holding(const void* address);
 
 // The file that is meant: a path as it stands if it has a slash or names a file; else `NAME.so` or

@@ -66,7 +66,7 @@ class Installed(unittest.TestCase):
                      "share/batchflow/configs/grafana/batchflow.json",
                      "lib/python3/dist-packages/batchflow/__init__.py"):
             self.assertTrue((self.tree / name).exists(), name)
-        for folder in ("clusters", "overlays", "pipelines", "scenarios", "scores", "studies",
+        for folder in ("battery", "clusters", "overlays", "pipelines", "scenarios", "scores", "studies",
                        "workloads"):
             here = sorted(path.name for path in (SOURCE / "configs" / folder).iterdir())
             there = self.tree / "share" / "batchflow" / "configs" / folder
@@ -94,6 +94,22 @@ class Installed(unittest.TestCase):
         said = self.run_it(alone / "batchflowd", "--dataset", f"{self.folder},pipeline=bytes",
                            code=2)
         self.assertIn(f"none are in {alone.parent}/share/batchflow/configs: install", said)
+
+    def test_policy_plugins_are_built_with_its_headers_and_checked(self):
+        for kind in ("dispatch", "allocation"):
+            name = f"my-{kind}"
+            said = self.run_it("batchflow-sim", "policy", "new", name, "--kind", kind)
+            build = [line for line in said.splitlines() if line.startswith("cmake ")]
+            self.assertEqual(len(build), 2)
+            self.assertIn(f"-DCMAKE_PREFIX_PATH={self.tree}", build[0])
+            for command in build:
+                self.run_it("sh", "-c", command)
+            plugin = self.folder / name / "build" / f"{name}.so"
+            self.assertIn(name, self.run_it("batchflow-sim", "policy", "show", name, "--plugin",
+                                            plugin))
+        self.assertIn("It passed.", self.run_it(
+            "batchflow-sim", "check", self.folder / "my-dispatch" / "build" / "my-dispatch.so"))
+        self.run_it("ctest", "--test-dir", self.folder / "my-dispatch" / "build")
 
     def test_the_units_command(self):
         unit = (self.tree / "lib/systemd/system/batchflowd.service").read_text()
