@@ -1,10 +1,14 @@
 #include "core/engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <variant>
 
 #include "core/base/check.h"
+#include "core/base/config_value.h"
 #include "core/engine/books.h"
 #include "core/engine/parts.h"
 
@@ -249,6 +253,45 @@ EngineCounters Engine::counters() const {
   counters.node_slots = parts_->s.nodes.size();
   counters.worker_slots = parts_->s.workers.size();
   return counters;
+}
+
+void Engine::shadow(std::span<const std::string> policies) {
+  std::vector<Memory::Candidate> candidates;
+  for (const std::string& text : policies) {
+    const std::size_t equals = text.find('=');
+    const PolicyName name = policy_name(text.substr(0, equals));
+    if (name.kind != PolicyKind::eviction || equals == std::string::npos) {
+      throw ConfigError(fmt::format(
+          "'{}': a shadow shows what an eviction policy would hit; write eviction=NAME", text));
+    }
+    const auto choice = std::make_shared<const PolicyChoice>(
+        parts_->s.list.choose(name.kind, std::string_view(text).substr(equals + 1)));
+    for (const std::size_t one : name.evictions) candidates.push_back({one, choice});
+  }
+  parts_->s.memory.set_candidates(std::move(candidates));
+}
+
+std::vector<Engine::Shadow> Engine::shadows() const {
+  std::map<std::pair<std::string, std::string>, Shadow> all;
+  parts_->s.memory.each([&](ShareId index) {
+    const SharePart& part = parts_->s.memory[index];
+    for (const auto& one : part.candidates) {
+      const PolicyShadow::Counts counts = one->counts();
+      const std::string eviction(eviction_name(eviction_of(part.spec)));
+      Shadow& sum = all[{eviction, one->choice().text()}];
+      sum.eviction = eviction;
+      sum.policy = one->choice().text();
+      sum.live = part.choice->text();
+      sum.requests += counts.requests;
+      sum.live_hits += counts.live_hits;
+      sum.hits += counts.hits;
+      sum.live_missed += counts.live_missed * part.spec.slot_bytes;
+      sum.missed += counts.missed * part.spec.slot_bytes;
+    }
+  });
+  std::vector<Shadow> result;
+  for (auto& [key, one] : all) result.push_back(std::move(one));
+  return result;
 }
 
 std::string Engine::describe() const {

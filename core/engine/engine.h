@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/types.h"
 #include "core/engine/catalogue.h"
@@ -51,6 +52,22 @@ class Engine {
   // What the last step promised, for the promise log.
   std::span<const Promise> promises() const;
   EngineCounters counters() const;
+  // Eviction policies (`eviction=lru`, `eviction.encoded=mine:x=2`) that are shown the requests
+  // from now on and decide nothing; those before are gone. No command depends on them. Throws
+  // ConfigError.
+  void shadow(std::span<const std::string> policies);
+  // What they would have hit, of the same requests as the policies that decide.
+  struct Shadow {
+    std::string eviction;  // `encoded`
+    std::string policy;
+    std::string live;  // the policy that decides
+    std::uint64_t requests = 0;
+    std::uint64_t live_hits = 0;
+    std::uint64_t hits = 0;
+    Bytes live_missed = 0;
+    Bytes missed = 0;
+  };
+  std::vector<Shadow> shadows() const;
   // What each job, rank and block waits for, as text: printed when a run gets stuck.
   std::string describe() const;
   // Recounts what is kept by increments, and BF_CHECKs that it agrees. For tests.

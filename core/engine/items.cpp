@@ -321,6 +321,8 @@ ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
 void Items::use_whole(Making& making, ShareId share) {
   Share& kept = *s_.memory[share].share;
   kept.count_hits(s_.blocks[making.block].samples);
+  for (const std::unique_ptr<PolicyShadow>& one : s_.memory[share].candidates)
+    one->count_whole(s_.blocks[making.block].samples);
   if (!s_.config.hold_ingredients) return;
   kept.pin_all();
   making.pinned_all = share;
@@ -379,6 +381,15 @@ std::uint64_t Items::next_use(const SharePart& part, SampleId sample) {
 
 // Counts what a policy that knew the future would have made of the request.
 void Items::follow(const SharePart& part, const Access& access, bool hit) {
+  for (const std::unique_ptr<PolicyShadow>& candidate : part.candidates) {
+    if (!candidate->follows(access.item)) continue;
+    Access shown = access;
+    shown.next_use =
+        candidate->wants_next_uses()
+            ? next_use(part, SampleId(std::uint64_t{access.item.value} << part.spec.bundle_shift))
+            : kUnknownUse;
+    candidate->request(shown, part.share->capacity(), hit);
+  }
   if (!part.shadow || !part.shadow->follows(access.item) || !around_.foreseen) return;
   const std::uint64_t next =
       access.kept_decoded ? kNeverUsed : next_use(part, SampleId(access.item.value));

@@ -192,6 +192,7 @@ ShareId Memory::add_share(const ShareSpec& spec) {
   part.share->count_freed(&place->second.freed);
   const bool of_samples = spec.use == ShareUse::encoded || spec.use == ShareUse::decoded;
   if (of_samples && spec.bundle_shift == 0) part.shadow = std::make_unique<ShadowCache>(spec.items);
+  add_candidates(part);
   place->second.shares.push_back(index);
   plan_again(spec.place);
   return index;
@@ -463,6 +464,24 @@ void Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction) {
     part.incoming_choice = choice_for(part.spec);
     adopting_.push_back(index);
   });
+}
+
+void Memory::set_candidates(std::vector<Candidate> candidates) {
+  candidates_ = std::move(candidates);
+  shares_.each([&](ShareId index) { add_candidates(shares_[index]); });
+}
+
+// A share whose items have numbers is so large that a candidate's memory would count.
+void Memory::add_candidates(SharePart& part) const {
+  part.candidates.clear();
+  const ShareSpec& spec = part.spec;
+  if ((spec.use != ShareUse::encoded && spec.use != ShareUse::decoded) || part.numbers) return;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (candidates_[i].eviction != eviction_of(spec)) continue;
+    part.candidates.push_back(std::make_unique<PolicyShadow>(
+        candidates_[i].choice, spec.items, policy_random(seed_, spec, kCandidates + i),
+        form_of(spec.use), spec.place.tier, spec.dataset));
+  }
 }
 
 bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {

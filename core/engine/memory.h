@@ -146,6 +146,13 @@ class Memory {
   // Whether some share may want samples before they are requested.
   bool reads_early() const;
   void change_eviction(const PolicyChoice& choice, std::size_t eviction);
+  // Policies that are shown the requests of all shares that they might serve, and decide nothing:
+  // by eviction (PolicyTexts), with those before gone.
+  struct Candidate {
+    std::size_t eviction;
+    std::shared_ptr<const PolicyChoice> choice;
+  };
+  void set_candidates(std::vector<Candidate> candidates);
   // Continues the adoption of residents by new policies. True when more is left to do. Those that a
   // new policy was just shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
@@ -184,9 +191,13 @@ class Memory {
   void set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity);
   const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
   std::unique_ptr<EvictionPolicy> make_policy(const SharePart& part, Slots capacity) const;
+  void add_candidates(SharePart& part) const;
 
   Allocation allocation_;
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;
+  std::vector<Candidate> candidates_;
+  // Their draws are of no policy that decides.
+  static constexpr std::uint64_t kCandidates = 1'000'000;
   std::uint64_t seed_;
   const Explain& explain_;
   std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides

@@ -10,6 +10,7 @@
 #include "core/engine/catalogue.h"
 #include "core/engine/indices.h"
 #include "core/engine/policy_list.h"
+#include "core/engine/policy_shadow.h"
 #include "core/engine/shadow_cache.h"
 #include "core/engine/share.h"
 
@@ -37,12 +38,13 @@ struct SharePart {
   ShareSpec spec;
   std::shared_ptr<ItemNumbers> numbers;  // that the share gives; null: its items are few
   std::unique_ptr<Share> share;
-  std::unique_ptr<ShadowCache> shadow;  // of samples that are kept alone
-  Slots least = 0;                      // promised: reserves and one preparation
-  Slots target = 0;                     // what the allocation policy wants, raised to `least`
-  std::uint32_t jobs = 0;               // that read from it
-  std::uint64_t idle_since = 0;         // when the last of them left, counted; 0: none ever read
-  Slots ahead = 0;                      // that workers of single jobs fill
+  std::unique_ptr<ShadowCache> shadow;                    // of samples that are kept alone
+  std::vector<std::unique_ptr<PolicyShadow>> candidates;  // that might decide in the policy's place
+  Slots least = 0;                                        // promised: reserves and one preparation
+  Slots target = 0;              // what the allocation policy wants, raised to `least`
+  std::uint32_t jobs = 0;        // that read from it
+  std::uint64_t idle_since = 0;  // when the last of them left, counted; 0: none ever read
+  Slots ahead = 0;               // that workers of single jobs fill
   std::uint32_t ranks = 0;
   // Rates a second, and the counts at the last plan, from which they follow.
   HeldMean requests;

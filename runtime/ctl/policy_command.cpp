@@ -47,6 +47,24 @@ std::string plugins_text(const json& plugins) {
   return printable_lines(text + out);
 }
 
+std::string shadows_table(const json& answer) {
+  std::vector<std::vector<std::string>> rows = {
+      {"eviction", "policy", "requests", "would hit", "live hits", "would read", "live reads"}};
+  for (const json& one : list(answer, "shadows")) {
+    const double requests = number(one, "requests");
+    const auto part = [&](const char* key) {
+      return requests > 0 ? fmt::format("{:.1f} %", 100 * number(one, key) / requests) : "-";
+    };
+    rows.push_back({ctl::text(one, "eviction"), ctl::text(one, "policy"),
+                    fmt::format("{:.0f}", requests), part("hits"), part("live_hits"),
+                    bytes_text(number(one, "missed_bytes")),
+                    bytes_text(number(one, "live_missed_bytes"))});
+  }
+  if (rows.size() == 1)
+    return "no shadow is shown any requests; begin one by policy shadow eviction=NAME\n";
+  return table(rows);
+}
+
 int list_policies(const output::OutputFlags& outputs, const std::string& service) {
   outputs.check();
   ServiceClient client(service);
@@ -107,6 +125,7 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
           ->fallthrough();
   const auto file = std::make_shared<std::string>();
   const auto uncertified = std::make_shared<bool>(false);
+  const auto as_shadow = std::make_shared<bool>(false);
   const auto watch_s = std::make_shared<double>(60);
   const auto most_worse = std::make_shared<double>(5);
   install
@@ -114,6 +133,8 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
                    "A file on the service's machine, with its certificate beside it\n"
                    "(batchflow-sim check PLUGIN.so --key)")
       ->required();
+  install->add_flag("--shadow", *as_shadow,
+                    "Its eviction policies are shown all requests, and decide nothing");
   install->add_flag("--uncertified", *uncertified, "Also without a certificate, at your own risk");
   install->add_option("--watch", *watch_s, "SECONDS in which it is taken back (default: 60)")
       ->check(output::number_between(0, 86'400));
@@ -130,10 +151,27 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
         const bool here = std::filesystem::is_regular_file(path, failed);
         return json{{"file", here ? path.lexically_normal().string() : *file},
                     {"uncertified", *uncertified},
+                    {"shadow", *as_shadow},
                     {"watch_s", *watch_s},
                     {"most_worse", *most_worse}};
       },
       said, true);
+  CLI::App* shadow =
+      command
+          ->add_subcommand("shadow",
+                           "Show what other eviction policies would have hit; they decide nothing")
+          ->fallthrough();
+  const auto shadowed = std::make_shared<std::vector<std::string>>();
+  const auto stop = std::make_shared<bool>(false);
+  shadow->add_option("policy", *shadowed,
+                     "eviction=NAME or eviction.FORM=NAME, to be shown all requests from now on");
+  shadow->add_flag("--stop", *stop, "Ends all of them");
+  add_request(
+      *shadow, service, action, "policy_shadow",
+      [=] {
+        return json{{"policies", *shadowed}, {"stop", *stop}};
+      },
+      shadows_table);
   CLI::App* reset =
       command->add_subcommand("reset", "Let a plugin in again that was ejected")->fallthrough();
   const auto hash = std::make_shared<std::string>();

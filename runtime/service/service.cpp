@@ -109,6 +109,7 @@ void Service::Parts::start() {
       config.state, config.plugins,
       Plugins::Host{*engine, config.engine,
                     [this](const engine::PolicyTexts& wanted) { change_policies(wanted); },
+                    [this](const std::vector<std::string>& shown) { engine->shadow(shown); },
                     [this] { return jobs.wait_totals(); }, [this] { return now(); },
                     [post](std::function<void()> what) { post(std::move(what)); },
                     [this](const LogLine& line) { log.say(line); }});

@@ -52,6 +52,7 @@ Driver::~Driver() = default;
 
 void Driver::start_engine() {
   engine_ = std::make_unique<engine::Engine>(config_, policies_, catalogues_);
+  if (hooks_.begun) hooks_.begun(*engine_);
   ++engine_incarnation_;
   engine_down_ = false;
   for (const DatasetPlan& plan : scenario_.datasets)

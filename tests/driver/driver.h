@@ -51,6 +51,7 @@ struct Hooks {
   std::function<void(Instant, std::span<const engine::Event>)> before_step;
   std::function<void(std::span<const engine::Command>)> stepped;
   std::function<void(const engine::Engine&)> after_step;
+  std::function<void(engine::Engine&)> begun;
 };
 
 class Driver {

@@ -129,6 +129,27 @@ class PolicyPlugins(Served):
         # What jobs waited for is no crime: it may be tried again.
         self.assertEqual(self.listed()["quarantined"], [])
 
+    def test_shadows_show_what_they_would_have_hit(self):
+        self.assertIn("no shadow is shown any requests", self.ctl("policy", "shadow"))
+        self.ctl("policy", "shadow", "eviction.encoded=lru")
+        said = self.ctl("policy", "install", plugin("several"), "--uncertified", "--shadow")
+        self.assertRegex(said, "shown all requests: eviction.encoded=lru, eviction=counting@.*; it "
+                               "decides nothing")
+        before = self.daemon.status()["policies"]
+        self.train(3)
+        shadows = json.loads(self.ctl("policy", "shadow", "--json"))["shadows"]
+        of_samples = {one["policy"].split("@")[0]: one for one in shadows
+                      if one["eviction"] == "encoded"}
+        self.assertEqual(set(of_samples), {"lru", "counting"})
+        for one in of_samples.values():
+            # All fits: the first epoch is read, the others hit.
+            self.assertGreaterEqual(one["requests"], 2 * self.ROWS)
+            self.assertLessEqual(one["hits"], one["requests"])
+            self.assertEqual(one["hits"], one["live_hits"])
+        self.assertRegex(self.ctl("policy", "shadow"), r"encoded +lru +\d+")
+        self.assertEqual(self.daemon.status()["policies"], before)
+        self.assertIn("no shadow", self.ctl("policy", "shadow", "--stop"))
+
     def test_what_cannot_be_loaded_changes_nothing(self):
         before = self.listed()
         for name, why in {"throws": "crashed while it was loaded",

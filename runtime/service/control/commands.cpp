@@ -135,6 +135,7 @@ std::string policy_install(const Question& asked) {
   install.watch = std::chrono::milliseconds(
       static_cast<std::int64_t>(std::clamp(number("watch_s", 60), 0.0, 86'400.0) * 1000));
   install.most_worse = number("most_worse", install.most_worse);
+  install.shadow = asked.arguments.value("shadow", false);
   asked.say(fmt::format("user {} installs plugin {}{}", user_name(asked.user), install.file,
                         install.uncertified ? ", certified or not" : ""));
   asked.service.plugins.install(
@@ -142,6 +143,39 @@ std::string policy_install(const Question& asked) {
         reply(problem.empty() ? answered(done + "\n") : failed(problem));
       });
   return {};
+}
+
+// Begins shadows, or shows what they would have hit.
+std::string policy_shadow(const Question& asked) {
+  const auto list = asked.arguments.find("policies");
+  const bool stops = asked.arguments.value("stop", false);
+  if (stops) asked.service.plugins.shadow({});
+  if (!stops && list != asked.arguments.end() && list->is_array() && !list->empty()) {
+    std::vector<std::string> policies;
+    for (const Json& one : *list) {
+      const std::string text = one.is_string() ? one.get<std::string>() : "";
+      const std::size_t equals = text.find('=');
+      if (equals == std::string::npos) throw ConfigError("write kind=name, as eviction=lru");
+      check_policy(text.substr(0, equals), text.substr(equals + 1));
+      policies.push_back(fmt::format(
+          "{}={}", text.substr(0, equals),
+          policies::policy_list().exactly(engine::policy_name(text.substr(0, equals)).kind,
+                                          text.substr(equals + 1))));
+    }
+    asked.service.plugins.shadow(policies);
+  }
+  Json shadows = Json::array();
+  for (const engine::Engine::Shadow& one : asked.service.engine.shadows())
+    shadows.push_back({{"eviction", one.eviction},
+                       {"policy", one.policy},
+                       {"live", one.live},
+                       {"requests", one.requests},
+                       {"live_hits", one.live_hits},
+                       {"hits", one.hits},
+                       {"live_missed_bytes", one.live_missed},
+                       {"missed_bytes", one.missed}});
+  return Json{{"type", "answer"}, {"shadows", shadows}}.dump(-1, ' ', false,
+                                                             Json::error_handler_t::replace);
 }
 
 std::string policy_reset(const Question& asked) {
@@ -326,6 +360,7 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
     {"journal_flush", {true, journal_flush}},
     {"policy_set", {true, policy_set}},
     {"policy_install", {true, policy_install}},
+    {"policy_shadow", {true, policy_shadow}},
     {"policy_reset", {true, policy_reset}},
     {"policy_plugins", {true, policy_plugins}},
     {"job_kill", {true, job_kill}},

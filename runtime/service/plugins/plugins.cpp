@@ -181,6 +181,19 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   const plugin::Footer& footer = loaded.file().footer();
   host_.say(fmt::format("plugin {} {} ({}) is installed: {}", footer.name, footer.version,
                         loaded.file().short_hash(), note));
+  if (install.shadow) {
+    std::vector<std::string> shown = shadows_;
+    for (const engine::PolicyEntry* entry : loaded.policies()) {
+      if (entry->kind() == engine::PolicyKind::eviction && !entry->clairvoyant)
+        shown.push_back(fmt::format("eviction={}@{}", entry->name, entry->from));
+    }
+    if (shown.size() == shadows_.size())
+      throw ConfigError(fmt::format(
+          "plugin {} has no eviction policy, and only these can be shadows", footer.name));
+    shadow(shown);
+    return fmt::format("{} {} ({}): {}\nshown all requests: {}; it decides nothing", footer.name,
+                       footer.version, loaded.file().short_hash(), note, fmt::join(shadows_, ", "));
+  }
   engine::PolicyTexts wanted = host_.config.policies;
   std::vector<std::string> set;
   for (const engine::PolicyEntry* entry : loaded.policies()) {
@@ -212,6 +225,11 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
       footer.name, footer.version, loaded.file().short_hash(), note, fmt::join(set, ", "),
       100 * watched_->stall_before, install.most_worse,
       std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
+}
+
+void Plugins::shadow(const std::vector<std::string>& policies) {
+  host_.shadow(policies);
+  shadows_ = policies;
 }
 
 std::string Plugins::reset(std::string_view hash) {
@@ -301,7 +319,20 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
                              engine::set_policy(wanted, kind, by);
                            });
   });
-  if (instead.empty()) return;  // it is not in force any more
+  // As a shadow it decided nothing, and is gone as well.
+  std::vector<std::string> left = shadows_;
+  std::erase_if(left, [&](const std::string& one) { return from_of(one) == from; });
+  const bool shadowed = left.size() != shadows_.size();
+  if (shadowed) shadow(left);
+  if (instead.empty()) {
+    if (!shadowed) return;  // it is not in use any more
+    quarantine_.add({hash, exit, why});
+    host_.say({fmt::format("plugin {} is no shadow any more (exit {}, {}): {}; batchflowctl policy "
+                           "reset {} lets it in again",
+                           from, static_cast<int>(exit), exit_text(exit), why, from),
+               LogLevel::error});
+    return;
+  }
   if (exit != PluginExit::stalled) quarantine_.add({hash, exit, why});
   host_.say(
       {fmt::format("plugin {} is ejected (exit {}, {}): {}; from now on: {}{}", from,

@@ -33,6 +33,8 @@ class Plugins {
     const engine::Engine& engine;
     engine::EngineConfig& config;  // what we say that runs
     std::function<void(const engine::PolicyTexts& wanted)> change;
+    // Changes what is shown all requests and decides nothing: `eviction=name`.
+    std::function<void(const std::vector<std::string>& policies)> shadow;
     std::function<WaitTotals()> waits;
     std::function<Instant()> now;
     // Has this called on the service's thread; any thread may ask.
@@ -47,6 +49,7 @@ class Plugins {
     bool uncertified = false;
     Duration watch = std::chrono::seconds(60);
     double most_worse = 5;  // points of stall, beyond which it is taken back
+    bool shadow = false;    // its eviction policies are shadows, and decide nothing
   };
   // Tries the plugin in a process of its own, loads it, and puts each of its policies in force.
   // `done` is called with what was done, or with why nothing has changed: now or later.
@@ -54,6 +57,8 @@ class Plugins {
   void install(Install install, Done done);
   // Lets quarantined plugins in again, by hash, or by how it begins. Answers what was done.
   std::string reset(std::string_view hash);
+  // From now on these are shadows, with those before gone. Throws ConfigError.
+  void shadow(const std::vector<std::string>& policies);
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
 
   // Around a step of the engine.
@@ -86,6 +91,7 @@ class Plugins {
   Quarantine quarantine_;
   std::unique_ptr<HangGuard> guard_;  // since the first plugin was loaded
   std::uint64_t refused_seen_ = 0;
+  std::vector<std::string> shadows_;
   // Of the plugin that was installed last, while it is watched.
   struct Watched {
     std::string from;
