@@ -240,6 +240,15 @@ const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file) {
   }
 }
 
+void load_tables(const std::string& from, const bf_policy_plugin* plugin) {
+  if (plugin == nullptr) throw ConfigError("there is no plugin");
+  static std::vector<std::unique_ptr<HostedPolicy>> all;
+  for (std::uint32_t i = 0; i < plugin->policy_count; ++i) {
+    all.push_back(std::make_unique<HostedPolicy>(*plugin->policies[i], plugin->unstable, from));
+    policies::add_policy(all.back()->entry());
+  }
+}
+
 const Plugin* holding(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   for (const auto& one : for_handlers) {

@@ -47,6 +47,8 @@ void try_to_load(const std::shared_ptr<const PluginFile>& file);
 const Plugin& load(const std::filesystem::path& path);
 // The same with a file that try_to_load has found to be good.
 const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file);
+// The same with tables that are no file's. Throws ConfigError; `plugin` may be null.
+void load_tables(const std::string& from, const bf_policy_plugin* plugin);
 // What was loaded, in that order.
 std::vector<const Plugin*> loaded();
 

@@ -28,6 +28,7 @@ chmod +x dev
 
 # As if they were installed.
 PATH=$tree/build/release/bin:$PATH
+export BATCHFLOW_PYTHON=$tree/python
 
 commands=$(awk '/^```sh$/ {inside = 1; next} /^```$/ {inside = 0} inside' "$document")
 [ -n "$commands" ] || { echo "no commands in $document"; exit 1; }
