@@ -60,8 +60,11 @@ std::string shadows_table(const json& answer) {
                     bytes_text(number(one, "missed_bytes")),
                     bytes_text(number(one, "live_missed_bytes"))});
   }
-  if (rows.size() == 1)
-    return "no shadow is shown any requests; begin one by policy shadow eviction=NAME\n";
+  std::string named;
+  for (const json& one : list(answer, "named"))
+    named += (named.empty() ? "" : ", ") + (one.is_string() ? one.get<std::string>() : "");
+  if (named.empty()) return "there is no shadow; begin one by policy shadow eviction=NAME\n";
+  if (rows.size() == 1) return printable_lines(named + ": no request has come yet\n");
   return table(rows);
 }
 

@@ -93,6 +93,18 @@ TEST_CASE("a plugin of an eviction policy evicts what the built-in one evicts") 
   }
 }
 
+TEST_CASE("a plugin in C evicts as the built-in policy does") {
+  const plugin::Plugin plugin(plugin_file("in_c"));
+  const engine::PolicyEntry& entry = *plugin.policies().at(0);
+  CHECK(entry.ignores_hits);
+  const engine::PolicyChoice in_c{&entry, Parameters({})};
+  const engine::PolicyChoice built_in = policies::policy_list().choose("eviction=fifo");
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    CHECK(evictions(in_c, seed) == evictions(built_in, seed));
+    CHECK(use_at_random(in_c, seed, 200) == use_at_random(built_in, seed, 200));
+  }
+}
+
 TEST_CASE("plugins of the other kinds answer what the built-in policies answer") {
   const std::pair<const char*, const char*> policies[] = {
       {"allocation_equal", "allocation=equal"},

@@ -130,8 +130,9 @@ class PolicyPlugins(Served):
         self.assertEqual(self.listed()["quarantined"], [])
 
     def test_shadows_show_what_they_would_have_hit(self):
-        self.assertIn("no shadow is shown any requests", self.ctl("policy", "shadow"))
-        self.ctl("policy", "shadow", "eviction.encoded=lru")
+        self.assertIn("there is no shadow", self.ctl("policy", "shadow"))
+        self.assertIn("eviction.encoded=lru: no request has come yet",
+                      self.ctl("policy", "shadow", "eviction.encoded=lru"))
         said = self.ctl("policy", "install", plugin("several"), "--uncertified", "--shadow")
         self.assertRegex(said, "shown all requests: eviction.encoded=lru, eviction=counting@.*; it "
                                "decides nothing")
@@ -148,7 +149,7 @@ class PolicyPlugins(Served):
             self.assertEqual(one["hits"], one["live_hits"])
         self.assertRegex(self.ctl("policy", "shadow"), r"encoded +lru +\d+")
         self.assertEqual(self.daemon.status()["policies"], before)
-        self.assertIn("no shadow", self.ctl("policy", "shadow", "--stop"))
+        self.assertIn("there is no shadow", self.ctl("policy", "shadow", "--stop"))
 
     def test_what_cannot_be_loaded_changes_nothing(self):
         before = self.listed()

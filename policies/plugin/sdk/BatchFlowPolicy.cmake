@@ -5,8 +5,8 @@ function(batchflow_policy_options target folder)
   target_include_directories(${target} INTERFACE ${folder})
   target_compile_features(${target} INTERFACE cxx_std_20)
   # No multiplication and addition become one instruction: decisions are the same on all machines.
-  target_compile_options(${target} INTERFACE -fvisibility=hidden -fvisibility-inlines-hidden
-                         -ffp-contract=off)
+  target_compile_options(${target} INTERFACE -fvisibility=hidden -ffp-contract=off
+                         $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>)
 endfunction()
 
 # batchflow_add_policy_plugin(NAME SOURCE...): builds the plugin NAME.so.

@@ -174,8 +174,8 @@ std::string policy_shadow(const Question& asked) {
                        {"hits", one.hits},
                        {"live_missed_bytes", one.live_missed},
                        {"missed_bytes", one.missed}});
-  return Json{{"type", "answer"}, {"shadows", shadows}}.dump(-1, ' ', false,
-                                                             Json::error_handler_t::replace);
+  return Json{{"type", "answer"}, {"named", asked.service.plugins.shadows()}, {"shadows", shadows}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string policy_reset(const Question& asked) {

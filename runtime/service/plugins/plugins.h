@@ -59,6 +59,7 @@ class Plugins {
   std::string reset(std::string_view hash);
   // From now on these are shadows, with those before gone. Throws ConfigError.
   void shadow(const std::vector<std::string>& policies);
+  const std::vector<std::string>& shadows() const { return shadows_; }
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
 
   // Around a step of the engine.

@@ -20,6 +20,9 @@ foreach(source ${sources})
   batchflow_test_plugin(${name} ${source})
 endforeach()
 
+enable_language(C)
+batchflow_test_plugin(in_c ${CMAKE_CURRENT_LIST_DIR}/in_c.c)
+
 set(mischiefs
   THROWS CRASHES HANGS EXITS STARTS_THREAD CHANGES_HANDLER CHANGES_LOCALE CHANGES_FOLDER
   MISREPORTS_VERSION ANSWERS_NULL BREAKS_PROMISE OTHER_VERSION OTHER_PLATFORM CUT_TABLE NO_VICTIM
