@@ -182,6 +182,10 @@ std::string signed_text(const std::string& body, const fs::path& path) {
   return fmt::format("{}{}{} {}\n", body, kMark, id_of(key), signature_of(key, body));
 }
 
+void require_public_key(const fs::path& path) {
+  public_key(path);
+}
+
 Certificate verified(std::string_view text, const std::vector<fs::path>& keys) {
   const Parts parts = parts_of(text);
   const std::vector<std::uint8_t> signature = from_hex(parts.signature);
@@ -206,6 +210,9 @@ Certificate verified(std::string_view text, const std::vector<fs::path>& keys) {
 
 std::string signed_text(const std::string&, const fs::path&) {
   throw ConfigError("this program was built without OpenSSL and cannot sign");
+}
+void require_public_key(const fs::path&) {
+  throw ConfigError("this program was built without OpenSSL and cannot verify certificates");
 }
 Certificate verified(std::string_view, const std::vector<fs::path>&) {
   throw ConfigError("this program was built without OpenSSL and cannot verify certificates");

@@ -35,6 +35,9 @@ bool can_sign();
 // Throws ConfigError.
 std::string signed_text(const std::string& body, const std::filesystem::path& key);
 
+// Throws ConfigError if the file holds no public key in PEM that can verify.
+void require_public_key(const std::filesystem::path& key);
+
 // What a certificate says, if one of these public keys (files in PEM) has signed it. Throws
 // ConfigError that says what is wrong with it.
 Certificate verified(std::string_view text, const std::vector<std::filesystem::path>& keys);

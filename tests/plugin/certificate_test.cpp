@@ -54,8 +54,7 @@ std::string why_not(const Keys& keys, const std::string& text, const std::string
 
 TEST_CASE("a certificate that is right is taken, and no other") {
   const Keys keys;
-  if (!plugin::can_sign() || !keys.made)
-    return skipped("there is no openssl to make keys with");
+  if (!plugin::can_sign() || !keys.made) return skipped("there is no openssl to make keys with");
   const auto by = [&](const char* key, const std::string& text) {
     return plugin::signed_text(text, keys.at(key));
   };

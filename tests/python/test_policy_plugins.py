@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -150,6 +151,32 @@ class PolicyPlugins(Served):
         self.assertRegex(self.ctl("policy", "shadow"), r"encoded +lru +\d+")
         self.assertEqual(self.daemon.status()["policies"], before)
         self.assertIn("there is no shadow", self.ctl("policy", "shadow", "--stop"))
+
+    def test_a_journal_is_replayed_with_the_plugin_that_it_names(self):
+        self.restart_with("--journal")
+
+        def install(batch):
+            if batch.step == 60 and batch.epoch == 0:
+                self.ctl("policy", "install", plugin("several"), "--uncertified")
+
+        self.train(2, install)
+        self.daemon.kill(signal.SIGTERM)
+        replay = [os.environ["BATCHFLOW_SIM"], "journal", "replay",
+                  str(self.folder / "state" / "journal")]
+        alone = subprocess.run(replay, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               timeout=120)
+        self.assertEqual(alone.returncode, 2, alone.stderr)
+        self.assertRegex(alone.stderr, "policy 'counting@[0-9a-f]+' is of a plugin that is not "
+                                       "loaded; give its file by --plugin")
+        with_it = subprocess.run([*replay, "--plugin", plugin("several")], text=True, timeout=120,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(with_it.returncode, 0, with_it.stdout)
+
+    def test_a_plugin_installed_twice_gives_way_to_the_defaults(self):
+        for _ in range(2):
+            self.ctl("policy", "install", plugin("dispatch_throws"), "--uncertified")
+        self.train(2)
+        self.assertEqual(self.dispatch(), "batchflow")
 
     def test_what_cannot_be_loaded_changes_nothing(self):
         before = self.listed()

@@ -40,6 +40,13 @@ std::set<std::string>& left_out() {
   return all;
 }
 
+std::vector<std::string> texts_of(const engine::PolicyTexts& policies) {
+  std::vector<std::string> texts;
+  engine::visit_policies(policies,
+                         [&](std::string_view, const std::string& text) { texts.push_back(text); });
+  return texts;
+}
+
 double stall(const WaitTotals& from, const WaitTotals& to) {
   const double waited = to.wait_s - from.wait_s, computed = to.compute_s - from.compute_s;
   return waited + computed > 0 ? waited / (waited + computed) : 0;
@@ -67,6 +74,7 @@ std::string permission(const plugin::PluginFile& file, const PluginSettings& set
 
 void load_configured(const PluginSettings& settings, const fs::path& state,
                      std::vector<std::string>& notes) {
+  for (const fs::path& key : settings.keys) plugin::require_public_key(key);
   if (settings.files.empty()) return;
   const Quarantine quarantine(quarantine_of(state));
   for (const std::string& name : settings.files) {
@@ -256,15 +264,15 @@ void Plugins::tick(Instant now) {
   }
   // Built-in policies propose nothing that is refused, and hold nothing back for so long.
   const engine::EngineCounters counters = host_.engine.counters();
-  std::string from;
-  engine::visit_policies(host_.config.policies, [&](std::string_view, const std::string& text) {
-    if (!from_of(text).empty()) from = from_of(text);
-  });
   if (counters.refused_proposals > refused_seen_ + kRefusedMost) {
-    return eject(
-        from, PluginExit::refused,
-        fmt::format("{} of its proposals were refused", counters.refused_proposals - refused_seen_),
-        now);
+    const std::string why =
+        fmt::format("{} of its proposals were refused", counters.refused_proposals - refused_seen_);
+    // Which of several it was is not known.
+    for (const std::string& text : texts_of(host_.config.policies)) {
+      const std::string from(from_of(text));
+      if (!from.empty()) eject(from, PluginExit::refused, why, now);
+    }
+    return;
   }
   const std::string_view dispatching = from_of(host_.config.policies.dispatch);
   if (!dispatching.empty() && counters.held_back_since != kNever &&
@@ -304,21 +312,23 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
       if (one->file().short_hash() == from) return one->file().hash();
     return std::string(from);
   }();
-  // What ran before it was installed decides again; of one that ran from the start, the defaults.
-  engine::EngineConfig usual;
-  const engine::PolicyTexts& before =
-      watched_ && watched_->from == from ? watched_->before : usual.policies;
+  // What ran before it was installed decides again; in place of what ran from the start, and of the
+  // plugin itself, the defaults.
+  const engine::EngineConfig usual;
+  const bool last = watched_ && watched_->from == from;
+  const std::vector<std::string> usually = texts_of(usual.policies);
+  const std::vector<std::string> before = last ? texts_of(watched_->before) : usually;
   engine::PolicyTexts wanted = host_.config.policies;
   std::vector<std::string> instead;
-  engine::visit_policies(before, [&](std::string_view kind, const std::string& text) {
-    engine::visit_policies(host_.config.policies,
-                           [&](std::string_view running_kind, const std::string& running) {
-                             if (running_kind != kind || from_of(running) != from) return;
-                             const std::string& by = from_of(text) == from ? "" : text;
-                             instead.push_back(fmt::format("{}={}", kind, by));
-                             engine::set_policy(wanted, kind, by);
-                           });
-  });
+  std::size_t at = 0;
+  engine::visit_policies(
+      host_.config.policies, [&](std::string_view kind, const std::string& text) {
+        const std::size_t index = at++;
+        if (from_of(text) != from) return;
+        const std::string& by = from_of(before[index]) == from ? usually[index] : before[index];
+        instead.push_back(fmt::format("{}={}", kind, by));
+        engine::set_policy(wanted, kind, by);
+      });
   // As a shadow it decided nothing, and is gone as well.
   std::vector<std::string> left = shadows_;
   std::erase_if(left, [&](const std::string& one) { return from_of(one) == from; });
