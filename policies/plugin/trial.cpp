@@ -109,8 +109,10 @@ std::string trial(const std::shared_ptr<const PluginFile>& file) {
     const Plugin plugin(file);
     make_each(plugin);
     return difference(before, Surroundings::now());
-  } catch (const std::exception& error) {
+  } catch (const ConfigError& error) {
     return error.what();
+  } catch (const std::exception& error) {
+    return fmt::format("it threw while it was loaded: {}", error.what());
   } catch (...) {
     return "an exception left it while it was loaded";
   }

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -152,6 +153,63 @@ class PolicyPlugins(Served):
         self.assertEqual(self.daemon.status()["policies"], before)
         self.assertIn("there is no shadow", self.ctl("policy", "shadow", "--stop"))
 
+    def test_faults_one_after_the_other_lose_nothing(self):
+        """BATCHFLOW_INJECTIONS=1000 injects so many."""
+        names = ["dispatch_throws", "dispatch_answers_rubbish", "dispatch_holds_back",
+                 "dispatch_hangs", "dispatch_crashes", "dispatch_aborts"]
+        injections = int(os.environ.get("BATCHFLOW_INJECTIONS", "12"))
+        self.restart_with("--config", self.node_file())
+        process = self.daemon.process.pid
+        done, problems = [], []
+
+        def ask(*words):
+            """None: the service began anew meanwhile."""
+            said = subprocess.run([CTL, "--service", self.daemon.socket, *words], timeout=60,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if said.returncode != 0 and not any(
+                    why in said.stderr for why in ("reset by peer", "no service", "has ended",
+                                                   "closed", "refused")):
+                raise AssertionError(said.stderr)
+            return said.stdout if said.returncode == 0 else None
+
+        def quarantined():
+            said = ask("policy", "list", "--json")
+            return said and json.loads(said)["quarantined"]
+
+        def inject():
+            try:
+                for i in range(injections):
+                    ask("policy", "install", plugin(names[i % len(names)]), "--uncertified",
+                        "--watch", "600", "--most-worse", "100")
+                    wait_until(quarantined, 30, f"the end of {names[i % len(names)]}")
+                    for one in quarantined() or ():
+                        wait_until(lambda: ask("policy", "reset", one["hash"]), 30, "a reset")
+                    done.append(names[i % len(names)])
+            except BaseException as error:
+                problems.append(error)
+
+        injecting = threading.Thread(target=inject)
+        injecting.start()
+        loader = batchflow.DataLoader("rows", 16, True)
+        longest, epochs = 0.0, 0
+        while injecting.is_alive() or epochs < 2:
+            keys, before = [], time.monotonic()
+            for batch in loader:
+                longest = max(longest, time.monotonic() - before)
+                keys += self.check_content(batch)[:batch.samples - batch.fillers]
+                time.sleep(0.001)
+                before = time.monotonic()
+            self.assert_whole(keys)
+            epochs += 1
+        loader.close()
+        injecting.join()
+        self.assertEqual(problems, [])
+        self.assertEqual(len(done), injections)
+        self.assertEqual(self.daemon.process.pid, process)
+        self.assertIsNone(self.daemon.process.poll())
+        print(f"{injections} faults in {epochs} whole epochs of {self.ROWS} samples: the longest "
+              f"wait for a batch was {longest:.3f} s")
+
     def test_a_journal_is_replayed_with_the_plugin_that_it_names(self):
         self.restart_with("--journal")
 
@@ -180,7 +238,7 @@ class PolicyPlugins(Served):
 
     def test_what_cannot_be_loaded_changes_nothing(self):
         before = self.listed()
-        for name, why in {"throws": "crashed while it was loaded",
+        for name, why in {"throws": "while it was loaded",
                           "starts_thread": "it starts threads",
                           "other_version": "versions 7 to 9 of the interface",
                           "no_footer": "it has no footer"}.items():

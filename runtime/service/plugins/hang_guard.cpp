@@ -26,6 +26,7 @@ constexpr int kFramesMost = 64;
 const int kWhere = SIGRTMIN + 3;
 
 char** command_line = nullptr;
+std::array<char, 4096> program{};  // its file, by which it is known to `ps`
 int quarantine_file = -1;
 pthread_t watched_thread;
 std::atomic<const plugin::Plugin*> found_in{nullptr};
@@ -64,7 +65,10 @@ const plugin::Plugin* plugin_on_stack() {
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
   // Sockets that stayed open would go on listening, and no client would find the new start.
   close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
-  if (command_line != nullptr) execv("/proc/self/exe", command_line);
+  if (command_line != nullptr) {
+    execv(program.data(), command_line);
+    execv("/proc/self/exe", command_line);
+  }
   _exit(70);
 }
 
@@ -110,6 +114,7 @@ double processor_s(clockid_t clock) {
 
 void remember_command_line(char** arguments) {
   command_line = arguments;
+  if (readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) program[0] = '\0';
 }
 
 HangGuard::HangGuard(int quarantine) {

@@ -87,7 +87,9 @@ std::size_t Quarantine::let_in(std::string_view hash) {
   }
   if (let == 0) return 0;
   output::write_file_atomically(path_.string(), kept, [] {});
-  file_ = protocol::Descriptor(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  // Under the same number: a signal handler knows it.
+  const protocol::Descriptor anew(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (anew) dup3(anew.get(), file_.get(), O_CLOEXEC);
   return let;
 }
 

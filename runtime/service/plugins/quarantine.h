@@ -44,7 +44,7 @@ class Quarantine {
   void add(const Quarantined& one);
   // Lets those in whose hash begins so. Returns how many there were.
   std::size_t let_in(std::string_view hash);
-  int descriptor() const { return file_.get(); }
+  int descriptor() const { return file_.get(); }  // the same for as long as this lives
 
  private:
   std::filesystem::path path_;
