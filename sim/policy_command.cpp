@@ -2,10 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 
-#include "core/base/config_value.h"
 #include "policies/plugin/load.h"
 #include "policies/plugin/new_plugin.h"
 #include "policies/registry.h"
@@ -83,16 +81,9 @@ CLI::App* add_question(CLI::App& command, Action& action, const char* name, cons
 }
 
 int new_policy(const NewOptions& options) {
-  const engine::PolicyKind kind = engine::policy_kind(options.kind);
-  const std::vector<plugin::NewFile> files = plugin::new_plugin(options.name, kind);
-  const std::filesystem::path folder = files.front().path.parent_path();
-  if (std::filesystem::exists(folder))
-    throw ConfigError(fmt::format("{} is there already; choose another name", folder.string()));
-  std::filesystem::create_directory(folder);
-  for (const plugin::NewFile& file : files)
-    output::write_file_atomically(file.path.string(), file.text, output::check_interrupted);
-  output::write_file_atomically("-", plugin::next_commands(options.name, kind),
-                                output::check_interrupted);
+  output::write_file_atomically(
+      "-", plugin::write_new_plugin(options.name, engine::policy_kind(options.kind)),
+      output::check_interrupted);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "core/base/config_value.h"
 
@@ -100,6 +101,22 @@ std::vector<NewFile> new_plugin(std::string_view name, engine::PolicyKind kind) 
                        "A policy of the kind {1} for BatchFlow, as a plugin.\n\n"
                        "```sh\n{2}```\n",
                        name, engine::policy_kind_name(kind), next_commands(name, kind))}};
+}
+
+std::string write_new_plugin(std::string_view name, engine::PolicyKind kind) {
+  const std::vector<NewFile> files = new_plugin(name, kind);
+  const fs::path folder = files.front().path.parent_path();
+  std::error_code failed;
+  if (fs::exists(folder, failed))
+    throw ConfigError(fmt::format("{} is there already; choose another name", folder.string()));
+  fs::create_directory(folder, failed);
+  for (const NewFile& file : files) {
+    std::ofstream out(file.path);
+    out << file.text;
+    out.close();
+    if (!out) throw ConfigError(fmt::format("{} cannot be written", file.path.string()));
+  }
+  return next_commands(name, kind);
 }
 
 fs::path sdk_prefix() {

@@ -21,6 +21,10 @@ struct NewFile {
 // Throws ConfigError if the name will not do.
 std::vector<NewFile> new_plugin(std::string_view name, engine::PolicyKind kind);
 
+// Writes them below the current folder, and returns what to type next. Throws ConfigError, also if
+// there is such a folder.
+std::string write_new_plugin(std::string_view name, engine::PolicyKind kind);
+
 // Where this program's headers for plugins are: what CMAKE_PREFIX_PATH has to be.
 std::filesystem::path sdk_prefix();
 // What to type next, with the folder beside the current one.

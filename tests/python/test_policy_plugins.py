@@ -210,6 +210,12 @@ class PolicyPlugins(Served):
         print(f"{injections} faults in {epochs} whole epochs of {self.ROWS} samples: the longest "
               f"wait for a batch was {longest:.3f} s")
 
+    def test_a_new_plugin_is_written_here_too(self):
+        said = subprocess.run([CTL, "policy", "new", "mine", "--kind", "scaling"], check=True,
+                              cwd=self.folder, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+        self.assertIn("batchflow-sim check mine/build/mine.so", said)
+        self.assertIn('BATCHFLOW_POLICY_PLUGIN("mine"', (self.folder / "mine/mine.cpp").read_text())
+
     def test_a_journal_is_replayed_with_the_plugin_that_it_names(self):
         self.restart_with("--journal")
 
