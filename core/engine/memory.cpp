@@ -471,7 +471,7 @@ void Memory::set_candidates(std::vector<Candidate> candidates) {
   shares_.each([&](ShareId index) { add_candidates(shares_[index]); });
 }
 
-// A share whose items have numbers is so large that a candidate's memory would count.
+// A share that numbers its items is so large that a candidate's memory would count.
 void Memory::add_candidates(SharePart& part) const {
   part.candidates.clear();
   const ShareSpec& spec = part.spec;

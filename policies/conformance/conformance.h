@@ -23,7 +23,7 @@ class Violation : public std::runtime_error {
 // Returns a digest of all that it answered. Throws Violation.
 std::uint64_t use_at_random(const engine::PolicyChoice& choice, std::uint64_t seed, int steps);
 
-// Of a dispatch policy: with n jobs whose speeds differ by at most eight times, each job is served
+// Of a dispatch policy: with n jobs at speeds that differ by at most eight times, each is served
 // within 10 n + 100 decisions. Throws Violation. REQUIRES: a policy that is not exempt (may_starve)
 void check_fairness(const engine::PolicyChoice& choice, std::uint64_t seed);
 

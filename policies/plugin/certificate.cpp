@@ -66,7 +66,7 @@ Key checked(EVP_PKEY* read, const fs::path& path, const char* what) {
   return key;
 }
 
-// Nobody is asked for a password.
+// No password is asked for.
 int no_password(char*, int, int, void*) {
   return -1;
 }

@@ -1,5 +1,5 @@
 // A policy inside a plugin, as the host gets it: an exception ends the use of that policy, and
-// never leaves the plugin. The calls go straight to the policy, whose class is known here.
+// never leaves the plugin. The calls go straight to the policy, the class of which is known here.
 #pragma once
 
 #include <exception>

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -17,8 +17,7 @@
 namespace batchflow::plugin {
 namespace {
 
-// ------------------------------------------------------------------------------------- failures
-// ---
+// ----------------------------------------------------------------------------------- failures ----
 
 std::atomic<bool> any_failure{false};
 std::mutex failures_mutex;
@@ -26,8 +25,6 @@ std::vector<Failure>& failures() {
   static std::vector<Failure> all;
   return all;
 }
-
-std::atomic<const HostedPolicy*> now_running{nullptr};
 
 // What an instance of any kind has.
 class Hosting {
@@ -49,13 +46,11 @@ class Hosting {
   void tell(Call call) {
     if (failed_) [[unlikely]]
       return;
-    now_running.store(&policy_, std::memory_order_relaxed);
     try {
       call();
     } catch (...) {
       fail("an exception left it; the functions of a plugin must not throw");
     }
-    now_running.store(nullptr, std::memory_order_relaxed);
   }
   template <class Answer, class Call>
   Answer ask(Answer otherwise, Call call) {
@@ -618,10 +613,6 @@ void check_failures() {
   for (const Failure& one : all)
     text += fmt::format("{}policy {}: {}", text.empty() ? "" : "; ", one.policy, one.why);
   throw std::runtime_error(text);
-}
-
-const HostedPolicy* running() {
-  return now_running.load(std::memory_order_relaxed);
 }
 
 }  // namespace batchflow::plugin

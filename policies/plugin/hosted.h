@@ -4,7 +4,6 @@
 // answers as if it had nothing to say, which the engine bears.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,8 +53,7 @@ class HostedPolicy {
   std::shared_ptr<void> direct_;
 };
 
-// ------------------------------------------------------------------------------------- failures
-// ---
+// ----------------------------------------------------------------------------------- failures ----
 
 // An instance that is used no more.
 struct Failure {
@@ -67,8 +65,5 @@ std::vector<Failure> take_failures();
 // Throws std::runtime_error with all of them, if there are any: what a simulation came to is not
 // what the policy would do.
 void check_failures();
-
-// The policy that a call is in right now; null: none. Another thread may ask.
-const HostedPolicy* running();
 
 }  // namespace batchflow::plugin

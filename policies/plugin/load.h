@@ -52,7 +52,7 @@ void load_tables(const std::string& from, const bf_policy_plugin* plugin);
 // What was loaded, in that order.
 std::vector<const Plugin*> loaded();
 
-// The plugin whose code has this address; null: none of those that this process has loaded. A
+// The plugin that has this address in its code; null: none of those that this process has loaded. A
 // signal handler may ask.
 const Plugin* holding(const void* address);
 

@@ -53,7 +53,7 @@ std::string source_of(std::string_view name, engine::PolicyKind kind) {
   replace_all(text, fmt::format("\"{}\"", example), fmt::format("\"{}\"", name));
   replace_all(text, class_name(example), class_name(name));
   const std::size_t include = text.find("#include \"core/");
-  text.insert(include, "// TODO: say above what this policy does.\n");
+  text.insert(include, "// Say above what this policy does.\n");
   const std::size_t last = text.rfind("#include \"policies/");
   text.insert(text.find('\n', last) + 1, "#include \"policies/plugin/plugin.h\"\n");
   text += fmt::format("\nBATCHFLOW_POLICY_PLUGIN(\"{}\", \"0.1.0\", batchflow::policies::{})\n",

@@ -91,8 +91,7 @@ inline Instant instant(std::int64_t count) {
   return Instant(Duration(count));
 }
 
-// ----------------------------------------------------------------------------- tables of a kind
-// ---
+// --------------------------------------------------------------------------- tables of a kind ----
 
 // The policy that the host wants; null: it failed, and the host was told.
 template <class Interface>

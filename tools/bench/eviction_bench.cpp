@@ -10,8 +10,8 @@
 #include <chrono>
 #include <map>
 
-#include "core/engine/share.h"
 #include "policies/registry.h"
+#include "tools/bench/eviction_replay.h"
 #include "traces/generator.h"
 
 namespace batchflow::bench {
@@ -31,24 +31,12 @@ void report(benchmark::State& state, const traces::AccessTrace& trace, std::uint
       static_cast<double>(misses) / static_cast<double>(trace.requests());
 }
 
-std::uint64_t misses_of(const engine::PolicyEntry& entry, const traces::AccessTrace& trace) {
-  const Slots capacity = trace.distinct_items() / 10;
-  const engine::PolicyChoice choice{&entry, Parameters(entry.parameters)};
-  engine::Share share(trace.distinct_items(), capacity,
-                      choice.make_eviction(trace.distinct_items(), capacity, Random(1)));
-  std::vector<ItemId> evicted;
-  for (std::size_t i = 0; i < trace.requests(); ++i) {
-    evicted.clear();
-    share.access({ItemId(trace.items[i]), 1, trace.next_use(i)}, evicted);
-  }
-  return share.counters().misses;
-}
-
 void run_policy(benchmark::State& state, const engine::PolicyEntry& entry,
                 const std::string& spec) {
   const traces::AccessTrace& trace = trace_of(spec);
+  const engine::PolicyChoice choice{&entry, Parameters(entry.parameters)};
   std::uint64_t misses = 0;
-  for (auto _ : state) misses = misses_of(entry, trace);
+  for (auto _ : state) misses = misses_of(choice, trace);
   report(state, trace, misses);
 }
 
@@ -102,6 +90,7 @@ void run_beside_bare_lru(benchmark::State& state, const engine::PolicyEntry& ent
                          const std::string& spec) {
   constexpr int kTurns = 7;
   const traces::AccessTrace& trace = trace_of(spec);
+  const engine::PolicyChoice choice{&entry, Parameters(entry.parameters)};
   std::vector<double> ratios;
   const auto seconds = [](const auto& body) {
     const auto start = std::chrono::steady_clock::now();
@@ -112,7 +101,7 @@ void run_beside_bare_lru(benchmark::State& state, const engine::PolicyEntry& ent
     for (int turn = 0; turn < kTurns; ++turn) {
       std::uint64_t misses = 0;
       const double bare = seconds([&] { misses = misses_of_bare_lru(trace); });
-      const double through_share = seconds([&] { misses -= misses_of(entry, trace); });
+      const double through_share = seconds([&] { misses -= misses_of(choice, trace); });
       if (misses != 0) state.SkipWithError("the two do not agree");
       ratios.push_back(bare / through_share);
     }

@@ -34,6 +34,12 @@ std::string_view from_of(std::string_view text) {
   return rest.substr(0, rest.find(':'));
 }
 
+// Why a plugin is not let in.
+std::string refusal(const plugin::PluginFile& file, const Quarantined& found) {
+  return fmt::format("it is quarantined: {} ({}); batchflowctl policy reset {} lets it in again",
+                     exit_text(found.exit), found.why, file.short_hash());
+}
+
 // What plugins would bring that are quarantined: `kind=name`.
 std::set<std::string>& left_out() {
   static std::set<std::string> all;
@@ -51,10 +57,6 @@ double stall(const WaitTotals& from, const WaitTotals& to) {
   const double waited = to.wait_s - from.wait_s, computed = to.compute_s - from.compute_s;
   return waited + computed > 0 ? waited / (waited + computed) : 0;
 }
-
-}  // namespace
-
-namespace {
 
 // Whether the plugin may run here, as a note. Throws ConfigError.
 std::string permission(const plugin::PluginFile& file, const PluginSettings& settings,
@@ -82,10 +84,8 @@ void load_configured(const PluginSettings& settings, const fs::path& state,
     const plugin::PluginFile read(file);
     if (const auto found = quarantine.find(read.hash())) {
       notes.push_back(
-          fmt::format("plugin {} is NOT loaded, since it is quarantined: {} ({}); the default "
-                      "policies decide in "
-                      "its place; batchflowctl policy reset {} lets it in again",
-                      file.string(), exit_text(found->exit), found->why, read.short_hash()));
+          fmt::format("plugin {} is NOT loaded, and the default policies decide in its place: {}",
+                      file.string(), refusal(read, *found)));
       const std::vector<std::string>& all = read.footer().policies;
       left_out().insert(all.begin(), all.end());
       continue;
@@ -128,12 +128,10 @@ void Plugins::watch_if_needed() {
     guard_ = std::make_unique<HangGuard>(quarantine_.descriptor());
 }
 
-bool Plugins::in_force(std::string_view from) const {
-  bool found = false;
-  engine::visit_policies(host_.config.policies, [&](std::string_view, const std::string& text) {
-    found |= !from_of(text).empty() && (from.empty() || from_of(text) == from);
-  });
-  return found;
+bool Plugins::any_in_force() const {
+  const std::vector<std::string> texts = texts_of(host_.config.policies);
+  return std::any_of(texts.begin(), texts.end(),
+                     [](const std::string& text) { return !from_of(text).empty(); });
 }
 
 struct Plugins::Allowed {
@@ -144,9 +142,7 @@ struct Plugins::Allowed {
 Plugins::Allowed Plugins::allowed(const Install& install) const {
   const auto file = std::make_shared<const plugin::PluginFile>(plugin::find_file(install.file));
   if (const auto found = quarantine_.find(file->hash())) {
-    throw ConfigError(fmt::format(
-        "plugin {}: it is quarantined: {} ({}); batchflowctl policy reset {} lets it in again",
-        file->path().string(), exit_text(found->exit), found->why, file->short_hash()));
+    throw ConfigError(fmt::format("plugin {}: {}", file->path().string(), refusal(*file, *found)));
   }
   return {file, permission(*file, settings_, install.uncertified || settings_.uncertified)};
 }
@@ -228,8 +224,7 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   host_.change(wanted);
   return fmt::format(
       "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
-      "back "
-      "if that grows by more than {} points within {} s",
+      "back if that grows by more than {} points within {} s",
       footer.name, footer.version, loaded.file().short_hash(), note, fmt::join(set, ", "),
       100 * watched_->stall_before, install.most_worse,
       std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
@@ -258,7 +253,7 @@ void Plugins::look(Instant now) {
 void Plugins::tick(Instant now) {
   if (!guard_) return;
   look(now);
-  if (!in_force("")) {
+  if (!any_in_force()) {
     watched_.reset();
     return;
   }
@@ -351,7 +346,7 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
                        ? ""
                        : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
        LogLevel::error});
-  // What the engine was like when that happened, for the one who wrote it.
+  // What the engine was like when that happened, for the plugin's author.
   std::ofstream dump(state_ / fmt::format("plugin-exit-{}.txt", from));
   dump << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n\n{}\n", hash,
                       static_cast<int>(exit), exit_text(exit), why,

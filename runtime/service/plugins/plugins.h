@@ -80,7 +80,7 @@ class Plugins {
   // The plugin's file, if it may run here. Throws ConfigError.
   Allowed allowed(const Install& install) const;
   std::string put_in_force(const Install& install, const Allowed& allowed);
-  bool in_force(std::string_view from) const;
+  bool any_in_force() const;
   void watch_if_needed();
   void look(Instant now);
   // From now on the default policies decide in place of those from `from`.

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <functional>
 
-#include "core/engine/share.h"
 #include "policies/conformance/random_views.h"
 #include "policies/plugin/load.h"
 #include "policies/registry.h"
+#include "tools/bench/eviction_replay.h"
 #include "tools/bench/process_cost.h"
 #include "tools/bench/spread.h"
 #include "traces/generator.h"
@@ -31,18 +31,6 @@ struct Both {
   engine::PolicyChoice built_in;
   engine::PolicyChoice hosted;
 };
-
-std::uint64_t replay(const engine::PolicyChoice& choice, const traces::AccessTrace& trace) {
-  const Slots capacity = trace.distinct_items() / 10;
-  engine::Share share(trace.distinct_items(), capacity,
-                      choice.make_eviction(trace.distinct_items(), capacity, Random(1)));
-  std::vector<ItemId> evicted;
-  for (std::size_t i = 0; i < trace.requests(); ++i) {
-    evicted.clear();
-    share.access({ItemId(trace.items[i]), 1, trace.next_use(i)}, evicted);
-  }
-  return share.counters().misses;
-}
 
 std::uint64_t decide(const engine::PolicyChoice& choice,
                      const std::vector<std::vector<engine::WorkCandidate>>& views, int asks) {
@@ -96,11 +84,14 @@ int run(bool small) {
   for (const std::string& spec :
        {"gen:perm,n=" + items + ",epochs=20", "gen:zipf,n=" + items + ",requests=" + items + "0"}) {
     const traces::AccessTrace trace = traces::generate_access_trace(spec);
-    for (const char* policy : {"lru", "s3fifo", "gdsf"}) {
-      const Both both(std::string("eviction_") + policy, std::string("eviction=") + policy);
-      same &= compare(fmt::format("eviction {}, {}", policy, spec.substr(4, 4)),
+    // The last by the C interface alone.
+    for (const auto& [file, policy] :
+         {std::pair("eviction_lru", "lru"), std::pair("eviction_s3fifo", "s3fifo"),
+          std::pair("eviction_gdsf", "gdsf"), std::pair("in_c", "fifo")}) {
+      const Both both(file, std::string("eviction=") + policy);
+      same &= compare(fmt::format("eviction {} ({}), {}", policy, file, spec.substr(4, 4)),
                       static_cast<double>(trace.requests()), rounds, [&](bool hosted) {
-                        return replay(hosted ? both.hosted : both.built_in, trace);
+                        return misses_of(hosted ? both.hosted : both.built_in, trace);
                       });
     }
   }
