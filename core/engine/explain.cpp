@@ -291,6 +291,8 @@ class ExplainedEviction final : public Explained<EvictionPolicy> {
   void needed(ItemId item, std::uint32_t jobs) override { policy_->needed(item, jobs); }
   void scored(ItemId item, float score) override { policy_->scored(item, score); }
   void epoch_began(JobId job, std::uint32_t epoch) override { policy_->epoch_began(job, epoch); }
+  bool wants_announcements() const override { return policy_->wants_announcements(); }
+  void announced(std::span<const Access> requests) override { policy_->announced(requests); }
   EarlyRead read_early(const Access& access) override {
     const EarlyRead answer = policy_->read_early(access);
     if (answer == EarlyRead::yes) {

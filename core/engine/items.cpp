@@ -34,6 +34,7 @@ void Items::look_up(MakingIndex making_index, Bytes most) {
   // Drawn samples come often. A sample that replaces a corrupt one may be in the block itself, too.
   const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
   if (with_replacement) first_indices_.clear(draws.size() - making.next);
+  announce(making);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {
     const std::uint32_t index = making.next;
     if (at % kPrefetched == 0) prefetch(std::span(draws).subspan(index));
@@ -66,6 +67,48 @@ void Items::look_up(MakingIndex making_index, Bytes most) {
   send_groups(making_index);
   share_firsts(making);
   if (!s_.config.hold_ingredients) release_ingredients(making);
+}
+
+// Tells policies that want to know what the block will request of memory, as things are now.
+void Items::announce(const Making& making) {
+  if (around_.placed != nullptr) return;
+  const auto part_of = [&](const ItemCache* cache) -> const SharePart* {
+    return cache == nullptr || cache->dram.is_none() ? nullptr : &s_.memory[cache->dram];
+  };
+  const SharePart* const decoded = part_of(around_.homes[0].decoded);
+  const SharePart* const encoded = part_of(around_.homes[0].encoded);
+  const auto wants = [](const SharePart* part) {
+    return part != nullptr && part->spec.bundle_shift == 0 && part->share->capacity() > 0 &&
+           part->share->wants_announcements();
+  };
+  const bool wants_decoded = wants(decoded), wants_encoded = wants(encoded);
+  if (!wants_decoded && !wants_encoded) return;
+  std::vector<Access> of_decoded, of_encoded;
+  for (const order::Draw& draw : std::span(making.draws).subspan(making.next)) {
+    next_uses_ = {};
+    const auto request = [&](const SharePart& part, Bytes bytes) {
+      const ItemId item = part.spec.item_of(draw.sample);
+      const bool kept = part.share->resident(item);
+      const Slots slots = kept ? part.share->slots(item) : slots_for(bytes, part.spec.slot_bytes);
+      return std::pair(access_to(part, item, draw.sample, slots), kept);
+    };
+    if (decoded != nullptr) {
+      const auto [access, kept] = request(*decoded, decoded->spec.slot_bytes);
+      if (wants_decoded) of_decoded.push_back(access);
+      if (kept) continue;
+    }
+    if (!wants_encoded) continue;
+    auto [access, kept] = request(*encoded, stored_bytes(draw.sample));
+    const bool under_way = around_.under_way &&
+                           !reads_.shown()
+                                .find(making.node, around_.dataset->id, draw.sample, Form::encoded)
+                                .is_none();
+    if ((!kept && under_way) || access.slots > kItemSlotsMost) continue;
+    access.kept_decoded = !kept && decoded != nullptr && decoded->share->capacity() > 0;
+    of_encoded.push_back(access);
+  }
+  if (wants_decoded) decoded->share->announce(of_decoded);
+  if (wants_encoded) encoded->share->announce(of_encoded);
 }
 
 // `draws`: the sample that is looked up now, and all behind it.

@@ -129,6 +129,7 @@ class Items {
 
   void release_ingredients(Making& making);
   void look_around(MakingIndex making);
+  void announce(const Making& making);
   void prefetch(std::span<const order::Draw> draws) const;
   Bytes stored_bytes(SampleId sample) const;
   Bytes staged_alone(SampleId sample) const;

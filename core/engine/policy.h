@@ -85,6 +85,7 @@ struct EvictionContext {
   Tier tier = Tier::dram;
   DatasetId dataset{};
   const void* plugin = nullptr;  // PolicyEntry::plugin
+  bool shadow = false;           // nothing that it answers is carried out
 };
 
 // Whether an item is to be read before anything requests it.
@@ -141,6 +142,10 @@ class EvictionPolicy : public Policy {
   // else is read from the store to the node. Only policies that say so are asked
   // (PolicyEntry::reads_early), of samples as they are stored.
   virtual EarlyRead read_early(const Access& /*access*/) { return EarlyRead::no; }
+  // True: `announced` shows it what a block is about to request, in that order, as far as that can
+  // be foreseen. Other requests may come in between, and some of these not.
+  virtual bool wants_announcements() const { return false; }
+  virtual void announced(std::span<const Access>) {}
 };
 
 // -------------------------------------------------------------------------------- allocation ----

@@ -74,9 +74,9 @@ struct PolicyChoice {
   // REQUIRES: an eviction policy. For a share of so many items and slots, and what it keeps where.
   std::unique_ptr<EvictionPolicy> make_eviction(std::size_t items, Slots capacity, Random random,
                                                 Form form = Form::encoded, Tier tier = Tier::dram,
-                                                DatasetId dataset = {}) const {
+                                                DatasetId dataset = {}, bool shadow = false) const {
     return std::get<MakeEviction>(entry->make)(
-        {items, capacity, random, parameters, form, tier, dataset, entry->plugin});
+        {items, capacity, random, parameters, form, tier, dataset, entry->plugin, shadow});
   }
 };
 

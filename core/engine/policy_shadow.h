@@ -30,7 +30,7 @@ class PolicyShadow {
                Form form, Tier tier, DatasetId dataset)
       : choice_(std::move(choice)),
         shift_(std::clamp(static_cast<int>(std::bit_width(items / kFollowed)), 0, 31)),
-        share_(items, 0, choice_->make_eviction(items, 0, random, form, tier, dataset)) {}
+        share_(items, 0, choice_->make_eviction(items, 0, random, form, tier, dataset, true)) {}
 
   const PolicyChoice& choice() const { return *choice_; }
   bool wants_next_uses() const { return choice_->entry->next_uses; }

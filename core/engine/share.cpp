@@ -77,6 +77,13 @@ Share::Result Share::request(const Access& access, std::vector<ItemId>& evicted)
   return Result::bypassed;
 }
 
+void Share::announce(std::vector<Access>& requests) {
+  if (numbers_) {
+    for (Access& one : requests) one.item = give_number(one.item);
+  }
+  policy_->announced(requests);
+}
+
 bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
   BF_CHECK(!resident(access.item));
@@ -335,8 +342,23 @@ void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
   adopted_ = 0;
 }
 
+// Those that the incoming policy is shown next.
+void Share::announce_residents(std::size_t limit) {
+  std::vector<Access> next;
+  for (std::size_t at = adopted_; at < numbered_ && next.size() < limit; ++at) {
+    if (at % 64 == 0 && words_[at / 64].resident == 0) {
+      at += 63;
+      continue;
+    }
+    const ItemId item(static_cast<std::uint32_t>(at));
+    if (is_resident(item)) next.push_back({item, slots_of(item), kUnknownUse});
+  }
+  incoming_->announced(next);
+}
+
 bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
+  if (incoming_->wants_announcements()) announce_residents(limit);
   // A slice is bounded in words, too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < numbered_; ++adopted_) {
     if (adopted_ % 64 == 0 && words_[adopted_ / 64].resident == 0) {

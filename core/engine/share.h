@@ -75,6 +75,9 @@ class Share {
   // can be made room. What leaves is appended to `evicted`, in order.
   // REQUIRES: access.item is in range, 1 <= access.slots < 2^32.
   Result access(const Access& access, std::vector<ItemId>& evicted);
+  // Requests that are about to come, for policies that want to know.
+  bool wants_announcements() const { return policy_->wants_announcements(); }
+  void announce(std::vector<Access>& requests);
   // Requests for residents that the policy is not told of one by one.
   void count_hits(std::uint64_t hits) { counters_.hits += hits; }
   // Lets in an item that must be somewhere, such as a prepared block. The policy is not asked
@@ -198,6 +201,7 @@ class Share {
   bool told_incoming(ItemId item) const { return incoming_ != nullptr && item.value < adopted_; }
   Result request(const Access& access, std::vector<ItemId>& evicted);
   void grow_numbers(std::size_t items);
+  void announce_residents(std::size_t limit);
   ItemId lowest_unpinned_number();
   Admission ask_admission(const Access& access);
   void evict_named(const Access& newcomer, bool until_fits, std::vector<ItemId>& evicted);

@@ -14,7 +14,7 @@ namespace batchflow::log {
 namespace {
 
 // The kind of a frame; its first byte.
-enum class RecordKind : std::uint8_t { step, catalogue, pipeline };
+enum class RecordKind : std::uint8_t { step, catalogue, pipeline, policies, answers };
 
 void put(ByteWriter& writer, const std::string& text) {
   writer.count(text.size());
@@ -151,6 +151,20 @@ void Journal::record_catalogues(std::span<const engine::Event> events) {
   }
 }
 
+void Journal::record_policies(std::span<const std::byte> description) {
+  if (frames_.ended()) return;
+  payload_ = {static_cast<std::byte>(RecordKind::policies)};
+  payload_.insert(payload_.end(), description.begin(), description.end());
+  append();
+}
+
+void Journal::record_answers(std::span<const std::byte> answers) {
+  if (frames_.ended() || answers.empty()) return;
+  payload_ = {static_cast<std::byte>(RecordKind::answers)};
+  payload_.insert(payload_.end(), answers.begin(), answers.end());
+  append();
+}
+
 void Journal::append() {
   frames_.append(payload_, encoded(digest_.value()), pending_);
 }
@@ -176,7 +190,19 @@ JournalReader::JournalReader(std::span<const std::byte> log, std::string_view na
 std::optional<JournalReader::EngineStep> JournalReader::next() {
   constexpr std::string_view kRemedy = "read it with the program that wrote it";
   std::span<const std::byte> payload;
-  while (frames_.next(payload)) {
+  const auto next_frame = [&] {
+    if (!read_ahead_) return frames_.next(payload);
+    payload = *std::exchange(read_ahead_, std::nullopt);
+    return true;
+  };
+  const auto is = [](std::span<const std::byte> frame, RecordKind kind) {
+    return !frame.empty() && static_cast<RecordKind>(frame.front()) == kind;
+  };
+  while (next_frame()) {
+    if (is(payload, RecordKind::policies)) {
+      described_.push_back(payload.subspan(1));
+      continue;
+    }
     const auto record = payload.empty() ? UINT8_MAX : static_cast<std::uint8_t>(payload.front());
     payload = payload.subspan(std::min<std::size_t>(1, payload.size()));
     if (record == static_cast<std::uint8_t>(RecordKind::catalogue)) {
@@ -192,7 +218,15 @@ std::optional<JournalReader::EngineStep> JournalReader::next() {
           record == static_cast<std::uint8_t>(RecordKind::step) && payload.size() >= kDigestBytes;
       const auto step = is_step ? decoder_.step(payload.subspan(kDigestBytes)) : std::nullopt;
       if (!step) frames_.refuse("a step that cannot be read", kRemedy);
-      return EngineStep{step->now, step->events, digest};
+      EngineStep read{step->now, step->events, digest, {}};
+      if (frames_.next(payload)) {
+        if (is(payload, RecordKind::answers)) {
+          read.answers = payload.subspan(1);
+        } else {
+          read_ahead_ = payload;
+        }
+      }
+      return read;
     }
   }
   return std::nullopt;
@@ -238,7 +272,7 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
                           result.steps - 1, last_now.time_since_epoch().count(), list(commands)));
       return result;
     }
-    const auto now_sent = step(next->now, next->events);
+    const auto now_sent = step(*next);
     commands.assign(now_sent.begin(), now_sent.end());
     digest.add(now_sent);
     last_now = next->now;

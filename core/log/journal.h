@@ -1,9 +1,9 @@
 // The trace journal: every `(now, events)` that a run's engine was given, and a digest of the
 // commands it answered, so that the run can be repeated and compared bit for bit.
 //
-// A Journal wraps around Engine::step: call record() with a step's input before the engine sees it,
-// and ordered() with the commands it answered. The bytes that record() leaves in pending() must be
-// on their way to a file before the commands are carried out. At its bound in bytes the journal
+// A Journal wraps around Engine::step: call record_events() with a step's input before the engine
+// sees it, and record_commands() with the commands it answered. The bytes that are in pending() by
+// then must be on their way to a file before the commands are carried out. At its bound in bytes the journal
 // ends with a mark. The run goes on: recorded() becomes false, and the digest still covers
 // everything.
 //
@@ -42,6 +42,10 @@ class Journal {
 
   void record_events(Instant now, std::span<const engine::Event> events);
   void record_commands(std::span<const engine::Command> commands);
+  // Policies that decide in another process, before the first step that names them, and what they
+  // answered in the step that was recorded last (policies/apart).
+  void record_policies(std::span<const std::byte> description);
+  void record_answers(std::span<const std::byte> answers);
   void close();  // the end mark; nothing may be recorded after it
 
   // The bytes to write since the last clear_pending(), in order.
@@ -84,9 +88,13 @@ class JournalReader {
     Instant now;
     std::span<const engine::Event> events;  // until the next call
     std::uint32_t digest_before;            // low half of the digest of all commands so far
+    std::span<const std::byte> answers;     // of policies in other processes
   };
   // nullopt after the last one. Throws ConfigError where the journal is damaged.
   std::optional<EngineStep> next();
+
+  // What was recorded of policies in other processes, up to the step that was read last.
+  std::span<const std::span<const std::byte>> described() const { return described_; }
 
   // After the last step: how it ends, and the whole digest if it has an end mark.
   LogEnd end() const { return frames_.end(); }
@@ -98,11 +106,14 @@ class JournalReader {
   JournalHeader header_;
   engine::Catalogues catalogues_;
   EventDecoder decoder_;
+  std::vector<std::span<const std::byte>> described_;
+  // Of a frame behind the step that was read last, which is no answers of it.
+  std::optional<std::span<const std::byte>> read_ahead_;
 };
 
 // Engine::step of the engine that a journal is replayed into.
-using StepFunction = std::function<std::span<const engine::Command>(
-    Instant now, std::span<const engine::Event> events)>;
+using StepFunction =
+    std::function<std::span<const engine::Command>(const JournalReader::EngineStep& step)>;
 
 struct ReplayResult {
   std::uint64_t steps = 0;

@@ -36,7 +36,7 @@ enum {
   BF_POLICY_UNSTABLE = 1, /* of the unstable tables */
   /* Of the classes in core/engine/policy.h, by the rules of the Itanium C++ ABI: it grows with any
    * change of theirs. */
-  BF_POLICY_OBJECT = 1
+  BF_POLICY_OBJECT = 2
 };
 
 /* -------------------------------------------------------------------------------- numbers ---- */

@@ -203,4 +203,8 @@ std::string PluginFile::loadable() const {
   return fmt::format("/proc/self/fd/{}", for_ever);
 }
 
+int PluginFile::duplicate(int least) const {
+  return fcntl(copy_, F_DUPFD_CLOEXEC, least);
+}
+
 }  // namespace batchflow::plugin

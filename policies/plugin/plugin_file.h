@@ -42,6 +42,9 @@ class PluginFile {
   // A path of the copy, for this process and its children. No later file gets the same one: a
   // library that is loaded is known by its path.
   std::string loadable() const;
+  // A descriptor of the copy for a process that is started, numbered `least` or more; -1: there is
+  // none.
+  int duplicate(int least) const;
 
  private:
   std::filesystem::path path_;

@@ -1,9 +1,14 @@
 #include "programs/config/replay_journal.h"
 
+#include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/engine/engine.h"
+#include "policies/apart/described.h"
+#include "policies/apart/playback.h"
 #include "programs/config/engine_settings.h"
 
 namespace batchflow::config {
@@ -16,7 +21,17 @@ log::ReplayResult replay_journal(log::JournalReader& journal, const engine::Poli
   Instant at{};
   engine::Explain tell;
   if (explain) tell = [&](const engine::Decision& decision) { explain(at, decision); };
-  engine::Engine engine(config, policies, journal.catalogues(), std::move(tell));
+  // Policies that decided in another process: their answers are in the journal.
+  apart::Playback playback;
+  engine::PolicyList list = policies;
+  std::vector<std::unique_ptr<apart::Described>> described;
+  const auto add_described = [&] {
+    while (described.size() < journal.described().size()) {
+      described.push_back(
+          std::make_unique<apart::Described>(journal.described()[described.size()], playback));
+      for (const engine::PolicyEntry* entry : described.back()->policies()) list.add(*entry);
+    }
+  };
   // A plugin that is not loaded is an error in words, and not a difference.
   const auto require_policies = [&](std::span<const engine::Event> events) {
     for (const engine::Event& event : events) {
@@ -25,15 +40,19 @@ log::ReplayResult replay_journal(log::JournalReader& journal, const engine::Poli
           changed == nullptr ? std::string_view::npos : changed->text.find('=');
       if (equals == std::string_view::npos || changed->text.find('@') == std::string_view::npos)
         continue;
-      policies.choose(engine::policy_name(changed->text.substr(0, equals)).kind,
-                      changed->text.substr(equals + 1));
+      list.choose(engine::policy_name(changed->text.substr(0, equals)).kind,
+                  changed->text.substr(equals + 1));
     }
   };
-  return log::replay(journal, [&](Instant now, std::span<const engine::Event> events) {
+  std::optional<engine::Engine> engine;
+  return log::replay(journal, [&](const log::JournalReader::EngineStep& step) {
     if (before_step) before_step();
-    require_policies(events);
-    at = now;
-    return engine.step(now, events);
+    add_described();
+    playback.begin_step(step.answers);
+    if (!engine) engine.emplace(config, list, journal.catalogues(), tell);
+    require_policies(step.events);
+    at = step.now;
+    return engine->step(step.now, step.events);
   });
 }
 

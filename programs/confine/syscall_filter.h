@@ -36,14 +36,15 @@ class SyscallFilter {
   void fail(std::uint32_t call, std::uint32_t error) {
     decide(call, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
   }
-  // Allows the call if these bits of the lower half of an argument have these values.
+  // Allows the call if these bits of the lower half of an argument have these values. If not, what
+  // is said of the call later counts.
   void allow_if(std::uint32_t call, unsigned argument, std::uint32_t bits, std::uint32_t are) {
     add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
     load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument));
     add(BPF_ALU | BPF_AND | BPF_K, bits, 0, 0);
     add(BPF_JMP | BPF_JEQ | BPF_K, are, 0, 1);
     answer(SECCOMP_RET_ALLOW);
-    answer(otherwise_);
+    load(offsetof(seccomp_data, nr));
   }
   // The process needs PR_SET_NO_NEW_PRIVS.
   bool install() {

@@ -109,6 +109,11 @@ void Service::Parts::start() {
       config.state, config.plugins,
       Plugins::Host{*engine, config.engine,
                     [this](const engine::PolicyTexts& wanted) { change_policies(wanted); },
+                    [this](const std::vector<std::string>& anew) {
+                      for (const std::string& one : anew)
+                        inbox.add(engine::PolicyChanged{inbox.keep(one)});
+                      schedule();
+                    },
                     [this](const std::vector<std::string>& shown) { engine->shadow(shown); },
                     [this] { return jobs.wait_totals(); }, [this] { return now(); },
                     [post](std::function<void()> what) { post(std::move(what)); },

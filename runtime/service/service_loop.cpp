@@ -7,6 +7,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/node_sockets.h"
+#include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
@@ -37,9 +38,11 @@ void Service::Parts::step() {
       const auto events = left.first(engine::events_of_one_step(left));
       left = left.subspan(events.size());
       const Instant at = now();
+      plugins->record_new(recorder);
       recorder.record_events(at, events);
       plugins->begin_step();
       const std::span<const engine::Command> issued = engine->step(at, events);
+      recorder.record_answers(answers_apart().take());
       plugins->end_step(at);
       recorder.record_commands(issued);
       promises->write(engine->promises());

@@ -38,7 +38,9 @@ class Machine {
     return commands_;
   }
   log::StepFunction function() {
-    return [this](Instant now, std::span<const engine::Event> events) { return step(now, events); };
+    return [this](const log::JournalReader::EngineStep& next) {
+      return step(next.now, next.events);
+    };
   }
 
  private:

@@ -58,7 +58,7 @@ class Installed(unittest.TestCase):
 
     def test_the_tree_is_whole(self):
         for name in ("bin/batchflowd", "bin/batchflowctl", "bin/batchflow-live",
-                     "bin/batchflow-step-worker", "include/batchflow.h",
+                     "bin/batchflow-step-worker", "bin/batchflow-policy-child", "include/batchflow.h",
                      "include/batchflow_step.h", "include/batchflow_step.hpp",
                      "lib/systemd/system/batchflowd.service", "lib/sysusers.d/batchflow.conf",
                      "share/batchflow/configs/grafana/alerts.yaml", "share/doc/batchflow/operations.md",

@@ -1,5 +1,6 @@
 """Plugins of policies on a service that runs: installed, ejected, quarantined, while jobs go on."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -28,6 +29,28 @@ class PolicyPlugins(Served):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
+
+    def certified(self, name):
+        """A copy of the plugin with a certificate, as if it had passed; and the operator's key."""
+        key, public = self.folder / "operator.pem", self.folder / "operator.public.pem"
+        if not key.exists():
+            subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key],
+                           check=True, stderr=subprocess.DEVNULL)
+            subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
+        raw = subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-outform", "DER"],
+                             check=True, stdout=subprocess.PIPE).stdout[-32:]
+        file = self.folder / f"{name}.so"
+        shutil.copy(plugin(name), file)
+        body = self.folder / "body"
+        body.write_text(json.dumps(
+            {"plugin": {"name": name, "version": "1",
+                        "hash": hashlib.sha256(file.read_bytes()).hexdigest()},
+             "battery": 1, "verdict": "passed", "made_at": "2026-11-26"}) + "\n")
+        signature = subprocess.run(["openssl", "pkeyutl", "-sign", "-rawin", "-inkey", key, "-in", body],
+                                   check=True, stdout=subprocess.PIPE).stdout
+        Path(f"{file}.certificate").write_text(
+            f"{body.read_text()}signature {hashlib.sha256(raw).hexdigest()[:16]} {signature.hex()}\n")
+        return str(file), str(public)
 
     def listed(self):
         return json.loads(self.ctl("policy", "list", "--json"))
@@ -58,33 +81,54 @@ class PolicyPlugins(Served):
         loader.close()
         return longest
 
+    # By the number of its exit.
+    WRONG = {"dispatch_throws": 1, "dispatch_answers_rubbish": 2, "dispatch_holds_back": 3,
+             "dispatch_hangs": 4, "dispatch_sleeps": 4, "dispatch_crashes": 5, "dispatch_aborts": 5}
+
     def test_a_plugin_that_misbehaves_is_ejected_and_no_batch_is_lost(self):
-        wrong = {"dispatch_throws": 1, "dispatch_answers_rubbish": 2, "dispatch_holds_back": 3,
-                 "dispatch_hangs": 4, "dispatch_sleeps": 4, "dispatch_crashes": 5,
-                 "dispatch_aborts": 5}
-        for name, number in wrong.items():
+        for name, number in self.WRONG.items():
             with self.subTest(name):
-                # Small blocks, so that there is much to decide.
-                self.restart_with("--plugin", plugin(name), "--uncertified", "--policy",
-                                  "dispatch=mischief", "--config", self.node_file())
-                self.assertRegex(self.dispatch(), "^mischief@[0-9a-f]{12}$")
-                process = self.daemon.process.pid
-                longest = self.train()
-                print(f"{name}: the longest wait for a batch was {longest:.3f} s")
-                self.assertEqual(self.dispatch(), "batchflow")
-                (out,) = self.listed()["quarantined"]
-                self.assertEqual(out["exit"], number, out)
+                file, key = self.certified(name)
+                log = self.misbehave(file, number, "--plugin-key", key)
                 # One that hangs or crashes takes its process along, which begins anew as it was.
-                self.assertEqual(self.daemon.process.pid, process)
-                self.assertIsNone(self.daemon.process.poll())
-                self.assertEqual("begins anew" in self.daemon.log.read_text(), number >= 4)
-                # It does not come back by itself, only when a person lets it in.
-                self.assertIn("quarantined", self.ctl("policy", "install", plugin(name),
-                                                      "--uncertified", code=1))
-                self.ctl("policy", "reset", out["hash"][:12])
-                self.assertEqual(self.listed()["quarantined"], [])
+                self.assertEqual("begins anew" in log, number >= 4)
+
+    def test_in_a_process_of_its_own_it_takes_nothing_along(self):
+        for name, number in self.WRONG.items():
+            with self.subTest(name):
+                log = self.misbehave(plugin(name), number, "--uncertified", "--journal")
+                self.assertNotIn("begins anew", log)
+                # Its answers are in the journal, and so is that there was none.
+                self.replay()
                 shutil.rmtree(self.folder / "state")
-                self.daemon.log.unlink()
+
+    def misbehave(self, file, number, *arguments):
+        # Small blocks, so that there is much to decide.
+        self.restart_with("--plugin", file, *arguments, "--policy", "dispatch=mischief",
+                          "--config", self.node_file())
+        self.assertRegex(self.dispatch(), "^mischief@[0-9a-f]{12}$")
+        process = self.daemon.process.pid
+        longest = self.train()
+        print(f"{Path(file).stem} {arguments[0]}: the longest wait for a batch was {longest:.3f} s")
+        self.assertEqual(self.dispatch(), "batchflow")
+        (out,) = self.listed()["quarantined"]
+        self.assertEqual(out["exit"], number, out)
+        self.assertEqual(self.daemon.process.pid, process)
+        self.assertIsNone(self.daemon.process.poll())
+        # It does not come back by itself, only when a person lets it in.
+        self.assertIn("quarantined", self.ctl("policy", "install", file, "--uncertified", code=1))
+        self.ctl("policy", "reset", out["hash"][:12])
+        self.assertEqual(self.listed()["quarantined"], [])
+        log = self.daemon.log.read_text()
+        self.daemon.kill(signal.SIGTERM)
+        self.daemon.log.unlink()
+        return log
+
+    def replay(self, *arguments):
+        done = subprocess.run([os.environ["BATCHFLOW_SIM"], "journal", "replay",
+                               str(self.folder / "state" / "journal"), *arguments], text=True,
+                              timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def node_file(self):
         file = self.folder / "node.yaml"
@@ -155,10 +199,19 @@ class PolicyPlugins(Served):
 
     def test_faults_one_after_the_other_lose_nothing(self):
         """BATCHFLOW_INJECTIONS=1000 injects so many."""
+        for apart in (True, False):
+            with self.subTest("apart" if apart else "in process"):
+                self.inject_faults(apart)
+
+    def inject_faults(self, apart):
         names = ["dispatch_throws", "dispatch_answers_rubbish", "dispatch_holds_back",
                  "dispatch_hangs", "dispatch_crashes", "dispatch_aborts"]
         injections = int(os.environ.get("BATCHFLOW_INJECTIONS", "12"))
-        self.restart_with("--config", self.node_file())
+        files = {}
+        arguments = ["--config", self.node_file()]
+        for name in names:
+            files[name], key = (plugin(name), None) if apart else self.certified(name)
+        self.restart_with(*arguments, *(["--plugin-key", key] if key else []))
         process = self.daemon.process.pid
         done, problems = [], []
 
@@ -179,8 +232,9 @@ class PolicyPlugins(Served):
         def inject():
             try:
                 for i in range(injections):
-                    ask("policy", "install", plugin(names[i % len(names)]), "--uncertified",
-                        "--watch", "600", "--most-worse", "100")
+                    ask("policy", "install", files[names[i % len(names)]],
+                        *(["--uncertified"] if apart else []), "--watch", "600", "--most-worse",
+                        "100")
                     wait_until(quarantined, 30, f"the end of {names[i % len(names)]}")
                     for one in quarantined() or ():
                         wait_until(lambda: ask("policy", "reset", one["hash"]), 30, "a reset")
@@ -207,7 +261,7 @@ class PolicyPlugins(Served):
         self.assertEqual(len(done), injections)
         self.assertEqual(self.daemon.process.pid, process)
         self.assertIsNone(self.daemon.process.poll())
-        print(f"{injections} faults in {epochs} whole epochs of {self.ROWS} samples: the longest "
+        print(f"{injections} faults {'apart' if apart else 'in process'} in {epochs} whole epochs of {self.ROWS} samples: the longest "
               f"wait for a batch was {longest:.3f} s")
 
     def test_a_new_plugin_is_written_here_too(self):
@@ -216,15 +270,18 @@ class PolicyPlugins(Served):
         self.assertIn("batchflow-sim check mine/build/mine.so", said)
         self.assertIn('BATCHFLOW_POLICY_PLUGIN("mine"', (self.folder / "mine/mine.cpp").read_text())
 
-    def test_a_journal_is_replayed_with_the_plugin_that_it_names(self):
-        self.restart_with("--journal")
-
+    def train_with_a_plugin_installed(self, *words):
         def install(batch):
             if batch.step == 60 and batch.epoch == 0:
-                self.ctl("policy", "install", plugin("several"), "--uncertified")
+                self.ctl("policy", "install", *words)
 
         self.train(2, install)
         self.daemon.kill(signal.SIGTERM)
+
+    def test_a_journal_is_replayed_with_the_plugin_that_it_names(self):
+        file, key = self.certified("several")
+        self.restart_with("--journal", "--plugin-key", key)
+        self.train_with_a_plugin_installed(file)
         replay = [os.environ["BATCHFLOW_SIM"], "journal", "replay",
                   str(self.folder / "state" / "journal")]
         alone = subprocess.run(replay, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -232,9 +289,13 @@ class PolicyPlugins(Served):
         self.assertEqual(alone.returncode, 2, alone.stderr)
         self.assertRegex(alone.stderr, "policy 'counting@[0-9a-f]+' is of a plugin that is not "
                                        "loaded; give its file by --plugin")
-        with_it = subprocess.run([*replay, "--plugin", plugin("several")], text=True, timeout=120,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.assertEqual(with_it.returncode, 0, with_it.stdout)
+        self.replay("--plugin", file)
+
+    def test_a_journal_needs_no_plugin_that_ran_apart(self):
+        # Not all fits, so that there is something to evict.
+        self.restart_with("--journal", "--config", self.node_file())
+        self.train_with_a_plugin_installed(plugin("several"), "--uncertified")
+        self.replay()
 
     def test_a_plugin_installed_twice_gives_way_to_the_defaults(self):
         for _ in range(2):

@@ -61,7 +61,8 @@ class Wheel(Folder):
         self.assertLessEqual(
             {f"batchflow/{name}" for name in (
                 "__init__.py", "py.typed", "lib/libbatchflow_client.so.1", "bin/batchflowd",
-                "bin/batchflowctl", "bin/batchflow-step-worker", "share/batchflow/LICENSE",
+                "bin/batchflowctl", "bin/batchflow-step-worker",
+                "bin/batchflow-policy-child", "share/batchflow/LICENSE",
                 "share/batchflow/configs/pipelines/imagenet-train.yaml")}, names)
         self.assertIn("batchflow/include/batchflow_step.hpp", names)
         has_headers = (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()

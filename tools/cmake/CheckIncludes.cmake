@@ -32,6 +32,9 @@ foreach(part core core/base core/order core/engine policies programs programs/co
     endif()
     file(STRINGS ${ROOT}/${file} lines
          REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"](${forbidden})[/._]")
+    if(file MATCHES "^programs/config/")
+      list(FILTER lines EXCLUDE REGEX "policies/apart/")  # a journal has what these answered
+    endif()
     foreach(line ${lines})
       message("${file}: ${part}/ must not contain: ${line}")
       math(EXPR offences "${offences} + 1")

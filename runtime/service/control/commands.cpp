@@ -186,11 +186,13 @@ std::string policy_reset(const Question& asked) {
 
 std::string policy_plugins(const Question& asked) {
   Json loaded = Json::array(), quarantined = Json::array();
-  for (const plugin::Plugin* one : plugin::loaded())
-    loaded.push_back({{"name", one->file().footer().name},
-                      {"version", one->file().footer().version},
-                      {"hash", one->file().hash()},
-                      {"policies", one->file().footer().policies}});
+  for (const RunningPlugin& one : running_plugins())
+    loaded.push_back(
+        {{"name", one.file->footer().name},
+         {"version", one.file->footer().version},
+         {"hash", one.file->hash()},
+         {"policies", one.file->footer().policies},
+         {"process", one.apart == nullptr ? getpid() : one.apart->process().process()}});
   for (const Quarantined& one : asked.service.plugins.quarantined())
     quarantined.push_back({{"hash", one.hash},
                            {"exit", static_cast<int>(one.exit)},

@@ -43,6 +43,18 @@ void Recorder::record_commands(std::span<const engine::Command> commands) {
   if (recorded()) journal_->record_commands(commands);
 }
 
+void Recorder::record_policies(std::span<const std::byte> description) {
+  if (!recorded()) return;
+  journal_->record_policies(description);
+  write();
+}
+
+void Recorder::record_answers(std::span<const std::byte> answers) {
+  if (!recorded() || answers.empty()) return;
+  journal_->record_answers(answers);
+  write();
+}
+
 void Recorder::close() {
   if (!recorded()) return;
   journal_->close();

@@ -58,17 +58,64 @@ double stall(const WaitTotals& from, const WaitTotals& to) {
   return waited + computed > 0 ? waited / (waited + computed) : 0;
 }
 
-// Whether the plugin may run here, as a note. Throws ConfigError.
-std::string permission(const plugin::PluginFile& file, const PluginSettings& settings,
-                       bool uncertified) {
+// A process that was lost is replaced so many times.
+constexpr std::uint32_t kReplacedMost = 3;
+
+PluginExit exit_of(apart::End end) {
+  switch (end) {
+    case apart::End::failed:
+      return PluginExit::failed;
+    case apart::End::hung:
+      return PluginExit::hung;
+    case apart::End::crashed:
+      return PluginExit::crashed;
+    case apart::End::lost:
+      break;
+  }
+  return PluginExit::lost;
+}
+
+// Without blame, a plugin may be loaded again.
+bool is_quarantined(PluginExit exit) {
+  return exit != PluginExit::stalled && exit != PluginExit::lost;
+}
+
+struct Permission {
+  bool certified;
+  std::string note;
+};
+
+// Whether the plugin may run, and where. Throws ConfigError.
+Permission permission(const plugin::PluginFile& file, const PluginSettings& settings,
+                      bool uncertified) {
   try {
     const plugin::Certificate certificate =
         plugin::certificate_of(file.path(), file.hash(), settings.keys);
-    return fmt::format("certified with key {} on {}", certificate.key, certificate.made_at);
+    return {true, fmt::format("certified with key {} on {}", certificate.key, certificate.made_at)};
   } catch (const ConfigError& error) {
-    if (uncertified) return fmt::format("NOT certified ({})", error.what());
+    if (uncertified)
+      return {false,
+              fmt::format("NOT certified ({}): it runs in a process of its own", error.what())};
     throw ConfigError(
-        fmt::format("{}; or write --uncertified to run it at your own risk", error.what()));
+        fmt::format("{}; or write --uncertified to run it in a process of its own", error.what()));
+  }
+}
+
+[[noreturn]] void throw_of(const plugin::PluginFile& file, const std::exception& error) {
+  throw ConfigError(fmt::format("plugin {}: {}", file.path().string(), error.what()));
+}
+
+// The plugin runs from now on, if it does not yet. Throws ConfigError.
+void run_apart(const std::shared_ptr<const plugin::PluginFile>& file) {
+  if (plugin_apart(file->hash()) != nullptr) return;
+  try {
+    plugin::try_to_load(file);
+    auto process = std::make_unique<apart::PolicyProcess>(*file);
+    auto description = process->begin();
+    add_plugin_apart(
+        std::make_unique<PluginApart>(file, std::move(process), std::move(description)));
+  } catch (const std::exception& error) {
+    throw_of(*file, error);
   }
 }
 
@@ -81,20 +128,24 @@ void load_configured(const PluginSettings& settings, const fs::path& state,
   const Quarantine quarantine(quarantine_of(state));
   for (const std::string& name : settings.files) {
     const fs::path file = plugin::find_file(name);
-    const plugin::PluginFile read(file);
-    if (const auto found = quarantine.find(read.hash())) {
+    const auto read = std::make_shared<const plugin::PluginFile>(file);
+    if (const auto found = quarantine.find(read->hash())) {
       notes.push_back(
           fmt::format("plugin {} is NOT loaded, and the default policies decide in its place: {}",
-                      file.string(), refusal(read, *found)));
-      const std::vector<std::string>& all = read.footer().policies;
+                      file.string(), refusal(*read, *found)));
+      const std::vector<std::string>& all = read->footer().policies;
       left_out().insert(all.begin(), all.end());
       continue;
     }
-    const std::string note = permission(read, settings, settings.uncertified);
-    const plugin::Plugin& loaded = plugin::load(file);
-    for (const std::string& one : loaded.file().footer().policies) left_out().erase(one);
-    notes.push_back(fmt::format("plugin {} {} ({}): {}", loaded.file().footer().name,
-                                loaded.file().footer().version, loaded.file().short_hash(), note));
+    const Permission permitted = permission(*read, settings, settings.uncertified);
+    if (permitted.certified) {
+      plugin::load(file);
+    } else {
+      run_apart(read);
+    }
+    for (const std::string& one : read->footer().policies) left_out().erase(one);
+    notes.push_back(fmt::format("plugin {} {} ({}): {}", read->footer().name,
+                                read->footer().version, read->short_hash(), permitted.note));
   }
 }
 
@@ -113,6 +164,15 @@ std::string unless_quarantined(std::string_view kind, const std::string& text) {
     if (same) found = policy;
   });
   return found;
+}
+
+std::vector<RunningPlugin> running_plugins() {
+  std::vector<RunningPlugin> all;
+  for (const plugin::Plugin* one : plugin::loaded())
+    all.push_back({&one->file(), one->policies(), nullptr});
+  for (const auto& one : plugins_apart())
+    all.push_back({&one->file(), one->described().policies(), one.get()});
+  return all;
 }
 
 Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
@@ -136,7 +196,10 @@ bool Plugins::any_in_force() const {
 
 struct Plugins::Allowed {
   std::shared_ptr<const plugin::PluginFile> file;
-  std::string note;
+  Permission permitted;
+  // Of what runs apart, if no such process runs yet.
+  std::shared_ptr<std::unique_ptr<apart::PolicyProcess>> process;
+  std::vector<std::byte> description;
 };
 
 Plugins::Allowed Plugins::allowed(const Install& install) const {
@@ -144,7 +207,7 @@ Plugins::Allowed Plugins::allowed(const Install& install) const {
   if (const auto found = quarantine_.find(file->hash())) {
     throw ConfigError(fmt::format("plugin {}: {}", file->path().string(), refusal(*file, *found)));
   }
-  return {file, permission(*file, settings_, install.uncertified || settings_.uncertified)};
+  return {file, permission(*file, settings_, install.uncertified || settings_.uncertified), {}, {}};
 }
 
 Plugins::~Plugins() {
@@ -154,14 +217,22 @@ Plugins::~Plugins() {
 void Plugins::install(Install install, Done done) {
   if (installing_)
     throw ConfigError("another plugin is being installed; try again when it is done");
-  const Allowed allowed = this->allowed(install);
+  Allowed allowed = this->allowed(install);
+  const PluginApart* const apart = plugin_apart(allowed.file->hash());
+  if (apart == nullptr ? !allowed.permitted.certified : apart->process().failure().has_value()) {
+    // It ends with the thread that starts it, which must be this one.
+    allowed.process = std::make_shared<std::unique_ptr<apart::PolicyProcess>>(
+        std::make_unique<apart::PolicyProcess>(*allowed.file));
+  }
   installing_ = true;
   if (trying_.joinable()) trying_.join();
   // What a plugin does when it is loaded may take any time.
-  trying_ = std::thread([this, install = std::move(install), allowed, done = std::move(done)] {
+  trying_ = std::thread([this, install = std::move(install), allowed = std::move(allowed),
+                         done = std::move(done)]() mutable {
     std::string problem;
     try {
       plugin::try_to_load(allowed.file);
+      if (allowed.process) allowed.description = (*allowed.process)->begin();
     } catch (const std::exception& error) {
       problem = fmt::format("plugin {}: {}", allowed.file->path().string(), error.what());
     }
@@ -178,16 +249,29 @@ void Plugins::install(Install install, Done done) {
 }
 
 std::string Plugins::put_in_force(const Install& install, const Allowed& allowed) {
-  const plugin::Plugin& loaded = plugin::load_tried(allowed.file);
-  const std::string& note = allowed.note;
+  PluginApart* apart = plugin_apart(allowed.file->hash());
+  std::string note = allowed.permitted.note;
+  if (allowed.process && apart != nullptr) {
+    apart->replace(std::move(*allowed.process));
+  } else if (allowed.process) {
+    apart = &add_plugin_apart(std::make_unique<PluginApart>(
+        allowed.file, std::move(*allowed.process), allowed.description));
+  } else if (apart != nullptr && allowed.permitted.certified) {
+    // What it is called in the journal must not change its meaning there.
+    note += ", but it stays in its process until the service starts anew";
+  }
+  const std::vector<const engine::PolicyEntry*> brought =
+      apart != nullptr ? apart->described().policies()
+                       : plugin::load_tried(allowed.file).policies();
   const Instant now = host_.now();
   watch_if_needed();
-  const plugin::Footer& footer = loaded.file().footer();
+  const plugin::PluginFile& file = *allowed.file;
+  const plugin::Footer& footer = file.footer();
   host_.say(fmt::format("plugin {} {} ({}) is installed: {}", footer.name, footer.version,
-                        loaded.file().short_hash(), note));
+                        file.short_hash(), note));
   if (install.shadow) {
     std::vector<std::string> shown = shadows_;
-    for (const engine::PolicyEntry* entry : loaded.policies()) {
+    for (const engine::PolicyEntry* entry : brought) {
       if (entry->kind() == engine::PolicyKind::eviction && !entry->clairvoyant)
         shown.push_back(fmt::format("eviction={}@{}", entry->name, entry->from));
     }
@@ -196,11 +280,11 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
           "plugin {} has no eviction policy, and only these can be shadows", footer.name));
     shadow(shown);
     return fmt::format("{} {} ({}): {}\nshown all requests: {}; it decides nothing", footer.name,
-                       footer.version, loaded.file().short_hash(), note, fmt::join(shadows_, ", "));
+                       footer.version, file.short_hash(), note, fmt::join(shadows_, ", "));
   }
   engine::PolicyTexts wanted = host_.config.policies;
   std::vector<std::string> set;
-  for (const engine::PolicyEntry* entry : loaded.policies()) {
+  for (const engine::PolicyEntry* entry : brought) {
     if (entry->clairvoyant || entry->simulated_only) continue;  // a live service cannot use it
     const std::string kind(engine::policy_kind_name(entry->kind()));
     const std::string text = fmt::format("{}@{}", entry->name, entry->from);
@@ -211,7 +295,7 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
     return fmt::format("plugin {} is loaded; none of its policies can run in a live service",
                        footer.name);
   const WaitTotals totals = host_.waits();
-  watched_ = Watched{loaded.file().short_hash(),
+  watched_ = Watched{file.short_hash(),
                      host_.config.policies,
                      now,
                      now + install.watch,
@@ -222,10 +306,12 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
                      now};
   refused_seen_ = host_.engine.counters().refused_proposals;
   host_.change(wanted);
+  // Of a process that was replaced, what was made before gets no answers.
+  if (apart != nullptr && allowed.process) host_.renew(set);
   return fmt::format(
       "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
       "back if that grows by more than {} points within {} s",
-      footer.name, footer.version, loaded.file().short_hash(), note, fmt::join(set, ", "),
+      footer.name, footer.version, file.short_hash(), note, fmt::join(set, ", "),
       100 * watched_->stall_before, install.most_worse,
       std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
 }
@@ -243,7 +329,67 @@ std::string Plugins::reset(std::string_view hash) {
   return fmt::format("plugin {} may be loaded again", hash);
 }
 
+void Plugins::record_new(Recorder& recorder) {
+  for (; recorded_ < plugins_apart().size(); ++recorded_)
+    recorder.record_policies(plugins_apart()[recorded_]->description());
+}
+
+// A process that has failed answers nothing any more.
+void Plugins::look_apart(Instant now) {
+  for (const auto& one : plugins_apart()) {
+    const auto& failure = one->process().failure();
+    if (!failure || one.get() == reviving_) continue;
+    if (failure->end == apart::End::lost && one->replaced() < kReplacedMost) {
+      revive(*one, failure->why);
+    } else {
+      eject(one->file().short_hash(), exit_of(failure->end), failure->why, now);
+    }
+  }
+}
+
+// Until that is done, its policies answer what starves nobody.
+void Plugins::revive(PluginApart& plugin, const std::string& why) {
+  if (installing_) return;
+  std::vector<std::string> policies;
+  engine::visit_policies(host_.config.policies,
+                         [&](std::string_view kind, const std::string& text) {
+                           if (from_of(text) == plugin.file().short_hash())
+                             policies.push_back(fmt::format("{}={}", kind, text));
+                         });
+  if (policies.empty()) return;
+  host_.say({fmt::format("plugin {} ({}): {}; it gets another process", plugin.file().footer().name,
+                         plugin.file().short_hash(), why),
+             LogLevel::error});
+  std::shared_ptr<std::unique_ptr<apart::PolicyProcess>> process;
+  try {
+    process = std::make_shared<std::unique_ptr<apart::PolicyProcess>>(
+        std::make_unique<apart::PolicyProcess>(plugin.file()));
+  } catch (const ConfigError& error) {
+    return eject(plugin.file().short_hash(), PluginExit::lost, error.what(), host_.now());
+  }
+  installing_ = true;
+  reviving_ = &plugin;
+  if (trying_.joinable()) trying_.join();
+  trying_ = std::thread([this, process, policies, &plugin] {
+    std::string problem;
+    try {
+      (*process)->begin();
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    host_.post([this, process, policies, problem, &plugin] {
+      installing_ = false;
+      reviving_ = nullptr;
+      if (!problem.empty())
+        return eject(plugin.file().short_hash(), PluginExit::lost, problem, host_.now());
+      plugin.replace(std::move(*process));
+      host_.renew(policies);
+    });
+  });
+}
+
 void Plugins::look(Instant now) {
+  look_apart(now);
   for (const plugin::Failure& failure : plugin::take_failures()) {
     const std::string from(from_of(failure.policy));
     eject(from, PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why), now);
@@ -251,7 +397,7 @@ void Plugins::look(Instant now) {
 }
 
 void Plugins::tick(Instant now) {
-  if (!guard_) return;
+  if (!watches()) return;
   look(now);
   if (!any_in_force()) {
     watched_.reset();
@@ -303,8 +449,8 @@ void Plugins::tick(Instant now) {
 
 void Plugins::eject(std::string_view from, PluginExit exit, const std::string& why, Instant now) {
   const std::string hash = [&] {
-    for (const plugin::Plugin* one : plugin::loaded())
-      if (one->file().short_hash() == from) return one->file().hash();
+    for (const RunningPlugin& one : running_plugins())
+      if (one.file->short_hash() == from) return one.file->hash();
     return std::string(from);
   }();
   // What ran before it was installed decides again; in place of what ran from the start, and of the
@@ -338,11 +484,11 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
                LogLevel::error});
     return;
   }
-  if (exit != PluginExit::stalled) quarantine_.add({hash, exit, why});
+  if (is_quarantined(exit)) quarantine_.add({hash, exit, why});
   host_.say(
       {fmt::format("plugin {} is ejected (exit {}, {}): {}; from now on: {}{}", from,
                    static_cast<int>(exit), exit_text(exit), why, fmt::join(instead, ", "),
-                   exit == PluginExit::stalled
+                   !is_quarantined(exit)
                        ? ""
                        : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
        LogLevel::error});

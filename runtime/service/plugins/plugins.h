@@ -1,7 +1,8 @@
 // The plugins of a service: which may be loaded, which run, and when one is ejected.
 //
-// A plugin runs in this process if an operator's key has certified it (batchflow-sim check), or if
-// the operator takes the risk by name (`uncertified`). It is ejected when it fails, when the engine
+// A plugin runs in this process if an operator's key has certified it (batchflow-sim check). What
+// is not certified runs in a process of its own, if the operator says so (`uncertified`). A plugin
+// is ejected when it fails, when the engine
 // refuses what it proposes, when it lets a job wait though a worker is free, or when jobs wait
 // longer than before it was installed. The default policies then decide at once, and its hash is
 // quarantined.
@@ -20,12 +21,22 @@
 #include "core/engine/engine_config.h"
 #include "policies/plugin/load.h"
 #include "runtime/service/jobs/jobs.h"
+#include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
 #include "runtime/service/plugins/hang_guard.h"
+#include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/plugins/plugin_settings.h"
 #include "runtime/service/plugins/quarantine.h"
 
 namespace batchflow::service {
+
+// A plugin that runs in this process, or apart.
+struct RunningPlugin {
+  const plugin::PluginFile* file;
+  std::vector<const engine::PolicyEntry*> policies;
+  const PluginApart* apart;  // null: it runs in this process
+};
+std::vector<RunningPlugin> running_plugins();
 
 class Plugins {
  public:
@@ -33,6 +44,8 @@ class Plugins {
     const engine::Engine& engine;
     engine::EngineConfig& config;  // what we say that runs
     std::function<void(const engine::PolicyTexts& wanted)> change;
+    // Has the engine make these policies anew: `kind=name`.
+    std::function<void(const std::vector<std::string>& policies)> renew;
     // Changes what is shown all requests and decides nothing: `eviction=name`.
     std::function<void(const std::vector<std::string>& policies)> shadow;
     std::function<WaitTotals()> waits;
@@ -67,11 +80,12 @@ class Plugins {
     if (guard_) guard_->begin();
   }
   void end_step(Instant now) {
-    if (!guard_) return;
-    guard_->end();
-    look(now);
+    if (guard_) guard_->end();
+    if (watches()) look(now);
   }
-  bool watches() const { return guard_ != nullptr; }
+  bool watches() const { return guard_ != nullptr || !plugins_apart().empty(); }
+  // Before a step is recorded: what the recorder does not know yet of plugins that run apart.
+  void record_new(Recorder& recorder);
   // Called now and then, though nothing happens.
   void tick(Instant now);
 
@@ -80,6 +94,8 @@ class Plugins {
   // The plugin's file, if it may run here. Throws ConfigError.
   Allowed allowed(const Install& install) const;
   std::string put_in_force(const Install& install, const Allowed& allowed);
+  void look_apart(Instant now);
+  void revive(PluginApart& plugin, const std::string& why);
   bool any_in_force() const;
   void watch_if_needed();
   void look(Instant now);
@@ -105,8 +121,10 @@ class Plugins {
     Instant last_at;
   };
   std::optional<Watched> watched_;
-  std::thread trying_;  // a plugin that is being installed
+  std::thread trying_;  // a plugin that is being installed, or revived
   bool installing_ = false;
+  const PluginApart* reviving_ = nullptr;
+  std::size_t recorded_ = 0;  // of the plugins that run apart
 };
 
 }  // namespace batchflow::service

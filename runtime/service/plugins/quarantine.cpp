@@ -21,13 +21,15 @@ std::string_view exit_text(PluginExit exit) {
     case PluginExit::refused:
       return "its proposals were refused";
     case PluginExit::held_back:
-      return "it ordered nothing";
+      return "it started nothing";
     case PluginExit::hung:
       return "it did not come back";
     case PluginExit::crashed:
       return "it crashed";
     case PluginExit::stalled:
       return "jobs waited longer";
+    case PluginExit::lost:
+      return "its process could not run";
   }
   return "it ended";
 }
@@ -51,7 +53,7 @@ std::vector<Quarantined> Quarantine::all() const {
     if (second == std::string::npos) continue;  // cut off by a crash
     const std::string number = line.substr(first + 1, second - first - 1);
     const int exit = number.size() == 1 ? number[0] - '0' : 0;
-    if (exit < 1 || exit > static_cast<int>(PluginExit::stalled)) continue;
+    if (exit < 1 || exit > static_cast<int>(PluginExit::lost)) continue;
     found.push_back(
         {line.substr(0, first), static_cast<PluginExit>(exit), line.substr(second + 1)});
   }

@@ -19,10 +19,11 @@ namespace batchflow::service {
 enum class PluginExit : std::uint8_t {
   failed = 1,     // it threw, or answered against its interface
   refused = 2,    // the engine refused what it proposed
-  held_back = 3,  // a job waited, a worker was free, and it ordered nothing
+  held_back = 3,  // a job waited, a worker was free, and it started nothing
   hung = 4,       // it did not come back
   crashed = 5,
   stalled = 6,  // jobs waited longer than before it came
+  lost = 7,     // its process was stopped, or got no processor, again and again
 };
 // `threw or broke its interface`
 std::string_view exit_text(PluginExit exit);

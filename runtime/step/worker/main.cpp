@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "programs/confine/confine.h"
 #include "runtime/step/wire.h"
-#include "runtime/step/worker/confine.h"
 
 namespace {
 
@@ -92,6 +92,10 @@ bool receive_setup(std::span<std::byte> message, int flags, StepSetup& setup, ss
   return setup.protocol == kStepProtocol;
 }
 
+confine::Limits limits_of(const StepSetup& setup) {
+  return {setup.parent, setup.data_bytes, kStepStackBytes, kStepImage};
+}
+
 // Becomes the interpreter, which then does what Worker does for a library. Returns only if it
 // cannot.
 void become(const char* interpreter, const char* shown) {
@@ -101,7 +105,7 @@ void become(const char* interpreter, const char* shown) {
   if (!receive_setup(message, MSG_PEEK, setup, bytes)) return;
   StepDeclared declared;
   std::string problem;
-  if (confine(Confined::program, setup.parent, setup.data_bytes, problem)) {
+  if (confine::confine(confine::Confined::program, limits_of(setup), problem)) {
     const char* const words[] = {interpreter, "-m", "batchflow.step_worker", shown, nullptr};
     execv(interpreter, const_cast<char* const*>(words));
     problem = std::string(interpreter) + " cannot be started: " + std::strerror(errno);
@@ -121,7 +125,7 @@ class Worker {
     StepDeclared declared;
     std::string problem;
     const char* const texts = reinterpret_cast<const char*>(message) + sizeof setup_;
-    const bool begun = confine(Confined::library, setup_.parent, setup_.data_bytes, problem) &&
+    const bool begun = confine::confine(confine::Confined::library, limits_of(setup_), problem) &&
                        create(texts, bytes - sizeof setup_, declared, problem);
     if (!begun) {
       declared.status = StepStatus::corrupt;

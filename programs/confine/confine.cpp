@@ -1,4 +1,4 @@
-#include "runtime/step/worker/confine.h"
+#include "programs/confine/confine.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -15,12 +15,9 @@
 #include <vector>
 
 #include "programs/confine/syscall_filter.h"
-#include "runtime/step/wire.h"
 
-namespace batchflow::step {
+namespace batchflow::confine {
 namespace {
-
-using batchflow::confine::SyscallFilter;
 
 constexpr unsigned kNobody = 65534;
 constexpr rlim_t kFilesMost = 64;
@@ -113,6 +110,7 @@ bool filter_calls(Confined what) {
   filter.allow_if(SYS_prctl, 0, ~0u, PR_SET_NAME);
   // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Other commands have signals sent to any process.
   filter.allow_if(SYS_fcntl, 1, ~3u, 0);
+  filter.allow_if(SYS_fcntl, 1, ~0u, F_DUPFD_CLOEXEC);
   if (what == Confined::program) {
     filter.allow(SYS_execve);
     filter.allow_if(SYS_prlimit64, 0, ~0u, 0);  // its own limits, which it can only lower
@@ -137,22 +135,22 @@ bool become_nobody() {
 
 }  // namespace
 
-bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::string& problem) {
+bool confine(Confined what, const Limits& limits, std::string& problem) {
   const auto failed = [&problem](const char* call) {
     problem = std::string(call) + ": " + std::strerror(errno);
     return false;
   };
-  close_range(kStepImage + 1, ~0u, 0);
-  if (!limit(RLIMIT_DATA, data_bytes) || !limit(RLIMIT_STACK, kStepStackBytes) ||
-      !limit(RLIMIT_FSIZE, 0) || !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) ||
-      !limit(RLIMIT_MEMLOCK, 0))
+  close_range(static_cast<unsigned>(limits.last_file) + 1, ~0u, 0);
+  if ((limits.data_bytes > 0 && !limit(RLIMIT_DATA, limits.data_bytes)) ||
+      !limit(RLIMIT_STACK, limits.stack_bytes) || !limit(RLIMIT_FSIZE, 0) ||
+      !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) || !limit(RLIMIT_MEMLOCK, 0))
     return failed("its process cannot be limited");
   if (what == Confined::library && !become_nobody())
     return failed("root's process cannot become nobody");
   // After that, because a change of user undoes both. No dump: a thousand crashes write nothing.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
     return failed("its process cannot be bound to the service");
-  if (getppid() != parent) {
+  if (getppid() != limits.parent) {
     problem = "the service has gone";
     return false;
   }
@@ -161,4 +159,4 @@ bool confine(Confined what, std::int32_t parent, std::uint64_t data_bytes, std::
   return true;
 }
 
-}  // namespace batchflow::step
+}  // namespace batchflow::confine

@@ -1,0 +1,116 @@
+// What a policy of the engine and the one that decides for it in another process say to each other.
+//
+// A call is a CallHeader and what the kind of call needs. Calls that are told have no answer. An
+// answer begins with a Standing, where the kind has one. Both sides are of one build.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/policy.h"
+
+namespace batchflow::apart {
+
+enum class CallKind : std::uint8_t {
+  // Of policies of all kinds. All but `end` and `restore` are answered.
+  make,
+  end,
+  save,
+  restore,
+  // Answered.
+  allocate,
+  choose,
+  choose_samples,
+  weigh,
+  next,
+  choose_node,
+  workers,
+  depth,
+  play,  // of an eviction policy: requests that follow each other, answered with Plays
+  victim,
+  read_early,
+  // Told.
+  undo,  // of the plays that were answered last: the last ones did not happen
+  hit,
+  inserted,
+  removed,
+  pinned,
+  unpinned,
+  resized,
+  grow,
+  forget,
+  needed,
+  scored,
+  epoch_began,
+};
+
+struct CallHeader {
+  CallKind kind;
+  std::uint8_t reserved[3] = {};
+  std::uint32_t instance = 0;
+};
+
+// How a new policy is made. The texts of its parameters follow, in the order of their declaration.
+struct MakeCall {
+  std::uint32_t policy = 0;  // its index in the plugin
+  std::uint32_t parameters = 0;
+  std::uint64_t seed = 0;
+  // Of an eviction policy: its share.
+  std::uint64_t items = 0;
+  Slots capacity = 0;
+  DatasetId dataset{};
+  Form form = Form::encoded;
+  Tier tier = Tier::dram;
+};
+
+// What a policy would answer now to what it is asked all the time.
+struct Standing {
+  std::int64_t ask_again = kNever.time_since_epoch().count();
+  std::uint32_t blocks_to_choose_from = 0;
+  std::uint8_t wants_measures = 0;
+  std::uint8_t looks_behind_ready = 1;
+  std::uint8_t chooses_nodes = 0;
+  std::uint8_t reserved = 0;
+};
+
+// What becomes of one request. The items that follow are what `victim` answered, in order.
+struct Play {
+  ItemId item;
+  std::uint32_t victims = 0;
+  engine::Admission admission = engine::Admission::insert;
+  bool hit = false;
+  bool inserted = false;
+  bool brought_back = false;  // it was known to be pinned, and is as any other from now on
+};
+// An answer that is longer ends early.
+inline constexpr std::size_t kPlayBytesMost = std::size_t{256} << 10;
+
+// Blocks must be somewhere, so all are let in.
+constexpr bool lets_all_in(Form form) {
+  return form == Form::prepared;
+}
+
+struct UndoCall {
+  std::uint32_t plays = 0;    // that happened as a whole
+  std::uint32_t victims = 0;  // of the next one, how many answers were carried out
+};
+
+// Answers calls in place of policies: another process, or a journal.
+class Answering {
+ public:
+  virtual ~Answering() = default;
+  // A number for a new policy. What is told to and asked of others before it stays as it is.
+  virtual std::uint32_t new_instance() = 0;
+  virtual void tell(std::span<const std::byte> call) = 0;
+  // The answer stays until the next call. None: there is no answer, and will be none for this
+  // instance. `recorded`: what is decided depends on it.
+  virtual std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call,
+                                                        bool recorded) = 0;
+  // An answer was against the rules.
+  virtual void reject(std::string_view why) = 0;
+};
+
+}  // namespace batchflow::apart

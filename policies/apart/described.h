@@ -1,0 +1,39 @@
+// The policies and presets of a plugin that runs in another process, as the list of policies has
+// them: what that process says of them, and proxies that ask it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/engine/policy_list.h"
+#include "core/engine/preset.h"
+#include "policies/apart/calls.h"
+
+namespace batchflow::apart {
+
+// For as long as anything may name them.
+class Described {
+ public:
+  // As `describe` wrote it. `answering` answers for all of them, and outlives this. Throws
+  // ConfigError: the description is none.
+  Described(std::span<const std::byte> description, Answering& answering);
+  Described(const Described&) = delete;
+  ~Described();
+
+  std::vector<const engine::PolicyEntry*> policies() const;
+  std::vector<const engine::Preset*> presets() const;
+
+ private:
+  struct Policy;
+  struct Named;
+  std::vector<std::unique_ptr<Policy>> policies_;
+  std::vector<std::unique_ptr<Named>> presets_;
+};
+
+std::vector<std::byte> describe(std::span<const engine::PolicyEntry* const> policies,
+                                std::span<const engine::Preset* const> presets);
+
+}  // namespace batchflow::apart

@@ -1,0 +1,25 @@
+// Takes from a worker process of a step everything that it could do beside computing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace batchflow::confine {
+
+// What a step is: a library, or a program that is still to be started, such as an interpreter. A
+// program keeps the service's user, who owns its files, and may become another program.
+enum class Confined { library, program };
+
+struct Limits {
+  std::int32_t parent = 0;       // the process that this one does not outlive
+  std::uint64_t data_bytes = 0;  // of memory; 0: without limit
+  std::uint64_t stack_bytes = 8 << 20;
+  int last_file = 2;  // open files with greater numbers are closed
+};
+
+// From here on this process cannot write to any file that it has not open, start or signal other
+// processes, open sockets, gain privileges, or exceed its limits. If it was root, it becomes the
+// user nobody. False, with the reason in `problem`: it must not go on.
+bool confine(Confined what, const Limits& limits, std::string& problem);
+
+}  // namespace batchflow::confine

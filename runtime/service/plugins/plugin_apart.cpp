@@ -1,0 +1,71 @@
+#include "runtime/service/plugins/plugin_apart.h"
+
+#include <cstring>
+#include <utility>
+
+#include "policies/registry.h"
+
+namespace batchflow::service {
+namespace {
+
+std::vector<std::unique_ptr<PluginApart>>& all_apart() {
+  static std::vector<std::unique_ptr<PluginApart>> all;
+  return all;
+}
+
+}  // namespace
+
+PluginApart::PluginApart(std::shared_ptr<const plugin::PluginFile> file,
+                         std::unique_ptr<apart::PolicyProcess> process,
+                         std::vector<std::byte> description)
+    : file_(std::move(file)),
+      process_(std::move(process)),
+      description_(std::move(description)),
+      described_(description_, *this) {}
+
+void PluginApart::replace(std::unique_ptr<apart::PolicyProcess> process) {
+  process_ = std::move(process);
+  first_instance_ = instances_ + 1;
+  ++replaced_;
+}
+
+bool PluginApart::is_of_process(std::span<const std::byte> call) const {
+  apart::CallHeader header{};
+  std::memcpy(&header, call.data(), sizeof(header));
+  return header.instance >= first_instance_;
+}
+
+void PluginApart::tell(std::span<const std::byte> call) {
+  if (is_of_process(call)) process_->tell(call);
+}
+
+std::optional<std::span<const std::byte>> PluginApart::ask(std::span<const std::byte> call,
+                                                           bool recorded) {
+  const auto answer = is_of_process(call) ? process_->ask(call) : std::nullopt;
+  if (recorded) answers_apart().add(answer);
+  return answer;
+}
+
+std::span<const std::unique_ptr<PluginApart>> plugins_apart() {
+  return all_apart();
+}
+
+PluginApart* plugin_apart(const std::string& hash) {
+  for (const auto& one : all_apart()) {
+    if (one->file().hash() == hash) return one.get();
+  }
+  return nullptr;
+}
+
+PluginApart& add_plugin_apart(std::unique_ptr<PluginApart> one) {
+  for (const engine::PolicyEntry* entry : one->described().policies()) policies::add_policy(*entry);
+  for (const engine::Preset* preset : one->described().presets()) engine::add_preset(*preset);
+  return *all_apart().emplace_back(std::move(one));
+}
+
+apart::AnswerRecord& answers_apart() {
+  static apart::AnswerRecord record;
+  return record;
+}
+
+}  // namespace batchflow::service

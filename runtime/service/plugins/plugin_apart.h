@@ -1,0 +1,60 @@
+// A plugin that decides in a process of its own: what the engine's proxies call. When its process
+// is replaced, policies that were made before get no answers any more.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "policies/apart/described.h"
+#include "policies/apart/playback.h"
+#include "policies/plugin/plugin_file.h"
+#include "runtime/apart/policy_process.h"
+
+namespace batchflow::service {
+
+class PluginApart final : public apart::Answering {
+ public:
+  // `description`: what the process brings. Throws ConfigError.
+  PluginApart(std::shared_ptr<const plugin::PluginFile> file,
+              std::unique_ptr<apart::PolicyProcess> process, std::vector<std::byte> description);
+
+  const plugin::PluginFile& file() const { return *file_; }
+  const std::shared_ptr<const plugin::PluginFile>& shared_file() const { return file_; }
+  const apart::Described& described() const { return described_; }
+  std::span<const std::byte> description() const { return description_; }
+  const apart::PolicyProcess& process() const { return *process_; }
+  // For policies that are made from now on.
+  void replace(std::unique_ptr<apart::PolicyProcess> process);
+  std::uint32_t replaced() const { return replaced_; }
+
+  std::uint32_t new_instance() override { return ++instances_; }
+  void tell(std::span<const std::byte> call) override;
+  std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call,
+                                                bool recorded) override;
+  void reject(std::string_view why) override { process_->reject(why); }
+
+ private:
+  bool is_of_process(std::span<const std::byte> call) const;
+
+  std::shared_ptr<const plugin::PluginFile> file_;
+  std::unique_ptr<apart::PolicyProcess> process_;
+  std::vector<std::byte> description_;
+  apart::Described described_;
+  std::uint32_t instances_ = 0;
+  std::uint32_t first_instance_ = 1;  // of the process
+  std::uint32_t replaced_ = 0;
+};
+
+// Those of this process. Like what is loaded into it, they stay until it ends: policies name them.
+std::span<const std::unique_ptr<PluginApart>> plugins_apart();
+// Null: there is none with this hash.
+PluginApart* plugin_apart(const std::string& hash);
+// Adds what it brings to the lists of policies and presets. Throws ConfigError.
+PluginApart& add_plugin_apart(std::unique_ptr<PluginApart> one);
+// What all of them answered, for the journal.
+apart::AnswerRecord& answers_apart();
+
+}  // namespace batchflow::service
