@@ -69,7 +69,7 @@ void Items::look_up(MakingIndex making_index, Bytes most) {
   if (!s_.config.hold_ingredients) release_ingredients(making);
 }
 
-// Tells policies that want to know what the block will request of memory, as things are now.
+// Tells policies that want to know what the part will request of memory, as things are now.
 void Items::announce(const Making& making) {
   if (around_.placed != nullptr) return;
   const auto part_of = [&](const ItemCache* cache) -> const SharePart* {
@@ -84,7 +84,10 @@ void Items::announce(const Making& making) {
   const bool wants_decoded = wants(decoded), wants_encoded = wants(encoded);
   if (!wants_decoded && !wants_encoded) return;
   std::vector<Access> of_decoded, of_encoded;
+  Bytes taken = 0;  // of staging memory
   for (const order::Draw& draw : std::span(making.draws).subspan(making.next)) {
+    const Bytes staged = staged_alone(draw.sample);
+    if (taken > 0 && saturating_sum(taken, staged) > staging_most_) break;
     next_uses_ = {};
     const auto request = [&](const SharePart& part, Bytes bytes) {
       const ItemId item = part.spec.item_of(draw.sample);
@@ -97,13 +100,14 @@ void Items::announce(const Making& making) {
       if (wants_decoded) of_decoded.push_back(access);
       if (kept) continue;
     }
-    if (!wants_encoded) continue;
+    if (encoded == nullptr) continue;
     auto [access, kept] = request(*encoded, stored_bytes(draw.sample));
-    const bool under_way = around_.under_way &&
+    const bool under_way = !kept && around_.under_way &&
                            !reads_.shown()
                                 .find(making.node, around_.dataset->id, draw.sample, Form::encoded)
                                 .is_none();
-    if ((!kept && under_way) || access.slots > kItemSlotsMost) continue;
+    if (!kept && !under_way) taken += staged;
+    if (!wants_encoded || under_way || access.slots > kItemSlotsMost) continue;
     access.kept_decoded = !kept && decoded != nullptr && decoded->share->capacity() > 0;
     of_encoded.push_back(access);
   }

@@ -95,24 +95,6 @@ std::vector<std::unique_ptr<Plugin>>& all_loaded() {
   return all;
 }
 
-// What the plugin brings fits to what there is.
-void check_fit(const Plugin& plugin) {
-  engine::PolicyList list = policies::policy_list();
-  for (const engine::PolicyEntry* entry : plugin.policies()) list.add(*entry);
-  for (const engine::Preset* preset : plugin.presets()) {
-    engine::refuse_taken(*preset);
-    try {
-      engine::EngineConfig config;
-      preset->apply(config);
-      engine::visit_policies(config.policies, [&](std::string_view kind, const std::string& text) {
-        list.choose(engine::policy_name(kind).kind, text);
-      });
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("its preset '{}': {}", preset->name, error.what()));
-    }
-  }
-}
-
 std::vector<fs::path> search_path() {
   std::vector<fs::path> folders;
   const char* const path = std::getenv("BATCHFLOW_PLUGIN_PATH");
@@ -185,6 +167,24 @@ Plugin::Plugin(std::shared_ptr<const PluginFile> file) : file_(std::move(file)) 
     throw ConfigError(fmt::format("it brings one name twice: {}", fmt::join(brought, ", ")));
 }
 
+void check_fit(std::span<const engine::PolicyEntry* const> policies,
+               std::span<const engine::Preset* const> presets) {
+  engine::PolicyList list = policies::policy_list();
+  for (const engine::PolicyEntry* entry : policies) list.add(*entry);
+  for (const engine::Preset* preset : presets) {
+    engine::refuse_taken(*preset);
+    try {
+      engine::EngineConfig config;
+      preset->apply(config);
+      engine::visit_policies(config.policies, [&](std::string_view kind, const std::string& text) {
+        list.choose(engine::policy_name(kind).kind, text);
+      });
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("its preset '{}': {}", preset->name, error.what()));
+    }
+  }
+}
+
 std::vector<const engine::PolicyEntry*> Plugin::policies() const {
   std::vector<const engine::PolicyEntry*> entries;
   for (const auto& policy : policies_) entries.push_back(&policy->entry());
@@ -227,7 +227,7 @@ const Plugin& load_tried(const std::shared_ptr<const PluginFile>& file) {
   if (const Plugin* const one = loaded_with(file->hash())) return *one;
   try {
     auto plugin = std::make_unique<Plugin>(file);
-    check_fit(*plugin);
+    check_fit(plugin->policies(), plugin->presets());
     const std::size_t index = all_loaded().size();
     if (index == kLoadedMost) throw ConfigError("this process has loaded too many plugins");
     for (const engine::PolicyEntry* entry : plugin->policies()) policies::add_policy(*entry);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ class Plugin {
 // ConfigError that says what it did: it crashed, hung, threw, started threads, or changed signal
 // handlers, the locale or the rounding of numbers.
 void try_to_load(const std::shared_ptr<const PluginFile>& file);
+
+// What a plugin brings fits to what there is. Throws ConfigError.
+void check_fit(std::span<const engine::PolicyEntry* const> policies,
+               std::span<const engine::Preset* const> presets);
 
 // Loads a plugin, after it was tried, and adds what it brings to policies::policy_list() and
 // engine::presets(). A file with the content of one that is loaded changes nothing. Throws

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,12 +13,22 @@
 #include "programs/config/engine_settings.h"
 
 namespace batchflow::config {
+namespace {
+
+// All settings stand there, so a preset decides nothing; and a plugin may have brought it, which is
+// not there.
+std::string without_preset(std::string text) {
+  if (text.starts_with("preset=")) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+}  // namespace
 
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
                                  const std::function<void()>& before_step,
                                  const ExplainAt& explain) {
   const engine::EngineConfig config =
-      engine_config_of(journal.header().configuration, "its configuration");
+      engine_config_of(without_preset(journal.header().configuration), "its configuration");
   Instant at{};
   engine::Explain tell;
   if (explain) tell = [&](const engine::Decision& decision) { explain(at, decision); };

@@ -128,7 +128,7 @@ void decide(Child& child, std::int32_t parent) {
 #endif
     limits.last_file = 63;  // the copy of the plugin has some number
     if (!confine::confine(confine::Confined::library, limits, problem)) return child.fail(problem);
-    const plugin::Plugin& loaded = plugin::load_tried(file);
+    const plugin::Plugin loaded(file);
     Served served(loaded.policies());
     child.answer(describe(loaded.policies(), loaded.presets()));
     problem = failures_text();

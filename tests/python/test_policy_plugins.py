@@ -135,6 +135,30 @@ class PolicyPlugins(Served):
         file.write_text("kind: node\nengine: {block_bytes: 8kib}\n")
         return str(file)
 
+    def test_a_process_that_was_stopped_is_no_fault_of_its_plugin(self):
+        self.restart_with("--journal", "--config", self.node_file(), "--plugin",
+                          plugin("several"), "--uncertified", "--policy", "preset=several")
+        processes = []
+
+        def stop(batch):
+            if batch.step % 60 == 59 and len(processes) < 3:
+                (one,) = self.listed()["plugins"]
+                if one["process"] > 0 and one["process"] not in processes:
+                    processes.append(one["process"])
+                    os.kill(one["process"], signal.SIGSTOP)
+
+        longest = self.train(3, stop, 0.002)
+        print(f"{len(processes)} stopped processes: the longest wait for a batch was {longest:.3f} s")
+        self.assertEqual(len(processes), 3)
+        self.assertRegex(self.dispatch(), "^oldest-turn@")
+        self.assertEqual(self.listed()["quarantined"], [])
+        self.assertIn("its process was stopped; it gets another process",
+                      self.daemon.log.read_text())
+        self.daemon.kill(signal.SIGTERM)
+        for process in processes:
+            self.assertFalse(Path(f"/proc/{process}").exists())
+        self.replay()
+
     def test_a_plugin_is_installed_while_jobs_run(self):
         said = []
 

@@ -5,51 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/engine/engine.h"
 #include "policies/registry.h"
-#include "tools/bench/instant_backend.h"
+#include "tools/bench/instant_world.h"
 #include "tools/bench/process_memory.h"
 #include "tools/bench/stopwatch.h"
 
 namespace batchflow::bench {
 namespace {
-
-constexpr DatasetId kDataset{1};
-constexpr PipelineId kPipeline{1};
-constexpr NodeId kNode{1};
-
-struct World {
-  World(std::uint64_t samples, std::uint32_t block_samples, std::uint32_t jobs, Bytes dram,
-        std::uint32_t batch, Bytes sample_bytes = 1000)
-      : engine(config(block_samples * sample_bytes), policies::policy_list(),
-               fill(catalogues, samples, sample_bytes)),
-        backend(engine, kDataset, 7, kPipeline, 9) {
-    backend.node(kNode, 16, dram);
-    for (std::uint32_t i = 0; i < jobs; ++i) {
-      backend.join({JobId(i), Order::relaxed, batch}, kNode);
-    }
-  }
-
-  static engine::EngineConfig config(Bytes block) {
-    engine::EngineConfig config;
-    config.block_bytes = block;
-    return config;
-  }
-  static const engine::Catalogues& fill(engine::Catalogues& catalogues, std::uint64_t samples,
-                                        Bytes bytes) {
-    catalogues.add(kDataset, engine::Catalogue::uniform("bench", 7, samples, bytes));
-    engine::PipelineInfo pipeline;
-    pipeline.hash = 9;
-    pipeline.has_random = true;
-    pipeline.prepared_bytes = bytes;
-    catalogues.add(kPipeline, pipeline);
-    return catalogues;
-  }
-
-  engine::Catalogues catalogues;
-  engine::Engine engine;
-  InstantBackend backend;
-};
 
 // Blocks of so many items, each of so many samples of 1,000 bytes, out of a million samples.
 void deliveries(benchmark::State& state, std::uint32_t block, std::uint32_t item = 1) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "policies/plugin/load.h"
 #include "policies/registry.h"
 
 namespace batchflow::service {
@@ -58,8 +59,11 @@ PluginApart* plugin_apart(const std::string& hash) {
 }
 
 PluginApart& add_plugin_apart(std::unique_ptr<PluginApart> one) {
-  for (const engine::PolicyEntry* entry : one->described().policies()) policies::add_policy(*entry);
-  for (const engine::Preset* preset : one->described().presets()) engine::add_preset(*preset);
+  const std::vector<const engine::PolicyEntry*> brought = one->described().policies();
+  const auto presets = one->described().presets();
+  plugin::check_fit(brought, presets);
+  for (const engine::PolicyEntry* entry : brought) policies::add_policy(*entry);
+  for (const engine::Preset* preset : presets) engine::add_preset(*preset);
   return *all_apart().emplace_back(std::move(one));
 }
 

@@ -3,20 +3,30 @@
 //   bench_plugins [--small]
 //
 // Prints millions of requests or decisions a second of each, and the ratio of the two: its median
-// over the rounds, its least and its most.
+// over the rounds, its least and its most. Then blocks of 256 samples a second of an engine, with
+// the same policies built in and in a process of their own, and what a block costs more there.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
 
 #include "policies/conformance/random_views.h"
 #include "policies/plugin/load.h"
 #include "policies/registry.h"
 #include "tools/bench/eviction_replay.h"
+#include "tools/bench/instant_world.h"
 #include "tools/bench/process_cost.h"
 #include "tools/bench/spread.h"
 #include "traces/generator.h"
+#ifdef BATCHFLOW_APART
+#include "policies/apart/described.h"
+#include "runtime/apart/policy_process.h"
+#endif
 
 namespace batchflow::bench {
 namespace {
@@ -75,6 +85,100 @@ bool compare(const std::string& name, double operations, int rounds,
   return true;
 }
 
+#ifdef BATCHFLOW_APART
+
+// A plugin that runs apart, under the name that it has in the list of policies.
+class RunsApart final : public apart::Answering {
+ public:
+  explicit RunsApart(const std::string& file)
+      : file_(std::string(BATCHFLOW_TEST_PLUGINS) + "/" + file + ".so"),
+        process_(file_),
+        description_(process_.begin()),
+        described_(description_, *this) {
+    // In the place of the built-in one, which has the same name.
+    const engine::PolicyEntry& mine = *described_.policies()[0];
+    std::vector<const engine::PolicyEntry*> entries{&mine};
+    for (const engine::PolicyEntry* one : policies::policy_list().entries()) {
+      if (one->kind() != mine.kind() || one->name != mine.name) entries.push_back(one);
+    }
+    list.emplace(entries);
+  }
+  std::uint32_t new_instance() override { return ++instances_; }
+  void tell(std::span<const std::byte> call) override { process_.tell(call); }
+  std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call, bool) override {
+    ++asked;
+    const auto answer = process_.ask(call);
+    if (!answer) throw std::runtime_error(process_.failure()->why);
+    return answer;
+  }
+  void reject(std::string_view why) override { throw std::runtime_error(std::string(why)); }
+  std::uint64_t asked = 0;
+  std::optional<engine::PolicyList> list;
+
+ private:
+  plugin::PluginFile file_;
+  apart::PolicyProcess process_;
+  std::vector<std::byte> description_;
+  apart::Described described_;
+  std::uint32_t instances_ = 0;
+};
+
+// Blocks a second by the clock: a process of its own has a processor of its own.
+double blocks_per_s(const engine::PolicyTexts& policies, const engine::PolicyList& list,
+                    std::uint64_t blocks) {
+  World world(100'000, 256, 4, Bytes{60} << 20, 256, 1000, policies, list);
+  const auto run_to = [&](std::uint64_t deliveries) {
+    while (world.backend.deliveries() < deliveries) {
+      if (!world.backend.step()) throw std::runtime_error("the engine stopped");
+    }
+  };
+  run_to(blocks / 4);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint64_t before = world.backend.deliveries();
+  run_to(before + blocks);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return static_cast<double>(world.backend.deliveries() - before) / took.count();
+}
+
+void compare_apart(bool small) {
+  const std::uint64_t blocks = small ? 4000 : 40'000;
+  const int rounds = small ? 1 : 9;
+  fmt::print("\n{:38} {:>9} {:>9}   ratio (least to most)   us more a block, questions a block\n",
+             "blocks of 256 a second", "built in", "apart");
+  for (const auto& [file, kind, name] :
+       {std::tuple("eviction_lru", "eviction.encoded", "lru"),
+        std::tuple("eviction_s3fifo", "eviction.encoded", "s3fifo"),
+        std::tuple("eviction_gdsf", "eviction.encoded", "gdsf"),
+        std::tuple("dispatch_earliest_deadline", "dispatch", "earliest-deadline")}) {
+    engine::PolicyTexts policies = engine::EngineConfig().policies;
+    engine::set_policy(policies, kind, name);
+    RunsApart runs(file);
+    std::vector<double> ratios, more, of_built_in, of_apart;
+    for (int round = 0; round < rounds; ++round) {
+      const bool apart_first = round % 2 == 0;
+      const auto measured = [&](bool apart) {
+        return blocks_per_s(policies, apart ? *runs.list : policies::policy_list(), blocks);
+      };
+      const double first = measured(apart_first);
+      const double second = measured(!apart_first);
+      of_apart.push_back(apart_first ? first : second);
+      of_built_in.push_back(apart_first ? second : first);
+      ratios.push_back(of_apart.back() / of_built_in.back());
+      more.push_back(1e6 / of_apart.back() - 1e6 / of_built_in.back());
+    }
+    const Spread ratio = spread_of(ratios);
+    fmt::print(
+        "{:38} {:9.0f} {:9.0f}   {:.3f} ({:.3f} to {:.3f})   {:.1f}, {:.2f}\n",
+        fmt::format("{}={}", kind, name), spread_of(of_built_in).middle, spread_of(of_apart).middle,
+        ratio.middle, ratio.least, ratio.most, spread_of(more).middle,
+        static_cast<double>(runs.asked) / static_cast<double>(rounds * (blocks + blocks / 4)));
+  }
+}
+
+#else
+void compare_apart(bool) {}
+#endif
+
 int run(bool small) {
   const int rounds = small ? 1 : 15;
   bool same = true;
@@ -109,6 +213,7 @@ int run(bool small) {
           [&](bool hosted) { return decide(hosted ? both.hosted : both.built_in, views, asks); });
     }
   }
+  compare_apart(small);
   return same ? 0 : 1;
 }
 
