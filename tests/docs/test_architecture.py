@@ -1,5 +1,5 @@
 """docs/architecture.md names files, functions and types that are there, and a function that is said
-to be about an event or a command is about it."""
+to be about an event or a command is about it. A room includes and links the rooms that its row names, and no others."""
 
 import re
 import unittest
@@ -134,6 +134,75 @@ def problems(text):
     return found
 
 
+# What comes with core, and what a row names of other packages, each by how its headers begin.
+WITH_CORE = ("std", "fmt", "Eigen")
+PACKAGES = {"OpenSSL": "openssl/", "nlohmann-json": "nlohmann/", "CLI11": "CLI/", "zlib": "zlib.h", "zstd": "zstd.h",
+            "yaml-cpp": "yaml-cpp/", "SimGrid": "simgrid/", "liburing": "liburing.h", "libpng": "png.h",
+            "libjpeg-turbo": "jpeglib.h", "Boost.Asio": "boost/"}
+
+
+def rooms(text):
+    """Of each room of C++: the rooms, files and packages that its row names."""
+    table = {CODE.findall(row[0])[0].rstrip("/"): re.split(r"[,;] ", row[3])
+             for row in rows(sections(text)["The rooms"]) if row[1].startswith("`") and row[3] != "everything"}
+    by_name = {}
+    for room in table:
+        by_name.setdefault(room.rpartition("/")[2], set()).add(room)
+        by_name.setdefault(room.partition("/")[0], set()).add(room)
+    for whole in ("policies", "sim"):  # rooms that have rooms in them
+        by_name[whole] = {whole}
+    named = {}
+    for room, words in table.items():
+        named[room] = {room}
+        for word in words:
+            named[room] |= by_name.get(word, {word.strip("`")})
+    return named
+
+
+def room_of(path, named):
+    """The room that has this file; empty: none."""
+    return max((room for room in named if path.startswith(room + "/")), key=len, default="")
+
+
+def crossings(text):
+    """The includes and links that no row allows, and the words of rows that name nothing."""
+    named = rooms(text)
+    found = [f"{room}: {word} is nothing" for room, words in named.items() for word in sorted(words)
+             if word not in named and word not in PACKAGES and word not in WITH_CORE
+             and not (ROOT / word).is_file()]
+    for top in sorted({room.partition("/")[0] for room in named}):
+        for path in sorted((ROOT / top).rglob("*")):
+            file = str(path.relative_to(ROOT))
+            if path.suffix in (".h", ".hpp", ".cpp"):
+                found += file_crossings(file, path.read_text(), named)
+            elif path.name == "CMakeLists.txt":
+                found += link_crossings(file, path.read_text(), named)
+    return found
+
+
+def file_crossings(file, source, named):
+    room = room_of(file, named)
+    if not room:
+        return [f"{file} is in no room"]
+    found = []
+    for header in re.findall(r'^ *# *include [<"]([^">]+)', source, re.MULTILINE):
+        into = room_of(header, named)
+        package = [name for name, begins in PACKAGES.items() if header.startswith(begins)]
+        if (into and into not in named[room] and header not in named[room]) or \
+           (package and package[0] not in named[room]):
+            found.append(f"{file} includes {header}")
+    return found
+
+
+def link_crossings(file, source, named):
+    by_name = {room.rpartition("/")[2]: room for room in named}
+    libraries = re.findall(r"batchflow_library\((\w+)[^)]*?LINKS([^)]*)\)", source)
+    libraries += re.findall(r"target_link_libraries\(batchflow_(\w+) PUBLIC([^)]*)\)", source)
+    return [f"{file}: {name} links {link}" for name, links in libraries if name in by_name
+            for link in re.findall(r"batchflow::(\w+)", links)
+            if link in by_name and by_name[link] not in named[by_name[name]]]
+
+
 class Architecture(unittest.TestCase):
     def setUp(self):
         self.text = MAP.read_text()
@@ -154,6 +223,16 @@ class Architecture(unittest.TestCase):
     def test_each_room_says_where_to_begin(self):
         for row in rows(sections(self.text)["The rooms"]):
             self.assertTrue(files(row[-1]), row[0])
+
+    def test_rooms_keep_to_their_rows(self):
+        self.assertGreater(len(rooms(self.text)), 25)
+        self.assertEqual(crossings(self.text), [])
+
+    def test_links_of_each_room_of_the_runtime_are_checked(self):
+        source = (ROOT / "tools/cmake/BatchFlow.cmake").read_text()
+        listed = {name for names in re.findall(r"set\(runtime(?:_with_packages)? ([\w ]+)\)", source)
+                  for name in names.split()}
+        self.assertEqual({room.partition("/")[2] for room in rooms(self.text) if room.startswith("runtime/")}, listed)
 
     def test_files_are_named_by_their_whole_path(self):
         self.assertGreater(len(files(self.text)), 100)
@@ -218,6 +297,20 @@ class Canaries(unittest.TestCase):
 
     def test_a_name_in_a_comment(self):
         self.assertFalse(defines_cpp("// Calls step() now and then.\nint other();\n", "step"))
+
+    def test_a_room_that_crosses_its_row(self):
+        row = "| core, batch, failpoint; nlohmann-json |"
+        for without, one in (("| core, failpoint; nlohmann-json |", "protocol links batch"),
+                             ("| core, failpoint; nlohmann-json |", "messages.h includes runtime/batch/batch_spec.h"),
+                             ("| core, batch, failpoint |", "includes nlohmann/json.hpp"),
+                             ("| core, batch, failpoints; nlohmann-json |", "failpoints is nothing")):
+            self.assertIn(row, self.text)
+            found = crossings(self.text.replace(row, without))
+            self.assertTrue(any(line.endswith(one) for line in found), (one, found))
+
+    def test_a_file_in_no_room(self):
+        row = re.search(r"^\| `runtime/toys/`.*\n", self.text, re.MULTILINE)[0]
+        self.assertIn("runtime/toys/toy_job.h is in no room", crossings(self.text.replace(row, "")))
 
     def test_a_row_without_a_name(self):
         self.assertTrue(problems_of_stop(["core/engine/event.h"], []))
