@@ -57,7 +57,8 @@ struct Node {
   // Reads: from the store to here, under way
   std::uint32_t store_reads = 0;
 
-  // BlockParts: makings that wait for staging memory, in the order in which they came
+  // BlockParts: makings that wait for staging memory, in the order in which they came. Preparation
+  // clears them when the node is lost.
   std::deque<MakingIndex> wait_for_staging;
 
   // Streams: those that have memory here
@@ -102,8 +103,9 @@ std::vector<T> emptied(std::vector<T>& used) {
   return std::move(used);
 }
 
-// A prepared block, resident or being made. Preparation and SecondWorkers make it. Its charge,
-// grants and need change, and it is released, by the functions of core/engine/books.h.
+// A prepared block, resident or being made. Preparation and SecondWorkers make it. Its charge and
+// need change, and it is released, by the functions of core/engine/books.h. Grants, Dispatching and
+// Preparation count its grants, Assembly and Delivery its transfers.
 struct Block {
   std::uint64_t serial = 0;
   StreamId stream = StreamId::none();

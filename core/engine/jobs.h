@@ -96,7 +96,7 @@ struct Stream {
   SmoothedRate remade;  // blocks
 
   // Dispatching
-  std::uint32_t needs = 0;  // of its jobs: how many have one
+  std::uint32_t needs = 0;  // how many of its jobs have a need
   // How many blocks its shares have room for, and when that was counted: `Memory::resizes` of then.
   Slots window = 0;
   std::uint64_t window_as_of = UINT64_MAX;
@@ -237,7 +237,8 @@ struct Job {
   } state = State::joining;
   // It has left its stream for another, and is `joining` there. Its ranks notice nothing.
   bool moves = false;
-  bool stays = false;             // in its stream for another epoch: the other has no room for it
+  // In its stream for another epoch: the other has no room for it. Grants clears it at that epoch.
+  bool stays = false;
   std::uint32_t numbering = 0;    // of its ranks: how often it was resized
   std::uint64_t lost_serial = 0;  // of its present loss of a rank
   // Why the job is refused before the step ends, if it is. Grants: `nothing_to_draw`, all weights
@@ -265,7 +266,7 @@ struct Job {
   bool lost_grants = false;
 
   // Reserves
-  std::uint32_t credits = 0;
+  std::uint32_t credits = 0;            // Membership may set it back, or raise it for a resize
   std::vector<ShareId> batch_shares;    // a node: where batches larger than a block live
   std::vector<ShareId> retired_shares;  // where held batches are, of an earlier size
   struct Reserved {

@@ -1,10 +1,10 @@
 // What the engine knows, as plain data, shared by its parts.
 //
-// Every part reads all of it. Each structure, or each group of its fields, belongs to one part,
-// which alone changes it: a comment says to which, and `Owned` lets no other. Books that several
-// parts keep are changed by functions alone: those of EngineState, and those of
-// core/engine/books.h. Things are named by indices into pools. A handle (index and serial) notices
-// that what it named is gone.
+// Every part reads all of it. Each structure, or each group of its fields, belongs to the part that
+// a comment names, which alone changes it. `Owned` sees to that for workers, datasets, reads and
+// batches; the others keep to the comments. Most books that several parts keep are changed by
+// functions: those of EngineState, and those of core/engine/books.h. Things are named by indices
+// into pools. A handle (index and serial) notices that what it named is gone.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,7 @@ struct EngineState {
 
   std::vector<JobIndex> weighted_jobs;
   std::vector<JobIndex> contradicting_jobs;  // to be refused before the step ends
-  std::vector<JobIndex> moving_jobs;         // whose next epoch is to be in another stream
+  std::vector<JobIndex> moving_jobs;         // their next epoch is to be in another stream
   // After looking up this many samples, a step begins nothing more: each may be the first to touch
   // a page of memory. It is two blocks of the usual size of images; with one block, there would be
   // half as many steps again. Other work counts as so many samples as would take its time.
