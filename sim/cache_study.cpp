@@ -35,8 +35,8 @@ std::vector<std::string_view> split_lists(const std::vector<std::string>& texts)
   return parts;
 }
 
-std::optional<engine::PolicyKind> kind_before(std::string_view text, std::size_t mark) {
-  const std::string_view kind = text.substr(0, mark);
+// `kind` stands before the equals sign in `text`.
+std::optional<engine::PolicyKind> kind_before(std::string_view kind, std::string_view text) {
   if (kind == "preset") return std::nullopt;
   try {
     return engine::policy_kind(kind);
@@ -48,15 +48,13 @@ std::optional<engine::PolicyKind> kind_before(std::string_view text, std::size_t
 
 // The kind may be left out: only eviction policies are allowed here.
 engine::PolicyChoice parse_policy(const engine::PolicyList& list, std::string_view text) {
-  const std::size_t mark = text.find_first_of("=:");
-  if (mark == std::string_view::npos || text[mark] == ':') {
-    return list.choose(engine::PolicyKind::eviction, text);
-  }
-  if (kind_before(text, mark) != engine::PolicyKind::eviction) {
+  const std::optional<engine::KindAndText> named = engine::find_kind(text);
+  if (!named) return list.choose(engine::PolicyKind::eviction, text);
+  if (kind_before(named->kind, text) != engine::PolicyKind::eviction) {
     throw ConfigError(
         fmt::format("'{}': cache compares eviction policies only; write eviction=NAME", text));
   }
-  return list.choose(engine::PolicyKind::eviction, text.substr(mark + 1));
+  return list.choose(engine::PolicyKind::eviction, named->text);
 }
 
 }  // namespace

@@ -46,16 +46,10 @@ void add(const engine::PolicyList& list, std::vector<Kind>& kinds, const std::st
 // `text` stands between two commas; `kind` is the kind that was named last.
 void parse_one(const engine::PolicyList& list, std::vector<Kind>& kinds, std::string_view text,
                std::string& kind) {
-  const std::size_t mark = text.find_first_of("=:");
-  const bool names_kind = mark != std::string_view::npos && text[mark] == '=';
-  if (names_kind) {
-    kind = text.substr(0, mark);
-    text.remove_prefix(mark + 1);
-  }
-  if (kind.empty() || text.empty()) {
-    throw ConfigError(fmt::format(
-        "--policy '{}': no kind; write kind=name, as eviction=sieve, or preset=independent",
-        text.substr(0, 60)));
+  if (kind.empty() || text.empty() || engine::find_kind(text)) {
+    const auto [named, name] = engine::split_policy(text);
+    kind = named;
+    text = name;
   }
   add(list, kinds, kind, std::string(text));
 }

@@ -258,14 +258,14 @@ EngineCounters Engine::counters() const {
 void Engine::shadow(std::span<const std::string> policies) {
   std::vector<Memory::Candidate> candidates;
   for (const std::string& text : policies) {
-    const std::size_t equals = text.find('=');
-    const PolicyName name = policy_name(text.substr(0, equals));
-    if (name.kind != PolicyKind::eviction || equals == std::string::npos) {
+    const KindAndText wanted = split_policy(text);
+    const PolicyName name = policy_name(wanted.kind);
+    if (name.kind != PolicyKind::eviction) {
       throw ConfigError(fmt::format(
           "'{}': a shadow shows what an eviction policy would hit; write eviction=NAME", text));
     }
-    const auto choice = std::make_shared<const PolicyChoice>(
-        parts_->s.list.choose(name.kind, std::string_view(text).substr(equals + 1)));
+    const auto choice =
+        std::make_shared<const PolicyChoice>(parts_->s.list.choose(name.kind, wanted.text));
     for (const std::size_t one : name.evictions) candidates.push_back({one, choice});
   }
   parts_->s.memory.set_candidates(std::move(candidates));

@@ -57,11 +57,8 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
 }
 
 void Engine::Parts::on(const PolicyChanged& event) {
-  const std::size_t equals = event.text.find('=');
-  const std::string_view kind = event.text.substr(0, equals);
-  const std::string_view text =
-      equals == std::string_view::npos ? "" : event.text.substr(equals + 1);
   try {
+    const auto [kind, text] = split_policy(event.text);
     const PolicyName name = policy_name(kind);
     change_policy(name, s.list.choose(name.kind, text));
   } catch (const ConfigError&) {

@@ -19,6 +19,10 @@ std::string_view policy_kind_name(PolicyKind kind) {
   return kKindNames[static_cast<std::size_t>(kind)];
 }
 
+std::string policy_kinds() {
+  return fmt::format("{}", fmt::join(kKindNames, ", "));
+}
+
 PolicyKind policy_kind(std::string_view name) {
   for (std::size_t i = 0; i < kPolicyKinds; ++i) {
     if (kKindNames[i] == name) return static_cast<PolicyKind>(i);
@@ -27,11 +31,26 @@ PolicyKind policy_kind(std::string_view name) {
   const std::string nearest = nearest_name(name, names);
   throw ConfigError(fmt::format("unknown kind of policy '{}'; {}the kinds are {}", name,
                                 nearest.empty() ? "" : fmt::format("write '{}'; ", nearest),
-                                fmt::join(names, ", ")));
+                                policy_kinds()));
 }
 
 std::string_view eviction_name(std::size_t eviction) {
   return eviction == kOnDrives ? "drive" : name_of(static_cast<Form>(eviction));
+}
+
+std::optional<KindAndText> find_kind(std::string_view policy) {
+  // A colon begins the parameters, in which an equals sign names no kind.
+  const std::size_t mark = policy.find_first_of("=:");
+  if (mark == std::string_view::npos || policy[mark] != '=') return std::nullopt;
+  return KindAndText{policy.substr(0, mark), policy.substr(mark + 1)};
+}
+
+KindAndText split_policy(std::string_view policy) {
+  const std::optional<KindAndText> found = find_kind(policy);
+  if (found) return *found;
+  throw ConfigError(
+      fmt::format("'{}' names no kind of policy; write kind=name, as eviction=lru, or preset=name",
+                  policy.substr(0, 60)));
 }
 
 PolicyName policy_name(std::string_view name) {

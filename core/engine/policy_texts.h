@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace batchflow::engine {
 enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
 inline constexpr std::size_t kPolicyKinds = 5;
 std::string_view policy_kind_name(PolicyKind kind);
+std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
 
 // Evictions: those of the forms in memory, and behind them that of samples on drives.
@@ -43,6 +45,14 @@ void visit_policies(Texts& texts, Visit visit) {
   visit("dispatch", texts.dispatch);
   visit("scaling", texts.scaling);
 }
+
+// The two sides of `kind=name[:parameter=value...]`.
+struct KindAndText {
+  std::string_view kind;
+  std::string_view text;
+};
+std::optional<KindAndText> find_kind(std::string_view policy);  // nothing: it names no kind
+KindAndText split_policy(std::string_view policy);  // throws ConfigError where it names no kind
 
 // What a name stands for. `eviction` alone is that of samples, wherever they are kept.
 struct PolicyName {

@@ -87,8 +87,8 @@ ReloadPlan Service::Parts::planned(NodeConfig& next) const {
     next.workers = workers_at_start;
   }
   for (const std::string& text : plan.engine.policies) {
-    const std::size_t equals = text.find('=');
-    check_policy(text.substr(0, equals), text.substr(equals + 1));
+    const auto [kind, policy] = engine::split_policy(text);
+    check_policy(kind, policy);
   }
   return plan;
 }

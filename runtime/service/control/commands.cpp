@@ -106,13 +106,11 @@ std::string preset_set(const Question& asked, const std::string& name) {
 
 std::string policy_set(const Question& asked) {
   const std::string policy = asked.text("policy");
-  const std::size_t equals = policy.find('=');
-  if (equals == std::string::npos)
-    throw ConfigError("no kind; write kind=name, as eviction=sieve, or preset=name");
-  if (policy.starts_with("preset=")) return preset_set(asked, policy.substr(equals + 1));
-  const std::string kind = policy.substr(0, equals);
+  const engine::KindAndText wanted = engine::split_policy(policy);
+  if (wanted.kind == "preset") return preset_set(asked, std::string(wanted.text));
+  const std::string kind(wanted.kind);
   const std::string text =
-      policies::policy_list().exactly(engine::policy_name(kind).kind, policy.substr(equals + 1));
+      policies::policy_list().exactly(engine::policy_name(kind).kind, wanted.text);
   check_policy(kind, text);
   const engine::PolicyTexts before = asked.service.config.policies;
   engine::set_policy(asked.service.config.policies, kind, text);
@@ -154,13 +152,10 @@ std::string policy_shadow(const Question& asked) {
     std::vector<std::string> policies;
     for (const Json& one : *list) {
       const std::string text = one.is_string() ? one.get<std::string>() : "";
-      const std::size_t equals = text.find('=');
-      if (equals == std::string::npos) throw ConfigError("write kind=name, as eviction=lru");
-      check_policy(text.substr(0, equals), text.substr(equals + 1));
+      const auto [kind, name] = engine::split_policy(text);
+      check_policy(kind, name);
       policies.push_back(fmt::format(
-          "{}={}", text.substr(0, equals),
-          policies::policy_list().exactly(engine::policy_name(text.substr(0, equals)).kind,
-                                          text.substr(equals + 1))));
+          "{}={}", kind, policies::policy_list().exactly(engine::policy_name(kind).kind, name)));
     }
     asked.service.plugins.shadow(policies);
   }

@@ -267,15 +267,8 @@ void listen_remotely(remote::RemoteOptions& tcp, std::string_view text) {
 }
 
 void choose_policy(engine::EngineConfig& config, std::string_view text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string_view::npos)
-    throw ConfigError(
-        fmt::format("--policy '{}': no kind; write kind=name, as eviction=sieve, or "
-                    "preset=independent",
-                    text));
-  const std::string_view kind = text.substr(0, equals);
-  const std::string name(text.substr(equals + 1));
-  const std::string allowed = unless_quarantined(kind, name);
+  const auto [kind, name] = engine::split_policy(text);
+  const std::string allowed = unless_quarantined(kind, std::string(name));
   if (kind == "preset") {
     engine::apply_preset(config, allowed);
   } else {
