@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "policies/plugin/load.h"
-#include "policies/plugin/new_plugin.h"
+#include "policies/plugin/new_command.h"
 #include "policies/registry.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
@@ -18,11 +18,6 @@ namespace {
 struct PolicyOptions {
   std::string name;
   output::OutputFlags outputs;
-};
-
-struct NewOptions {
-  std::string name;
-  std::string kind = "eviction";
 };
 
 int answer(const output::OutputFlags& outputs, const std::string& text,
@@ -80,13 +75,6 @@ CLI::App* add_question(CLI::App& command, Action& action, const char* name, cons
   return question;
 }
 
-int new_policy(const NewOptions& options) {
-  output::write_file_atomically(
-      "-", plugin::write_new_plugin(options.name, engine::policy_kind(options.kind)),
-      output::check_interrupted);
-  return 0;
-}
-
 }  // namespace
 
 void add_policy_command(CLI::App& app, Action& action) {
@@ -100,13 +88,9 @@ void add_policy_command(CLI::App& app, Action& action) {
   add_question(*command, action, "list", "All policies by kind, and the presets", list_policies);
   add_question(*command, action, "show", "What a policy or preset does, and its parameters",
                show_policy);
-  CLI::App* made = command->add_subcommand(
-      "new", "Write a plugin to begin with into the folder NAME, and print what to type next");
-  const auto options = std::make_shared<NewOptions>();
-  made->add_option("NAME", options->name, "What the policy and the plugin are called")->required();
-  made->add_option("--kind", options->kind,
-                   "allocation, eviction (default), selection, dispatch or scaling");
-  made->callback([options, &action] { action = [options] { return new_policy(*options); }; });
+  plugin::add_new_command(*command, action, [](const std::string& text) {
+    output::write_file_atomically("-", text, output::check_interrupted);
+  });
 }
 
 }  // namespace batchflow::sim

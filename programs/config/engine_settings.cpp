@@ -30,7 +30,9 @@ void read_preset(ConfigSection& section, engine::EngineConfig& config) {
 }
 
 void read_policies(ConfigSection& section, engine::PolicyTexts& policies) {
-  policies.allocation = section.text("allocation", policies.allocation);
+  engine::visit_policies(policies, [&](std::string_view kind, std::string& text) {
+    if (!kind.starts_with("eviction.")) text = section.text(kind, text);
+  });
   section.section("eviction", [&](ConfigSection& eviction) {
     for (std::size_t one = 0; one < engine::kEvictions; ++one) {
       // Drives do as memory does, unless something else is said of them.
@@ -39,9 +41,6 @@ void read_policies(ConfigSection& section, engine::PolicyTexts& policies) {
           eviction.text(engine::eviction_name(one), policies.eviction[of_drives ? 0 : one]);
     }
   });
-  policies.selection = section.text("selection", policies.selection);
-  policies.dispatch = section.text("dispatch", policies.dispatch);
-  policies.scaling = section.text("scaling", policies.scaling);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
+#include "core/engine/policy_texts.h"
 #include "core/order/permutation.h"
 #include "nlohmann/json.hpp"
 #include "programs/output/output.h"
@@ -90,15 +91,14 @@ std::string remark(const input::Scenario& scenario, double time_scale, const jso
   const Bytes bytes = status.value("cache_bytes", Bytes{0});
   if (workers != cores) parts.push_back(fmt::format("{} workers, not {} cores", workers, cores));
   if (bytes != cache) parts.push_back(fmt::format("{} bytes of cache, not {}", bytes, cache));
-  const std::pair<const char*, std::string> policies[] = {
-      {"dispatch", scenario.engine.policies.dispatch},
-      {"selection", scenario.engine.policies.selection},
-      {"allocation", scenario.engine.policies.allocation},
-      {"scaling", scenario.engine.policies.scaling}};
-  for (const auto& [kind, text] : policies) {
-    const std::string live = status.value("policies", json::object()).value(kind, "");
-    if (live != text) parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
-  }
+  const json live_policies = status.value("policies", json::object());
+  engine::visit_policies(scenario.engine.policies,
+                         [&](std::string_view kind, const std::string& text) {
+                           if (kind.starts_with("eviction")) return;
+                           const std::string live = live_policies.value(kind, "");
+                           if (live != text)
+                             parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
+                         });
   std::string all = "run live";
   for (std::size_t i = 0; i < parts.size(); ++i) all += (i == 0 ? ": " : "; ") + parts[i];
   return all;
@@ -186,10 +186,9 @@ output::RunResult live_results(const input::Scenario& scenario,
   run.seed = scenario.seed;
   run.policies.emplace_back("preset", after.value("preset", ""));
   const json policies = after.value("policies", json::object());
-  for (const char* const kind :
-       {"allocation", "eviction.encoded", "eviction.decoded", "eviction.prepared", "eviction.drive",
-        "selection", "dispatch", "scaling"})
+  engine::visit_policies(scenario.engine.policies, [&](std::string_view kind, const std::string&) {
     run.policies.emplace_back(kind, policies.value(kind, ""));
+  });
   run.digest = after.value("digest", "");
   run.steps = grown("steps");
   run.stale_completions = grown("stale_completions");

@@ -7,7 +7,7 @@
 
 #include "nlohmann/json.hpp"
 #include "policies/description.h"
-#include "policies/plugin/new_plugin.h"
+#include "policies/plugin/new_command.h"
 #include "policies/registry.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
@@ -161,19 +161,8 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
                     {"most_worse", *most_worse}};
       },
       said, true);
-  CLI::App* made = command->add_subcommand(
-      "new", "Write a plugin to begin with into the folder NAME, and print what to type next");
-  const auto new_name = std::make_shared<std::string>();
-  const auto new_kind = std::make_shared<std::string>("eviction");
-  made->add_option("NAME", *new_name, "What the policy and the plugin are called")->required();
-  made->add_option("--kind", *new_kind,
-                   "allocation, eviction (default), selection, dispatch or scaling");
-  made->callback([&action, new_name, new_kind] {
-    action = [new_name, new_kind] {
-      output::write_file_atomically(
-          "-", plugin::write_new_plugin(*new_name, engine::policy_kind(*new_kind)));
-      return 0;
-    };
+  plugin::add_new_command(*command, action, [](const std::string& said_next) {
+    output::write_file_atomically("-", said_next);
   });
   CLI::App* shadow =
       command
