@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/seconds.h"
 
 namespace batchflow {
 
@@ -21,10 +22,6 @@ double half_to_the(double x) {
   double value = 1;
   for (const double over : kOver) value = 1 - y * over * value;
   return value;
-}
-
-double seconds(Duration duration) {
-  return static_cast<double>(duration.count()) * 1e-9;
 }
 
 }  // namespace

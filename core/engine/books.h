@@ -21,6 +21,7 @@
 
 #include <algorithm>
 
+#include "core/base/seconds.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
@@ -33,10 +34,6 @@ inline std::uint32_t ranks_on(const Job& job, NodeId node) {
   return static_cast<std::uint32_t>(
       std::count_if(job.ranks.begin(), job.ranks.end(),
                     [&](const RankState& rank) { return rank.node == node; }));
-}
-
-inline double seconds(Duration duration) {
-  return static_cast<double>(duration.count()) * 1e-9;
 }
 
 // A running mean in which the latest value counts for a fifth. It uses additions and
@@ -237,12 +234,8 @@ inline void drop_block(EngineState& s, BlockIndex index) {
 inline void drop_evicted(EngineState& s) {
   for (const Resident& gone : s.evicted) {
     const SharePart& part = s.memory[gone.share];
-    const bool of_items = part.spec.use == ShareUse::encoded || part.spec.use == ShareUse::decoded;
-    const Form form = !of_items                            ? Form::prepared
-                      : part.spec.use == ShareUse::encoded ? Form::encoded
-                                                           : Form::decoded;
     if (!s.is_lost(part.spec.place.node)) {
-      s.emit(Drop{gone.share, part.spec.place, form, gone.item, gone.slot});
+      s.emit(Drop{gone.share, part.spec.place, form_of(part.spec.use), gone.item, gone.slot});
     }
     if (gone.owner.is_none()) continue;
     const Block& block = s.blocks[gone.owner];

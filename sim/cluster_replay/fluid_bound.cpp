@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/seconds.h"
+
 namespace batchflow::sim {
-
-namespace {
-
-double seconds_of(Duration duration) {
-  return static_cast<double>(duration.count()) * 1e-9;
-}
-
-}  // namespace
 
 FluidBound fluid_bound(const input::Scenario& scenario) {
   FluidBound bound;
@@ -34,11 +28,11 @@ FluidBound fluid_bound(const input::Scenario& scenario) {
     const double ranks = pipeline.items_per_block > 0 ? 1 : job.ranks;
     const double step_samples = std::min(job.batch * ranks, static_cast<double>(dataset.samples));
     const double samples = step_samples * static_cast<double>(job.steps) * epochs;
-    const double compute_s = seconds_of(job.step) * static_cast<double>(job.steps) * epochs;
+    const double compute_s = seconds(job.step) * static_cast<double>(job.steps) * epochs;
     bound.samples += job.samples_in_all > 0 ? static_cast<double>(job.samples_in_all) : samples;
     gpu_s += compute_s * job.ranks;
     const Instant begins = std::max(job.arrives, job.not_before);
-    bound.arrivals_s = std::max(bound.arrivals_s, seconds_of(begins - Instant{}) + compute_s);
+    bound.arrivals_s = std::max(bound.arrivals_s, seconds(begins - Instant{}) + compute_s);
     touched[index] =
         std::max(touched[index], std::min(samples, static_cast<double>(dataset.samples)));
     Use& use = uses[{job.dataset, pipeline.name.substr(0, pipeline.name.find(' '))}];
@@ -54,7 +48,7 @@ FluidBound fluid_bound(const input::Scenario& scenario) {
     const engine::PipelineInfo info =
         scenario.pipelines[static_cast<std::size_t>(use.job->pipeline)].info(dataset.bytes);
     const double once = std::min(use.samples, static_cast<double>(dataset.samples));
-    core_s += use.samples * seconds_of(info.augment_cost) + once * seconds_of(info.decode_cost);
+    core_s += use.samples * seconds(info.augment_cost) + once * seconds(info.decode_cost);
   }
   double gpus = 0;
   double cores = 0;

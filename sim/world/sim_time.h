@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "core/base/types.h"
+#include "core/base/seconds.h"
 
 namespace batchflow::world {
 
@@ -16,11 +16,9 @@ namespace batchflow::world {
 // nanoseconds up to 104 days, and then as exact as a double.
 using TotalTime = std::chrono::duration<double, std::nano>;
 
+using batchflow::seconds;
 inline double seconds(TotalTime time) {
   return time.count() * 1e-9;
-}
-inline double seconds(Duration duration) {
-  return static_cast<double>(duration.count()) * 1e-9;
 }
 inline double seconds(Instant instant) {
   return seconds(instant.time_since_epoch());
