@@ -203,9 +203,10 @@ int run_check(const RunOptions& options) {
   return 0;
 }
 
-void add_scenario_options(CLI::App& command, RunOptions& options) {
-  command.add_option("SCENARIO", options.scenario,
-                     "A file, or the name of one of configs/scenarios");
+// `name` is what the help calls the scenario, which may be a plugin for `check`.
+void add_scenario_options(CLI::App& command, RunOptions& options, const std::string& name,
+                          const std::string& help) {
+  command.add_option(name, options.scenario, help);
   command.add_option("--cluster", options.cluster,
                      "A file, or the name of one of configs/clusters: in place of the scenario's");
   command.add_option("--workload", options.workload,
@@ -225,7 +226,8 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("run", "Simulate a scenario: a cluster, its jobs, and the service");
   const auto options = std::make_shared<RunOptions>();
-  add_scenario_options(*command, *options);
+  add_scenario_options(*command, *options, "SCENARIO",
+                       "A file, or the name of one of configs/scenarios");
   command
       ->add_option("-p,--policy", options->policies,
                    "kind=name[:parameter=value...] or preset=name. Names of one kind, by comma or\n"
@@ -265,7 +267,8 @@ void add_check_command(CLI::App& app, Action& action) {
       "check", "Check a scenario without running it, or a plugin: whether it may be shipped");
   const auto options = std::make_shared<RunOptions>();
   const auto of_plugin = std::make_shared<PluginCheckOptions>();
-  add_scenario_options(*command, *options);
+  add_scenario_options(*command, *options, "SCENARIO|PLUGIN.so",
+                       "A file, or the name of one of configs/scenarios; or a policy plugin");
   command->add_option("--key", of_plugin->key,
                       "Of a plugin: a private key (ed25519, PEM) that signs its certificate,\n"
                       "PLUGIN.so.certificate, if it passes");
