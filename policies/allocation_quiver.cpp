@@ -1,4 +1,4 @@
-// Quiver: memory goes to the datasets whose jobs gain most by it.
+// Quiver: memory goes to the datasets of the jobs that gain most by it.
 //
 // A. Kumar, M. Sivathanu, "Quiver: An Informed Storage Cache for Deep Learning", FAST 2020. The
 // benefit of a byte is how much longer a job's batches take without the cache than with it, over

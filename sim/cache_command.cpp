@@ -93,11 +93,10 @@ void add_cache_command(CLI::App& app, Action& action) {
                        kUsualPolicies + ")")
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "-s,--size", options->sizes,
-          std::string("Cache sizes, by comma or repeated: bytes, 64mb, 64mib, or shares of "
-                      "the\nworking set as 10% (default: ") +
-              kUsualSizes + ")")
+      ->add_option("-s,--size", options->sizes,
+                   std::string("Cache sizes, by comma or repeated: bytes, 64mb, 64mib, or parts of "
+                               "the\nworking set as 10% (default: ") +
+                       kUsualSizes + ")")
       ->allow_extra_args(false);
   command
       ->add_option("--format", options->format,

@@ -13,7 +13,7 @@ namespace batchflow::sim {
 namespace {
 
 constexpr std::string_view kRemedy =
-    "write bytes (4096), with a unit (64mb, 1.5gib), or a share of the working set (10%)";
+    "write bytes (4096), with a unit (64mb, 1.5gib), or a part of the working set (10%)";
 constexpr Bytes kMostBytes = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why, std::string_view remedy) {
@@ -40,7 +40,7 @@ AskedSize ask_for_size(std::string_view text) {
   if (!size) refuse(text);
   const bool without_unit = text.find_first_not_of("0123456789.") == std::string_view::npos;
   if (without_unit && text.find('.') != std::string_view::npos) {
-    refuse(text, "has no unit", "write 1.5gb or so, or a share of the working set as 10%");
+    refuse(text, "has no unit", "write 1.5gb or so, or a part of the working set as 10%");
   }
   if (!size->relative && size->bytes == 0) refuse(text, "keeps nothing", "write a size above 0");
   if (size->relative && size->ratio == Ratio{}) refuse(text, "keeps nothing", "write it above 0%");
@@ -53,7 +53,7 @@ Bytes size_in_bytes(const AskedSize& asked, Bytes whole) {
   const Bytes bytes = asked.size.bytes_of(whole);
   if (bytes == 0) {
     refuse(asked.text, fmt::format("of {} bytes is less than one byte", whole),
-           "write a larger share");
+           "write a larger part");
   }
   return bytes;
 }
@@ -98,7 +98,7 @@ double corrupt_limit_of(const std::string& text) {
   const auto limit = parse_ratio(text);
   if (!limit || limit->parts > Ratio::kWhole) {
     throw ConfigError(
-        fmt::format("--corrupt-limit '{}' is not a share of the lines; write 1% or 0.01", text));
+        fmt::format("--corrupt-limit '{}' is not a part of the lines; write 1% or 0.01", text));
   }
   return static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
 }
@@ -106,8 +106,8 @@ double corrupt_limit_of(const std::string& text) {
 void add_corrupt_limit(CLI::App& command, std::string& text) {
   command
       .add_option("--corrupt-limit", text,
-                  "Stop when a larger share of the lines cannot be read (default: 1%)")
-      ->type_name("SHARE");
+                  "Stop when a larger part of the lines cannot be read (default: 1%)")
+      ->type_name("PART");
 }
 
 }  // namespace batchflow::sim

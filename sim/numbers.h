@@ -20,11 +20,11 @@ struct AskedSize {
 };
 // Throws ConfigError when the text is not a size, or is a size of zero.
 AskedSize ask_for_size(std::string_view text);
-// A share is a share of `whole`; everything is rounded down. Throws ConfigError when less than a
+// A part is a part of `whole`; everything is rounded down. Throws ConfigError when less than a
 // byte is left.
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole);
 
-// The share of a trace's lines that may be corrupt. Throws ConfigError.
+// The part of a trace's lines that may be corrupt. Throws ConfigError.
 double corrupt_limit_of(const std::string& text);
 void add_corrupt_limit(CLI::App& command, std::string& text);
 

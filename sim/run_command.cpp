@@ -236,8 +236,7 @@ void add_run_command(CLI::App& app, Action& action) {
   options->outputs.add(*command, "json", "JSON");
   options->outputs.add(*command, "jobs-csv", "a CSV row for each job");
   command->add_option("--html", options->html, "Write a report with plots to this file");
-  command->add_option("--journal", options->journal,
-                      "Write the trace journal of the run to this file");
+  command->add_option("--journal", options->journal, "Write the journal of the run to this file");
   command->add_option("--batches", options->batches,
                       "Write the samples of each batch that jobs train on to this file, a line of\n"
                       "JSON each");

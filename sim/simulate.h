@@ -18,7 +18,7 @@ namespace batchflow::sim {
 
 // The progress of a simulation, as it is shown to people.
 struct RunProgress {
-  double done = 0;         // share of the work that is done
+  double done = 0;         // part of the work that is done
   double simulated_s = 0;  // simulated time so far
   std::uint64_t jobs = 0;  // jobs that are over
 };
@@ -26,7 +26,7 @@ struct RunProgress {
 struct SimulateOptions {
   std::string timeline;  // where the timeline goes (Chrome trace JSON); empty: nowhere
   std::uint64_t timeline_events = 1'000'000;  // at most
-  std::string journal;                        // where the trace journal goes; empty: nowhere
+  std::string journal;                        // where the journal goes; empty: nowhere
   std::string batches;                        // where the samples of each batch go; empty: nowhere
   // Called with each event (<), decision of a policy (?) and command (>), in words with its time;
   // may be empty.

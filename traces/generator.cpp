@@ -250,7 +250,7 @@ constexpr Parameter kPermParameters[] = {
 constexpr Parameter kWeightedParameters[] = {
     kN,
     kEpochs,
-    {"changed", Type::number, "0.1", "share of the samples with a new weight each epoch", 0, 1},
+    {"changed", Type::number, "0.1", "part of the samples with a new weight each epoch", 0, 1},
     kSize,
     kSizeMost,
     kSeed};

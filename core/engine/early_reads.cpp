@@ -49,7 +49,7 @@ void EarlyReads::go_on(NodeIndex index) {
   s_.alarms.set(s_.now, {});
 }
 
-// A job in whose order is known what comes next; null: there is none.
+// A job with an order that says what comes next; null: there is none.
 const Job* EarlyReads::reader(const Dataset& dataset) const {
   for (const StreamId index : dataset.streams) {
     const Stream& stream = s_.streams[index];

@@ -1,4 +1,4 @@
-// Events and commands in writing: as bytes for the trace journal, as text for people (explanations,
+// Events and commands in writing: as bytes for the journal, as text for people (explanations,
 // logs, the first difference of a replay), and as one number that is equal for equal runs.
 #pragma once
 

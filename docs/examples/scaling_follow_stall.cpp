@@ -8,7 +8,7 @@ namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"stall", Parameter::Type::number, "0.05", "share of the time that jobs may stall", 0, 1},
+    {"stall", Parameter::Type::number, "0.05", "part of the time that jobs may stall", 0, 1},
 };
 
 class FollowStall final : public engine::ScalingPolicy {

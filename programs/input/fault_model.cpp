@@ -196,7 +196,7 @@ FaultModel read_fault(config::ConfigSection& section, const Scenario& scenario) 
       break;
     case Kind::reads_failed:
       find_drive(section, scenario, fault);
-      section.require("ratio", "the share of reads that fail, as 1%");
+      section.require("ratio", "the part of reads that fail, as 1%");
       fault.ratio = section.ratio("ratio", fault.ratio);
       break;
   }

@@ -42,7 +42,7 @@ std::string socket_path_problem(const std::filesystem::path& path) {
 protocol::Descriptor listen_at(const std::filesystem::path& path) {
   const std::string name = path.string();
   const auto fail = [&](const std::string& why) -> protocol::Descriptor {
-    throw ConfigError(fmt::format("{}: {}; choose another place (--socket)", name, why));
+    throw ConfigError(fmt::format("{}: {}; choose another path (--socket)", name, why));
   };
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -87,7 +87,7 @@ protocol::Descriptor lock_state(const std::filesystem::path& folder) {
   std::string problem;
   protocol::Descriptor file = protocol::open_regular(path.string(), O_RDWR | O_CREAT, problem);
   if (!file)
-    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
+    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another path (--state)",
                                   path.string(), problem));
   struct flock whole {};
   whole.l_type = F_WRLCK;

@@ -46,7 +46,7 @@ void Service::Parts::start() {
     if (!error && !std::filesystem::is_directory(folder))
       error = std::make_error_code(std::errc::not_a_directory);
     if (error)
-      throw ConfigError(fmt::format("{}: cannot be made: {}; choose another place (--state)",
+      throw ConfigError(fmt::format("{}: cannot be made: {}; choose another path (--state)",
                                     folder.string(), error.message()));
   }
   state_lock = lock_state(config.state);

@@ -122,7 +122,7 @@ std::string cumulative(Runs runs, const Groups& groups, const char* title, const
 std::string users(Runs runs, const Groups& groups) {
   Chart chart;
   chart.title = "Users, by how much they wait";
-  chart.beside = "time lost for each hour computed; across: share of users";
+  chart.beside = "time lost for each hour computed; across: part of the users";
   chart.y = Axis::ratio;
   chart.x_axis = Axis::ratio;
   for (std::size_t i = 0; i <= kPoints; ++i) {
@@ -222,7 +222,7 @@ std::string replay_html(Runs runs, const Replayed& replayed, const std::string& 
                                   comparison(groups, replayed));
   body += html_section(
       "jobs-times", "How long jobs took, and queued",
-      "The share of finished jobs that took no longer; all seeds of a policy together.",
+      "The part of the finished jobs that took no longer; all seeds of a policy together.",
       grid(cumulative(runs, groups, "Completion", "from submission to end",
                       [](const output::JobResult& job) { return job.ended_s - job.arrived_s; }) +
            cumulative(runs, groups, "Queueing", "from submission to GPUs",

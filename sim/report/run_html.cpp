@@ -233,7 +233,7 @@ std::string utilisation(Runs runs) {
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
     chart.title = run_name(run);
-    chart.beside = "share of what there is";
+    chart.beside = "part of what there is";
     chart.y = Axis::ratio;
     chart.top = 1;
     chart.x = spans.middles();

@@ -102,15 +102,15 @@ std::string jobs_html(std::span<const output::RunResult> runs) {
       {"stall", "waited for a batch"},
       {"idle", "waited for its slowest rank"},
       {"time went to", "", true},
-      {"store", "share of its time in which it waited for a read from the store"},
+      {"store", "part of its time in which it waited for a read from the store"},
       {"drive", "the same for a drive of a node"},
       {"network", "for bytes on links"},
       {"worker", "all preparation workers were busy"},
       {"preparation", "a worker prepared its block"},
       {"delivery", "for gathering and the copy to its GPU"},
       {"order", "no command was given although a worker was free: memory, or a policy"},
-      {"cores busy", "while it waited: share of all cores"},
-      {"store busy", "while it waited: share of the store's rate"},
+      {"cores busy", "while it waited: part of all cores"},
+      {"store busy", "while it waited: part of the store's rate"},
       {"network busy", "while it waited"},
       {"PCIe busy", "while it waited"}};
   std::string text;
@@ -275,7 +275,7 @@ std::string job_times_html(std::span<const output::RunResult> runs) {
   if (completion.empty()) return "";
   return html_section(
       "job-times", "How long jobs took",
-      "The share of finished jobs that took, or waited, no longer.",
+      "The part of the finished jobs that took, or waited, no longer.",
       "<div class=\"grid\">\n" +
           distribution_chart("Completion", "from arrival to end", std::move(completion)) +
           distribution_chart("Waiting", "for data, the mean of a job's ranks", std::move(waiting)) +

@@ -1,4 +1,4 @@
-// Writes the trace journal of a run to a file, if one was asked for. It begins with the first step.
+// Writes the journal of a run to a file, if one was asked for. It begins with the first step.
 #pragma once
 
 #include <optional>

@@ -62,14 +62,14 @@ std::vector<Ids> epochs_of(OrderSimulation& simulation, const order::Lanes::Opti
   return sequences;
 }
 
-// -------------------------------------------------------------------- a late joiner's places ----
+// -------------------------------------------------------------------- a late joiner's indices ----
 
 constexpr std::size_t kParts = 16;
 using PlaceTable = std::vector<std::uint64_t>;  // sixteenth of the ids x sixteenth of the epoch
 
 void count(PlaceTable& table, const Ids& epoch) {
-  for (std::size_t place = 0; place < epoch.size(); ++place)
-    ++table[epoch[place].value * kParts / epoch.size() * kParts + place * kParts / epoch.size()];
+  for (std::size_t index = 0; index < epoch.size(); ++index)
+    ++table[epoch[index].value * kParts / epoch.size() * kParts + index * kParts / epoch.size()];
 }
 
 double chi_square(const PlaceTable& table) {
@@ -117,20 +117,20 @@ std::size_t cached_of(const Ids& block) {
   return static_cast<std::size_t>(std::count_if(block.begin(), block.end(), is_cached));
 }
 
-// Of a 0/1 trait and the place in the sequence.
+// Of a 0/1 trait and the index in the sequence.
 double trait_correlation(const std::vector<Ids>& epochs) {
-  double n = 0, traits = 0, places = 0, places_squared = 0, both = 0;
+  double n = 0, traits = 0, indices = 0, indices_squared = 0, both = 0;
   for (const Ids& epoch : epochs) {
-    for (std::size_t place = 0; place < epoch.size(); ++place) {
-      const double trait = is_cached(epoch[place]) ? 1 : 0;
-      const double x = static_cast<double>(place) / static_cast<double>(epoch.size());
-      ++n, traits += trait, places += x, places_squared += x * x, both += trait * x;
+    for (std::size_t index = 0; index < epoch.size(); ++index) {
+      const double trait = is_cached(epoch[index]) ? 1 : 0;
+      const double x = static_cast<double>(index) / static_cast<double>(epoch.size());
+      ++n, traits += trait, indices += x, indices_squared += x * x, both += trait * x;
     }
   }
-  const double covariance = both / n - traits / n * (places / n);
+  const double covariance = both / n - traits / n * (indices / n);
   const double trait_variance = traits / n * (1 - traits / n);
-  const double place_variance = places_squared / n - places / n * (places / n);
-  return covariance / std::sqrt(trait_variance * place_variance);
+  const double index_variance = indices_squared / n - indices / n * (indices / n);
+  return covariance / std::sqrt(trait_variance * index_variance);
 }
 
 constexpr std::uint64_t kImageNet = 1'281'167;
@@ -196,8 +196,8 @@ double repeat_pair(const std::vector<Ids>& epochs) {
   std::vector<std::uint32_t> next_batch(samples);
   std::vector<std::uint32_t> batches;
   for (std::size_t e = 0; e + 1 < epochs.size(); ++e) {
-    for (std::size_t place = 0; place < samples; ++place)
-      next_batch[epochs[e + 1][place].value] = static_cast<std::uint32_t>(place / kBatch);
+    for (std::size_t index = 0; index < samples; ++index)
+      next_batch[epochs[e + 1][index].value] = static_cast<std::uint32_t>(index / kBatch);
     for (std::size_t first = 0; first < samples; first += kBatch) {
       const std::size_t size = std::min(kBatch, samples - first);
       batches.clear();
@@ -276,7 +276,7 @@ TEST_SUITE("figures") {
 
   TEST_CASE("what is cached does not move samples about") {
     const double bias = bias_of_most_cached_first(16, 1);
-    MESSAGE("correlation of being cached with the place: " << bias);
+    MESSAGE("correlation of being cached with the index: " << bias);
     CHECK(std::abs(bias) < .003);
   }
 

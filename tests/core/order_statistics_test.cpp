@@ -21,7 +21,7 @@ constexpr double kGreatestChiSquare49 = 111.6;
 constexpr order::KeyRoot kRoot{0x5eed, 1};
 
 using Ids = std::vector<std::uint64_t>;
-// The order of an epoch, as a bug or the product makes it: thing by place.
+// The order of an epoch, as a bug or the product makes it: sample by index.
 using MakeOrder = std::function<Ids(std::uint64_t epoch, std::uint64_t n)>;
 
 Ids product(std::uint64_t epoch, std::uint64_t n) {
@@ -95,14 +95,14 @@ class Network {
 
 // -------------------------------------------------------------------------------- statistics ----
 
-// 8 x 8 eighths of things by eighths of places, over many epochs.
-double place_table_chi_square(const MakeOrder& make, std::uint64_t epochs, std::uint64_t n) {
+// 8 x 8 eighths of samples by eighths of indices, over many epochs.
+double index_table_chi_square(const MakeOrder& make, std::uint64_t epochs, std::uint64_t n) {
   std::array<std::array<std::uint64_t, 8>, 8> table{};
   std::array<std::uint64_t, 8> width{};
-  for (std::uint64_t place = 0; place < n; ++place) ++width[place * 8 / n];
+  for (std::uint64_t index = 0; index < n; ++index) ++width[index * 8 / n];
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     const Ids order = make(epoch, n);
-    for (std::uint64_t place = 0; place < n; ++place) ++table[order[place] * 8 / n][place * 8 / n];
+    for (std::uint64_t index = 0; index < n; ++index) ++table[order[index] * 8 / n][index * 8 / n];
   }
   double chi_square = 0;
   for (std::size_t i = 0; i < 8; ++i) {
@@ -121,7 +121,7 @@ double fixed_points_z(const MakeOrder& make, std::uint64_t epochs, std::uint64_t
   double sum = 0;
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     const Ids order = make(epoch, n);
-    for (std::uint64_t place = 0; place < n; ++place) sum += order[place] == place ? 1 : 0;
+    for (std::uint64_t index = 0; index < n; ++index) sum += order[index] == index ? 1 : 0;
   }
   const auto count = static_cast<double>(epochs);
   return (sum / count - 1) * std::sqrt(count);
@@ -134,8 +134,8 @@ double adjacent_pairs_z(Make make, std::uint64_t keys, std::uint64_t n) {
   for (std::uint64_t k = 0; k < keys; ++k) {
     const auto permutation = make(hash(21, k), n);
     std::uint64_t last = permutation(0);
-    for (std::uint64_t place = 1; place < n; ++place) {
-      const std::uint64_t now = permutation(place);
+    for (std::uint64_t index = 1; index < n; ++index) {
+      const std::uint64_t now = permutation(index);
       sum += now - last == 1 || last - now == 1 ? 1 : 0;
       last = now;
     }
@@ -145,14 +145,14 @@ double adjacent_pairs_z(Make make, std::uint64_t keys, std::uint64_t n) {
   return (sum / count - mean) * std::sqrt(count / 2);
 }
 
-// Pairs of places that agree in the row they come from and in how far their column moved.
-template <class MovePlace>
-double equal_half_pairs(MovePlace move_place, std::uint64_t n, std::uint64_t columns) {
+// Pairs of indices that agree in the row they come from and in how far their column moved.
+template <class MoveIndex>
+double equal_half_pairs(MoveIndex move_index, std::uint64_t n, std::uint64_t columns) {
   std::vector<std::uint16_t> table(((n + columns - 1) / columns) * columns);
   double pairs = 0;
-  for (std::uint64_t place = 0; place < n; ++place) {
-    const std::uint64_t row = place / columns;
-    const std::uint64_t moved = (move_place(place) % columns + columns - place % columns) % columns;
+  for (std::uint64_t index = 0; index < n; ++index) {
+    const std::uint64_t row = index / columns;
+    const std::uint64_t moved = (move_index(index) % columns + columns - index % columns) % columns;
     pairs += table[row * columns + moved]++;
   }
   return pairs;
@@ -172,23 +172,23 @@ double half_table_z(std::size_t rounds, std::uint64_t keys) {
   return (sum / count - kMean) / std::sqrt(kMean / count);
 }
 
-// How places in one epoch go with places in the next: correlations times sqrt(n - 1) are normal.
+// How indices in one epoch go with indices in the next: correlations times sqrt(n - 1) are normal.
 double epoch_correlation_z(const MakeOrder& make, std::uint64_t epochs, std::uint64_t n) {
-  const auto places_of = [&](std::uint64_t epoch) {
+  const auto indices_of = [&](std::uint64_t epoch) {
     const Ids order = make(epoch, n);
-    std::vector<double> places(n);
-    for (std::uint64_t place = 0; place < n; ++place) {
-      places[order[place]] = static_cast<double>(place);
+    std::vector<double> indices(n);
+    for (std::uint64_t index = 0; index < n; ++index) {
+      indices[order[index]] = static_cast<double>(index);
     }
-    return places;
+    return indices;
   };
   const auto count = static_cast<double>(n);
   const double mean = (count - 1) / 2;
   const double variance = (count * count - 1) / 12;
-  std::vector<double> last = places_of(0);
+  std::vector<double> last = indices_of(0);
   double sum = 0;
   for (std::uint64_t epoch = 1; epoch <= epochs; ++epoch) {
-    std::vector<double> now = places_of(epoch);
+    std::vector<double> now = indices_of(epoch);
     double covariance = 0;
     for (std::uint64_t s = 0; s < n; ++s) covariance += (last[s] - mean) * (now[s] - mean);
     sum += covariance / count / variance;
@@ -205,8 +205,8 @@ double repeat_pair(const std::vector<Ids>& epochs, std::uint64_t batch) {
   double pairs = 0;
   double repeated = 0;
   for (std::size_t e = 0; e + 1 < epochs.size(); ++e) {
-    for (std::uint64_t place = 0; place < n; ++place) {
-      next_batch[epochs[e + 1][place]] = static_cast<std::uint32_t>(place / batch);
+    for (std::uint64_t index = 0; index < n; ++index) {
+      next_batch[epochs[e + 1][index]] = static_cast<std::uint32_t>(index / batch);
     }
     for (std::uint64_t first = 0; first + batch <= n; first += batch) {
       for (std::uint64_t i = first; i < first + batch; ++i) {
@@ -242,7 +242,7 @@ double mix_of(const std::vector<Ids>& epochs, std::uint64_t batch) {
 // Mean distance in the order, over N, of samples stored side by side.
 double neighbour_distance(const Ids& order) {
   Ids index_of(order.size());
-  for (std::uint64_t place = 0; place < order.size(); ++place) index_of[order[place]] = place;
+  for (std::uint64_t index = 0; index < order.size(); ++index) index_of[order[index]] = index;
   double sum = 0;
   for (std::size_t s = 1; s < order.size(); ++s) {
     sum += std::abs(static_cast<double>(index_of[s]) - static_cast<double>(index_of[s - 1]));
@@ -284,16 +284,16 @@ Ids blocks_kept_whole(std::uint64_t epoch, std::uint64_t n, std::uint64_t block)
 }  // namespace
 
 TEST_SUITE("figures") {
-  TEST_CASE("place table: no part of the samples prefers a part of the epoch") {
-    CHECK(place_table_chi_square(product, 2000, 1000) < kGreatestChiSquare49);
-    CHECK(place_table_chi_square(product, 40, 70'001) < kGreatestChiSquare49);
+  TEST_CASE("index table: no part of the samples prefers a part of the epoch") {
+    CHECK(index_table_chi_square(product, 2000, 1000) < kGreatestChiSquare49);
+    CHECK(index_table_chi_square(product, 40, 70'001) < kGreatestChiSquare49);
   }
 
-  TEST_CASE("place table: canaries are caught") {
-    CHECK(place_table_chi_square(naive_swap, 2000, 1000) > kGreatestChiSquare49);
-    CHECK(place_table_chi_square(without_epoch, 2000, 1000) > kGreatestChiSquare49);
-    CHECK(place_table_chi_square(modulo_of_low_bits, 2000, 1000) > kGreatestChiSquare49);
-    CHECK(place_table_chi_square(first_element_fixed, 2000, 1000) > kGreatestChiSquare49);
+  TEST_CASE("index table: canaries are caught") {
+    CHECK(index_table_chi_square(naive_swap, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(index_table_chi_square(without_epoch, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(index_table_chi_square(modulo_of_low_bits, 2000, 1000) > kGreatestChiSquare49);
+    CHECK(index_table_chi_square(first_element_fixed, 2000, 1000) > kGreatestChiSquare49);
   }
 
   TEST_CASE("fixed points, and the canaries Sattolo and first element fixed") {
@@ -309,8 +309,8 @@ TEST_CASE("the network written again is the product's") {
   for (const std::uint64_t n : {65'537u, 70'001u, 1'281'167u}) {
     const Network again(key, n, 8);
     const order::Permutation permutation(key, n);
-    for (std::uint64_t place = 0; place < n; place += 13) {
-      REQUIRE(again(place) == permutation(place));
+    for (std::uint64_t index = 0; index < n; index += 13) {
+      REQUIRE(again(index) == permutation(index));
     }
   }
 }
@@ -331,7 +331,8 @@ TEST_SUITE("figures") {
     CHECK(half_table_z(4, 20) > kGreatestZ);
   }
 
-  TEST_CASE("places in successive epochs have nothing to do with each other; canaries are caught") {
+  TEST_CASE(
+      "indices in successive epochs have nothing to do with each other; canaries are caught") {
     CHECK(std::abs(epoch_correlation_z(product, 2000, 1000)) < kGreatestZ);
     CHECK(epoch_correlation_z(without_epoch, 2000, 1000) > kGreatestZ);
     CHECK(epoch_correlation_z(naive_swap, 2000, 1000) > kGreatestZ);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kKey = hash(1, 2, 3);
 
-std::vector<std::uint64_t> first_places(const order::Permutation& permutation, std::size_t count) {
+std::vector<std::uint64_t> first_samples(const order::Permutation& permutation, std::size_t count) {
   std::vector<std::uint64_t> things(count);
   permutation.fill(0, things);
   return things;
@@ -20,37 +20,37 @@ std::vector<std::uint64_t> first_places(const order::Permutation& permutation, s
 
 using List = std::vector<std::uint64_t>;
 
-// Every thing at one place, and the inverse finds it.
+// Every sample at one index, and the inverse finds it.
 bool is_bijection_with_inverse(const order::Permutation& permutation) {
   std::vector<bool> seen(permutation.size());
-  for (std::uint64_t place = 0; place < permutation.size(); ++place) {
-    const std::uint64_t thing = permutation(place);
-    if (thing >= permutation.size() || seen[thing] || permutation.index_of(thing) != place) {
+  for (std::uint64_t index = 0; index < permutation.size(); ++index) {
+    const std::uint64_t sample = permutation(index);
+    if (sample >= permutation.size() || seen[sample] || permutation.index_of(sample) != index) {
       return false;
     }
-    seen[thing] = true;
+    seen[sample] = true;
   }
   return true;
 }
 
 }  // namespace
 
-TEST_CASE("golden values: a network over 1,281,167 places") {
+TEST_CASE("golden values: a network over 1,281,167 indices") {
   const order::Permutation permutation(kKey, 1281167);
-  CHECK(first_places(permutation, 6) == List{1215657, 1208498, 296845, 233270, 781634, 485813});
+  CHECK(first_samples(permutation, 6) == List{1215657, 1208498, 296845, 233270, 781634, 485813});
   CHECK(permutation.index_of(0) == 848801);
   std::uint64_t fold = 0;
-  for (std::uint64_t place = 0; place < permutation.size(); ++place) {
-    fold = mix(fold ^ permutation(place));
+  for (std::uint64_t index = 0; index < permutation.size(); ++index) {
+    fold = mix(fold ^ permutation(index));
   }
   CHECK(fold == 0x501f32ee5c3059d0);
 }
 
 TEST_CASE("golden values: other sizes, and a table") {
-  CHECK(first_places(order::Permutation(kKey, 1'000'000'000), 3) ==
+  CHECK(first_samples(order::Permutation(kKey, 1'000'000'000), 3) ==
         List{585994599, 409207765, 540064518});
-  CHECK(first_places(order::Permutation(kKey, 65537), 4) == List{42795, 35370, 20425, 6374});
-  CHECK(first_places(order::Permutation(kKey, 10), 10) == List{8, 3, 1, 4, 0, 5, 6, 7, 2, 9});
+  CHECK(first_samples(order::Permutation(kKey, 65537), 4) == List{42795, 35370, 20425, 6374});
+  CHECK(first_samples(order::Permutation(kKey, 10), 10) == List{8, 3, 1, 4, 0, 5, 6, 7, 2, 9});
 }
 
 TEST_CASE("a bijection with an exact inverse at every size up to 400 and around the table's most") {
@@ -68,13 +68,13 @@ TEST_CASE("a bijection with an exact inverse at every size up to 400 and around 
 TEST_CASE("the inverse is exact at the greatest size") {
   const order::Permutation permutation(kKey, order::kSamplesMost);
   for (std::uint64_t i = 0; i < 20'000; ++i) {
-    const std::uint64_t place = Random(hash(8, i)).below(order::kSamplesMost);
-    REQUIRE(permutation(place) < order::kSamplesMost);
-    REQUIRE(permutation.index_of(permutation(place)) == place);
+    const std::uint64_t index = Random(hash(8, i)).below(order::kSamplesMost);
+    REQUIRE(permutation(index) < order::kSamplesMost);
+    REQUIRE(permutation.index_of(permutation(index)) == index);
   }
 }
 
-TEST_CASE("runs of places equal single places") {
+TEST_CASE("runs of indices equal single indices") {
   for (const std::uint64_t n : {std::uint64_t{1000}, std::uint64_t{70'001}}) {
     for (const order::Permutation& permutation :
          {order::Permutation(kKey, n), order::Permutation::identity(n)}) {
@@ -114,11 +114,11 @@ TEST_SUITE("long") {
     }
   }
 
-  TEST_CASE("the inverse is exact at a million places of the greatest size") {
+  TEST_CASE("the inverse is exact at a million indices of the greatest size") {
     const order::Permutation permutation(kKey, order::kSamplesMost);
     for (std::uint64_t i = 0; i < 1'000'000; ++i) {
-      const std::uint64_t place = Random(hash(8, i)).below(order::kSamplesMost);
-      REQUIRE(permutation.index_of(permutation(place)) == place);
+      const std::uint64_t index = Random(hash(8, i)).below(order::kSamplesMost);
+      REQUIRE(permutation.index_of(permutation(index)) == index);
     }
   }
 }

@@ -12,7 +12,7 @@ namespace batchflow::test::step_plan_test {
 
 namespace {
 
-// The places a rank's batch lists, in order.
+// The indices that a rank's batch lists, in order.
 void append(const order::RankBatch& batch, std::vector<std::uint64_t>& own,
             std::vector<std::uint64_t>& fillers) {
   for (std::uint64_t p = batch.own.from; p < batch.own.to; ++p) own.push_back(p);
@@ -21,8 +21,8 @@ void append(const order::RankBatch& batch, std::vector<std::uint64_t>& own,
   }
 }
 
-// One step: all ranks have equal counts, own places continue the epoch, fillers repeat the step's
-// own places cyclically. Returns the samples consumed after it.
+// One step: all ranks have equal counts, own indices continue the epoch, fillers repeat the step's
+// own indices cyclically. Returns the samples consumed after it.
 std::uint64_t check_step(const order::StepPlan& plan, std::uint64_t t, std::uint64_t consumed) {
   std::vector<std::uint64_t> own;
   std::vector<std::uint64_t> fillers;

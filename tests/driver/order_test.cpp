@@ -1,5 +1,5 @@
-// The rows of the test plan of the order rules that need a whole service: a rank, an agent (a node)
-// and the coordinator (a new engine, fed the promise log) killed at each of fifty steps; corrupt
+// The rows of the test plan of the order rules that need a whole service: a rank, a node
+// and the service (a new engine, fed the promise log) killed at each of fifty steps; corrupt
 // samples with batches, ranks and blocks varied; a state saved at each step and restored elsewhere.
 // All of them are exact, by ids: the checker counts each sample of each epoch.
 #include <doctest/doctest.h>
@@ -50,7 +50,7 @@ std::vector<std::pair<SampleId, SampleId>> in_order(const Sequence& sequence) {
 
 }  // namespace
 
-TEST_CASE("a rank, an agent or the coordinator killed at each of fifty steps costs no sample") {
+TEST_CASE("a rank, a node or the service killed at each of fifty steps costs no sample") {
   for (const Order order : {Order::strict, Order::sequential, Order::relaxed, Order::weighted}) {
     for (const Fault::Kind kind : {Fault::Kind::rank_lost, Fault::Kind::node_lost,
                                    Fault::Kind::coordinator_lost, Fault::Kind::worker_lost}) {

@@ -2,7 +2,7 @@
 // order, with fields that are right, nearly right, or any number there is.
 //
 // Pure noise is refused at the door. So most fields name what the engine may know (few jobs, nodes,
-// workers), orders are mostly carried out as ordered, and ranks mostly train on what they are
+// workers), commands are mostly carried out, and ranks mostly train on what they are
 // handed; how much of it is noise is drawn from the seed. What is promised goes into a promise log,
 // as in a service, and jobs come back from it.
 #pragma once
@@ -66,7 +66,7 @@ class HostileEvents : private HostileValues {
     std::uint64_t step;
     bool consumed = false;
   };
-  struct Ordered {
+  struct Commanded {
     engine::Request request;
     enum class Kind { read, prepare, transfer, deliver } kind;
     std::vector<SampleId> samples;
@@ -288,10 +288,10 @@ class HostileEvents : private HostileValues {
 
   // What a backend and its ranks would do next.
   void carry_on() {
-    if (!ordered_.empty() && !one_in(3)) {
-      const std::size_t at = one_in(3) ? random_.below(ordered_.size()) : 0;
-      const Ordered done = ordered_[at];
-      if (!noise()) ordered_.erase(ordered_.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!commanded_.empty() && !one_in(3)) {
+      const std::size_t at = one_in(3) ? random_.below(commanded_.size()) : 0;
+      const Commanded done = commanded_[at];
+      if (!noise()) commanded_.erase(commanded_.begin() + static_cast<std::ptrdiff_t>(at));
       return complete(done.request, static_cast<std::uint64_t>(done.kind), done.samples);
     }
     if (handed_.empty()) return one_in(2) ? join() : send(engine::TimerFired{TimerId(below(5))});
@@ -335,7 +335,7 @@ class HostileEvents : private HostileValues {
     if (noise()) told = Instant(Duration(static_cast<std::int64_t>(number())));
     const auto commands = engine_.step(told, events_);
     for (const engine::Command& command : commands)
-      std::visit([&](const auto& order) { note(order); }, command);
+      std::visit([&](const auto& one) { note(one); }, command);
     for (const engine::Promise& promise : engine_.promises()) {
       if (promise.kind == engine::Promise::Kind::left && left_.size() < 100)
         left_.push_back(log_.promises().jobs().at(promise.job.value).join.position);
@@ -350,28 +350,28 @@ class HostileEvents : private HostileValues {
     arena_.clear();
   }
 
-  template <class Order>
-  void note(const Order&) {}
-  void note(const engine::Admit& order) {
+  template <class Command>
+  void note(const Command&) {}
+  void note(const engine::Admit& command) {
     ++admitted_;
     for (Rank rank = 0; rank < 4; ++rank)
-      send_next_.push_back(engine::BatchWanted{order.job, rank, 1});
+      send_next_.push_back(engine::BatchWanted{command.job, rank, 1});
   }
-  void note(const engine::Read& order) {
-    ordered_.push_back(
-        {order.request, Ordered::Kind::read, {order.samples.begin(), order.samples.end()}});
+  void note(const engine::Read& command) {
+    commanded_.push_back(
+        {command.request, Commanded::Kind::read, {command.samples.begin(), command.samples.end()}});
   }
-  void note(const engine::Prepare& order) {
+  void note(const engine::Prepare& command) {
     std::vector<SampleId> samples;
-    for (const engine::Ingredient& one : order.ingredients) samples.push_back(one.sample);
-    ordered_.push_back({order.request, Ordered::Kind::prepare, samples});
+    for (const engine::Ingredient& one : command.ingredients) samples.push_back(one.sample);
+    commanded_.push_back({command.request, Commanded::Kind::prepare, samples});
   }
-  void note(const engine::Transfer& order) {
-    ordered_.push_back({order.request, Ordered::Kind::transfer, {}});
+  void note(const engine::Transfer& command) {
+    commanded_.push_back({command.request, Commanded::Kind::transfer, {}});
   }
-  void note(const engine::Deliver& order) {
-    ordered_.push_back({order.request, Ordered::Kind::deliver, {}});
-    handed_.push_back({order.job, order.rank, order.step});
+  void note(const engine::Deliver& command) {
+    commanded_.push_back({command.request, Commanded::Kind::deliver, {}});
+    handed_.push_back({command.job, command.rank, command.step});
     if (handed_.size() > 60) handed_.pop_front();
   }
 
@@ -381,7 +381,7 @@ class HostileEvents : private HostileValues {
   log::PromiseLog log_;
   Instant now_{};
   std::vector<engine::Event> events_;
-  std::deque<Ordered> ordered_;
+  std::deque<Commanded> commanded_;
   std::deque<Handed> handed_;
   std::vector<order::Position> left_;
   std::vector<engine::Event> send_next_;

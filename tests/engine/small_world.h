@@ -1,10 +1,10 @@
-// A cluster of one node in memory, for tests of the whole engine: it carries out every order a few
-// steps late, in an order drawn from its seed, and believes nothing but the orders. What ranks are
-// handed is read from the slots that were really written, so a slot that is given away too early, a
-// block that was never made or a sample delivered twice is seen.
+// A cluster of one node in memory, for tests of the whole engine: it carries out every command a
+// few steps late, in an order drawn from its seed, and believes nothing but commands. What ranks
+// are handed is read from the slots that were really written, so a slot that is given away too
+// early, a block that was never made or a sample delivered twice is seen.
 //
 // Three jobs on one dataset, two of them relaxed (one with two ranks) and one strict, with batches
-// of 5, 8 and 12 samples over blocks of 8. BATCHFLOW_TRACE=1 prints all events and orders.
+// of 5, 8 and 12 samples over blocks of 8. BATCHFLOW_TRACE=1 prints all events and commands.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -84,7 +84,7 @@ class SmallWorld {
     digest_.add(commands);
     for (const engine::Command& command : commands) {
       trace("  > ", command);
-      std::visit([&](const auto& order) { carry_out(order); }, command);
+      std::visit([&](const auto& one) { carry_out(one); }, command);
     }
     engine_.check_consistency();
     operations_most_ = std::max(operations_most_, engine_.counters().operations - operations);
@@ -186,108 +186,108 @@ class SmallWorld {
   void later(const engine::Event& event, std::uint64_t least = 0) {
     add(event, least + random_.below(3));
   }
-  template <class Order>
-  void carry_out(const Order&) {}
-  void carry_out(const engine::Admit& order) {
-    for (Rank rank = 0; rank < ranks_[order.job.value].size(); ++rank) {
-      later(engine::BatchWanted{order.job, rank, order.credits});
+  template <class Command>
+  void carry_out(const Command&) {}
+  void carry_out(const engine::Admit& command) {
+    for (Rank rank = 0; rank < ranks_[command.job.value].size(); ++rank) {
+      later(engine::BatchWanted{command.job, rank, command.credits});
     }
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
-  void carry_out(const engine::Read& order) {
+  void carry_out(const engine::Read& command) {
     ++moves_;
-    later(engine::ReadDone{order.request, {}, {}});
+    later(engine::ReadDone{command.request, {}, {}});
   }
-  void carry_out(const engine::Prepare& order) {
+  void carry_out(const engine::Prepare& command) {
     ++moves_;
-    const SlotKey slot{order.share.value, order.slot.value};
+    const SlotKey slot{command.share.value, command.slot.value};
     // Further attempts go on where the first was: what failed, or the next part of the block.
-    if (order.request.attempt == 0) {
+    if (command.request.attempt == 0) {
       REQUIRE_MESSAGE(content_.count(slot) == 0, "a slot is written that is not free");
       content_[slot] = {};  // taken, nothing in it
     }
-    std::vector<SampleId>& samples = making_[order.request.id.value].samples;
-    if (order::valid_lineage(order.lineage, plan_.samples)) {
-      expander_.expand(order.lineage, plan_.samples, samples);
+    std::vector<SampleId>& samples = making_[command.request.id.value].samples;
+    if (order::valid_lineage(command.lineage, plan_.samples)) {
+      expander_.expand(command.lineage, plan_.samples, samples);
     } else {  // a policy has chosen them: the part's come with the command
-      std::vector<SampleId>& chosen = chosen_[order.request.id.value];
-      chosen.resize(order.lineage.samples);
-      for (const engine::Ingredient& one : order.ingredients) chosen.at(one.index) = one.sample;
+      std::vector<SampleId>& chosen = chosen_[command.request.id.value];
+      chosen.resize(command.lineage.samples);
+      for (const engine::Ingredient& one : command.ingredients) chosen.at(one.index) = one.sample;
       samples = chosen;
     }
-    making_slot_[order.request.id.value] = slot;
-    if (one_in(plan_.lost_one_in)) return lose(order);
+    making_slot_[command.request.id.value] = slot;
+    if (one_in(plan_.lost_one_in)) return lose(command);
     const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
     const bool fails = one_in(plan_.failed_one_in);
-    if (fails) making_.erase(order.request.id.value);
-    if (!order.decoded_share.is_none()) decoded_in_ = order.decoded_share;
+    if (fails) making_.erase(command.request.id.value);
+    if (!command.decoded_share.is_none()) decoded_in_ = command.decoded_share;
     if (!decoded_in_.is_none() && one_in(plan_.resized_one_in))
       measure_decoded(1 + random_.below(5 * kSampleBytes));
     later(
         engine::PreparationDone{
-            order.request, fails ? engine::Outcome::failed : engine::Outcome::done, {}},
+            command.request, fails ? engine::Outcome::failed : engine::Outcome::done, {}},
         late);
   }
   bool one_in(std::uint32_t count) { return count != 0 && random_.below(count) == 0; }
   // The worker does not answer, may yet write, is found to be quiet, and another takes its place.
-  void lose(const engine::Prepare& order) {
-    making_.erase(order.request.id.value);
+  void lose(const engine::Prepare& command) {
+    making_.erase(command.request.id.value);
     const std::uint64_t noticed = 1 + random_.below(150);
     const std::uint64_t quiet = noticed + random_.below(50);
-    add(engine::WorkerLost{order.worker}, noticed);
-    add(engine::WorkerQuiesced{order.worker}, quiet);
+    add(engine::WorkerLost{command.worker}, noticed);
+    add(engine::WorkerQuiesced{command.worker}, quiet);
     add(engine::WorkerJoined{WorkerId(workers_++), kNode}, quiet + 1);
   }
-  void carry_out(const engine::Transfer& order) {
+  void carry_out(const engine::Transfer& command) {
     ++moves_;
-    const SlotKey from{order.from_share.value, order.from_slot.value};
-    copies_[order.request.id.value] = {from,
-                                       {order.to_share.value, order.to_slot.value},
-                                       order.slice,
-                                       order.offset_samples,
-                                       content_.at(from).written};
-    later(engine::TransferDone{order.request, {}});
+    const SlotKey from{command.from_share.value, command.from_slot.value};
+    copies_[command.request.id.value] = {from,
+                                         {command.to_share.value, command.to_slot.value},
+                                         command.slice,
+                                         command.offset_samples,
+                                         content_.at(from).written};
+    later(engine::TransferDone{command.request, {}});
   }
-  void carry_out(const engine::Drop& order) {
-    if (order.form == Form::prepared) {
-      content_.erase({order.share.value, order.slot.value});
+  void carry_out(const engine::Drop& command) {
+    if (command.form == Form::prepared) {
+      content_.erase({command.share.value, command.slot.value});
     } else {
       ++samples_dropped_;
     }
   }
-  void carry_out(const engine::SetTimer& order) { timer_ = std::min(timer_, order.at); }
-  void carry_out(const engine::EpochEnded& order) {
-    CHECK(order.samples == plan_.samples);
-    if (order.epoch + 1 == plan_.epochs) ++finished_;
+  void carry_out(const engine::SetTimer& command) { timer_ = std::min(timer_, command.at); }
+  void carry_out(const engine::EpochEnded& command) {
+    CHECK(command.samples == plan_.samples);
+    if (command.epoch + 1 == plan_.epochs) ++finished_;
   }
-  void carry_out(const engine::Deliver& order) {
+  void carry_out(const engine::Deliver& command) {
     ++moves_;
     ++deliveries_;
-    const SlotKey slot{order.share.value, order.slot.value};
-    const Content& content = order.in_place ? content_.at(slot) : batches_.at(slot);
+    const SlotKey slot{command.share.value, command.slot.value};
+    const Content& content = command.in_place ? content_.at(slot) : batches_.at(slot);
     std::uint32_t at = 0;
-    for (const order::Slice& slice : order.slices) {
-      if (order.in_place) at = slice.from;
+    for (const order::Slice& slice : command.slices) {
+      if (command.in_place) at = slice.from;
       for (std::uint32_t i = slice.from; i < slice.to; ++i, ++at) {
         const SampleId sample = content.samples.at(at);
         if (slice.filler) continue;
-        ++seen_[order.job.value][order.epoch][sample.value];
-        const bool fresh = draws_.insert({order.job.value, slice.name, i}).second;
+        ++seen_[command.job.value][command.epoch][sample.value];
+        const bool fresh = draws_.insert({command.job.value, slice.name, i}).second;
         repeats_ += fresh ? 0 : 1;
       }
     }
-    if (order.in_place) {
-      lent_[{order.job.value, order.rank, order.step}] = {slot, content.written};
+    if (command.in_place) {
+      lent_[{command.job.value, command.rank, command.step}] = {slot, content.written};
     }
     // A rank trains on its batches one after the other; it may let go of them in any order.
-    std::uint64_t& trained = trained_[{order.job.value, order.rank}];
+    std::uint64_t& trained = trained_[{command.job.value, command.rank}];
     trained = std::max(trained, clock_ + 3) + 1 + random_.below(3);
-    later(engine::DeliveryDone{order.request, {}});
-    add(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1'000'000)},
+    later(engine::DeliveryDone{command.request, {}});
+    add(engine::BatchConsumed{command.job, command.rank, command.step, Duration(1'000'000)},
         trained - clock_);
     const std::uint64_t released = trained - clock_ + 1 + random_.below(5);
-    add(engine::SlotReleased{order.job, order.rank, order.step}, released);
-    add(engine::BatchWanted{order.job, order.rank, 1}, released + random_.below(2));
+    add(engine::SlotReleased{command.job, command.rank, command.step}, released);
+    add(engine::BatchWanted{command.job, command.rank, 1}, released + random_.below(2));
   }
 
   // ---------------------------------------------------------------------- what has happened ----

@@ -155,7 +155,7 @@ TEST_CASE("what a plugin does wrong ends its use, and the share goes on") {
   run("throws_later", refused);
 }
 
-TEST_CASE("a host whose structs are shorter is understood") {
+TEST_CASE("a host with shorter structs is understood") {
   // As a host of an earlier version: what came later is not there, and has its default.
   static bf_policy_host host = plugin::policy_host();
   constexpr std::size_t kBytes = offsetof(bf_work_candidate, waiting);

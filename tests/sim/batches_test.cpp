@@ -88,7 +88,8 @@ TEST_CASE("each sample of an epoch is there once, whoever chooses the order") {
   check_each_once(batches(bundled));
 }
 
-TEST_CASE("a line says whose batch it is, and how many ranks there are does not change an order") {
+TEST_CASE(
+    "a line says which job's batch it is, and how many ranks there are does not change an order") {
   if (!sim::can_simulate()) return skipped("built without SimGrid");
   const std::vector<json> lines = batches(scenario("order: strict, ranks: 2, shuffle_seed: 5"));
   std::uint64_t number = 0;

@@ -108,7 +108,7 @@ TEST_CASE("a study that cannot be is refused, with its place") {
   refused("sedes: 4\n", "did you mean 'seeds'");
   refused("seeds: 0\n", "key 'seeds'");
   refused("figures: [speed]\n", "key 'figures'");
-  refused("policies: [lru]\n", "study.yaml:3: key 'policies': --policy 'lru': no kind");
+  refused("policies: [lru]\n", "study.yaml:3: key 'policies': 'lru' names no kind");
   refused("policies: [preset=indepedent]\n", "study.yaml:3: key 'policies': ");
   refused("set: {engine.preset: none}\n", "study.yaml:3: key 'engine.preset'");
   refused("grid: {seed: [1, 2, 1]}\n",

@@ -133,7 +133,7 @@ TEST_CASE("trace: bad input is one clear line, and leaves no file behind") {
   check_refused({"trace", "info", log, "--format", "itp"},
                 "it needs the columns job_id, submission");
   check_refused({"trace", "info", log, "--format", "helos"}, "write 'helios'");
-  check_refused({"trace", "info", log, "--corrupt-limit", "200%"}, "not a share");
+  check_refused({"trace", "info", log, "--corrupt-limit", "200%"}, "not a part");
   check_refused({"trace", "info", "/nowhere"}, "No such file");
   check_refused({"trace", "info"}, "FILE is required");
   check_refused({"trace"}, "'info' or 'convert' or 'synth'");

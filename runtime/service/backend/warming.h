@@ -1,8 +1,8 @@
 // Reads datasets ahead: what `batchflowctl warm` asks for.
 //
-// For each dataset it is a job of one pass in the order of the files, which releases its batches as
-// they come. So the engine decides what is read when, and what of it is kept, as for any other job.
-// It stands between the backend and the jobs, and passes on what is not its own.
+// For each dataset it is a job of one epoch in the order of the files, which releases its batches
+// as they come. So the engine decides what is read when, and what of it is kept, as for any other
+// job. It stands between the backend and the jobs, and passes on what is not its own.
 #pragma once
 
 #include <map>

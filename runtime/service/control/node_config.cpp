@@ -306,7 +306,7 @@ NodeConfig read_node(config::ConfigSection& section) {
   config.socket = path_at("socket", config.socket, "write where jobs find the service");
   if (const std::string problem = socket_path_problem(config.socket);
       section.has("socket") && !problem.empty())
-    section.refuse("socket", problem, "choose another place");
+    section.refuse("socket", problem, "choose another path");
   config.state = path_at("state", config.state, "write a folder for indices and logs");
   section.section("plugins", [&](config::ConfigSection& plugins) {
     config.plugins.files = plugins.texts("files");

@@ -29,7 +29,7 @@ bool LogFile::open(const std::filesystem::path& path) {
 
 void LogFile::open_or_throw(const std::filesystem::path& path) {
   if (!open(path))
-    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another place (--state)",
+    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another path (--state)",
                                   path.string(), problem_));
 }
 

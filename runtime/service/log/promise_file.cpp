@@ -59,7 +59,7 @@ LogBytes read_log(const std::string& path, Bytes most) {
   if (!problem.empty())
     throw ConfigError(fmt::format(
         "{}: which jobs may come back stands there, and it cannot be read: {}; move it away, or "
-        "choose another place (--state)",
+        "choose another path (--state)",
         path, problem));
   return found;
 }

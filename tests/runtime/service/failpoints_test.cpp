@@ -52,7 +52,7 @@ constexpr Answer kAnswers[] = {
     {"sources.read.error", "Input/output error; look at the drive it is on"},
     {"step.start", "its process cannot be started"},
     // A service that does not begin.
-    {"service.log.open", "Input/output error; choose another place (--state)"},
+    {"service.log.open", "Input/output error; choose another path (--state)"},
     {"storage.staging.map", "no staging memory of 33554432 bytes: Cannot allocate memory"},
     // A packing that ends.
     {"sources.pack.write", "No space left on device; make room there"},

@@ -252,7 +252,7 @@ TEST_CASE("what a start would refuse of spill, socket and http is refused where 
   const std::string longest = "/" + std::string(106, 's');
   CHECK(refused("socket: " + longest + "\n") == "no error");
   CHECK(refused("kind: node\nsocket: " + longest + "s\n") ==
-        "node.yaml:2: key 'socket': a socket's path has at most 107 bytes; choose another place");
+        "node.yaml:2: key 'socket': a socket's path has at most 107 bytes; choose another path");
   for (const char* address : {"300.1.1.1", "localhost", "''"})
     CHECK(refused(fmt::format("kind: node\nhttp: {{address: {}}}\n", address))
               .starts_with("node.yaml:2: key 'http.address': '"));

@@ -115,7 +115,7 @@ TEST_CASE(
                       "--exit-when-idle 0.01",
                       folder.path().string()));
       CHECK_MESSAGE(said.find(fmt::format("2: batchflowd: {}: ", path)) == 0, said);
-      CHECK_MESSAGE(said.find("choose another place (--state)") != std::string::npos, said);
+      CHECK_MESSAGE(said.find("choose another path (--state)") != std::string::npos, said);
     }
     std::filesystem::remove(path);
   }
