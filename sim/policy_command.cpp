@@ -78,7 +78,8 @@ CLI::App* add_question(CLI::App& command, Action& action, const char* name, cons
 }  // namespace
 
 void add_policy_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("policy", "List the policies and presets, or show one");
+  CLI::App* command =
+      app.add_subcommand("policy", "List the policies and presets, show one, or write a new one");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"

@@ -273,8 +273,8 @@ void add_check_command(CLI::App& app, Action& action) {
                       "PLUGIN.so.certificate, if it passes");
   command
       ->add_option("--most-worse", of_plugin->most_worse,
-                   "Of a plugin: points by which jobs may wait more than with the policies that\n"
-                   "services have by default (default: 1)")
+                   "Of a plugin: percentage points by which jobs may wait more than with the\n"
+                   "policies that services have by default (default: 1)")
       ->check(output::number_between(0, 100));
   of_plugin->outputs.add(*command, "json", "the verdict on a plugin as JSON");
   command->footer(

@@ -18,13 +18,15 @@ constexpr bool is_of_own_stream(std::uint64_t generation) {
   return (generation & kHalfEra) != 0;
 }
 
-// Below the first generation of a stream of its own, for a job that has had `generation` in a
-// shared stream, or 0. `chance` differs by job. Half of the numbers are left to epochs to come.
+// The number just below the first generation of a job in a stream of its own. `generation` is the
+// last that the job had in a shared stream, or 0. `chance` differs by job. Half of the upper half
+// of the era is left for epochs to come.
 constexpr std::uint64_t before_own_stream(std::uint64_t generation, std::uint64_t chance) {
   return (generation | (kHalfEra - 1)) + 1 + (chance >> 26);
 }
 
-// Below the first generation of a shared stream, for a job that comes from one of its own.
+// The number just below the first generation of a shared stream, for a job that comes from a stream
+// of its own, where `generation` was its last.
 constexpr std::uint64_t before_shared_stream(std::uint64_t generation) {
   return generation | (2 * kHalfEra - 1);
 }

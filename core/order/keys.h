@@ -1,7 +1,7 @@
 // The keys of the order rules. Every choice that decides which sample comes where, or what a random
-// step does to it, starts from one of these keys and from nothing else. No job, node, worker, time
-// or address enters a key, but for orders that jobs do not share. That is why jobs may share
-// blocks, and a rebuilt block has the same bytes.
+// step does to it, starts from one of these keys and from nothing else. No node, worker,
+// time or address enters a key, and a job only where its order is shared with no other. That is why
+// jobs may share blocks, and why a rebuilt block has the same bytes.
 //
 // The first word tells the uses apart. A change of any of these functions changes every order that
 // was ever promised; tests/core/permutation_test.cpp holds their values.
@@ -62,10 +62,10 @@ constexpr std::uint64_t weighted_start_key(KeyRoot root, std::uint64_t epoch) {
 constexpr std::uint64_t weighted_draw_key(KeyRoot root, std::uint64_t epoch) {
   return hash(6, root.dataset_version, root.seed, epoch, 2);
 }
-// The order of the exemplars in the pass-th round of an epoch's draws from a buffer.
+// The order of the exemplars in one round of an epoch's draws from a buffer.
 constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest buffer,
-                                      std::uint64_t pass) {
-  return hash(7, root.dataset_version, root.seed, epoch, buffer, pass);
+                                      std::uint64_t round) {
+  return hash(7, root.dataset_version, root.seed, epoch, buffer, round);
 }
 // S of jobs that shuffle runs of 2^run_shift samples, from the S that they would have otherwise:
 // the two have no order in common, nor have runs of two lengths.

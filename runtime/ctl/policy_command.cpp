@@ -141,11 +141,13 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
   install->add_flag("--shadow", *as_shadow,
                     "Its eviction policies are shown all requests, and decide nothing");
   install->add_flag("--uncertified", *uncertified, "Also without a certificate, at your own risk");
-  install->add_option("--watch", *watch_s, "SECONDS in which it is taken back (default: 60)")
+  install
+      ->add_option("--watch", *watch_s,
+                   "For how many seconds jobs' waiting is watched (default: 60)")
       ->check(output::number_between(0, 86'400));
   install
       ->add_option("--most-worse", *most_worse,
-                   "Points by which jobs may wait more than before (default: 5)")
+                   "Percentage points by which jobs may wait more than before (default: 5)")
       ->check(output::number_between(0, 100));
   add_request(
       *install, service, action, "policy_install",

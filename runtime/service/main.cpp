@@ -82,7 +82,8 @@ int serve(int argc, char** argv) {
       "--dataset", dataset_texts,
       "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,pin][,split=NAME:RULE...]; "
       "may be repeated");
-  app.add_option("--memory", memory, "For everything: 4gib; default: half of what is left");
+  app.add_option("--memory", memory,
+                 "Memory that the service may take in all (4gib); default: half of what is free");
   app.add_option("--spill", spill,
                  "PATH,SIZE: samples that memory has no room for are kept in a file there");
   app.add_option("--workers", workers, "Threads that prepare; default: one a core")

@@ -67,8 +67,7 @@ class Workload {
   const Preparation& preparation(const input::JobModel& job) const {
     return preparation(pipeline(job));
   }
-  // The items that a read asks for, and their bytes.
-  // How many items it reads, and by how many operations: one a bundle.
+  // How many items a read asks for, by how many operations (one a bundle), and their bytes.
   std::uint64_t items_of(const engine::Read& command) const;
   static std::uint64_t reads_of(const engine::Read& command);
   Bytes bytes_of(const engine::Read& command) const;
