@@ -3,9 +3,9 @@
 //
 // A Journal wraps around Engine::step: call record_events() with a step's input before the engine
 // sees it, and record_commands() with the commands it answered. The bytes that are in pending() by
-// then must be on their way to a file before the commands are carried out. At its bound in bytes the journal
-// ends with a mark. The run goes on: recorded() becomes false, and the digest still covers
-// everything.
+// then must be on their way to a file before the commands are carried out. At its bound in bytes
+// the journal ends with a mark. The run goes on: recorded() becomes false, and the digest still
+// covers everything.
 //
 // A journal needs no other file. Its header has the engine's configuration. What an event refers to
 // in Catalogues is written before the first step that refers to it, as far as the engine uses it.

@@ -140,7 +140,8 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
       ->required();
   install->add_flag("--shadow", *as_shadow,
                     "Its eviction policies are shown all requests, and decide nothing");
-  install->add_flag("--uncertified", *uncertified, "Also without a certificate, at your own risk");
+  install->add_flag("--uncertified", *uncertified,
+                    "Also without a certificate, in a process of its own");
   install
       ->add_option("--watch", *watch_s,
                    "For how many seconds jobs' waiting is watched (default: 60)")

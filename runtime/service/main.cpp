@@ -110,7 +110,8 @@ int serve(int argc, char** argv) {
   app.add_option("--plugin-key", plugin_keys,
                  "A public key in PEM: plugins that are certified with it may run; repeatable")
       ->allow_extra_args(false);
-  app.add_flag("--uncertified", uncertified, "Plugins without a certificate may run, too");
+  app.add_flag("--uncertified", uncertified,
+               "Plugins without a certificate may run, too, in processes of their own");
   app.add_option("--exit-when-idle", exit_when_idle_s,
                  "SECONDS without a connected client, after which it ends; 0: never (default)")
       ->check(output::number_between(0, 1e8));

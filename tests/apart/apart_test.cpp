@@ -135,9 +135,8 @@ std::vector<engine::PolicyChoice> all_choices(engine::PolicyKind kind) {
 }  // namespace
 
 TEST_CASE("policies that are no eviction policies answer the same apart") {
-  for (const auto kind :
-       {engine::PolicyKind::allocation, engine::PolicyKind::selection,
-        engine::PolicyKind::dispatch, engine::PolicyKind::scaling}) {
+  for (const auto kind : {engine::PolicyKind::allocation, engine::PolicyKind::selection,
+                          engine::PolicyKind::dispatch, engine::PolicyKind::scaling}) {
     for (const engine::PolicyChoice& built_in : all_choices(kind)) {
       CAPTURE(built_in.text());
       Here here({built_in.entry});
@@ -197,8 +196,8 @@ TEST_CASE("a shadow's answers are not recorded") {
   const engine::PolicyChoice built_in = policies::policy_list().choose("eviction=lru");
   Here here({built_in.entry});
   const Proxied proxied(built_in, here);
-  const auto policy = proxied.choice.make_eviction(10, 5, Random(1), Form::encoded, Tier::dram,
-                                                   DatasetId(0), true);
+  const auto policy =
+      proxied.choice.make_eviction(10, 5, Random(1), Form::encoded, Tier::dram, DatasetId(0), true);
   policy->missed({ItemId(1)});
   CHECK(here.asked == 2);
   CHECK(here.record.take().empty());
@@ -244,10 +243,9 @@ class Hostile final : public Answering {
 TEST_CASE("wrong answers of another process hurt nobody") {
   int rejected = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    for (const auto kind :
-         {engine::PolicyKind::allocation, engine::PolicyKind::eviction,
-          engine::PolicyKind::selection, engine::PolicyKind::dispatch,
-          engine::PolicyKind::scaling}) {
+    for (const auto kind : {engine::PolicyKind::allocation, engine::PolicyKind::eviction,
+                            engine::PolicyKind::selection, engine::PolicyKind::dispatch,
+                            engine::PolicyKind::scaling}) {
       const auto choices = all_choices(kind);
       const engine::PolicyChoice& built_in = choices[seed % choices.size()];
       CAPTURE(built_in.text());

@@ -38,9 +38,8 @@ class Machine {
     return commands_;
   }
   log::StepFunction function() {
-    return [this](const log::JournalReader::EngineStep& next) {
-      return step(next.now, next.events);
-    };
+    return
+        [this](const log::JournalReader::EngineStep& next) { return step(next.now, next.events); };
   }
 
  private:

@@ -4,12 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "core/engine/share.h"
 #include "policies/conformance/conformance.h"
 #include "policies/conformance/random_views.h"
 #include "policies/registry.h"
 #include "tests/plugin/plugins_test.h"
+#include "tests/skip.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -89,6 +91,18 @@ TEST_CASE("a plugin of an eviction policy evicts what the built-in one evicts") 
         CHECK(hosted.size() > 100);
         CHECK(use_at_random(*both.hosted, seed, 200) == use_at_random(both.built_in, seed, 200));
       }
+    }
+  }
+}
+
+TEST_CASE("a plugin of another standard library evicts what the built-in one evicts") {
+  if (!std::filesystem::exists(plugin_path("other_library")))
+    return skipped("there is no clang++ with libc++");
+  for (const By by : {By::objects, By::tables}) {
+    const Both both("other_library", "eviction=gdsf", by);
+    for (std::uint64_t seed = 1; seed < 20; ++seed) {
+      CHECK(evictions(*both.hosted, seed) == evictions(both.built_in, seed));
+      CHECK(use_at_random(*both.hosted, seed, 200) == use_at_random(both.built_in, seed, 200));
     }
   }
 }

@@ -17,14 +17,14 @@ std::vector<std::unique_ptr<PluginApart>>& all_apart() {
 }  // namespace
 
 PluginApart::PluginApart(std::shared_ptr<const plugin::PluginFile> file,
-                         std::unique_ptr<apart::PolicyProcess> process,
+                         std::unique_ptr<child::PolicyProcess> process,
                          std::vector<std::byte> description)
     : file_(std::move(file)),
       process_(std::move(process)),
       description_(std::move(description)),
       described_(description_, *this) {}
 
-void PluginApart::replace(std::unique_ptr<apart::PolicyProcess> process) {
+void PluginApart::replace(std::unique_ptr<child::PolicyProcess> process) {
   process_ = std::move(process);
   first_instance_ = instances_ + 1;
   ++replaced_;

@@ -11,7 +11,7 @@
 #include "policies/apart/described.h"
 #include "policies/apart/playback.h"
 #include "policies/plugin/plugin_file.h"
-#include "runtime/apart/policy_process.h"
+#include "runtime/child/policy_process.h"
 
 namespace batchflow::service {
 
@@ -19,15 +19,15 @@ class PluginApart final : public apart::Answering {
  public:
   // `description`: what the process brings. Throws ConfigError.
   PluginApart(std::shared_ptr<const plugin::PluginFile> file,
-              std::unique_ptr<apart::PolicyProcess> process, std::vector<std::byte> description);
+              std::unique_ptr<child::PolicyProcess> process, std::vector<std::byte> description);
 
   const plugin::PluginFile& file() const { return *file_; }
   const std::shared_ptr<const plugin::PluginFile>& shared_file() const { return file_; }
   const apart::Described& described() const { return described_; }
   std::span<const std::byte> description() const { return description_; }
-  const apart::PolicyProcess& process() const { return *process_; }
+  const child::PolicyProcess& process() const { return *process_; }
   // For policies that are made from now on.
-  void replace(std::unique_ptr<apart::PolicyProcess> process);
+  void replace(std::unique_ptr<child::PolicyProcess> process);
   std::uint32_t replaced() const { return replaced_; }
 
   std::uint32_t new_instance() override { return ++instances_; }
@@ -40,7 +40,7 @@ class PluginApart final : public apart::Answering {
   bool is_of_process(std::span<const std::byte> call) const;
 
   std::shared_ptr<const plugin::PluginFile> file_;
-  std::unique_ptr<apart::PolicyProcess> process_;
+  std::unique_ptr<child::PolicyProcess> process_;
   std::vector<std::byte> description_;
   apart::Described described_;
   std::uint32_t instances_ = 0;

@@ -61,15 +61,15 @@ double stall(const WaitTotals& from, const WaitTotals& to) {
 // A process that was lost is replaced so many times.
 constexpr std::uint32_t kReplacedMost = 3;
 
-PluginExit exit_of(apart::End end) {
+PluginExit exit_of(child::End end) {
   switch (end) {
-    case apart::End::failed:
+    case child::End::failed:
       return PluginExit::failed;
-    case apart::End::hung:
+    case child::End::hung:
       return PluginExit::hung;
-    case apart::End::crashed:
+    case child::End::crashed:
       return PluginExit::crashed;
-    case apart::End::lost:
+    case child::End::lost:
       break;
   }
   return PluginExit::lost;
@@ -110,7 +110,7 @@ void run_apart(const std::shared_ptr<const plugin::PluginFile>& file) {
   if (plugin_apart(file->hash()) != nullptr) return;
   try {
     plugin::try_to_load(file);
-    auto process = std::make_unique<apart::PolicyProcess>(*file);
+    auto process = std::make_unique<child::PolicyProcess>(*file);
     auto description = process->begin();
     add_plugin_apart(
         std::make_unique<PluginApart>(file, std::move(process), std::move(description)));
@@ -198,7 +198,7 @@ struct Plugins::Allowed {
   std::shared_ptr<const plugin::PluginFile> file;
   Permission permitted;
   // Of what runs apart, if no such process runs yet.
-  std::shared_ptr<std::unique_ptr<apart::PolicyProcess>> process;
+  std::shared_ptr<std::unique_ptr<child::PolicyProcess>> process;
   std::vector<std::byte> description;
 };
 
@@ -221,8 +221,8 @@ void Plugins::install(Install install, Done done) {
   const PluginApart* const apart = plugin_apart(allowed.file->hash());
   if (apart == nullptr ? !allowed.permitted.certified : apart->process().failure().has_value()) {
     // It ends with the thread that starts it, which must be this one.
-    allowed.process = std::make_shared<std::unique_ptr<apart::PolicyProcess>>(
-        std::make_unique<apart::PolicyProcess>(*allowed.file));
+    allowed.process = std::make_shared<std::unique_ptr<child::PolicyProcess>>(
+        std::make_unique<child::PolicyProcess>(*allowed.file));
   }
   installing_ = true;
   if (trying_.joinable()) trying_.join();
@@ -339,7 +339,7 @@ void Plugins::look_apart(Instant now) {
   for (const auto& one : plugins_apart()) {
     const auto& failure = one->process().failure();
     if (!failure || one.get() == reviving_) continue;
-    if (failure->end == apart::End::lost && one->replaced() < kReplacedMost) {
+    if (failure->end == child::End::lost && one->replaced() < kReplacedMost) {
       revive(*one, failure->why);
     } else {
       eject(one->file().short_hash(), exit_of(failure->end), failure->why, now);
@@ -360,10 +360,10 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
   host_.say({fmt::format("plugin {} ({}): {}; it gets another process", plugin.file().footer().name,
                          plugin.file().short_hash(), why),
              LogLevel::error});
-  std::shared_ptr<std::unique_ptr<apart::PolicyProcess>> process;
+  std::shared_ptr<std::unique_ptr<child::PolicyProcess>> process;
   try {
-    process = std::make_shared<std::unique_ptr<apart::PolicyProcess>>(
-        std::make_unique<apart::PolicyProcess>(plugin.file()));
+    process = std::make_shared<std::unique_ptr<child::PolicyProcess>>(
+        std::make_unique<child::PolicyProcess>(plugin.file()));
   } catch (const ConfigError& error) {
     return eject(plugin.file().short_hash(), PluginExit::lost, error.what(), host_.now());
   }

@@ -54,4 +54,22 @@ foreach(policy eviction_lru eviction_s3fifo eviction_gdsf dispatch_round_robin
   target_include_directories(batchflow_plugin_${policy} BEFORE PRIVATE ${BATCHFLOW_SDK_INCLUDE}
                              ${CMAKE_SOURCE_DIR})
 endforeach()
+
+# Built with another standard library, where there is one.
+find_program(BATCHFLOW_CLANG NAMES clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
+set(other ${BATCHFLOW_TEST_PLUGIN_FOLDER}/other_library.so)
+if(BATCHFLOW_CLANG)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libcpp.cpp "#include <span>\n#include <string>\n")
+  execute_process(COMMAND ${BATCHFLOW_CLANG} -std=c++20 -stdlib=libc++ -fsyntax-only
+                          ${CMAKE_CURRENT_BINARY_DIR}/libcpp.cpp
+                  RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(status EQUAL 0)
+    set(source ${BATCHFLOW_TEST_PLUGIN_FOLDER}/eviction_gdsf.cpp)
+    add_custom_command(OUTPUT ${other} DEPENDS ${source} batchflow_plugin_eviction_gdsf
+      COMMAND ${BATCHFLOW_CLANG} -std=c++20 -stdlib=libc++ -O2 -fPIC -shared -fvisibility=hidden
+              -I${BATCHFLOW_SDK_INCLUDE} -I${CMAKE_SOURCE_DIR} ${source} -o ${other})
+    add_custom_target(batchflow_plugin_other_library DEPENDS ${other})
+    list(APPEND BATCHFLOW_POLICY_PLUGINS batchflow_plugin_other_library)
+  endif()
+endif()
 set(BATCHFLOW_POLICY_PLUGINS ${BATCHFLOW_POLICY_PLUGINS} PARENT_SCOPE)

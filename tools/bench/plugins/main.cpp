@@ -25,7 +25,7 @@
 #include "traces/generator.h"
 #ifdef BATCHFLOW_APART
 #include "policies/apart/described.h"
-#include "runtime/apart/policy_process.h"
+#include "runtime/child/policy_process.h"
 #endif
 
 namespace batchflow::bench {
@@ -117,7 +117,7 @@ class RunsApart final : public apart::Answering {
 
  private:
   plugin::PluginFile file_;
-  apart::PolicyProcess process_;
+  child::PolicyProcess process_;
   std::vector<std::byte> description_;
   apart::Described described_;
   std::uint32_t instances_ = 0;

@@ -1,5 +1,5 @@
 // batchflow-policy-child: decides in place of a service with the policies of one plugin. The
-// service starts it, and ends it; runtime/apart/wire.h has what they share.
+// service starts it, and ends it; runtime/child/wire.h has what they share.
 //
 //   batchflow-policy-child NAME PARENT
 #include <sys/mman.h>
@@ -17,13 +17,13 @@
 #include "policies/apart/served.h"
 #include "policies/plugin/load.h"
 #include "programs/confine/confine.h"
-#include "runtime/apart/wire.h"
+#include "runtime/child/wire.h"
 #include "runtime/protocol/ring.h"
 
 namespace {
 
 using namespace batchflow;
-using namespace batchflow::apart;
+using namespace batchflow::child;
 
 // How long it looks for calls before it sleeps, in looks: some 20 us.
 constexpr int kLooks = 400;
@@ -34,7 +34,7 @@ void pause_shortly() {
 #endif
 }
 
-class Child {
+class Areas {
  public:
   bool map_areas() {
     void* const calls =
@@ -117,7 +117,7 @@ std::string failures_text() {
 }
 
 // Returns if it cannot begin.
-void decide(Child& child, std::int32_t parent) {
+void decide(Areas& areas, std::int32_t parent) {
   std::string problem;
   try {
     const auto file =
@@ -127,24 +127,24 @@ void decide(Child& child, std::int32_t parent) {
     limits.data_bytes = 0;  // they reserve terabytes
 #endif
     limits.last_file = 63;  // the copy of the plugin has some number
-    if (!confine::confine(confine::Confined::library, limits, problem)) return child.fail(problem);
+    if (!confine::confine(confine::Confined::library, limits, problem)) return areas.fail(problem);
     const plugin::Plugin loaded(file);
-    Served served(loaded.policies());
-    child.answer(describe(loaded.policies(), loaded.presets()));
+    apart::Served served(loaded.policies());
+    areas.answer(apart::describe(loaded.policies(), loaded.presets()));
     problem = failures_text();
-    child.run([&](std::span<const std::byte> call, std::vector<std::byte>& answer, bool answers) {
+    areas.run([&](std::span<const std::byte> call, std::vector<std::byte>& answer, bool answers) {
       if (problem.empty() && !served.serve(call, answer)) problem = "it was called in vain";
       const std::string failed = failures_text();
       if (problem.empty()) problem = failed;
       if (!answers) return;
-      problem.empty() ? child.answer(answer) : child.fail(problem);
+      problem.empty() ? areas.answer(answer) : areas.fail(problem);
     });
   } catch (const std::exception& error) {
     problem = error.what();
   } catch (...) {
     problem = "an exception left it while it was loaded";
   }
-  child.fail(problem);
+  areas.fail(problem);
 }
 
 }  // namespace
@@ -152,9 +152,9 @@ void decide(Child& child, std::int32_t parent) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   close_range(kAnswersFile + 1, ~0u, 0);
-  Child child;
-  if (!child.map_areas()) return 3;
-  decide(child, static_cast<std::int32_t>(std::strtol(argv[2], nullptr, 10)));
+  Areas areas;
+  if (!areas.map_areas()) return 3;
+  decide(areas, static_cast<std::int32_t>(std::strtol(argv[2], nullptr, 10)));
   // What the plugin would do at exit does not matter, and may hang.
   _exit(4);
 }

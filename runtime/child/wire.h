@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace batchflow::apart {
+namespace batchflow::child {
 
 // Descriptors of the process, beside standard input, output and error.
 inline constexpr int kPluginFile = 3;
@@ -46,4 +46,4 @@ constexpr std::size_t frame_bytes(std::size_t call_bytes) {
   return sizeof(CallFrame) + (call_bytes + 7) / 8 * 8;
 }
 
-}  // namespace batchflow::apart
+}  // namespace batchflow::child

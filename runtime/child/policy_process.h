@@ -12,12 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "policies/apart/calls.h"
 #include "policies/plugin/plugin_file.h"
-#include "runtime/apart/wire.h"
+#include "runtime/child/wire.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/mapping.h"
 
-namespace batchflow::apart {
+namespace batchflow::child {
 
 // Why a process decides no more.
 enum class End : std::uint8_t {
@@ -82,4 +83,4 @@ class PolicyProcess {
   std::int64_t slow_ = 0;        // and how much they are together
 };
 
-}  // namespace batchflow::apart
+}  // namespace batchflow::child

@@ -1,4 +1,4 @@
-#include "runtime/apart/policy_process.h"
+#include "runtime/child/policy_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 #include "core/base/config_value.h"
 #include "runtime/protocol/ring.h"
 
-namespace batchflow::apart {
+namespace batchflow::child {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -316,4 +316,4 @@ std::optional<std::span<const std::byte>> PolicyProcess::answer() {
   return std::nullopt;
 }
 
-}  // namespace batchflow::apart
+}  // namespace batchflow::child
