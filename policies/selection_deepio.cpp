@@ -39,11 +39,9 @@ constexpr engine::PolicyEntry selection_deepio{
     .help =
         "Blocks from what is in memory, and a part by chance.\n"
         "After DeepIO, MASCOTS 2018. Each sample comes once an epoch; the order\n"
-        "depends on what is kept. Jobs share no prepared blocks. In simulation\n"
-        "only.\n"
+        "depends on what is kept. Jobs share no prepared blocks.\n"
         "Departs from it: the part by chance is fixed: no cross-entropy is bounded.",
     .make = &make_policy<engine::SelectionPolicy, DeepIo>,
-    .parameters = kParameters,
-    .simulated_only = true};
+    .parameters = kParameters};
 
 }  // namespace batchflow::policies

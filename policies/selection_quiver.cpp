@@ -23,10 +23,9 @@ constexpr engine::PolicyEntry selection_quiver{
         "A block is made of samples that are kept, where it may be.\n"
         "Of the next samples of a job's epoch those that a cache has come first\n"
         "(Quiver, FAST 2020). Each comes once an epoch; the order depends on what\n"
-        "is kept. Jobs share no prepared blocks. In simulation only.\n"
+        "is kept. Jobs share no prepared blocks.\n"
         "Departs from it: candidates slide over the whole dataset, without chunks.",
     .make = &make_policy<engine::SelectionPolicy, Substitution>,
-    .parameters = kParameters,
-    .simulated_only = true};
+    .parameters = kParameters};
 
 }  // namespace batchflow::policies

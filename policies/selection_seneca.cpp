@@ -34,10 +34,9 @@ constexpr engine::PolicyEntry selection_seneca{
         "Samples that a job has not had and a cache has come first.\n"
         "Decoded ones before those as they are stored (Seneca, FAST 2026). Each\n"
         "comes once an epoch; the order depends on what is kept. Jobs share no\n"
-        "prepared blocks. In simulation only.\n"
+        "prepared blocks.\n"
         "Departs from it: random steps are drawn anew for each job.",
     .make = &make_policy<engine::SelectionPolicy, Seneca>,
-    .parameters = kParameters,
-    .simulated_only = true};
+    .parameters = kParameters};
 
 }  // namespace batchflow::policies

@@ -67,21 +67,20 @@ std::size_t BlockSelection::chosen(Job& job) {
 
 // ------------------------------------------------------------------------------- samples ----
 
-namespace {
-
-// A step looks up no more for one block: some 0.1 us each.
-constexpr std::size_t kCandidatesMost = 8192;
-
-}  // namespace
-
 order::ChosenEpoch& BlockSelection::chosen_epoch(Job& job, std::uint32_t epoch) const {
   auto& epochs = job.chosen_epochs;
   const auto found = std::find_if(epochs.begin(), epochs.end(),
                                   [&](const auto& one) { return one.epoch() >= epoch; });
   if (found != epochs.end() && found->epoch() == epoch) return *found;
   const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
-  return *epochs.emplace(found, order::KeyRoot{catalogue.version(), s_.streams[job.stream].seed},
-                         epoch, catalogue.samples());
+  const Stream& stream = s_.streams[job.stream];
+  const order::KeyRoot root{catalogue.version(), stream.seed};
+  const order::Position& at = job.committed;
+  if (at.epoch() != epoch || at.consumed() == 0)
+    return *epochs.emplace(found, root, epoch, catalogue.samples());
+  // The job came with this epoch begun. Its next block is made as a whole.
+  return *epochs.emplace(found, root, epoch, catalogue.samples(), at.consumed(),
+                         at.fields().left_out, at.consumed() % stream.block_samples);
 }
 
 void BlockSelection::forget_chosen(Job& job, std::uint32_t epoch) {
@@ -101,8 +100,8 @@ void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node
     const std::uint64_t count = std::min(block.sizes.block_samples - in_block, left);
     const std::size_t wanted =
         std::max<std::size_t>(1, policy_->blocks_to_choose_from()) * block.sizes.block_samples;
-    const auto candidates =
-        epoch.candidates(std::max<std::size_t>(std::min(wanted, kCandidatesMost), count));
+    const auto candidates = epoch.candidates(
+        std::max<std::size_t>(std::min(wanted, order::kChosenCandidatesMost), count));
     items_.show(stream, node, candidates, samples_);
     s_.samples_looked_up += candidates.size() / 8;  // a candidate costs less than an ingredient
     picks_.assign(count, UINT32_MAX);

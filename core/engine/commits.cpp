@@ -20,10 +20,20 @@ bool Commits::apply(Job& job, const EpochRun& run) {
       job.committed.begin_generation(generation, sizes.block_samples, sizes.lane_blocks);
     }
   }
-  if (job.committed.apply(slices_).empty()) return true;
+  if (job.committed.apply(slices_, indices_).empty()) return true;
   job.to_refuse = Refusal::bad_position;
   s_.contradicting_jobs.push_back(job.index);
   return false;
+}
+
+// Which samples the policy chose for these indices of the job's sequence.
+void Commits::list_chosen(const Job& job, const EpochRun& run, order::IndexRange indices) {
+  indices_.clear();
+  if (!job.chosen || indices.count() == 0) return;
+  for (const order::ChosenEpoch& epoch : job.chosen_epochs) {
+    if (epoch.epoch() == run.epoch) epoch.add_indices(indices.from, indices.to, indices_);
+  }
+  std::sort(indices_.begin(), indices_.end());
 }
 
 void Commits::commit(Job& job) {
@@ -43,8 +53,9 @@ void Commits::commit(Job& job) {
     };
     run.plain.for_each_slice(indices, keep);
     run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
+    list_chosen(job, run, indices);
     if (!apply(job, run)) return;
-    s_.promise_committed(job, step, run.epoch, slices_);
+    s_.promise_committed(job, step, run.epoch, slices_, indices_);
     run.acknowledged += indices.count();
     ++job.committed_step;
     end_epochs(job);

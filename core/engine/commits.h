@@ -20,10 +20,12 @@ class Commits {
 
  private:
   bool apply(Job& job, const EpochRun& run);
+  void list_chosen(const Job& job, const EpochRun& run, order::IndexRange indices);
 
   EngineState& s_;
   Grants& grants_;
-  std::vector<order::Slice> slices_;  // scratch
+  std::vector<order::Slice> slices_;    // scratch
+  std::vector<std::uint64_t> indices_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -259,7 +259,8 @@ void Items::show(const Stream& stream, NodeIndex node,
     return false;
   };
   out.clear();
-  for (const auto& [sample, passed_over] : candidates) {
+  for (const order::ChosenEpoch::Candidate& candidate : candidates) {
+    const SampleId sample = candidate.sample;
     const std::size_t member =
         placed ? caches.home_of(dataset.catalogue->version(),
                                 first_in_bundle(sample, dataset.catalogue->bundle_shift()))
@@ -268,7 +269,7 @@ void Items::show(const Stream& stream, NodeIndex node,
     const bool decodes = stream.pipeline->decodes();
     const bool lost = s_.nodes[home].lost;
     out.push_back(
-        {sample, passed_over,
+        {sample, candidate.passed_over,
          !lost && decodes && kept(caches.find(home, stream.pipeline->prefix_hash), sample),
          !lost && kept(caches.find(home, 0), sample), dataset.catalogue->bytes(sample)});
   }

@@ -41,7 +41,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   const bool drawn = event.order == Order::weighted || event.order == Order::listed;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
-  const bool cuts_relaxed = event.order == Order::relaxed && !grants_.chooses_samples();
+  const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
       (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && drawn)) {
     return Refusal::wrong_order;
@@ -74,15 +74,15 @@ void Membership::joined(const JobJoined& event) {
     return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
   }
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset)];
-  const bool chosen = grants_.chooses_samples() && event.order == Order::relaxed;
+  const bool chosen = is_chosen(event);
   const std::uint64_t seed = seed_group(event, chosen);
   const Digest version = dataset.catalogue->version();
   const std::uint64_t samples = dataset.catalogue->samples();
-  const Order order = chosen ? Order::strict : event.order;
-  order::Position position(order, version, samples, seed);
+  order::Position position(event.order, version, samples, seed);
+  if (chosen) position = order::Position::chosen(version, samples, seed);
   if (event.position) {
     if (!event.position->mismatch(version, samples, seed).empty() ||
-        event.position->order() != order || !leaves_room(*event.position)) {
+        event.position->order() != event.order || !leaves_room(*event.position)) {
       const order::Position::Fields& theirs = event.position->fields();
       const bool by_version = theirs.dataset_version != version;
       return refuse_join(event.job, Refusal::bad_position,
@@ -90,9 +90,6 @@ void Membership::joined(const JobJoined& event) {
                          by_version ? version : seed);
     }
     position = *event.position;
-    // Which samples its epoch has had is known to no one: it begins again.
-    if (chosen && position.consumed() < samples)
-      position = order::Position(order, version, samples, seed, position.epoch());
   }
 
   const JobIndex index = s_.jobs.make();
@@ -100,7 +97,7 @@ void Membership::joined(const JobJoined& event) {
   job.index = index;
   job.serial = ++s_.serials;
   job.id = event.job;
-  job.order = order;
+  job.order = chosen ? Order::strict : event.order;
   job.chosen = chosen;
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
@@ -167,6 +164,13 @@ void Membership::begin(Job& job) {
   dispatching_.level(job);
   commits_.end_epochs(job);
   s_.look_at(job.index);
+}
+
+// Whether a policy chooses the samples of the job. A job that resumes goes on as it began, whatever
+// the policy is now.
+bool Membership::is_chosen(const JobJoined& event) const {
+  if (event.position) return event.position->is_chosen();
+  return event.order == Order::relaxed && grants_.chooses_samples();
 }
 
 // A job that resumes with an order of its own keeps it. Streams may have been shared, or not, when

@@ -62,6 +62,7 @@ class Membership {
  private:
   void begin(Job& job);
   std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
+  bool is_chosen(const JobJoined& event) const;
   std::optional<Refusal> objection(const JobJoined& event) const;
   void move(Job& job);
   JobJoined as_joined(const Job& job) const;

@@ -52,7 +52,8 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
   if (!need.ref.is_none() && !stream.lanes->valid(need.ref)) need.ref = {};
   Block& block = s_.blocks[index];
   fill_block(block, stream, need, stream.nodes[site.part], *taken);
-  if (stream.chosen) selection_.choose_samples(job, block, stream.nodes[site.part].index);
+  if (stream.chosen && !block.rehearsal)
+    selection_.choose_samples(job, block, stream.nodes[site.part].index);
   charge(s_, index, site.charge, job);
   if (need.grant) {
     need.grant->block = {index, block.serial};

@@ -31,13 +31,16 @@ struct Promise {
   std::uint64_t step = 0;            // committed
   std::uint32_t epoch = 0;           // committed, epoch_finished
   std::vector<order::Slice> slices;  // committed: the step's samples, fillers left out
-  order::LaneSizes sizes;            // committed, relaxed: of the slices' generation
-  Digest weights = 0;                // committed, weighted: those the epoch is drawn from
-  std::uint64_t draws = 0;           // committed, weighted: of the epoch
-  Digest buffer = 0;                 // committed: what is rehearsed in the epoch; 0: nothing
-  PromisedJoin join;                 // joined
-  std::uint32_t batch_samples = 0;   // resized: of one rank
-  std::vector<NodeId> ranks;         // resized
+  // committed, if a policy chooses the job's samples: which, as indices of the epoch's permutation,
+  // ascending
+  std::vector<std::uint64_t> indices;
+  order::LaneSizes sizes;           // committed, relaxed: of the slices' generation
+  Digest weights = 0;               // committed, weighted: those the epoch is drawn from
+  std::uint64_t draws = 0;          // committed, weighted: of the epoch
+  Digest buffer = 0;                // committed: what is rehearsed in the epoch; 0: nothing
+  PromisedJoin join;                // joined
+  std::uint32_t batch_samples = 0;  // resized: of one rank
+  std::vector<NodeId> ranks;        // resized
 
   // Makes it as new, but keeps the memory of its lists.
   void reset() {
@@ -46,6 +49,7 @@ struct Promise {
     step = weights = draws = buffer = 0;
     epoch = batch_samples = 0;
     slices.clear();
+    indices.clear();
     sizes = order::LaneSizes();
     ranks.clear();
   }

@@ -118,11 +118,13 @@ void EngineState::promise_resized(const Job& job) {
 }
 
 void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
-                                    const std::vector<order::Slice>& committed) {
+                                    const std::vector<order::Slice>& committed,
+                                    const std::vector<std::uint64_t>& indices) {
   Promise& promise = promises.add(Promise::Kind::committed, job.id);
   promise.step = step;
   promise.epoch = epoch;
   promise.slices = committed;
+  promise.indices = indices;
   if (job.order == Order::relaxed) promise.sizes = job.committed.lanes().sizes;
   if (job.order == Order::weighted) {
     promise.weights = job.committed.fields().weights;

@@ -202,7 +202,8 @@ struct EngineState {
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
-                         const std::vector<order::Slice>& committed);
+                         const std::vector<order::Slice>& committed,
+                         const std::vector<std::uint64_t>& indices);
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);
   void promise_left(const Job& job);
 };

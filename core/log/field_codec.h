@@ -50,6 +50,7 @@ class FieldWriter {
     put(field);
   }
   void count(std::uint64_t value) { bytes_.count(value); }
+  ByteWriter& bytes() { return bytes_; }
 
   template <class T>
   void put(const T& field) {
@@ -118,6 +119,7 @@ class FieldReader {
   bool ok() const { return bytes_.ok(); }
   bool at_end() const { return bytes_.at_end(); }
   std::uint64_t count(std::uint64_t most = UINT64_MAX) { return bytes_.count(most); }
+  ByteReader& bytes() { return bytes_; }
 
   template <class T>
   void operator()(std::string_view /*name*/, T& field) {

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/log/field_codec.h"
+#include "core/order/index_set.h"
 #include "core/order/permutation.h"
 #include "core/order/position_forms.h"
 
@@ -17,6 +18,8 @@ namespace {
 
 // A position has a byte for each lane: this bounds what a damaged record may claim.
 constexpr std::uint32_t kLanesMost = 1 << 24;
+// Samples in a step, of all ranks: the same.
+constexpr std::uint64_t kStepMost = 1 << 24;
 constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::resized);
 
 engine::JobJoined whole(const engine::PromisedJoin& promised) {
@@ -43,7 +46,9 @@ void put(const engine::Promise& promise, FieldWriter& writer) {
       writer.put(promise.weights);
       writer.put(promise.draws);
       writer.put(promise.buffer);
-      return writer.put(std::span<const order::Slice>(promise.slices));
+      writer.put(std::span<const order::Slice>(promise.slices));
+      if (!promise.indices.empty()) order::write_indices(promise.indices, writer.bytes());
+      return;
     case engine::Promise::Kind::epoch_finished:
       return writer.put(promise.epoch);
     case engine::Promise::Kind::left:
@@ -84,6 +89,9 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     reader.take(promise.buffer);
     reader.take(slices);
     promise.slices.assign(slices.begin(), slices.end());
+    if (reader.ok() && !reader.at_end()) {
+      promise.indices = order::read_indices(reader.bytes(), kStepMost, order::kSamplesMost);
+    }
   } else if (promise.kind == engine::Promise::Kind::epoch_finished) {
     reader.take(promise.epoch);
   } else if (promise.kind == engine::Promise::Kind::resized) {
@@ -171,7 +179,7 @@ std::string Promises::committed(Job& job, const engine::Promise& promise) {
                        promise.job.value, promise.step, promise.epoch, job.steps, at.epoch());
   }
   job.steps = promise.step + 1;
-  if (at.order() == Order::relaxed && !promise.slices.empty()) {
+  if (at.order() == Order::relaxed && !at.is_chosen() && !promise.slices.empty()) {
     const std::string problem = enter_generation(at, promise);
     if (!problem.empty()) return problem;
   }
@@ -182,7 +190,7 @@ std::string Promises::committed(Job& job, const engine::Promise& promise) {
   if (!at.rehearse(promise.buffer)) {
     return fmt::format("job {} cannot rehearse", promise.job.value);
   }
-  return at.apply(promise.slices);
+  return at.apply(promise.slices, promise.indices);
 }
 
 std::string Promises::epoch_finished(Job& job, const engine::Promise& promise) {

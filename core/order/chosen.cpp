@@ -9,9 +9,30 @@ namespace batchflow::order {
 ChosenEpoch::ChosenEpoch(KeyRoot root, std::uint32_t epoch, std::uint64_t samples)
     : epoch_(epoch), samples_(samples), order_(generation_key(root, epoch), samples) {}
 
+ChosenEpoch::ChosenEpoch(KeyRoot root, std::uint32_t epoch, std::uint64_t samples,
+                         std::uint64_t taken, std::span<const std::uint64_t> left_out,
+                         std::uint64_t rest)
+    : ChosenEpoch(root, epoch, samples) {
+  BF_CHECK(rest <= taken && left_out.size() <= samples && taken <= samples - left_out.size());
+  next_ = taken + left_out.size();
+  before_ = taken - rest;
+  for (const std::uint64_t index : left_out)
+    waiting_.push_back({SampleId(order_(index)), 0, index});
+  auto left = left_out.rbegin();
+  for (std::uint64_t index = next_; taken_.size() < rest;) {
+    --index;
+    if (left != left_out.rend() && *left == index) {
+      ++left;
+    } else {
+      taken_.push_front(index);
+    }
+  }
+}
+
 std::span<const ChosenEpoch::Candidate> ChosenEpoch::candidates(std::size_t most) {
   while (waiting_.size() < most && next_ < samples_) {
-    waiting_.push_back({SampleId(order_(next_++))});
+    waiting_.push_back({SampleId(order_(next_)), 0, next_});
+    ++next_;
   }
   return std::span(waiting_).first(std::min(most, waiting_.size()));
 }
@@ -22,7 +43,7 @@ void ChosenEpoch::take(std::span<const std::uint32_t> picks, std::size_t offered
   for (const std::uint32_t pick : picks) {
     Candidate& one = waiting_[pick];
     BF_CHECK(pick < offered && one.passed_over != kTaken);
-    taken_.push_back(one.sample);
+    taken_.push_back(one.index);
     one.passed_over = kTaken;
   }
   std::size_t left = 0;
@@ -36,8 +57,15 @@ void ChosenEpoch::take(std::span<const std::uint32_t> picks, std::size_t offered
 }
 
 void ChosenEpoch::fill(std::uint64_t first, std::span<Draw> out) const {
-  BF_CHECK(first + out.size() <= taken_.size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = {taken_[first + i], 0};
+  BF_CHECK(first >= before_ && first + out.size() <= taken());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = {SampleId(order_(taken_[first - before_ + i])), 0};
+}
+
+void ChosenEpoch::add_indices(std::uint64_t first, std::uint64_t end,
+                              std::vector<std::uint64_t>& out) const {
+  BF_CHECK(first >= before_ && first <= end && end <= taken());
+  for (std::uint64_t at = first; at < end; ++at) out.push_back(taken_[at - before_]);
 }
 
 }  // namespace batchflow::order

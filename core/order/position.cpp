@@ -122,11 +122,34 @@ bool has_no_lanes(const Position::Fields& fields) {
          lanes.had.size() == 0 && lanes.open.empty() && fields.part_blocks.empty();
 }
 
+// Of an order in which each epoch is a generation, block after block.
+bool is_in_sequence(const Position::Fields& fields) {
+  return fields.order == Order::strict || fields.order == Order::sequential || fields.chosen;
+}
+
 std::uint64_t consumed_most(const Position::Fields& fields) {
   if (fields.order == Order::weighted) return fields.draws;
   if (fields.order == Order::listed) return UINT64_MAX;
-  if (fields.order == Order::relaxed && fields.lanes.sizes.samples == 0) return 0;
+  if (fields.order == Order::relaxed && fields.lanes.sizes.samples == 0 && !fields.chosen) return 0;
   return fields.samples;
+}
+
+std::string left_out_problem(const Position::Fields& fields) {
+  const std::vector<std::uint64_t>& left = fields.left_out;
+  if (!fields.chosen) return left.empty() ? "" : "samples left out in an order that has none";
+  if (fields.order != Order::relaxed) return "chosen samples in an order that has none";
+  if (left.size() > Position::kLeftOutMost) return "too many samples are left out";
+  if (left.size() > fields.samples - fields.consumed) {
+    return fmt::format("{} samples consumed and {} left out of {}", fields.consumed, left.size(),
+                       fields.samples);
+  }
+  // Below the last that was had there are these and those that were had, and no others.
+  const std::uint64_t end = fields.consumed + left.size();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (left[i] + 1 >= end || (i > 0 && left[i] <= left[i - 1]))
+      return fmt::format("index {} cannot be left out", left[i]);
+  }
+  return "";
 }
 
 std::string fields_problem(const Position::Fields& fields) {
@@ -144,7 +167,9 @@ std::string fields_problem(const Position::Fields& fields) {
   if (fields.consumed > consumed_most(fields)) {
     return fmt::format("{} samples consumed of {}", fields.consumed, consumed_most(fields));
   }
+  if (std::string problem = left_out_problem(fields); !problem.empty()) return problem;
   if (has_no_lanes(fields)) return "";
+  if (fields.chosen) return "lanes of samples that are chosen";
   return fields.order == Order::relaxed ? generation_problem(fields)
                                         : "lanes in an order that has none";
 }
@@ -229,6 +254,13 @@ Position::Position(Order order, Digest dataset_version, std::uint64_t samples, s
   fields_.epoch = epoch;
 }
 
+Position Position::chosen(Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
+                          std::uint32_t epoch) {
+  Position position(Order::relaxed, dataset_version, samples, seed, epoch);
+  position.fields_.chosen = true;
+  return position;
+}
+
 std::optional<Position> Position::from(Fields fields, std::string& problem) {
   problem = fields_problem(fields);
   if (!problem.empty()) return std::nullopt;
@@ -261,7 +293,7 @@ std::uint32_t Position::repeats(const Slice& slice, const LaneSizes& sizes) cons
   const auto within = [&](std::uint64_t had, std::uint64_t from) {
     return had <= from ? 0 : static_cast<std::uint32_t>(std::min<std::uint64_t>(had - from, count));
   };
-  if (fields_.order == Order::strict || fields_.order == Order::sequential) {
+  if (is_in_sequence(fields_)) {
     if (name.generation != fields_.epoch) return name.generation < fields_.epoch ? count : 0;
     const std::uint64_t block = sizes.first_block_of(name.lane) + name.block;
     return within(fields_.consumed, block * sizes.block_samples + slice.from);
@@ -275,7 +307,10 @@ std::uint32_t Position::repeats(const Slice& slice, const LaneSizes& sizes) cons
   return name.block < open->had.size() ? within(samples_had(name.lane, name.block), slice.from) : 0;
 }
 
-std::string Position::apply(std::span<const Slice> slices) {
+std::string Position::apply(std::span<const Slice> slices, std::span<const std::uint64_t> indices) {
+  if (fields_.chosen || !indices.empty()) {
+    if (std::string problem = take(slices, indices); !problem.empty()) return problem;
+  }
   for (const Slice& slice : slices) {
     if (slice.filler) continue;
     if (std::string problem = apply_one(slice); !problem.empty()) return problem;
@@ -291,12 +326,10 @@ std::string Position::apply_one(const Slice& slice) {
     return fmt::format("{} samples more than the epoch has left",
                        count - (consumed_most(fields_) - fields_.consumed));
   }
-  const bool one_epoch_a_generation =
-      fields_.order == Order::strict || fields_.order == Order::sequential;
-  if (one_epoch_a_generation && slice.name.generation != fields_.epoch) {
+  if (is_in_sequence(fields_) && slice.name.generation != fields_.epoch) {
     return fmt::format("a slice of epoch {} in epoch {}", slice.name.generation, fields_.epoch);
   }
-  if (fields_.order == Order::relaxed) {
+  if (fields_.order == Order::relaxed && !fields_.chosen) {
     if (std::string problem = apply_relaxed(slice); !problem.empty()) return problem;
   }
   fields_.consumed += count;
@@ -308,6 +341,42 @@ std::string Position::apply_rehearsed(const Slice& slice) {
   const std::uint32_t count = slice.to - slice.from;
   if (count > kSamplesMost - fields_.rehearsed) return "more is rehearsed than can be";
   fields_.rehearsed += count;
+  return "";
+}
+
+// Nothing is changed if one of the indices was had, or cannot be.
+std::string Position::take(std::span<const Slice> slices, std::span<const std::uint64_t> indices) {
+  if (!fields_.chosen) return "chosen samples in an order that has none";
+  std::uint64_t samples = 0;
+  for (const Slice& slice : slices) {
+    if (!slice.filler && !slice.rehearsed && slice.from < slice.to)
+      samples += slice.to - slice.from;
+  }
+  if (samples != indices.size())
+    return fmt::format("{} samples are said to be chosen, of {}", indices.size(), samples);
+  const std::vector<std::uint64_t>& before = fields_.left_out;
+  std::vector<std::uint64_t> left;
+  std::size_t at = 0;                                    // of those left out before
+  std::uint64_t end = fields_.consumed + before.size();  // behind the last that was had
+  std::uint64_t least = 0;
+  for (const std::uint64_t index : indices) {
+    if (index >= fields_.samples || index < least)
+      return fmt::format("index {} is not one of {} in ascending order", index, fields_.samples);
+    least = index + 1;
+    for (; at < before.size() && before[at] < index; ++at) left.push_back(before[at]);
+    if (index < end) {
+      if (at == before.size() || before[at] != index)
+        return fmt::format("the sample at index {} was had already", index);
+      ++at;
+      continue;
+    }
+    if (index - end > kLeftOutMost || left.size() + (index - end) > kLeftOutMost)
+      return "too many samples are left out";
+    for (; end < index; ++end) left.push_back(end);
+    end = index + 1;
+  }
+  left.insert(left.end(), before.begin() + static_cast<std::ptrdiff_t>(at), before.end());
+  fields_.left_out = std::move(left);
   return "";
 }
 
@@ -350,6 +419,7 @@ void Position::finish_epoch() {
   fields_.lanes.had = Bitmap(fields_.lanes.had.size());
   fields_.lanes.open.clear();
   fields_.part_blocks.clear();
+  fields_.left_out.clear();
   fields_.weights = 0;
   fields_.draws = 0;
   fields_.buffer = 0;

@@ -7,6 +7,10 @@
 // epoch has had. It checks each slice: one that was had before, is of another generation or comes
 // out of turn is refused. It also counts what was rehearsed in the epoch, and names the buffer.
 //
+// Where a policy chooses the samples of a relaxed job (core/order/chosen.h), there are no lanes. Of
+// the epoch's permutation the job has had all indices up to the last one that it had, but for those
+// that were left out.
+//
 // It has two forms: compact bytes for the promise log (position_bytes.cpp), and JSON for a
 // framework's checkpoint (position_json.cpp). Both
 // readers take bytes from any source, and accept only a position that a job can really be at.
@@ -22,6 +26,7 @@
 
 #include "core/base/types.h"
 #include "core/order/block_name.h"
+#include "core/order/chosen.h"
 #include "core/order/lane_position.h"
 
 namespace batchflow::order {
@@ -31,6 +36,7 @@ class Position {
   static constexpr std::size_t kOpenLanesMost = 64;
   static constexpr std::uint32_t kPassesMost = 254;     // of a lane in one generation
   static constexpr std::size_t kPartBlocksMost = 1024;  // used partly, at once
+  static constexpr std::size_t kLeftOutMost = kChosenCandidatesMost;
 
   // A block of an open lane. Its first `used` samples have been had.
   struct PartBlock {
@@ -51,16 +57,23 @@ class Position {
     std::uint64_t consumed = 0;          // in this epoch, fillers apart
     LanePosition lanes;                  // relaxed
     std::vector<PartBlock> part_blocks;  // relaxed
-    Digest weights = 0;                  // weighted
-    std::uint64_t draws = 0;             // weighted: M
-    Digest buffer = 0;                   // what the last step rehearsed from; 0: nothing
-    std::uint64_t rehearsed = 0;         // draws that the epoch has had, from any buffer
+    bool chosen = false;                 // relaxed, of samples that a policy chooses: no lanes
+    // Chosen: the indices of the epoch's permutation that were not had, below the last one that
+    // was. Ascending.
+    std::vector<std::uint64_t> left_out;
+    Digest weights = 0;           // weighted
+    std::uint64_t draws = 0;      // weighted: M
+    Digest buffer = 0;            // what the last step rehearsed from; 0: nothing
+    std::uint64_t rehearsed = 0;  // draws that the epoch has had, from any buffer
   };
 
   Position() = default;
   // At the beginning of an epoch.
   Position(Order order, Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
            std::uint32_t epoch = 0);
+  // The same of a relaxed job of which a policy chooses the samples.
+  static Position chosen(Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
+                         std::uint32_t epoch = 0);
   // Empty, with the reason in `problem`, when no job can be at this position.
   static std::optional<Position> from(Fields fields, std::string& problem);
 
@@ -72,6 +85,7 @@ class Position {
   std::uint64_t epoch_samples() const;
   bool has_generation() const { return fields_.lanes.sizes.samples != 0; }
   const LanePosition& lanes() const { return fields_.lanes; }
+  bool is_chosen() const { return fields_.chosen; }
   // Partly used blocks, which the job finishes first when it goes on.
   std::span<const PartBlock> part_blocks() const { return fields_.part_blocks; }
   // How many samples of a block of the current generation and epoch have been had.
@@ -84,8 +98,10 @@ class Position {
 
   // Applies a committed step. Blocks may come in any order and partly, but the parts of a block
   // must come in turn. Fillers are ignored. Answers what is wrong, or nothing; the slices before
-  // the wrong one are applied.
-  [[nodiscard]] std::string apply(std::span<const Slice> slices);
+  // the wrong one are applied. Where samples are chosen, `indices` are those of all samples of the
+  // slices, but for fillers and rehearsed ones, in the epoch's permutation, ascending.
+  [[nodiscard]] std::string apply(std::span<const Slice> slices,
+                                  std::span<const std::uint64_t> indices = {});
   // The epoch is over (its tail may have been left out).
   void finish_epoch();
   // REQUIRES: relaxed, at the beginning of an epoch, a greater generation than the last
@@ -104,6 +120,7 @@ class Position {
   std::string apply_one(const Slice& slice);
   std::string apply_relaxed(const Slice& slice);
   std::string apply_rehearsed(const Slice& slice);
+  std::string take(std::span<const Slice> slices, std::span<const std::uint64_t> indices);
   void use(const Slice& slice);
 
   Fields fields_;

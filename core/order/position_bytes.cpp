@@ -1,5 +1,6 @@
 // The compact form of a position: version, order, then what that order has, in the order of Fields.
 #include "core/base/byte_codec.h"
+#include "core/order/index_set.h"
 #include "core/order/position.h"
 #include "core/order/position_forms.h"
 
@@ -7,6 +8,8 @@ namespace batchflow::order {
 namespace {
 
 constexpr std::uint8_t kBytesFormat = 2;
+// Stands for Order::relaxed where a policy chooses the samples.
+constexpr std::uint8_t kChosen = static_cast<std::uint8_t>(Order::listed) + 1;
 
 void write_lanes(const Position::Fields& fields, ByteWriter& writer) {
   const LanePosition& lanes = fields.lanes;
@@ -70,13 +73,17 @@ void encode(const Position& position, std::vector<std::byte>& out) {
   const Position::Fields& fields = position.fields();
   ByteWriter writer(out);
   writer.u8(kBytesFormat);
-  writer.u8(static_cast<std::uint8_t>(fields.order));
+  writer.u8(fields.chosen ? kChosen : static_cast<std::uint8_t>(fields.order));
   writer.u64(fields.dataset_version);
   writer.u64(fields.seed);
   writer.count(fields.samples);
   writer.count(fields.epoch);
   writer.count(fields.consumed);
-  if (fields.order == Order::relaxed) write_lanes(fields, writer);
+  if (fields.chosen) {
+    write_indices(fields.left_out, writer);
+  } else if (fields.order == Order::relaxed) {
+    write_lanes(fields, writer);
+  }
   if (fields.order == Order::weighted) {
     writer.u64(fields.weights);
     writer.count(fields.draws);
@@ -94,14 +101,19 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
   }
   Position::Fields fields;
   const std::uint8_t order = reader.u8();
-  if (order > static_cast<std::uint8_t>(Order::listed)) reader.fail();
-  fields.order = static_cast<Order>(reader.ok() ? order : 0);
+  if (order > kChosen) reader.fail();
+  fields.chosen = order == kChosen;
+  fields.order = fields.chosen ? Order::relaxed : static_cast<Order>(reader.ok() ? order : 0);
   fields.dataset_version = reader.u64();
   fields.seed = reader.u64();
   fields.samples = reader.count();
   fields.epoch = reader.count32();
   fields.consumed = reader.count();
-  if (fields.order == Order::relaxed) read_lanes(reader, fields);
+  if (fields.chosen) {
+    fields.left_out = read_indices(reader, Position::kLeftOutMost, fields.samples);
+  } else if (fields.order == Order::relaxed) {
+    read_lanes(reader, fields);
+  }
   if (fields.order == Order::weighted) {
     fields.weights = reader.u64();
     fields.draws = reader.count();

@@ -5,7 +5,9 @@
 #include <charconv>
 #include <iterator>
 
+#include "core/base/byte_codec.h"
 #include "core/base/names.h"
+#include "core/order/index_set.h"
 #include "core/order/position.h"
 #include "core/order/position_forms.h"
 
@@ -33,11 +35,12 @@ enum Field : std::size_t {
   draws,
   buffer,
   rehearsed,
+  left_out,
 };
-constexpr std::array<std::string_view, 18> kFieldNames{
-    "v",        "order",      "dataset", "samples", "seed",   "epoch",
-    "consumed", "generation", "block",   "lane",    "passes", "had",
-    "open",     "cursor",     "weights", "draws",   "buffer", "rehearsed"};
+constexpr std::array<std::string_view, 19> kFieldNames{
+    "v",          "order", "dataset", "samples",   "seed",    "epoch", "consumed",
+    "generation", "block", "lane",    "passes",    "had",     "open",  "cursor",
+    "weights",    "draws", "buffer",  "rehearsed", "left_out"};
 constexpr std::uint32_t bit(Field field) {
   return 1u << field;
 }
@@ -45,6 +48,7 @@ constexpr std::uint32_t kAlways =
     bit(v) | bit(order) | bit(dataset) | bit(samples) | bit(seed) | bit(epoch) | bit(consumed);
 constexpr std::uint32_t kGeneration =
     bit(generation) | bit(block) | bit(lane) | bit(passes) | bit(had) | bit(open) | bit(cursor);
+constexpr std::uint32_t kChosen = bit(left_out);
 constexpr std::uint32_t kWeights = bit(weights) | bit(draws);
 constexpr std::uint32_t kRehearsal = bit(buffer) | bit(rehearsed);
 
@@ -61,6 +65,7 @@ struct Raw {
   LaneSizes sizes;
   std::vector<std::uint8_t> had;
   std::vector<RawOpenLane> open;
+  std::vector<std::uint8_t> left_out;
 };
 
 // Reads the few kinds of values that a position has. After the first failure it stays where it was.
@@ -241,6 +246,9 @@ void read_value(Scanner& scanner, Field field, Raw& raw) {
     case rehearsed:
       fields.rehearsed = scanner.number();
       return;
+    case left_out:
+      raw.left_out = scanner.base64();
+      return;
   }
 }
 
@@ -281,7 +289,8 @@ std::string missing(std::uint32_t fields) {
 std::string presence_problem(const Raw& raw) {
   if (const auto lacks = kAlways & ~raw.seen; lacks != 0) return missing(lacks);
   for (const auto& [group, own] :
-       {std::pair{kGeneration, Order::relaxed}, std::pair{kWeights, Order::weighted}}) {
+       {std::pair{kGeneration, Order::relaxed}, std::pair{kWeights, Order::weighted},
+        std::pair{kChosen, Order::relaxed}}) {
     if ((raw.seen & group) == 0) continue;
     if (raw.fields.order != own) return "a position has fields of another order";
     if (const auto lacks = group & ~raw.seen; lacks != 0) return missing(lacks);
@@ -290,6 +299,22 @@ std::string presence_problem(const Raw& raw) {
     return missing(lacks);
   }
   return "";
+}
+
+std::string read_left_out(Raw& raw) {
+  ByteReader reader(std::as_bytes(std::span(raw.left_out)));
+  raw.fields.chosen = true;
+  raw.fields.left_out = read_indices(reader, Position::kLeftOutMost, raw.fields.samples);
+  if (reader.ok() && reader.at_end()) return "";
+  return fmt::format("'left_out' is not a list of at most {} of {} indices", Position::kLeftOutMost,
+                     raw.fields.samples);
+}
+
+std::string text_of(std::span<const std::uint64_t> indices) {
+  std::vector<std::byte> bytes;
+  ByteWriter writer(bytes);
+  write_indices(indices, writer);
+  return base64_of({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 // Gives the lanes their bitmaps; their lengths follow from the sizes.
@@ -341,6 +366,7 @@ std::string to_json(const Position& position) {
       kJsonFormat, name_of(fields.order), fields.dataset_version, fields.samples, fields.seed,
       fields.epoch, fields.consumed);
   if (position.has_generation()) write_lanes(position, out);
+  if (fields.chosen) fmt::format_to(out, R"(,"left_out":"{}")", text_of(fields.left_out));
   if (fields.order == Order::weighted && fields.draws != 0) {
     fmt::format_to(out, R"(,"weights":"{:016x}","draws":{})", fields.weights, fields.draws);
   }
@@ -357,6 +383,7 @@ std::optional<Position> position_from_json(std::string_view text, std::string& p
   problem = scanner.problem();
   if (problem.empty()) problem = presence_problem(raw);
   if (problem.empty() && (raw.seen & kGeneration) != 0) problem = assemble_lanes(raw);
+  if (problem.empty() && (raw.seen & kChosen) != 0) problem = read_left_out(raw);
   if (!problem.empty()) return std::nullopt;
   return Position::from(std::move(raw.fields), problem);
 }

@@ -30,7 +30,6 @@ extern const engine::PolicyEntry selection_kept_first;
 constexpr engine::PolicyEntry selection_kept_first{
     .name = "kept-first",
     .help = "A block takes samples that are kept, as far as there are any.",
-    .make = &make_policy<engine::SelectionPolicy, KeptFirst>,
-    .simulated_only = true};
+    .make = &make_policy<engine::SelectionPolicy, KeptFirst>};
 
 }  // namespace batchflow::policies

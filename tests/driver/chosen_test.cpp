@@ -47,10 +47,8 @@ class Odd final : public engine::SelectionPolicy {
  private:
   Random random_;
 };
-const engine::PolicyEntry kOdd{.name = "odd",
-                               .help = "",
-                               .make = &make_canary<engine::SelectionPolicy, Odd>,
-                               .simulated_only = true};
+const engine::PolicyEntry kOdd{
+    .name = "odd", .help = "", .make = &make_canary<engine::SelectionPolicy, Odd>};
 
 }  // namespace
 

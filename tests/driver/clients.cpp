@@ -85,6 +85,7 @@ void Driver::join(std::size_t index) {
   if (fresh) begin_at_start(client);
   client.asked = asked_of(client);
   ask_for_room(client, client.plan.credits == 0 ? config_.credits : client.plan.credits);
+  if (client.position.is_chosen()) machine_.forget_drawn(client.position.fields().seed);
   positions_.push_back(client.position);
   if (!fresh && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
@@ -100,8 +101,10 @@ void Driver::join(std::size_t index) {
 void Driver::begin_at_start(Client& client) {
   const std::uint64_t seed = seed_of(client);
   const DatasetPlan& dataset = dataset_of(client);
-  const Order order = is_chosen(client.plan) ? Order::strict : client.plan.order;
-  client.position = order::Position(order, dataset.version, dataset.samples, seed);
+  client.position =
+      is_chosen(client.plan)
+          ? order::Position::chosen(dataset.version, dataset.samples, seed)
+          : order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
 }
 

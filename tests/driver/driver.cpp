@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/order/keys.h"
+#include "tests/policies/chooses_samples.h"
 
 namespace batchflow::test {
 
@@ -21,8 +22,8 @@ Driver::Driver(const Scenario& scenario, const engine::PolicyList& policies, Hoo
       hooks_(std::move(hooks)),
       machine_(scenario_),
       config_(scenario.config),
-      chooses_(policies.choose(engine::PolicyKind::selection, config_.policies.selection)
-                   .entry->simulated_only),
+      chooses_(chooses_samples(
+          policies.choose(engine::PolicyKind::selection, config_.policies.selection))),
       random_(hash(9, scenario.seed)) {
   for (const DatasetPlan& plan : scenario_.datasets) {
     catalogues_.add(plan.id, plan.catalogue());

@@ -97,7 +97,8 @@ class Driver {
     std::uint32_t lane_blocks = 0;
     Digest drawn_from = 0;
     bool rehearses = false;
-    RoomCheck::Leftover room;  // if its step counts no more
+    std::vector<std::uint64_t> indices;  // where samples are chosen: in the epoch's permutation
+    RoomCheck::Leftover room;            // if its step counts no more
   };
   struct RankState {
     NodeId node;
@@ -199,6 +200,7 @@ class Driver {
   void report_scores(Client& client, const Held& batch);
   void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
+  std::vector<std::uint64_t> indices_of(const Client& client, const engine::Deliver& command) const;
   static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
   // A policy chooses the samples of the job's blocks: its position is that of a strict one.
   bool is_chosen(const JobPlan& plan) const { return chooses_ && plan.order == Order::relaxed; }

@@ -251,7 +251,7 @@ void Driver::note_promises() {
       case engine::Promise::Kind::committed: {
         order::Position& position = promised_.at(promise.job.value);
         const std::uint64_t generation = promise.slices.front().name.generation;
-        if (position.order() == Order::relaxed &&
+        if (position.order() == Order::relaxed && !position.is_chosen() &&
             (!position.has_generation() || position.lanes().generation != generation)) {
           position.begin_generation(generation, promise.sizes.block_samples,
                                     promise.sizes.lane_blocks);
@@ -259,7 +259,7 @@ void Driver::note_promises() {
         if (position.order() == Order::weighted)
           position.begin_draws(promise.weights, promise.draws);
         if (!position.rehearse(promise.buffer)) violated("a promise to rehearse draws");
-        const std::string problem = position.apply(promise.slices);
+        const std::string problem = position.apply(promise.slices, promise.indices);
         if (!problem.empty()) violated("the promises: " + problem);
       }
     }

@@ -39,6 +39,8 @@ class Machine {
   std::vector<std::pair<DatasetId, ShareId>> decoded_shares() const;
   void lose_node(NodeId node);
   void clear();  // everything, on all nodes
+  // For the blocks of this seed samples are chosen anew: their job came back.
+  void forget_drawn(std::uint64_t seed);
 
   void read(const engine::Read& command);
   // `failed`: of a read that failed in part.

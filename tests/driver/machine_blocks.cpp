@@ -68,6 +68,10 @@ Machine::BlockKey Machine::key_of(const order::Lineage& lineage) {
           lineage.samples};
 }
 
+void Machine::forget_drawn(std::uint64_t seed) {
+  std::erase_if(weighted_, [&](const auto& one) { return one.first[2] == seed; });
+}
+
 const std::vector<order::Draw>& Machine::contents(const order::Lineage& lineage) {
   if (lineage.order == Order::weighted) {
     const auto found = weighted_.find(key_of(lineage));

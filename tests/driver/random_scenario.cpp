@@ -7,6 +7,7 @@
 #include "core/engine/policy_list.h"
 #include "policies/registry.h"
 #include "tests/driver/scenario.h"
+#include "tests/policies/chooses_samples.h"
 
 namespace batchflow::test {
 
@@ -21,6 +22,11 @@ bool weighs_otherwise(const engine::PolicyEntry& entry) {
   std::array<float, 3> weights{};
   (*make)({Random(1), parameters})->weigh(JobId(1), scores, weights);
   return weights != scores;
+}
+
+bool is_choosing(const engine::PolicyEntry& entry) {
+  return entry.kind() == engine::PolicyKind::selection &&
+         chooses_samples({&entry, Parameters(entry.parameters)});
 }
 
 class Maker {
@@ -41,6 +47,7 @@ class Maker {
     runs();
     if (chance(70)) failures();
     if (chance(70)) faults();
+    choose_samples();
     return made_;
   }
 
@@ -58,11 +65,11 @@ class Maker {
   }
 
   std::string policy(engine::PolicyKind kind) {
-    // Of jobs whose samples are chosen a new service knows less than the faults here need. And the
-    // checker counts draws by the scores themselves.
+    // The checker counts draws by the scores themselves. Where samples are chosen:
+    // choose_samples().
     auto entries = policies::policy_list().of_kind(kind);
     std::erase_if(entries, [](const engine::PolicyEntry* entry) {
-      return entry->simulated_only || weighs_otherwise(*entry);
+      return is_choosing(*entry) || weighs_otherwise(*entry);
     });
     return std::string(entries[random_.below(entries.size())]->name);
   }
@@ -138,6 +145,18 @@ class Maker {
       const bool can =
           plan.order == Order::relaxed && made_.datasets[plan.dataset.value - 1].bundle_shift > 0;
       plan.runs = can && hash(18, made_.seed, i) % 2 == 0;
+    }
+  }
+
+  // From a hash, too: of every fourth scenario a policy chooses the samples, for good.
+  void choose_samples() {
+    constexpr const char* kChoosing[] = {"quiver", "seneca", "deepio", "quiver:blocks=2"};
+    const std::uint64_t word = hash(19, made_.seed);
+    if (word % 4 != 0) return;
+    made_.config.policies.selection = kChoosing[word / 4 % 4];
+    for (JobPlan& plan : made_.jobs) plan.node_local = plan.runs = false;
+    for (Fault& fault : made_.faults) {
+      if (fault.text.starts_with("selection=")) fault.text = "dispatch=fifo";
     }
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/order/permutation.h"
 #include "core/order/rehearsal.h"
 #include "tests/driver/driver.h"
 
@@ -82,6 +83,22 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& comman
   return handed;
 }
 
+// Of the samples that a policy chose, by the ids that came with the batch.
+std::vector<std::uint64_t> Driver::indices_of(const Client& client,
+                                              const engine::Deliver& command) const {
+  const order::Position::Fields& at = client.position.fields();
+  const order::Permutation order(hash(1, at.dataset_version, at.seed, command.epoch), at.samples);
+  std::vector<std::uint64_t> indices;
+  std::size_t next = 0;
+  for (const order::Slice& slice : command.slices) {
+    for (std::uint32_t i = slice.from; i < slice.to; ++i, ++next) {
+      if (!slice.filler && !slice.rehearsed)
+        indices.push_back(order.index_of(command.samples[next].value));
+    }
+  }
+  return indices;
+}
+
 void Driver::on(const engine::Deliver& command) {
   Client* client = client_of(command.job);
   if (client == nullptr) violated("a delivery to a job that is not there");
@@ -123,6 +140,7 @@ void Driver::on(const engine::Deliver& command) {
     mine.drawn_from = command.drawn_from;
     mine.rehearses = std::any_of(command.slices.begin(), command.slices.end(),
                                  [](const order::Slice& slice) { return slice.rehearsed; });
+    if (!listed && client->position.is_chosen()) mine.indices = indices_of(*client, command);
     client->held.push_back(std::move(mine));
     std::uint32_t outstanding = 0;
     for (const Held& one : client->held) {
@@ -248,11 +266,14 @@ void Driver::commit(Client& client, std::uint64_t step) {
   order::Position& position = client.position;
   while (done.batches.front().epoch > position.epoch()) position.finish_epoch();
   std::vector<order::Slice> slices;
+  std::vector<std::uint64_t> indices;
   for (const Held& one : done.batches) {
     slices.insert(slices.end(), one.slices.begin(), one.slices.end());
+    indices.insert(indices.end(), one.indices.begin(), one.indices.end());
   }
+  std::sort(indices.begin(), indices.end());
   const Held& first = done.batches.front();
-  if (position.order() == Order::relaxed) {
+  if (position.order() == Order::relaxed && !position.is_chosen()) {
     const std::uint64_t generation = slices.front().name.generation;
     if (!position.has_generation() || position.lanes().generation != generation) {
       const order::LaneSizes sizes{position.fields().samples, first.block_samples,
@@ -269,7 +290,7 @@ void Driver::commit(Client& client, std::uint64_t step) {
   }
   if (client.plan.order == Order::weighted) enter_draws(client, first);
   if (!position.rehearse(first.rehearses ? first.drawn_from : 0)) violated("rehearsal of draws");
-  const std::string problem = position.apply(slices);
+  const std::string problem = position.apply(slices, indices);
   if (!problem.empty()) violated("a client's position: " + problem);
   if (first.last_of_epoch) position.finish_epoch();
   const bool enough =

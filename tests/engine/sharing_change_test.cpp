@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/engine/small_world.h"
+#include "tests/policies/chooses_samples.h"
 #include "tests/policies/random_seeds.h"
 #include "tests/policies/tested_policies.h"
 
@@ -35,7 +36,7 @@ const engine::Preset& some_preset(Random& random) {
     const engine::Preset& preset = *engine::presets()[random.below(engine::presets().size())];
     const engine::PolicyChoice choice =
         tested_policies().choose(engine::PolicyKind::selection, std::string(preset.selection));
-    if (!choice.entry->simulated_only) return preset;
+    if (!chooses_samples(choice)) return preset;
   }
 }
 
