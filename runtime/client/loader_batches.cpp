@@ -142,7 +142,8 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
   const std::shared_ptr<Link> link = held->link;
   if (!batch.copied) link->hold_in_place();
   batch.handle = hold(std::move(held));
-  if (const std::string problem = track_.give(record, record_.slices); !problem.empty()) {
+  if (const std::string problem = track_.give(record, record_.slices, record_.indices);
+      !problem.empty()) {
     session_->lose(problem);
     release(batch.handle);
     return end(BF_PROTOCOL, fmt::format("the service gave what it must not: {}; open a loader with "

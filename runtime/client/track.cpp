@@ -47,7 +47,7 @@ std::string Track::begin_parts(const protocol::BatchRecord& batch,
     position_.begin_draws(batch.drawn_from, batch.draws);
   }
   if (position_.consumed() != 0) return "";
-  if (position_.order() != Order::relaxed) return "";
+  if (position_.order() != Order::relaxed || position_.is_chosen()) return "";
   const std::uint64_t generation = own->name.generation;
   if (position_.has_generation() && generation <= position_.lanes().generation) return "";
   if (!order::is_sane({position_.fields().samples, batch.block_samples, batch.lane_blocks}))
@@ -56,7 +56,8 @@ std::string Track::begin_parts(const protocol::BatchRecord& batch,
   return "";
 }
 
-std::string Track::give(const protocol::BatchRecord& batch, std::span<const order::Slice> slices) {
+std::string Track::give(const protocol::BatchRecord& batch, std::span<const order::Slice> slices,
+                        std::span<const std::uint64_t> indices) {
   if (batch.epoch != epoch()) {
     return fmt::format("a batch of epoch {} came in epoch {}", batch.epoch, epoch());
   }
@@ -67,7 +68,7 @@ std::string Track::give(const protocol::BatchRecord& batch, std::span<const orde
   }
   if (known_) {
     std::string problem = begin_parts(batch, slices);
-    if (problem.empty()) problem = position_.apply(slices);
+    if (problem.empty()) problem = position_.apply(slices, indices);
     if (problem.empty() && batch.last_of_epoch != 0) position_.finish_epoch();
     return problem;
   }

@@ -21,10 +21,12 @@ class Track {
   static std::optional<Track> begin(const protocol::JoinRequest& request,
                                     const protocol::JoinAnswer& admission, std::string& problem);
 
-  // Adds a batch; `slices` are those of its training step. Answers what is wrong with it (it was
-  // given before, or is out of turn); empty: nothing.
+  // Adds a batch; `slices` are those of its training step, and `indices` those of its samples, if a
+  // policy chooses them. Answers what is wrong with it (it was given before, or is out of turn);
+  // empty: nothing.
   [[nodiscard]] std::string give(const protocol::BatchRecord& batch,
-                                 std::span<const order::Slice> slices);
+                                 std::span<const order::Slice> slices,
+                                 std::span<const std::uint64_t> indices = {});
   // Whether the position is known.
   bool is_known() const { return known_; }
   const order::Position& position() const { return position_; }

@@ -230,7 +230,8 @@ std::string encode(const JoinRequest& request) {
                {"rejoins", request.rejoins},
                {"ticket", request.ticket},
                {"steps_given", request.steps_given},
-               {"pipeline_hash", request.pipeline_hash}};
+               {"pipeline_hash", request.pipeline_hash},
+               {"follows_choices", request.follows_choices}};
   add(request.order_options, message);
   if (!request.exemplars.empty()) {
     Json& exemplars = message["exemplars"] = Json::array();
@@ -340,6 +341,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     fields.number("batch_samples", request.batch_samples, 1);
     request.order = order_of(fields);
     request.order_options = order_options_of(fields);
+    fields.flag("follows_choices", request.follows_choices);
     request.exemplars = exemplars_of(fields.find("exemplars"));
     if (fields.find("shuffle_seed") != nullptr)
       fields.number("shuffle_seed", request.shuffle_seed.emplace());

@@ -87,6 +87,8 @@ struct JoinRequest {
   std::string ticket = {};        // rejoins: from the rank's last JoinAnswer
   std::uint64_t steps_given = 0;  // rejoins: how many batches any service has given the rank
   Digest pipeline_hash = 0;
+  // The client can follow an order of which a policy chooses the samples.
+  bool follows_choices = false;
   std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's limit
 };
 

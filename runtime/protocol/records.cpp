@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/order/index_set.h"
+#include "core/order/permutation.h"
 
 namespace batchflow::protocol {
 namespace {
@@ -43,12 +45,27 @@ std::string slices_problem(const BatchRecord& batch, std::span<const order::Slic
   return "";
 }
 
+// The indices of chosen samples; false for bytes that are none.
+bool read_chosen(std::span<const std::byte> bytes, std::vector<std::uint64_t>& indices) {
+  indices.clear();
+  if (bytes.empty()) return true;
+  ByteReader reader(bytes);
+  indices = order::read_indices(reader, kChosenMost, order::kSamplesMost);
+  return reader.ok() && reader.at_end() && !indices.empty();
+}
+
 bool read_batch(std::span<const std::byte> bytes, ServiceMessage& out, std::string& problem) {
   BatchRecord& batch = out.batch;
-  if (!take(bytes, batch) || bytes.size() != batch.slices * sizeof(SliceRecord)) {
+  if (!take(bytes, batch) || bytes.size() < batch.index_bytes ||
+      bytes.size() - batch.index_bytes != batch.slices * sizeof(SliceRecord)) {
     problem = "a batch record of the wrong size";
     return false;
   }
+  if (!read_chosen(bytes.last(batch.index_bytes), out.indices)) {
+    problem = "a batch record with indices that are none";
+    return false;
+  }
+  bytes = bytes.first(bytes.size() - batch.index_bytes);
   out.slices.clear();
   for (SliceRecord slice{}; take(bytes, slice);) {
     if ((slice.flags & ~std::uint32_t{kFillerSlice | kRehearsedSlice}) != 0) {
@@ -144,8 +161,9 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
 }
 
 void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
-                 std::vector<std::byte>& out) {
-  BF_CHECK(slices.size() <= kSlicesMost);
+                 std::vector<std::byte>& out, std::span<const std::byte> indices) {
+  BF_CHECK(batch_bytes(slices.size(), indices.size()) <= kRecordMost);
+  batch.index_bytes = static_cast<std::uint32_t>(indices.size());
   batch.kind = ServiceRecordKind::batch;
   batch.slices = static_cast<std::uint32_t>(slices.size());
   const auto head = bytes_of(batch);
@@ -162,6 +180,7 @@ void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
     const auto bytes = bytes_of(record);
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
+  out.insert(out.end(), indices.begin(), indices.end());
 }
 
 void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out) {

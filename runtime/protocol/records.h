@@ -40,13 +40,15 @@ struct SliceRecord {
   std::uint32_t flags;  // 1: filler, 2: rehearsed
 };
 
-struct BatchRecord {  // followed by its slices
+struct BatchRecord {  // followed by its slices, and by `index_bytes` bytes
   ServiceRecordKind kind = ServiceRecordKind::batch;
   std::uint32_t slices = 0;
   std::uint32_t own_from = 0;  // slices [own_from, own_from + own) are the batch's, in its order
   std::uint32_t own = 0;
   std::uint32_t whole_step = 0;  // 1: the other slices are those of all other ranks, by rank
-  std::uint32_t reserved = 0;
+  // With `whole_step`, where a policy chooses the job's samples: which ones the step has, fillers
+  // and rehearsed ones apart, as indices of the epoch's permutation (core/order/index_set.h).
+  std::uint32_t index_bytes = 0;
   std::uint64_t step = 0;
   std::uint32_t epoch = 0;
   std::uint32_t last_of_epoch = 0;
@@ -66,6 +68,9 @@ struct BatchRecord {  // followed by its slices
 
 inline constexpr std::size_t kSlicesMost =
     (kRecordMost - sizeof(BatchRecord)) / sizeof(SliceRecord);
+
+// Of the samples that a record names by their indices.
+inline constexpr std::uint64_t kChosenMost = 1 << 22;
 
 struct EpochEndedRecord {
   ServiceRecordKind kind = ServiceRecordKind::epoch_ended;
@@ -131,6 +136,7 @@ struct ServiceMessage {
   ServiceRecordKind kind = ServiceRecordKind::finished;
   BatchRecord batch;
   std::vector<order::Slice> slices;
+  std::vector<std::uint64_t> indices;  // ascending
   std::span<const order::Slice> own() const {
     return std::span(slices).subspan(batch.own_from, batch.own);
   }
@@ -149,12 +155,13 @@ struct JobMessage {
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
 // Writes a batch and its slices as one record to `out`. `batch` says which slices are its own; the
-// others are those of other ranks. REQUIRES: slices.size() <= kSlicesMost
+// others are those of other ranks. `indices` are the bytes of those of chosen samples.
+// REQUIRES: batch_bytes(slices.size(), indices.size()) <= kRecordMost
 void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
-                 std::vector<std::byte>& out);
-// The bytes of a record with `slices`.
-constexpr std::size_t batch_bytes(std::size_t slices) {
-  return sizeof(BatchRecord) + slices * sizeof(SliceRecord);
+                 std::vector<std::byte>& out, std::span<const std::byte> indices = {});
+// The bytes of a record with `slices`, and with so many bytes of indices.
+constexpr std::size_t batch_bytes(std::size_t slices, std::size_t indices = 0) {
+  return sizeof(BatchRecord) + slices * sizeof(SliceRecord) + indices;
 }
 void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out);
 // `part`: a buffer's exemplars from index `first` on. REQUIRES: part.size() <= kExemplarsInRecord

@@ -46,6 +46,7 @@ void Service::Parts::step() {
       plugins->end_step(at);
       recorder.record_commands(issued);
       promises->write(engine->promises());
+      jobs.promised(engine->promises());
       backend->carry_out(issued);
     }
   }

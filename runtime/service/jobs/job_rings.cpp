@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "core/engine/engine_config.h"
+#include "core/order/index_set.h"
+#include "core/order/keys.h"
 #include "core/order/rehearsal.h"
 #include "runtime/service/jobs/jobs.h"
 
@@ -15,8 +17,13 @@ constexpr std::size_t kRecordsPerRead = 64;
 
 // The most that a batch's record takes of a ring, with what is skipped if it does not fit at the
 // end.
-std::size_t ring_bytes(std::size_t slices) {
-  return 2 * (protocol::batch_bytes(slices) + 8);
+std::size_t ring_bytes(std::size_t slices, std::size_t indices) {
+  return 2 * (protocol::batch_bytes(slices, indices) + 8);
+}
+
+bool fits_record(std::size_t slices, std::size_t indices) {
+  return slices <= protocol::kSlicesMost &&
+         protocol::batch_bytes(slices, indices) <= protocol::kRecordMost;
 }
 
 }  // namespace
@@ -25,6 +32,35 @@ std::size_t ring_bytes(std::size_t slices) {
 
 void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
   if (end.to_job->write(record)) written_.push_back(&end);
+}
+
+// Of the batch's own samples, fillers and rehearsed ones apart.
+std::vector<std::uint64_t> Jobs::chosen_indices(Job& job, const engine::Deliver& command) {
+  std::vector<std::uint64_t> indices;
+  if (!job.position->is_chosen()) return indices;
+  if (!job.chosen_from || job.chosen_from->first != command.epoch) {
+    const order::Position::Fields& at = job.position->fields();
+    const std::uint64_t key = order::generation_key({at.dataset_version, at.seed}, command.epoch);
+    job.chosen_from.emplace(command.epoch, order::Permutation(key, at.samples));
+  }
+  const order::Permutation& order = job.chosen_from->second;
+  std::size_t next = 0;
+  for (const order::Slice& slice : command.slices) {
+    for (std::uint32_t i = slice.from; i < slice.to; ++i, ++next) {
+      if (!slice.filler && !slice.rehearsed)
+        indices.push_back(order.index_of(command.samples[next].value));
+    }
+  }
+  return indices;
+}
+
+// As bytes, in `index_bytes_`. None if they are too many for a record.
+void Jobs::encode_indices(std::vector<std::uint64_t>& indices) {
+  index_bytes_.clear();
+  if (indices.empty() || indices.size() > protocol::kChosenMost) return;
+  std::sort(indices.begin(), indices.end());
+  ByteWriter writer(index_bytes_);
+  order::write_indices(indices, writer);
 }
 
 bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32_t slot_samples) {
@@ -50,7 +86,10 @@ bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32
   record.lane_blocks = command.lane_blocks;
   record.drawn_from = command.drawn_from;
   if (job->request.order == Order::weighted) record.draws = epoch_samples(*job);
-  const std::size_t bytes = ring_bytes(command.slices.size());
+  std::vector<std::uint64_t> indices = chosen_indices(*job, command);
+  encode_indices(indices);
+  if (!fits_record(command.slices.size(), index_bytes_.size())) index_bytes_.clear();
+  const std::size_t bytes = ring_bytes(command.slices.size(), index_bytes_.size());
   if (command.slices.size() > protocol::kSlicesMost ||
       !end->to_job->has_room_for(end->unwritten + bytes))
     return false;
@@ -60,7 +99,8 @@ bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32
   }
   TrainingStep& step = job->steps[command.step];
   step.parts.resize(job->ranks.size());
-  step.parts[command.rank] = {record, {command.slices.begin(), command.slices.end()}};
+  step.parts[command.rank] = {
+      record, {command.slices.begin(), command.slices.end()}, std::move(indices), bytes};
   end->unwritten += bytes;
   if (++step.come == step.parts.size()) delivered_.push_back(job);
   end->held[command.step] = {command.share, command.slot, command.in_place};
@@ -134,24 +174,31 @@ void Jobs::write_steps(Job& job) {
 
 void Jobs::write_step(Job& job, TrainingStep& step) {
   slices_.clear();
+  indices_.clear();
   std::uint32_t at = 0;
   for (Part& part : step.parts) {
     part.record.own_from = at;
     part.record.own = static_cast<std::uint32_t>(part.slices.size());
     slices_.insert(slices_.end(), part.slices.begin(), part.slices.end());
+    indices_.insert(indices_.end(), part.indices.begin(), part.indices.end());
     at += part.record.own;
   }
+  encode_indices(indices_);
+  const bool is_named = index_bytes_.empty() == indices_.empty();
+  const std::size_t index_bytes = index_bytes_.size();
   for (std::size_t rank = 0; rank < step.parts.size(); ++rank) {
     RankEnd* end = job.ranks[rank];
     Part& part = step.parts[rank];
     if (!end) continue;
     // What is not written yet has room reserved.
-    end->unwritten -= ring_bytes(part.slices.size());
-    part.record.whole_step = slices_.size() <= protocol::kSlicesMost &&
-                             end->to_job->has_room_for(end->unwritten + ring_bytes(slices_.size()));
-    if (part.record.whole_step == 0) part.record.own_from = 0;
-    protocol::write_batch(part.record, part.record.whole_step != 0 ? slices_ : part.slices,
-                          record_);
+    end->unwritten -= part.reserved;
+    const bool whole =
+        is_named && fits_record(slices_.size(), index_bytes) &&
+        end->to_job->has_room_for(end->unwritten + ring_bytes(slices_.size(), index_bytes));
+    part.record.whole_step = whole ? 1 : 0;
+    if (!whole) part.record.own_from = 0;
+    protocol::write_batch(part.record, whole ? slices_ : part.slices, record_,
+                          std::span(index_bytes_).first(whole ? index_bytes : 0));
     end->delivered = part.record.step + 1;
     end_wait(*end);
     write(*end, record_);

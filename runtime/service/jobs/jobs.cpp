@@ -10,7 +10,6 @@
 
 #include "core/base/random.h"
 #include "core/engine/engine_config.h"
-#include "core/engine/seed_group.h"
 #include "core/order/rehearsal.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
@@ -276,8 +275,6 @@ bool Jobs::begin(Job& job) {
     for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
     return false;
   };
-  const std::uint64_t seed =
-      engine::seed_group_of(event, job.dataset->bundle_shift, options_.share_streams);
   for (const RankEnd* end : job.ranks) {
     if (end->request.state.empty()) continue;
     std::string problem;
@@ -286,7 +283,8 @@ bool Jobs::begin(Job& job) {
     if (!position)
       return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
     if (job.position && (position->epoch() != job.position->epoch() ||
-                         position->consumed() != job.position->consumed()))
+                         position->consumed() != job.position->consumed() ||
+                         position->fields().left_out != job.position->fields().left_out))
       return refuse_all(
           fmt::format("the ranks are not at the same position: epoch {} after {} samples, "
                       "and epoch {} after {}; start all from the same checkpoint",
@@ -305,11 +303,15 @@ bool Jobs::begin(Job& job) {
   job.is_announced = true;
   inbox_.add(event);
   add_exemplars(job);
-  if (!job.position) {
-    const sources::SampleIndex& index = *job.dataset->index;
-    job.position = order::Position(request.order, index.version(), index.samples(), seed);
-  }
   return true;
+}
+
+// The engine knows whether a policy chooses the job's samples, and with it the seed.
+void Jobs::promised(std::span<const engine::Promise> promises) {
+  for (const engine::Promise& promise : promises) {
+    if (promise.kind != engine::Promise::Kind::joined) continue;
+    if (Job* job = find_job(promise.job)) job->position = promise.join.position;
+  }
 }
 
 std::uint64_t Jobs::steps_per_epoch(const Job& job) {
@@ -336,6 +338,13 @@ void Jobs::admitted(const engine::Admit& command) {
   job->written = command.first_step;
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
+    if (job->position->is_chosen() && !end->request.follows_choices) {
+      refuse(*end->peer, "bad_request",
+             "the service's selection policy chooses the samples of its blocks, and the job's "
+             "client library is too old to follow that; install the service's version, or ask for "
+             "a strict order");
+      continue;
+    }
     if (!job->pace) {
       refuse(*end->peer, kNotYet, fmt::format("no memory for its pace: {}", problem));
       continue;

@@ -19,6 +19,8 @@
 
 #include "core/base/config_value.h"
 #include "core/engine/event.h"
+#include "core/engine/promise.h"
+#include "core/order/permutation.h"
 #include "core/order/position.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/protocol/pace.h"
@@ -85,6 +87,9 @@ class Jobs final : public JobCommands {
   std::string name_of(JobId job) const;
   // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) { backend_ = &backend; }
+  // What the engine has promised in a step: where jobs begin. Call it before the step's commands
+  // are carried out.
+  void promised(std::span<const engine::Promise> promises);
 
   // A peer asks to join. Its dataset and pipeline are open, and its user may read them.
   void join(Peer& peer, const protocol::JoinRequest& request, ServedDataset& dataset,
@@ -176,6 +181,8 @@ class Jobs final : public JobCommands {
   struct Part {
     protocol::BatchRecord record;
     std::vector<order::Slice> slices;
+    std::vector<std::uint64_t> indices;  // of chosen samples
+    std::size_t reserved = 0;            // bytes of the ring
   };
   struct TrainingStep {
     std::vector<Part> parts;  // by rank
@@ -213,7 +220,9 @@ class Jobs final : public JobCommands {
     ServedPipeline* pipeline = nullptr;
     protocol::JoinRequest request;  // of its first rank
     std::vector<RankEnd*> ranks;
-    std::optional<order::Position> position;
+    std::optional<order::Position> position;  // where it begins
+    // Where a policy chooses its samples: the order of the epoch that was delivered last.
+    std::optional<std::pair<std::uint32_t, order::Permutation>> chosen_from;
     Digest exemplars = 0;            // of those that its first rank came with
     std::size_t buffer_samples = 0;  // that rank 0 has reported, as far as they have come
     protocol::Pace pace;
@@ -253,6 +262,8 @@ class Jobs final : public JobCommands {
   void write(RankEnd& end, std::span<const std::byte> record);
   void write_steps(Job& job);
   void write_step(Job& job, TrainingStep& step);
+  static std::vector<std::uint64_t> chosen_indices(Job& job, const engine::Deliver& command);
+  void encode_indices(std::vector<std::uint64_t>& indices);
 
   Bytes batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const;
   std::string quota_problem(uid_t user, Bytes bytes) const;
@@ -268,10 +279,12 @@ class Jobs final : public JobCommands {
   Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
-  std::vector<RankEnd*> written_;     // to, since the last wake()
-  std::vector<Job*> delivered_;       // whole steps, since then
-  std::vector<Job*> raised_;          // their pace is to be raised
-  std::vector<order::Slice> slices_;  // of a step
+  std::vector<RankEnd*> written_;       // to, since the last wake()
+  std::vector<Job*> delivered_;         // whole steps, since then
+  std::vector<Job*> raised_;            // their pace is to be raised
+  std::vector<order::Slice> slices_;    // of a step
+  std::vector<std::uint64_t> indices_;  // of its chosen samples
+  std::vector<std::byte> index_bytes_;  // the same as they are written
   std::map<std::uint32_t, Job*> by_id_;
   std::uint32_t next_job_ = 0;
   bool has_new_job_ = false;        // admitted since the last wake()

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/byte_codec.h"
 #include "core/base/check.h"
+#include "core/order/index_set.h"
 #include "runtime/protocol/records.h"
 #include "runtime/protocol/ring.h"
 
@@ -41,7 +43,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const order::Slice& slice : down.own()) samples += slice.to - slice.from;
       BF_CHECK(samples == down.batch.samples && samples <= down.batch.slot_samples);
       std::vector<std::byte> again;
-      protocol::write_batch(down.batch, down.slices, again);
+      std::vector<std::byte> indices;
+      ByteWriter index_writer(indices);
+      if (!down.indices.empty()) order::write_indices(down.indices, index_writer);
+      protocol::write_batch(down.batch, down.slices, again, indices);
       BF_CHECK(again.size() == record->size() &&
                std::memcmp(again.data(), record->data(), again.size()) == 0);
     }

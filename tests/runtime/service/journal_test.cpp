@@ -117,7 +117,8 @@ void bustle(const Node& node, std::uint64_t events) {
       "eviction=sieve",         "dispatch=fifo",         "selection=strict",
       "scaling=static:depth=3", "eviction.prepared=lru", "dispatch=earliest-deadline",
       "selection=ready-first",  "scaling=look-ahead",    "eviction.prepared=refcount",
-      "preset=independent",     "preset=coordl",         "preset=default"};
+      "preset=independent",     "preset=quiver",         "preset=coordl",
+      "selection=seneca",       "preset=default"};
   for (std::uint64_t round = 0; node.status().at("events") < events; ++round) {
     std::vector<pid_t> well, killed;
     for (const bf_order order : {BF_RELAXED, BF_STRICT}) {
