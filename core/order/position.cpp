@@ -146,7 +146,7 @@ std::string left_out_problem(const Position::Fields& fields) {
   // Below the last that was had there are these and those that were had, and no others.
   const std::uint64_t end = fields.consumed + left.size();
   for (std::size_t i = 0; i < left.size(); ++i) {
-    if (left[i] + 1 >= end || (i > 0 && left[i] <= left[i - 1]))
+    if (left[i] >= end - 1 || (i > 0 && left[i] <= left[i - 1]))
       return fmt::format("index {} cannot be left out", left[i]);
   }
   return "";

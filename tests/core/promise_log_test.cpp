@@ -72,8 +72,15 @@ engine::Promise weighted_commit(std::uint32_t job, std::uint64_t step, std::uint
   return promise;
 }
 
-// Two epochs of a strict job, a relaxed one that stops inside a block, a weighted one, one that
-// leaves.
+engine::Promise chosen_commit(std::uint32_t job, std::uint64_t step, std::uint32_t from,
+                              std::vector<std::uint64_t> indices) {
+  engine::Promise promise = committed(job, step, 0, {{{0, 0, 0, 0}, from, from + 4, false}});
+  promise.indices = std::move(indices);
+  return promise;
+}
+
+// Two epochs of a strict job, a relaxed one that stops inside a block, a weighted one, one of
+// which a policy chooses the samples, one that leaves.
 // `after` is called after each promise.
 template <class After>
 void small_history(log::PromiseLog& log, After&& after) {
@@ -92,6 +99,9 @@ void small_history(log::PromiseLog& log, After&& after) {
   add(joined(5, order::Position(Order::weighted, kVersion, kSamples, 7)));
   add(weighted_commit(5, 0, 0));
   add(weighted_commit(5, 1, 8));
+  add(joined(6, order::Position::chosen(kVersion, kSamples, 7)));
+  add(chosen_commit(6, 0, 0, {1, 2, 5, 40}));
+  add(chosen_commit(6, 1, 4, {0, 3, 39, 41}));
   std::uint64_t step = 0;
   for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
     for (std::uint32_t from = 0; from < kSamples; from += 8) {
@@ -123,7 +133,7 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
   const auto recovered = log::recover_promises(log.pending(), "p");
   CHECK(summary(recovered.promises) == summary(log.promises()));
   const auto& jobs = recovered.promises.jobs();
-  REQUIRE(jobs.size() == 4);
+  REQUIRE(jobs.size() == 5);
   const engine::JobJoined again = jobs.at(1).rejoin();
   CHECK(again.position->epoch() == 2);
   CHECK(again.position->consumed() == 8);
@@ -136,6 +146,8 @@ TEST_CASE("recovery gives each job the position of its last committed step") {
   CHECK(jobs.at(4).rejoin().position == nullptr);
   CHECK(jobs.at(5).rejoin().position->consumed() == 16);
   CHECK(jobs.at(5).rejoin().position->epoch_samples() == 40);
+  CHECK(jobs.at(6).rejoin().position->is_chosen());
+  CHECK(jobs.at(6).rejoin().position->fields().left_out.size() == 34);
 }
 
 TEST_CASE("cut at every byte, recovery finds the state after the last whole promise") {
@@ -196,7 +208,7 @@ TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on b
   CHECK(log::recover_promises(next.pending(), "p").promises.jobs().at(1).join.position.consumed() ==
         16);
   next.add(left(1));
-  CHECK(log::recover_promises(next.pending(), "p").promises.jobs().size() == 3);
+  CHECK(log::recover_promises(next.pending(), "p").promises.jobs().size() == 4);
 }
 
 TEST_CASE("a history that cannot be is refused, with its reason") {

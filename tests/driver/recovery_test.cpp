@@ -129,7 +129,13 @@ order::Position any_position(Random& random, Order order, std::uint64_t seed) {
       fields.buffer = small(1) == 0 ? 0 : random.draw();
       fields.rehearsed = small(3) == 0 ? order::kSamplesMost - small(20) : small(1000);
     }
-    if (order == Order::relaxed && small(9) != 0) {
+    if (order == Order::relaxed && small(3) == 0) {
+      fields.chosen = true;
+      const std::uint64_t some = fields.consumed == 0 ? 0 : small(20);
+      for (std::uint64_t index = 0; index < some; ++index) {
+        if (small(1) == 0) fields.left_out.push_back(index);
+      }
+    } else if (order == Order::relaxed && small(9) != 0) {
       order::LanePosition& lanes = fields.lanes;
       constexpr std::uint64_t kGenerations[] = {0, 3, order::LanePosition::kGenerationMost / 2,
                                                 order::LanePosition::kGenerationMost - 1,
@@ -199,7 +205,8 @@ void from_anywhere(std::uint64_t first, std::uint64_t count) {
       join.batch_samples = 1 + static_cast<std::uint32_t>(random.below(12));
       join.drop_last = random.below(2) == 0;
       join.draws = position.fields().draws;
-      join.node_local = position.order() == Order::relaxed && random.below(2) == 0;
+      join.node_local =
+          position.order() == Order::relaxed && random.below(2) == 0 && !position.is_chosen();
       if (position.order() != Order::weighted) {
         join.rehearsed = static_cast<std::uint32_t>(random.below(join.batch_samples));
       }

@@ -5,9 +5,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 
+#include "core/base/byte_codec.h"
+#include "core/order/index_set.h"
 #include "runtime/protocol/records.h"
 
 namespace batchflow::test::messages_test {
@@ -251,6 +255,46 @@ TEST_CASE("records: of the slices of a step the batch's own are counted alone") 
   CHECK(out.slices.size() == 3);
   REQUIRE(out.own().size() == 1);
   CHECK(out.own()[0].to == 14);
+}
+
+TEST_CASE("records: the indices of a step's chosen samples come out as they went in") {
+  const std::vector<order::Slice> slices{{{1, 2, 3, 4}, 0, 5}};
+  const std::vector<std::uint64_t> indices{3, 4, 5, 900, 1ull << 39};
+  std::vector<std::byte> list;
+  ByteWriter writer(list);
+  order::write_indices(indices, writer);
+  protocol::BatchRecord batch;
+  batch.slot_samples = 8;
+  batch.samples = 5;
+  batch.own = 1;
+  batch.whole_step = 1;
+  protocol::ServiceMessage out;
+  std::string problem;
+  std::vector<std::byte> bytes;
+  const auto reads = [&](std::span<const std::byte> some) {
+    protocol::write_batch(batch, slices, bytes, some);
+    CHECK(bytes.size() == protocol::batch_bytes(1, some.size()));
+    return protocol::read_service_record(bytes, out, problem);
+  };
+  REQUIRE_MESSAGE(reads(list), problem);
+  CHECK(out.indices == indices);
+  CHECK(out.slices.size() == 1);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(protocol::read_service_record(std::span(bytes).first(size), out, problem));
+  CHECK_FALSE(reads(std::span(list).first(list.size() - 1)));
+  // As many as memory can hold, in a few bytes; none; beyond any dataset.
+  for (const std::vector<std::uint8_t>& wrong :
+       std::vector<std::vector<std::uint8_t>>{{1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 7},
+                                              {0},
+                                              {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0}}) {
+    CHECK_FALSE(reads(std::as_bytes(std::span(wrong))));
+  }
+  REQUIRE(reads({}));
+  CHECK(out.indices.empty());
+  protocol::write_batch(batch, slices, bytes, list);
+  batch.index_bytes = ~0u;
+  std::memcpy(bytes.data() + offsetof(protocol::BatchRecord, index_bytes), &batch.index_bytes, 4);
+  CHECK_FALSE(protocol::read_service_record(bytes, out, problem));
 }
 
 }  // namespace batchflow::test::messages_test
