@@ -11,6 +11,7 @@ State = dict[str, Any]
 
 # Keys of an epoch that has begun; each order has some of them.
 _OF_THE_EPOCH = ("weights", "draws", "buffer", "rehearsed")
+_NONE_LEFT_OUT = base64.b64encode(b"\0").decode()  # an empty list of the library's
 
 
 def at_epoch(state: Mapping[str, Any], epoch: int) -> State:
@@ -21,6 +22,8 @@ def at_epoch(state: Mapping[str, Any], epoch: int) -> State:
     if "had" in made:
         made["had"] = base64.b64encode(bytes(len(base64.b64decode(made["had"])))).decode()
         made.update(open=[], cursor=[])
+    if "left_out" in made:
+        made["left_out"] = _NONE_LEFT_OUT
     return made
 
 

@@ -93,6 +93,21 @@ class Resume(Served):
             next(iter(loader))
 
 
+class ResumeWhereSamplesAreChosen(Resume):
+    ARGUMENTS = ("--policy", "preset=quiver")
+
+    def test_a_relaxed_state_says_what_was_passed_over(self):
+        loader = batchflow.DataLoader("rows", 50, True)
+        next(iter(loader))
+        state = loader.state_dict()
+        self.assertEqual(sorted(state), ["consumed", "dataset", "epoch", "left_out", "order",
+                                         "samples", "seed", "v"])
+        state["left_out"] = "////"
+        loader.load_state_dict(state)
+        with self.assertRaisesRegex(batchflow.RefusedError, "'left_out' is not a list of at most"):
+            next(iter(loader))
+
+
 class OtherWorldSizes(Served):
     ROWS = 700
 
@@ -115,6 +130,10 @@ class OtherWorldSizes(Served):
                 self.assertTrue(all(rank["counts"] == ranks[0]["counts"] for rank in ranks))
             self.assert_whole(keys)
             self.assertEqual(state["epoch"], 1)
+
+
+class OtherWorldSizesWhereSamplesAreChosen(OtherWorldSizes):
+    ARGUMENTS = ("--policy", "preset=seneca")
 
 
 class Imports(Served):
