@@ -53,6 +53,7 @@ const order::Lanes::Candidate* BlockSelection::choose(Job& job, const EpochRun& 
 // chooses: the oldest that is ready.
 std::size_t BlockSelection::chosen(Job& job) {
   const std::size_t choice = policy_->choose({job.id, job.order, views_, s_.now, job.user});
+  note_held(job, choice == kNoChoice && views_.front().ready && views_.front().distance == 0);
   if (choice == kNoChoice) {
     s_.ask_again(policy_->ask_again(), job.asks_again,
                  {AlarmKind::look_at_job, job.index.value, job.serial});
@@ -63,6 +64,22 @@ std::size_t BlockSelection::chosen(Job& job) {
   const auto ready = std::find_if(views_.begin(), views_.end(),
                                   [](const SelectionCandidate& one) { return one.ready; });
   return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
+}
+
+void BlockSelection::note_held(const Job& job, bool held) {
+  if (held_.empty() && !held) return;
+  const auto found =
+      std::find_if(held_.begin(), held_.end(), [&](const Held& one) { return one.id == job.id; });
+  if (held && found == held_.end()) held_.push_back({job.index, job.id, s_.now});
+  if (!held && found != held_.end()) held_.erase(found);
+}
+
+Instant BlockSelection::held_since() const {
+  Instant since = kNever;
+  for (const Held& one : held_) {
+    if (s_.jobs.live(one.job) && s_.jobs[one.job].id == one.id) since = std::min(since, one.since);
+  }
+  return since;
 }
 
 // ------------------------------------------------------------------------------- samples ----

@@ -33,6 +33,9 @@ class BlockSelection {
   // No further lane may be begun, or no further block be used in part.
   static bool is_full(const EpochRun& run);
   std::uint64_t refused() const { return refused_; }
+  // Since when the policy lets a job wait though the oldest of its blocks is ready; kNever: it lets
+  // none.
+  Instant held_since() const;
 
   bool chooses_samples() const { return policy_->blocks_to_choose_from() > 0; }
   // Chooses the samples of the block, and of those before it in the job's epoch, unless they are
@@ -48,6 +51,7 @@ class BlockSelection {
   void prefer_begun(const EpochRun& run);
   void prefer_local(NodeId node);
   std::size_t chosen(Job& job);
+  void note_held(const Job& job, bool held);
   order::ChosenEpoch& chosen_epoch(Job& job, std::uint32_t epoch) const;
   void check_picks(std::size_t offered);
 
@@ -56,6 +60,12 @@ class BlockSelection {
   std::unique_ptr<SelectionPolicy> policy_;
   bool to_first_ready_ = false;  // the policy looks at no block behind the first ready one
   std::uint64_t refused_ = 0;
+  struct Held {
+    JobIndex job;
+    JobId id;
+    Instant since;
+  };
+  std::vector<Held> held_;  // jobs that were let wait when they were looked at last
   std::vector<order::Lanes::Candidate> found_;  // scratch
   std::vector<SelectionCandidate> views_;       // scratch
   std::vector<SampleCandidate> samples_;        // scratch

@@ -247,6 +247,7 @@ EngineCounters Engine::counters() const {
   EngineCounters counters = parts_->s.counters;
   const Memory::Counters memory = parts_->s.memory.counters();
   counters.held_back_since = parts_->dispatching.held_since();
+  counters.selection_held_since = parts_->selection.held_since();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
                                parts_->selection.refused() + parts_->dispatching.refused();
   counters.operations = parts_->operations;

@@ -98,6 +98,9 @@ struct EngineCounters {
   // Since when a rank has waited for a block that could be made, and the dispatch policy starts
   // nothing; kNever: that is not so.
   Instant held_back_since = kNever;
+  // Since when a rank has waited though the oldest of its job's blocks is ready, and the selection
+  // policy chooses none.
+  Instant selection_held_since = kNever;
   // Requests of samples that are followed (core/engine/shadow_cache.h): what the shares hit, and
   // what they would have hit had they known all next uses.
   std::uint64_t followed_requests = 0;

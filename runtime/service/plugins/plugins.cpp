@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/config_value.h"
@@ -415,15 +416,16 @@ void Plugins::tick(Instant now) {
     }
     return;
   }
-  const std::string_view dispatching = from_of(host_.config.policies.dispatch);
-  if (!dispatching.empty() && counters.held_back_since != kNever &&
-      now - counters.held_back_since > kHeldBackMost) {
-    return eject(dispatching, PluginExit::held_back,
-                 fmt::format("a job waited and a worker was free, and it started nothing for {} ms",
-                             std::chrono::duration_cast<std::chrono::milliseconds>(
-                                 now - counters.held_back_since)
-                                 .count()),
-                 now);
+  const engine::PolicyTexts& policies = host_.config.policies;
+  for (const auto& [policy, since, why] :
+       {std::tuple(&policies.dispatch, counters.held_back_since,
+                   "a job waited and a worker was free, and it started nothing for {} ms"),
+        std::tuple(&policies.selection, counters.selection_held_since,
+                   "a job waited and its next block was ready, and it chose none for {} ms")}) {
+    const std::string from(from_of(*policy));
+    if (from.empty() || since == kNever || now - since <= kHeldBackMost) continue;
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - since).count();
+    return eject(from, PluginExit::held_back, fmt::format(fmt::runtime(why), waited), now);
   }
   if (!watched_ || now - watched_->last_at < kJudgedAfter) return;
   const WaitTotals totals = host_.waits();
