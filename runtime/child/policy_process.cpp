@@ -38,6 +38,8 @@ constexpr milliseconds kSlice{5};
 constexpr double kProcessorLeast_s = 0.02;
 // Of all long waits of a second together.
 constexpr milliseconds kSlowMost{150};
+// Of a question, for its author.
+constexpr std::size_t kQuestionShown = 4096;
 // Above the descriptors of the process, so that none is lost when they are moved to their numbers.
 constexpr int kAboveOthers = 16;
 
@@ -253,6 +255,10 @@ void PolicyProcess::tell(std::span<const std::byte> call) {
 
 std::optional<std::span<const std::byte>> PolicyProcess::ask(std::span<const std::byte> call) {
   std::optional<std::span<const std::byte>> found;
+  if (!failure_) {
+    const auto begin = call.first(std::min(call.size(), kQuestionShown));
+    last_question_.assign(begin.begin(), begin.end());
+  }
   if (!failure_ && put(call, true)) {
     ++asked_;
     wake();

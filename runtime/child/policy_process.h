@@ -49,6 +49,9 @@ class PolicyProcess {
   // Since it has failed, nothing is answered.
   const std::optional<Failure>& failure() const { return failure_; }
 
+  // What it was asked last, as a call; a long one is cut.
+  std::span<const std::byte> last_question() const { return last_question_; }
+
   // As Answering.
   void tell(std::span<const std::byte> call);
   std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call);
@@ -78,6 +81,7 @@ class PolicyProcess {
   std::uint64_t read_ = 0;   // of the calls, as far as is known
   std::uint32_t asked_ = 1;  // calls that are answered; the first is what it brings
   std::vector<std::byte> answer_;
+  std::vector<std::byte> last_question_;
   std::optional<Failure> failure_;
   std::int64_t slow_since_ = 0;  // of waits that were long, when the first was counted, in ns
   std::int64_t slow_ = 0;        // and how much they are together

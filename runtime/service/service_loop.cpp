@@ -43,7 +43,7 @@ void Service::Parts::step() {
       plugins->begin_step();
       const std::span<const engine::Command> issued = engine->step(at, events);
       recorder.record_answers(answers_apart().take());
-      plugins->end_step(at);
+      plugins->end_step(at, events);
       recorder.record_commands(issued);
       promises->write(engine->promises());
       jobs.promised(engine->promises());

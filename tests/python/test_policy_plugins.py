@@ -121,6 +121,15 @@ class PolicyPlugins(Served):
         self.assertEqual(out["exit"], number, out)
         self.assertEqual(self.daemon.process.pid, process)
         self.assertIsNone(self.daemon.process.poll())
+        exit_file = self.folder / "state" / f"plugin-exit-{out['hash'][:12]}.txt"
+        if exit_file.exists():
+            said = exit_file.read_text()
+            self.assertIn(f"exit {number}: ", said)
+            self.assertIn("\nthe engine\n", said)
+            if "--uncertified" in arguments:
+                self.assertRegex(said, r"it was asked last\n(next: at|choose: job)")
+        else:
+            self.assertGreaterEqual(number, 4)  # the process began anew
         # It does not come back by itself, only when a person lets it in.
         self.assertIn("quarantined", self.ctl("policy", "install", file, "--uncertified", code=1))
         self.ctl("policy", "reset", out["hash"][:12])

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "core/base/config_value.h"
+#include "core/log/event_codec.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "policies/apart/question.h"
 #include "policies/plugin/certificate.h"
 #include "policies/registry.h"
 
@@ -494,12 +496,18 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
                        ? ""
                        : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
        LogLevel::error});
-  // What the engine was like when that happened, for the plugin's author.
+  // What happened, and what the engine was like then, for the plugin's author.
   std::ofstream dump(state_ / fmt::format("plugin-exit-{}.txt", from));
-  dump << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n\n{}\n", hash,
-                      static_cast<int>(exit), exit_text(exit), why,
-                      std::chrono::duration<double>(now.time_since_epoch()).count(),
-                      host_.engine.describe());
+  dump << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n", hash, static_cast<int>(exit),
+                      exit_text(exit), why,
+                      std::chrono::duration<double>(now.time_since_epoch()).count());
+  if (const PluginApart* const apart = plugin_apart(hash))
+    dump << "\nit was asked last\n"
+         << apart::question_text(apart->process().last_question()) << "\n";
+  if (!stepped_.empty()) dump << "\nevents of that step\n";
+  for (const engine::Event& event : stepped_.first(std::min<std::size_t>(stepped_.size(), 100)))
+    dump << log::describe(event) << "\n";
+  dump << "\nthe engine\n" << host_.engine.describe() << "\n";
   watched_.reset();
   refused_seen_ = host_.engine.counters().refused_proposals;
   host_.change(wanted);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -79,9 +80,12 @@ class Plugins {
   void begin_step() {
     if (guard_) guard_->begin();
   }
-  void end_step(Instant now) {
+  void end_step(Instant now, std::span<const engine::Event> events) {
     if (guard_) guard_->end();
-    if (watches()) look(now);
+    if (!watches()) return;
+    stepped_ = events;
+    look(now);
+    stepped_ = {};
   }
   bool watches() const { return guard_ != nullptr || !plugins_apart().empty(); }
   // Before a step is recorded: what the recorder does not know yet of plugins that run apart.
@@ -124,7 +128,8 @@ class Plugins {
   std::thread trying_;  // a plugin that is being installed, or revived
   bool installing_ = false;
   const PluginApart* reviving_ = nullptr;
-  std::size_t recorded_ = 0;  // of the plugins that run apart
+  std::span<const engine::Event> stepped_;  // of the step that ends now
+  std::size_t recorded_ = 0;                // of the plugins that run apart
 };
 
 }  // namespace batchflow::service

@@ -122,6 +122,25 @@ TEST_CASE("a process that was stopped is lost, not hung; one that was killed has
   }
 }
 
+TEST_CASE("what a policy saved there is what the next one takes over") {
+  const Runs runs("several"), others("several");
+  const engine::PolicyChoice choice = runs.choice(engine::PolicyKind::eviction);
+  const auto before = choice.make_eviction(10, 5, Random(1));
+  before->inserted({ItemId(3)});
+  for (int i = 0; i < 300; ++i) before->hit({ItemId(3)});
+  std::vector<std::byte> saved(engine::kSavedMost);
+  saved.resize(before->save(saved));
+  CHECK(saved.size() == 8);
+  // By hand: 300 hits, in eight bytes, the lowest first.
+  CHECK(saved[0] == std::byte{300 & 0xff});
+  CHECK(saved[1] == std::byte{300 >> 8});
+  const auto after = others.choice(engine::PolicyKind::eviction).make_eviction(10, 5, Random(1));
+  after->restore(saved);
+  std::vector<std::byte> again(engine::kSavedMost);
+  again.resize(after->save(again));
+  CHECK(again == saved);
+}
+
 TEST_CASE("calls that are told fill the ring many times, and none is lost") {
   const Runs runs("several");
   const auto policy = runs.choice(engine::PolicyKind::eviction).make_eviction(1000, 900, Random(1));
