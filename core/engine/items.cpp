@@ -85,7 +85,10 @@ void Items::announce(const Making& making) {
   if (!wants_decoded && !wants_encoded) return;
   std::vector<Access> of_decoded, of_encoded;
   Bytes taken = 0;  // of staging memory
-  for (const order::Draw& draw : std::span(making.draws).subspan(making.next)) {
+  const std::span<const order::Draw> draws = std::span(making.draws).subspan(making.next);
+  for (std::size_t at = 0; at < draws.size(); ++at) {
+    const order::Draw& draw = draws[at];
+    if (at % kPrefetched == 0) prefetch(draws.subspan(at));
     const Bytes staged = staged_alone(draw.sample);
     if (taken > 0 && saturating_sum(taken, staged) > staging_most_) break;
     next_uses_ = {};

@@ -12,6 +12,8 @@
 namespace batchflow::apart {
 namespace {
 
+// Memory for a request is asked for while so many before it are played.
+constexpr std::size_t kPrefetched = 16;
 constexpr engine::Access kNobody{ItemId::none(), 0, engine::kUnknownUse};
 
 }  // namespace
@@ -151,9 +153,14 @@ class Served::Eviction {
     victims_.clear();
     left_.clear();
     brought_back_.clear();
-    for (const engine::Access& access : requests_) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (i + kPrefetched < requests_.size()) {
+        const ItemId soon = requests_[i + kPrefetched].item;
+        __builtin_prefetch(&kept_[soon.value]);
+        policy_->prefetch(soon);
+      }
       if (sizeof(Play) * plays_.size() + sizeof(ItemId) * victims_.size() > kPlayBytesMost) break;
-      play_one(access);
+      play_one(requests_[i]);
     }
     answer.list(std::span<const Play>(plays_));
     answer.list(std::span<const ItemId>(victims_));

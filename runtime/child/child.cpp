@@ -60,7 +60,7 @@ class Areas {
   // Calls `serve(call, answer)` for all calls, in turn, for as long as the service lives.
   template <class Serve>
   [[noreturn]] void run(Serve serve) {
-    std::vector<std::byte> call, answer;
+    std::vector<std::byte> answer;
     for (;;) {
       wait_for_calls();
       const std::size_t at = read_ % kCallBytes;
@@ -69,10 +69,8 @@ class Areas {
       if (frame.answers == kWraps) {
         read_ += kCallBytes - at;
       } else {
-        const std::byte* const begin = ring_ + at + sizeof(frame);
-        call.assign(begin, begin + frame.bytes);
         answer.clear();
-        serve(call, answer, frame.answers != 0);
+        serve(std::span(ring_ + at + sizeof(frame), frame.bytes), answer, frame.answers != 0);
         read_ += frame_bytes(frame.bytes);
       }
       answers_->read.store(read_, std::memory_order_release);

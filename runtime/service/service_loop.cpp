@@ -85,7 +85,7 @@ void Service::Parts::change_policies(const engine::PolicyTexts& wanted) {
 }
 
 void Service::Parts::watch_plugins() {
-  constexpr std::chrono::milliseconds kLookEvery{50}, kIdle{500};
+  constexpr std::chrono::milliseconds kLookEvery{25}, kIdle{500};
   plugin_timer.expires_after(plugins->watches() ? kLookEvery : kIdle);
   plugin_timer.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
