@@ -25,7 +25,7 @@ from lived_bench import ALIKE, Bench, Waits  # noqa: E402
 
 # Those that a live service takes, and that need no scores.
 PRESETS = ["independent", "tf-data", "silod", "hoard", "coordl", "tensorsocket", "joader",
-           "tf-data-service", "fixed", "default"]
+           "tf-data-service", "quiver", "seneca", "deepio", "fixed", "default"]
 
 
 class Agreement(NamedTuple):
