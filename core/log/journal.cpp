@@ -258,6 +258,7 @@ std::string list(std::span<const engine::Command> commands) {
 ReplayResult replay(JournalReader& journal, const StepFunction& step) {
   ReplayResult result;
   CommandDigest digest;
+  std::uint64_t digest_before = 0;  // the last step
   Instant last_now{};
   std::vector<engine::Command> commands;
   while (const auto next = journal.next()) {
@@ -272,6 +273,7 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
                           result.steps - 1, last_now.time_since_epoch().count(), list(commands)));
       return result;
     }
+    digest_before = digest.value();
     const auto now_sent = step(*next);
     commands.assign(now_sent.begin(), now_sent.end());
     digest.add(now_sent);
@@ -281,7 +283,10 @@ ReplayResult replay(JournalReader& journal, const StepFunction& step) {
     result.digest = digest.value();
   }
   const auto final_digest = journal.final_digest();
-  if (final_digest && *final_digest != digest.value()) {
+  // Of the last step, the answers of policies in other processes may not have fitted.
+  const bool cut = journal.end() == LogEnd::at_bound && !journal.described().empty() &&
+                   final_digest == digest_before;
+  if (final_digest && *final_digest != digest.value() && !cut) {
     differs(result, result.steps > 0 ? result.steps - 1 : 0,
             fmt::format("step {} (the last): other commands than recorded; now:{}",
                         result.steps - 1, list(commands)));

@@ -2,6 +2,7 @@
 // service starts it, and ends it; runtime/child/wire.h has what they share.
 //
 //   batchflow-policy-child NAME PARENT
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -80,8 +81,8 @@ class Areas {
  private:
   void send(std::span<const std::byte> bytes, bool failed) {
     if (!bytes.empty()) std::memcpy(answer_, bytes.data(), bytes.size());
-    answers_->bytes = static_cast<std::uint32_t>(bytes.size());
-    answers_->failed = failed ? 1 : 0;
+    answers_->bytes.store(static_cast<std::uint32_t>(bytes.size()));
+    answers_->failed.store(failed ? 1 : 0);
     answers_->answered.fetch_add(1);
     if (calls_->waits.load() != 0) protocol::futex_wake(&answers_->answered);
   }
@@ -94,8 +95,11 @@ class Areas {
       }
       const std::uint32_t wakes = calls_->wakes.load();
       answers_->sleeps.store(1);
-      if (calls_->written.load() == read_)
+      if (calls_->written.load() == read_) {
         protocol::futex_wait(calls_->wakes, wakes, 1'000'000'000);
+        pollfd service{kServiceLives, 0, 0};
+        if (poll(&service, 1, 0) != 0) _exit(0);
+      }
       answers_->sleeps.store(0);
     }
   }
@@ -149,7 +153,7 @@ void decide(Areas& areas, std::int32_t parent) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  close_range(kAnswersFile + 1, ~0u, 0);
+  close_range(kServiceLives + 1, ~0u, 0);
   Areas areas;
   if (!areas.map_areas()) return 3;
   decide(areas, static_cast<std::int32_t>(std::strtol(argv[2], nullptr, 10)));

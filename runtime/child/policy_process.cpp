@@ -153,8 +153,14 @@ void PolicyProcess::spawn(const plugin::PluginFile& file) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() /
                               "batchflow-policy-child";
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw ConfigError(fmt::format("no pipe for its process: {}", std::strerror(errno)));
+  lives_ = protocol::Descriptor(ends[1]);
+  const protocol::Descriptor low(ends[0]);
+  const protocol::Descriptor other(fcntl(low.get(), F_DUPFD_CLOEXEC, kAboveOthers));
   const protocol::Descriptor plugin(file.duplicate(kAboveOthers));
-  if (!plugin || !calls_file_ || !answers_file_)
+  if (!other || !plugin || !calls_file_ || !answers_file_)
     throw ConfigError(fmt::format("no file for its process: {}", std::strerror(errno)));
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -165,6 +171,7 @@ void PolicyProcess::spawn(const plugin::PluginFile& file) {
   posix_spawn_file_actions_adddup2(&files, plugin.get(), kPluginFile);
   posix_spawn_file_actions_adddup2(&files, calls_file_.get(), kCallsFile);
   posix_spawn_file_actions_adddup2(&files, answers_file_.get(), kAnswersFile);
+  posix_spawn_file_actions_adddup2(&files, other.get(), kServiceLives);
   // A process group of its own: a signal from the service's terminal must not reach it.
   sigset_t none, all;
   sigemptyset(&none);
@@ -308,8 +315,8 @@ bool PolicyProcess::wait_for_answer(Patience& patience) {
 
 // REQUIRES: there is one
 std::optional<std::span<const std::byte>> PolicyProcess::answer() {
-  const std::uint32_t bytes = answers().bytes;
-  const bool failed = answers().failed != 0;
+  const std::uint32_t bytes = answers().bytes.load();
+  const bool failed = answers().failed.load() != 0;
   if (bytes > kAnswerBytes) {
     fail(End::failed, "its process broke the protocol");
     return std::nullopt;

@@ -75,7 +75,7 @@ class PolicyProcess {
   std::byte* ring() const { return calls_.memory().data() + kHeadBytes; }
 
   pid_t process_ = -1;
-  protocol::Descriptor calls_file_, answers_file_;
+  protocol::Descriptor calls_file_, answers_file_, lives_;
   protocol::Mapping calls_, answers_;
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;   // of the calls, as far as is known

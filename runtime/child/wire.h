@@ -12,6 +12,9 @@ namespace batchflow::child {
 inline constexpr int kPluginFile = 3;
 inline constexpr int kCallsFile = 4;
 inline constexpr int kAnswersFile = 5;
+// The end of a pipe whose other end the service has: closed when the service has ended, or has
+// begun anew by exec.
+inline constexpr int kServiceLives = 6;
 
 inline constexpr std::size_t kHeadBytes = 4096;
 inline constexpr std::size_t kCallBytes = std::size_t{4} << 20;    // a ring
@@ -27,12 +30,11 @@ struct CallsHead {
 };
 // In front of the answer. The process writes it.
 struct AnswersHead {
-  std::atomic<std::uint64_t> read;    // bytes of calls that are done, ever
-  std::atomic<std::uint32_t> sleeps;  // 1: it sleeps until there are calls
-  std::atomic<std::uint32_t>
-      answered;          // so many calls, ever; the futex on which the service sleeps
-  std::uint32_t failed;  // 1: the answer is why it cannot go on
-  std::uint32_t bytes;
+  std::atomic<std::uint64_t> read;      // bytes of calls that are done, ever
+  std::atomic<std::uint32_t> sleeps;    // 1: it sleeps until there are calls
+  std::atomic<std::uint32_t> answered;  // calls, ever; the futex on which the service sleeps
+  std::atomic<std::uint32_t> failed;    // 1: the answer is why it cannot go on
+  std::atomic<std::uint32_t> bytes;
 };
 
 // In front of each call, at multiples of 8.

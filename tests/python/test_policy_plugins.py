@@ -21,6 +21,14 @@ def plugin(name):
     return str(PLUGINS / f"{name}.so")
 
 
+def is_running(process):
+    """A zombie is not: a service that began anew waits for no process of the one before."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class PolicyPlugins(Served):
     ROWS = 4000
 
@@ -173,6 +181,21 @@ class PolicyPlugins(Served):
         for process in processes:
             self.assertFalse(Path(f"/proc/{process}").exists())
         self.replay()
+
+    def test_a_process_ends_when_the_service_begins_anew(self):
+        file, key = self.certified("dispatch_crashes")
+        self.restart_with("--plugin", file, "--plugin-key", key, "--plugin", plugin("several"),
+                          "--uncertified", "--policy", "dispatch=mischief", "--policy",
+                          "eviction=counting", "--config", self.node_file())
+        apart = [one["process"] for one in self.listed()["plugins"]
+                 if one["process"] != self.daemon.process.pid]
+        self.assertEqual(len(apart), 1)
+        self.train()
+        self.assertIn("begins anew", self.daemon.log.read_text())
+        now = [one["process"] for one in self.listed()["plugins"]]
+        self.assertEqual(len(now), 1)
+        self.assertNotIn(apart[0], now)
+        wait_until(lambda: not is_running(apart[0]), 10, "the end of the process before")
 
     def test_a_plugin_is_installed_while_jobs_run(self):
         said = []
