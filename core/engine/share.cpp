@@ -345,8 +345,11 @@ void Share::swap_policy(std::unique_ptr<EvictionPolicy> policy) {
 // Those that the incoming policy is shown next.
 void Share::announce_residents(std::size_t limit) {
   std::vector<Access> next;
+  std::size_t budget = 64 * limit;  // as in `adopt`
   for (std::size_t at = adopted_; at < numbered_ && next.size() < limit; ++at) {
     if (at % 64 == 0 && words_[at / 64].resident == 0) {
+      if (budget < 64) break;
+      budget -= 64;
       at += 63;
       continue;
     }

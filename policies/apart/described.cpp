@@ -17,14 +17,22 @@ constexpr bool engine::PolicyEntry::*kFlags[] = {
     &engine::PolicyEntry::whole_without_hits, &engine::PolicyEntry::simulated_only,
     &engine::PolicyEntry::may_starve};
 
+// As those of plugins are (policies/plugin/hosted.cpp).
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 60 &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
 }  // namespace
 
 struct Described::Policy {
-  Policy(MessageReader& in, std::uint32_t index, Answering& answering) {
+  Policy(MessageReader& in, std::uint32_t index, Answering& answering, const std::string& known) {
     const auto kind = in.get<std::uint8_t>();
     name = in.text();
     help = in.text();
     from = in.text();
+    if (!known.empty()) from = known;
+    if (!is_name(name)) in.fail();
     for (bool engine::PolicyEntry::*const flag : kFlags) entry.*flag = in.get<std::uint8_t>() != 0;
     const auto count = in.get<std::uint32_t>();
     if (kind > static_cast<std::uint8_t>(engine::PolicyKind::scaling) || count > kParametersMost)
@@ -80,13 +88,14 @@ struct Described::Named {
   engine::Preset preset{};
 };
 
-Described::Described(std::span<const std::byte> description, Answering& answering) {
+Described::Described(std::span<const std::byte> description, Answering& answering,
+                     std::string from) {
   MessageReader in(description);
   const auto policies = in.get<std::uint32_t>();
   const auto presets = in.get<std::uint32_t>();
   if (policies > kPoliciesMost || presets > kPoliciesMost) in.fail();
   for (std::uint32_t i = 0; in.ok() && i < policies; ++i)
-    policies_.push_back(std::make_unique<Policy>(in, i, answering));
+    policies_.push_back(std::make_unique<Policy>(in, i, answering, from));
   for (std::uint32_t i = 0; in.ok() && i < presets; ++i)
     presets_.push_back(std::make_unique<Named>(in));
   if (!in.ok() || !in.at_end())

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -34,7 +35,6 @@ constexpr std::uint32_t kAllowed[] = {
     SYS_newfstatat,
     SYS_statx,
     SYS_lseek,
-    SYS_mmap,
     SYS_mprotect,
     SYS_munmap,
     SYS_mremap,
@@ -102,11 +102,17 @@ bool filter_calls(Confined what) {
 #if defined(__x86_64__)
   filter.allow_if(SYS_open, 1, kWrites, O_RDONLY);
 #endif
-  // Threads, but no processes. The C library falls back to clone, which has flags that the filter
-  // can check.
-  filter.allow_if(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
   filter.fail(SYS_clone3, ENOSYS);
-  filter.allow_if(SYS_tgkill, 0, ~0u, static_cast<std::uint32_t>(getpid()));  // abort()
+  if (what == Confined::policy) {
+    // Memory that is shared does not count where memory is limited.
+    filter.allow_if(SYS_mmap, 3, MAP_SHARED | MAP_PRIVATE, MAP_PRIVATE);
+  } else {
+    filter.allow(SYS_mmap);
+    // Threads, but no processes. The C library falls back to clone, which has flags that the filter
+    // can check.
+    filter.allow_if(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
+    filter.allow_if(SYS_tgkill, 0, ~0u, static_cast<std::uint32_t>(getpid()));  // abort()
+  }
   filter.allow_if(SYS_prctl, 0, ~0u, PR_SET_NAME);
   // F_DUPFD, F_GETFD, F_SETFD, F_GETFL. Other commands have signals sent to any process.
   filter.allow_if(SYS_fcntl, 1, ~3u, 0);
@@ -145,7 +151,7 @@ bool confine(Confined what, const Limits& limits, std::string& problem) {
       !limit(RLIMIT_STACK, limits.stack_bytes) || !limit(RLIMIT_FSIZE, 0) ||
       !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) || !limit(RLIMIT_MEMLOCK, 0))
     return failed("its process cannot be limited");
-  if (what == Confined::library && !become_nobody())
+  if (what != Confined::program && !become_nobody())
     return failed("root's process cannot become nobody");
   // After that, because a change of user undoes both. No dump: a thousand crashes write nothing.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)

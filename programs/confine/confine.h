@@ -1,4 +1,4 @@
-// Takes from a worker process of a step everything that it could do beside computing.
+// Takes from a process that runs the code of others everything that it could do beside computing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@ namespace batchflow::confine {
 
 // What a step is: a library, or a program that is still to be started, such as an interpreter. A
 // program keeps the service's user, who owns its files, and may become another program.
-enum class Confined { library, program };
+// A policy is a library that needs no threads, and shares no more memory than it does already.
+enum class Confined { library, program, policy };
 
 struct Limits {
   std::int32_t parent = 0;       // the process that this one does not outlive

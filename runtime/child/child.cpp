@@ -129,7 +129,7 @@ void decide(Areas& areas, std::int32_t parent) {
     limits.data_bytes = 0;  // they reserve terabytes
 #endif
     limits.last_file = 63;  // the copy of the plugin has some number
-    if (!confine::confine(confine::Confined::library, limits, problem)) return areas.fail(problem);
+    if (!confine::confine(confine::Confined::policy, limits, problem)) return areas.fail(problem);
     const plugin::Plugin loaded(file);
     apart::Served served(loaded.policies());
     areas.answer(apart::describe(loaded.policies(), loaded.presets()));

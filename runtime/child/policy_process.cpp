@@ -15,6 +15,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -37,7 +38,8 @@ constexpr milliseconds kSlice{5};
 // A process that has used so much of the processor while it was waited for had its chance.
 constexpr double kProcessorLeast_s = 0.02;
 // Of all long waits of a second together.
-constexpr milliseconds kSlowMost{150};
+constexpr milliseconds kLongWait{1};
+constexpr milliseconds kSlowMost{100};
 // Of a question, for its author.
 constexpr std::size_t kQuestionShown = 4096;
 // Above the descriptors of the process, so that none is lost when they are moved to their numbers.
@@ -72,6 +74,21 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// Those that were killed, and have not been waited for.
+std::mutex ending_mutex;
+std::vector<pid_t>& ending() {
+  static std::vector<pid_t> all;
+  return all;
+}
+
+// How long the process was ready to run, and did not.
+std::chrono::nanoseconds without_processor(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/schedstat", process));
+  std::int64_t ran = 0, waited = 0;
+  file >> ran >> waited;
+  return std::chrono::nanoseconds(waited);
+}
+
 }  // namespace
 
 // How long is waited. Time in which this process was stopped does not count.
@@ -87,14 +104,8 @@ class PolicyProcess::Patience {
       of_.fail(End::crashed, ending_of(status));
       return false;
     }
-    const Clock::time_point now = Clock::now();
-    if (begun_ == Clock::time_point{}) {
-      begun_ = now;
-      processor_s_ = processor_s(of_.process_);
-    } else {
-      waited_ += std::min<Clock::duration>(now - last_, 2 * kSlice);
-    }
-    last_ = now;
+    note();
+    if (processor_s_ < 0) processor_s_ = processor_s(of_.process_);
     if (waited_ < most_) return true;
     const double used_s = processor_s(of_.process_) - processor_s_;
     const char state = state_of(of_.process_);
@@ -110,14 +121,24 @@ class PolicyProcess::Patience {
     }
     return false;
   }
-  Clock::duration waited() const { return waited_; }
+  // Since this was made.
+  Clock::duration waited() {
+    note();
+    return waited_;
+  }
 
  private:
+  void note() {
+    const Clock::time_point now = Clock::now();
+    waited_ += std::min<Clock::duration>(now - last_, 2 * kSlice);
+    last_ = now;
+  }
+
   PolicyProcess& of_;
   const Clock::duration most_;
-  Clock::time_point begun_{}, last_{};
+  Clock::time_point last_ = Clock::now();
   Clock::duration waited_{};
-  double processor_s_ = 0;
+  double processor_s_ = -1;
 };
 
 PolicyProcess::PolicyProcess(const plugin::PluginFile& file) {
@@ -196,9 +217,17 @@ void PolicyProcess::spawn(const plugin::PluginFile& file) {
 void PolicyProcess::end() {
   if (process_ <= 0) return;
   kill(process_, SIGKILL);
-  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  {
+    const std::lock_guard lock(ending_mutex);
+    ending().push_back(process_);
   }
   process_ = -1;
+  reap();
+}
+
+void PolicyProcess::reap() {
+  const std::lock_guard lock(ending_mutex);
+  std::erase_if(ending(), [](pid_t one) { return waitpid(one, nullptr, WNOHANG) != 0; });
 }
 
 void PolicyProcess::fail(End how, std::string why) {
@@ -241,8 +270,11 @@ bool PolicyProcess::put(std::span<const std::byte> call, bool answered) {
   std::size_t at = written_ % kCallBytes;
   const std::size_t left = kCallBytes - at;
   const std::size_t skipped = bytes > left ? left : 0;
-  if (written_ + bytes + skipped - read_ > kCallBytes && !make_room(bytes + skipped, patience))
-    return false;
+  if (written_ + bytes + skipped - read_ > kCallBytes) {
+    const bool room = make_room(bytes + skipped, patience);
+    count(patience.waited());
+    if (!room || failure_) return false;
+  }
   if (skipped > 0) {
     const CallFrame wraps{0, kWraps};
     std::memcpy(ring() + at, &wraps, sizeof(wraps));
@@ -271,19 +303,24 @@ std::optional<std::span<const std::byte>> PolicyProcess::ask(std::span<const std
     wake();
     Patience patience(*this, kAnswerMost);
     if (wait_for_answer(patience)) found = answer();
-    const auto now = Clock::now().time_since_epoch().count();
-    if (patience.waited() > kSlice) {
-      if (now - slow_since_ > 1'000'000'000) {
-        slow_since_ = now;
-        slow_ = 0;
-      }
-      slow_ += patience.waited().count();
-      if (slow_ > Clock::duration(kSlowMost).count())
-        fail(End::hung,
-             fmt::format("it was waited for for more than {} ms of a second", kSlowMost.count()));
-    }
+    count(patience.waited());
   }
   return found;
+}
+
+// Long waits of a second count together, but for the time in which the process got no processor.
+void PolicyProcess::count(std::chrono::nanoseconds waited) {
+  if (waited < kLongWait || failure_) return;
+  const auto now = Clock::now().time_since_epoch();
+  if (now - slow_since_ > std::chrono::seconds(1)) {
+    slow_since_ = now;
+    slow_ = {};
+    starved_before_ = without_processor(process_);
+  }
+  slow_ += waited;
+  if (slow_ > kSlowMost && slow_ - (without_processor(process_) - starved_before_) > kSlowMost)
+    fail(End::hung,
+         fmt::format("it was waited for for more than {} ms of a second", kSlowMost.count()));
 }
 
 bool PolicyProcess::wait_for_answer(Patience& patience) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -40,7 +41,9 @@ class PolicyProcess {
   // ConfigError.
   std::vector<std::byte> begin();
 
-  pid_t process() const { return process_; }
+  pid_t process() const { return process_; }  // below 0: it has ended
+  // Processes that were killed may take their time to end; this waits for none.
+  static void reap();
 
   struct Failure {
     End end;
@@ -68,6 +71,7 @@ class PolicyProcess {
   bool wait_for_answer(Patience& patience);
   std::optional<std::span<const std::byte>> answer();
   void wake();
+  void count(std::chrono::nanoseconds waited);
   void fail(End end, std::string why);
 
   CallsHead& calls() const { return *reinterpret_cast<CallsHead*>(calls_.memory().data()); }
@@ -83,8 +87,9 @@ class PolicyProcess {
   std::vector<std::byte> answer_;
   std::vector<std::byte> last_question_;
   std::optional<Failure> failure_;
-  std::int64_t slow_since_ = 0;  // of waits that were long, when the first was counted, in ns
-  std::int64_t slow_ = 0;        // and how much they are together
+  // Of long waits: since when they are counted, and what they are together.
+  std::chrono::nanoseconds slow_since_{}, slow_{};
+  std::chrono::nanoseconds starved_before_{};
 };
 
 }  // namespace batchflow::child

@@ -2,6 +2,7 @@
 // the engine keeps its promises; and what it answered can be played back.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -272,6 +273,15 @@ TEST_CASE("what another process says of its policies may be anything") {
   CHECK(described.policies()[2]->kind() == entries[2]->kind());
   REQUIRE(described.presets().size() == 2);
   CHECK(described.presets()[1]->dispatch == engine::presets()[1]->dispatch);
+  // What they are from, its host knows better.
+  CHECK(apart::Described(good, playback, "abc").policies()[0]->from == "abc");
+  std::vector<std::byte> named = good;
+  const auto name = std::search(
+      named.begin(), named.end(), reinterpret_cast<const std::byte*>(entries[0]->name.data()),
+      reinterpret_cast<const std::byte*>(entries[0]->name.data()) + entries[0]->name.size());
+  REQUIRE(name != named.end());
+  *name = std::byte{'@'};
+  CHECK_THROWS_AS(apart::Described(named, playback), ConfigError);
   for (std::size_t size = 0; size < good.size(); ++size)
     CHECK_THROWS(apart::Described(std::span(good).first(size), playback));
   Random random(3);

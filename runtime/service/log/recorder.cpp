@@ -28,12 +28,7 @@ void Recorder::record_events(Instant now, std::span<const engine::Event> events)
   if (!recorded()) return;
   journal_->record_events(now, events);
   write();
-  if (!journal_) return;
-  if (!journal_->recorded()) {
-    problem_ = fmt::format(
-        "{}: ends at its bound of bytes (journal_bytes_max); the service goes on", state_.path);
-    return;
-  }
+  if (say_if_ended()) return;
   state_.steps = steps_;
   state_.events = events_;
 }
@@ -43,16 +38,26 @@ void Recorder::record_commands(std::span<const engine::Command> commands) {
   if (recorded()) journal_->record_commands(commands);
 }
 
+bool Recorder::say_if_ended() {
+  if (recorded()) return false;
+  if (journal_)
+    problem_ = fmt::format(
+        "{}: ends at its bound of bytes (journal_bytes_max); the service goes on", state_.path);
+  return true;
+}
+
 void Recorder::record_policies(std::span<const std::byte> description) {
   if (!recorded()) return;
   journal_->record_policies(description);
   write();
+  say_if_ended();
 }
 
 void Recorder::record_answers(std::span<const std::byte> answers) {
   if (!recorded() || answers.empty()) return;
   journal_->record_answers(answers);
   write();
+  say_if_ended();
 }
 
 void Recorder::close() {

@@ -59,6 +59,7 @@ class Recorder {
  private:
   bool recorded() const { return journal_ && journal_->recorded(); }
   void write();
+  bool say_if_ended();  // the journal is no longer written
 
   LogFile file_;
   std::optional<log::Journal> journal_;

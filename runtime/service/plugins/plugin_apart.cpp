@@ -1,8 +1,12 @@
 #include "runtime/service/plugins/plugin_apart.h"
 
 #include <cstring>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "core/base/config_value.h"
+#include "fmt/format.h"
 #include "policies/plugin/load.h"
 #include "policies/registry.h"
 
@@ -22,12 +26,23 @@ PluginApart::PluginApart(std::shared_ptr<const plugin::PluginFile> file,
     : file_(std::move(file)),
       process_(std::move(process)),
       description_(std::move(description)),
-      described_(description_, *this) {}
+      described_(description_, *this, file_->short_hash()) {
+  // What a process says may be made up.
+  std::multiset<std::string> brought;
+  for (const engine::PolicyEntry* one : described_.policies())
+    brought.insert(fmt::format("{}={}", engine::policy_kind_name(one->kind()), one->name));
+  for (const engine::Preset* one : described_.presets())
+    brought.insert(fmt::format("preset={}", one->name));
+  const auto& promised = file_->footer().policies;
+  if (brought != std::multiset<std::string>(promised.begin(), promised.end()))
+    throw ConfigError("its process brings other policies than its footer promises");
+  description_ = apart::describe(described_.policies(), described_.presets());
+}
 
 void PluginApart::replace(std::unique_ptr<child::PolicyProcess> process) {
   process_ = std::move(process);
   first_instance_ = instances_ + 1;
-  ++replaced_;
+  has_ended_ = false;
 }
 
 bool PluginApart::is_of_process(std::span<const std::byte> call) const {

@@ -28,7 +28,15 @@ class PluginApart final : public apart::Answering {
   const child::PolicyProcess& process() const { return *process_; }
   // For policies that are made from now on.
   void replace(std::unique_ptr<child::PolicyProcess> process);
-  std::uint32_t replaced() const { return replaced_; }
+  // How often it was lost, and replaced.
+  std::uint32_t lost() const { return lost_; }
+  void count_lost() { ++lost_; }
+  // It answers no more, until its process is replaced.
+  void end() {
+    process_->reject("it was ejected");
+    has_ended_ = true;
+  }
+  bool has_ended() const { return has_ended_; }
 
   std::uint32_t new_instance() override { return ++instances_; }
   void tell(std::span<const std::byte> call) override;
@@ -45,7 +53,8 @@ class PluginApart final : public apart::Answering {
   apart::Described described_;
   std::uint32_t instances_ = 0;
   std::uint32_t first_instance_ = 1;  // of the process
-  std::uint32_t replaced_ = 0;
+  std::uint32_t lost_ = 0;
+  bool has_ended_ = false;
 };
 
 // Those of this process. Like what is loaded into it, they stay until it ends: policies name them.

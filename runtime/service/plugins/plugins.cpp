@@ -1,6 +1,7 @@
 #include "runtime/service/plugins/plugins.h"
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <set>
 #include <tuple>
@@ -214,6 +215,8 @@ Plugins::Allowed Plugins::allowed(const Install& install) const {
 }
 
 Plugins::~Plugins() {
+  // What it does while it is loaded may take any time.
+  if (installing_ && loading_ > 0) kill(loading_, SIGKILL);
   if (trying_.joinable()) trying_.join();
 }
 
@@ -229,6 +232,7 @@ void Plugins::install(Install install, Done done) {
   }
   installing_ = true;
   if (trying_.joinable()) trying_.join();
+  loading_ = allowed.process ? (*allowed.process)->process() : -1;
   // What a plugin does when it is loaded may take any time.
   trying_ = std::thread([this, install = std::move(install), allowed = std::move(allowed),
                          done = std::move(done)]() mutable {
@@ -310,7 +314,10 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   refused_seen_ = host_.engine.counters().refused_proposals;
   host_.change(wanted);
   // Of a process that was replaced, what was made before gets no answers.
-  if (apart != nullptr && allowed.process) host_.renew(set);
+  if (apart != nullptr && allowed.process) {
+    host_.renew(set);
+    shadow(std::vector<std::string>(shadows_));
+  }
   return fmt::format(
       "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
       "back if that grows by more than {} points within {} s",
@@ -341,11 +348,12 @@ void Plugins::record_new(Recorder& recorder) {
 void Plugins::look_apart(Instant now) {
   for (const auto& one : plugins_apart()) {
     const auto& failure = one->process().failure();
-    if (!failure || one.get() == reviving_) continue;
-    if (failure->end == child::End::lost && one->replaced() < kReplacedMost) {
+    if (!failure || one->has_ended() || one.get() == reviving_) continue;
+    if (failure->end == child::End::lost && one->lost() < kReplacedMost) {
       revive(*one, failure->why);
     } else {
       eject(one->file().short_hash(), exit_of(failure->end), failure->why, now);
+      one->end();
     }
   }
 }
@@ -353,40 +361,49 @@ void Plugins::look_apart(Instant now) {
 // Until that is done, its policies answer what starves nobody.
 void Plugins::revive(PluginApart& plugin, const std::string& why) {
   if (installing_) return;
-  std::vector<std::string> policies;
-  engine::visit_policies(host_.config.policies,
-                         [&](std::string_view kind, const std::string& text) {
-                           if (from_of(text) == plugin.file().short_hash())
-                             policies.push_back(fmt::format("{}={}", kind, text));
-                         });
-  if (policies.empty()) return;
+  const std::string from = plugin.file().short_hash();
+  const auto in_force = [this, from] {
+    std::vector<std::string> policies;
+    engine::visit_policies(host_.config.policies,
+                           [&](std::string_view kind, const std::string& text) {
+                             if (from_of(text) == from)
+                               policies.push_back(fmt::format("{}={}", kind, text));
+                           });
+    return policies;
+  };
+  const bool shadows = std::any_of(shadows_.begin(), shadows_.end(),
+                                   [&](const std::string& one) { return from_of(one) == from; });
+  if (in_force().empty() && !shadows) return plugin.end();
   host_.say({fmt::format("plugin {} ({}): {}; it gets another process", plugin.file().footer().name,
-                         plugin.file().short_hash(), why),
+                         from, why),
              LogLevel::error});
   std::shared_ptr<std::unique_ptr<child::PolicyProcess>> process;
   try {
     process = std::make_shared<std::unique_ptr<child::PolicyProcess>>(
         std::make_unique<child::PolicyProcess>(plugin.file()));
   } catch (const ConfigError& error) {
-    return eject(plugin.file().short_hash(), PluginExit::lost, error.what(), host_.now());
+    return eject(from, PluginExit::lost, error.what(), host_.now());
   }
+  plugin.count_lost();
   installing_ = true;
   reviving_ = &plugin;
   if (trying_.joinable()) trying_.join();
-  trying_ = std::thread([this, process, policies, &plugin] {
+  loading_ = (*process)->process();
+  trying_ = std::thread([this, process, in_force, from, &plugin] {
     std::string problem;
     try {
       (*process)->begin();
     } catch (const std::exception& error) {
       problem = error.what();
     }
-    host_.post([this, process, policies, problem, &plugin] {
+    host_.post([this, process, in_force, from, problem, &plugin] {
       installing_ = false;
       reviving_ = nullptr;
-      if (!problem.empty())
-        return eject(plugin.file().short_hash(), PluginExit::lost, problem, host_.now());
+      if (!problem.empty()) return eject(from, PluginExit::lost, problem, host_.now());
       plugin.replace(std::move(*process));
-      host_.renew(policies);
+      // As things are by now: somebody may have chosen others meanwhile.
+      host_.renew(in_force());
+      shadow(std::vector<std::string>(shadows_));
     });
   });
 }
@@ -400,6 +417,7 @@ void Plugins::look(Instant now) {
 }
 
 void Plugins::tick(Instant now) {
+  child::PolicyProcess::reap();
   if (!watches()) return;
   look(now);
   if (!any_in_force()) {
@@ -511,6 +529,7 @@ void Plugins::eject(std::string_view from, PluginExit exit, const std::string& w
   watched_.reset();
   refused_seen_ = host_.engine.counters().refused_proposals;
   host_.change(wanted);
+  if (PluginApart* const apart = plugin_apart(hash)) apart->end();
 }
 
 }  // namespace batchflow::service

@@ -128,6 +128,7 @@ class Plugins {
   std::thread trying_;  // a plugin that is being installed, or revived
   bool installing_ = false;
   const PluginApart* reviving_ = nullptr;
+  pid_t loading_ = -1;                      // the process that is waited for meanwhile
   std::span<const engine::Event> stepped_;  // of the step that ends now
   std::size_t recorded_ = 0;                // of the plugins that run apart
 };
