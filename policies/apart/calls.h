@@ -81,9 +81,10 @@ struct Play {
   ItemId item;
   std::uint32_t victims = 0;
   engine::Admission admission = engine::Admission::insert;
-  bool hit = false;
-  bool inserted = false;
-  bool brought_back = false;  // it was known to be pinned, and is as any other from now on
+  // Flags, as another process writes them.
+  std::uint8_t hit = 0;
+  std::uint8_t inserted = 0;
+  std::uint8_t brought_back = 0;  // it was known to be pinned, and is as any other from now on
 };
 // An answer that is longer ends early.
 inline constexpr std::size_t kPlayBytesMost = std::size_t{256} << 10;

@@ -270,7 +270,7 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
 
   void hit(const engine::Access& access) override {
     if (const Play* const play = next_play(access.item)) {
-      if (play->hit) return end_play();
+      if (play->hit != 0) return end_play();
       undo();
     } else if (is_played(access.item)) {
       undo();
@@ -280,7 +280,7 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
   }
   engine::Admission missed(const engine::Access& access) override {
     const Play* play = next_play(access.item);
-    if (play != nullptr && play->hit) {
+    if (play != nullptr && play->hit != 0) {
       undo();
       play = nullptr;
     }
@@ -321,7 +321,8 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
   void inserted(const engine::Access& access) override {
     if (in_play_) {
       const Play& play = plays_[play_];
-      if (play.item == access.item && play.inserted && victim_ == play.victims) return end_play();
+      if (play.item == access.item && play.inserted != 0 && victim_ == play.victims)
+        return end_play();
       undo();
     } else if (is_played(access.item)) {
       undo();
@@ -389,7 +390,7 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
     if (in_play_) {
       // What was asked for last ended early: the policy named nothing that could leave.
       const Play& play = plays_[play_];
-      if (play.inserted || victim_ < play.victims) {
+      if (play.inserted != 0 || victim_ < play.victims) {
         undo();
         return nullptr;
       }
@@ -405,7 +406,7 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
     return nullptr;
   }
   static bool changes_something(const Play& play) {
-    return play.inserted || play.victims > 0 || play.brought_back;
+    return play.inserted != 0 || play.victims > 0 || play.brought_back != 0;
   }
   void end_play() {
     first_victim_ += plays_[play_].victims;
@@ -456,7 +457,7 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
     answer->list(victims_);
     std::uint64_t victims = 0;
     bool good = whole(*answer) && !plays_.empty() && plays_[0].item == access.item &&
-                !plays_[0].hit && plays_.size() <= std::max<std::size_t>(rest.size(), 1);
+                plays_[0].hit == 0 && plays_.size() <= std::max<std::size_t>(rest.size(), 1);
     for (const Play& play : plays_) {
       victims += play.victims;
       good = good && play.admission <= engine::Admission::trim_and_insert;

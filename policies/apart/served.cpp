@@ -169,9 +169,9 @@ class Served::Eviction {
     Play& play = plays_.emplace_back();
     play.item = access.item;
     if (is_kept(access.item)) {
-      play.hit = true;
-      play.brought_back = kept_[access.item.value].aside;
-      if (play.brought_back) brought_back_.push_back({plays_.size() - 1, access.item});
+      play.hit = 1;
+      play.brought_back = kept_[access.item.value].aside ? 1 : 0;
+      if (play.brought_back != 0) brought_back_.push_back({plays_.size() - 1, access.item});
       return hit(access);
     }
     play.admission = policy_->missed(access);
@@ -187,7 +187,7 @@ class Served::Eviction {
       if (play.admission == engine::Admission::trim_and_insert) evict_named(play, access, false);
       if (!make_room(play, access)) return;
     }
-    play.inserted = true;
+    play.inserted = 1;
     insert(access);
   }
   bool make_room(Play& play, const engine::Access& newcomer) {
@@ -215,7 +215,7 @@ class Served::Eviction {
   // To the policy, what was inserted is lost, and what had left comes in anew.
   void undo(const UndoCall& call) {
     for (std::size_t i = plays_.size(); i-- > call.plays;) {
-      if (plays_[i].inserted && is_kept(plays_[i].item))
+      if (plays_[i].inserted != 0 && is_kept(plays_[i].item))
         remove(plays_[i].item, engine::Removal::invalidated);
       for (; !left_.empty() && left_.back().play == i; left_.pop_back()) {
         const Left& left = left_.back();
