@@ -287,8 +287,8 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
     if (play == nullptr) play = play_from(access);
     if (play == nullptr) return engine::Admission::insert;
     const engine::Admission answer = play->admission;
-    // Nothing more is asked of what stays out and needs no room.
-    if (answer == engine::Admission::bypass) {
+    // Nothing more is asked of what stays out and needs no room. A block comes in all the same.
+    if (answer == engine::Admission::bypass && !forced_) {
       end_play();
     } else {
       in_play_ = true;

@@ -180,6 +180,26 @@ TEST_CASE("an eviction policy that is foreseen wrongly keeps its share's rules")
   }
 }
 
+TEST_CASE("what must be somewhere comes in apart as well, whatever the policy answers") {
+  const auto blocks = [](const engine::PolicyChoice& choice) {
+    engine::Share share(200, 20, choice.make_eviction(200, 20, Random(2), Form::prepared));
+    Random random(4);
+    std::vector<ItemId> evicted;
+    for (int i = 0; i < 1500; ++i) {
+      const ItemId item(static_cast<std::uint32_t>(random.below(200)));
+      if (!share.resident(item)) CHECK(share.insert_forced({item}, evicted));
+      if (random.below(3) == 0) share.needed(item, static_cast<std::uint32_t>(random.below(3)));
+    }
+    return std::pair(evicted, share.counters().refused);
+  };
+  for (const engine::PolicyChoice& built_in : all_choices(engine::PolicyKind::eviction)) {
+    CAPTURE(built_in.text());
+    Here here({built_in.entry});
+    const Proxied proxied(built_in, here);
+    CHECK(blocks(proxied.choice) == blocks(built_in));
+  }
+}
+
 TEST_CASE("what was answered is played back without the policy") {
   for (const char* text : {"eviction=lru", "eviction=s3fifo", "eviction=gdsf", "eviction=random"}) {
     CAPTURE(text);
