@@ -152,16 +152,17 @@ void Journal::record_catalogues(std::span<const engine::Event> events) {
 }
 
 void Journal::record_policies(std::span<const std::byte> description) {
-  if (frames_.ended()) return;
-  payload_ = {static_cast<std::byte>(RecordKind::policies)};
-  payload_.insert(payload_.end(), description.begin(), description.end());
-  append();
+  record_bytes(static_cast<std::uint8_t>(RecordKind::policies), description);
 }
 
 void Journal::record_answers(std::span<const std::byte> answers) {
-  if (frames_.ended() || answers.empty()) return;
-  payload_ = {static_cast<std::byte>(RecordKind::answers)};
-  payload_.insert(payload_.end(), answers.begin(), answers.end());
+  record_bytes(static_cast<std::uint8_t>(RecordKind::answers), answers);
+}
+
+void Journal::record_bytes(std::uint8_t kind, std::span<const std::byte> bytes) {
+  if (frames_.ended() || bytes.empty()) return;
+  payload_ = {static_cast<std::byte>(kind)};
+  payload_.insert(payload_.end(), bytes.begin(), bytes.end());
   append();
 }
 

@@ -58,6 +58,7 @@ class Journal {
 
  private:
   void record_catalogues(std::span<const engine::Event> events);
+  void record_bytes(std::uint8_t kind, std::span<const std::byte> bytes);
   void append();  // payload_, as a frame
 
   const engine::Catalogues& catalogues_;

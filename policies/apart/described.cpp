@@ -3,6 +3,7 @@
 #include "core/base/config_value.h"
 #include "policies/apart/message.h"
 #include "policies/apart/proxies.h"
+#include "policies/plugin/names.h"
 
 namespace batchflow::apart {
 namespace {
@@ -17,10 +18,18 @@ constexpr bool engine::PolicyEntry::*kFlags[] = {
     &engine::PolicyEntry::whole_without_hits, &engine::PolicyEntry::simulated_only,
     &engine::PolicyEntry::may_starve};
 
-// As those of plugins are (policies/plugin/hosted.cpp).
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 60 &&
-         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+// The fields of a preset by their types, for reading and for writing.
+template <class Preset, class Text, class Flag, class Number>
+void each_field(Preset& preset, Text text, Flag flag, Number number) {
+  for (auto* const one :
+       {&preset.name, &preset.help, &preset.allocation, &preset.eviction[0], &preset.eviction[1],
+        &preset.eviction[2], &preset.selection, &preset.dispatch, &preset.scaling})
+    text(*one);
+  for (auto* const one :
+       {&preset.share_streams, &preset.share_nodes, &preset.workers_held_during_reads})
+    flag(*one);
+  for (auto* const one : {&preset.helper_nodes, &preset.workers_per_rank, &preset.late_after_p99})
+    number(*one);
 }
 
 }  // namespace
@@ -32,7 +41,7 @@ struct Described::Policy {
     help = in.text();
     from = in.text();
     if (!known.empty()) from = known;
-    if (!is_name(name)) in.fail();
+    if (!plugin::is_policy_name(name)) in.fail();
     for (bool engine::PolicyEntry::*const flag : kFlags) entry.*flag = in.get<std::uint8_t>() != 0;
     const auto count = in.get<std::uint32_t>();
     if (kind > static_cast<std::uint8_t>(engine::PolicyKind::scaling) || count > kParametersMost)
@@ -70,19 +79,13 @@ struct Described::Policy {
 
 struct Described::Named {
   explicit Named(MessageReader& in) {
-    const auto text = [&] {
-      return std::string_view(*texts.emplace_back(std::make_unique<std::string>(in.text())));
-    };
-    for (std::string_view* const one :
-         {&preset.name, &preset.help, &preset.allocation, &preset.eviction[0], &preset.eviction[1],
-          &preset.eviction[2], &preset.selection, &preset.dispatch, &preset.scaling})
-      *one = text();
-    for (bool* const flag :
-         {&preset.share_streams, &preset.share_nodes, &preset.workers_held_during_reads})
-      *flag = in.get<std::uint8_t>() != 0;
-    for (std::uint32_t* const number :
-         {&preset.helper_nodes, &preset.workers_per_rank, &preset.late_after_p99})
-      *number = in.get<std::uint32_t>();
+    each_field(
+        preset,
+        [&](std::string_view& one) {
+          one = *texts.emplace_back(std::make_unique<std::string>(in.text()));
+        },
+        [&](bool& one) { one = in.get<std::uint8_t>() != 0; },
+        [&](std::uint32_t& one) { one = in.get<std::uint32_t>(); });
   }
   std::vector<std::unique_ptr<std::string>> texts;
   engine::Preset preset{};
@@ -136,16 +139,10 @@ std::vector<std::byte> describe(std::span<const engine::PolicyEntry* const> poli
     }
   }
   for (const engine::Preset* preset : presets) {
-    for (const std::string_view text :
-         {preset->name, preset->help, preset->allocation, preset->eviction[0], preset->eviction[1],
-          preset->eviction[2], preset->selection, preset->dispatch, preset->scaling})
-      out.text(text);
-    for (const bool flag :
-         {preset->share_streams, preset->share_nodes, preset->workers_held_during_reads})
-      out.put(static_cast<std::uint8_t>(flag ? 1 : 0));
-    for (const std::uint32_t number :
-         {preset->helper_nodes, preset->workers_per_rank, preset->late_after_p99})
-      out.put(number);
+    each_field(
+        *preset, [&](std::string_view one) { out.text(one); },
+        [&](bool one) { out.put(static_cast<std::uint8_t>(one ? 1 : 0)); },
+        [&](std::uint32_t one) { out.put(one); });
   }
   return bytes;
 }

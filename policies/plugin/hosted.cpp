@@ -13,6 +13,7 @@
 #include "core/base/zeroed_memory.h"
 #include "policies/plugin/fallback.h"
 #include "policies/plugin/layout.h"
+#include "policies/plugin/names.h"
 
 namespace batchflow::plugin {
 namespace {
@@ -430,11 +431,10 @@ std::string_view text_or_refuse(const char* text, std::size_t most, const char* 
 }
 
 constexpr std::size_t kParametersMost = 64;
-constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
 std::string_view name_or_refuse(const char* text, const char* what) {
-  const std::string_view name = text_or_refuse(text, 60, what);
-  if (name.empty() || name.find_first_not_of(kNameLetters) != std::string_view::npos) {
+  const std::string_view name = text_or_refuse(text, kNameMost, what);
+  if (!is_policy_name(name)) {
     throw ConfigError(
         fmt::format("'{}' is no {}; use small letters, digits and hyphens", name, what));
   }

@@ -7,7 +7,7 @@
 namespace batchflow::confine {
 
 // What a step is: a library, or a program that is still to be started, such as an interpreter. A
-// program keeps the service's user, who owns its files, and may become another program.
+// program keeps the service's user, to which its files belong, and may become another program.
 // A policy is a library that needs no threads, and shares no more memory than it does already.
 enum class Confined { library, program, policy };
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "core/base/config_value.h"
+#include "runtime/protocol/own_group.h"
 #include "runtime/protocol/ring.h"
 
 namespace batchflow::child {
@@ -146,8 +146,7 @@ PolicyProcess::PolicyProcess(const plugin::PluginFile& file) {
   spawn(file);
 }
 
-// ------------------------------------------------------------------------------------- its life
-// ----
+// --------------------------------------------------------------------------------- its life ----
 
 std::vector<std::byte> PolicyProcess::begin() {
   Patience patience(*this, kStartMost);
@@ -184,31 +183,20 @@ void PolicyProcess::spawn(const plugin::PluginFile& file) {
   if (!other || !plugin || !calls_file_ || !answers_file_)
     throw ConfigError(fmt::format("no file for its process: {}", std::strerror(errno)));
   posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_adddup2(&files, plugin.get(), kPluginFile);
   posix_spawn_file_actions_adddup2(&files, calls_file_.get(), kCallsFile);
   posix_spawn_file_actions_adddup2(&files, answers_file_.get(), kAnswersFile);
   posix_spawn_file_actions_adddup2(&files, other.get(), kServiceLives);
-  // A process group of its own: a signal from the service's terminal must not reach it.
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
+  const protocol::OwnGroup attributes;
   std::string name = file.footer().name, parent = std::to_string(getpid()), path = program;
   std::array<char*, 4> words{path.data(), name.data(), parent.data(), nullptr};
   std::array<char*, 1> variables{nullptr};
-  const int failed =
-      posix_spawn(&process_, program.c_str(), &files, &attributes, words.data(), variables.data());
+  const int failed = posix_spawn(&process_, program.c_str(), &files, attributes.get(), words.data(),
+                                 variables.data());
   posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
   if (failed == 0) return;
   process_ = -1;
   throw ConfigError(fmt::format("{} cannot be started: {}", program, std::strerror(failed)));
@@ -235,8 +223,7 @@ void PolicyProcess::fail(End how, std::string why) {
   end();
 }
 
-// ---------------------------------------------------------------------------------------- calls
-// ----
+// ------------------------------------------------------------------------------------ calls ----
 
 void PolicyProcess::wake() {
   if (answers().sleeps.load() == 0) return;
@@ -266,11 +253,11 @@ bool PolicyProcess::put(std::span<const std::byte> call, bool answered) {
     fail(End::lost, "it would be shown more than 2 MiB at once");
     return false;
   }
-  Patience patience(*this, kAnswerMost);
   std::size_t at = written_ % kCallBytes;
   const std::size_t left = kCallBytes - at;
   const std::size_t skipped = bytes > left ? left : 0;
   if (written_ + bytes + skipped - read_ > kCallBytes) {
+    Patience patience(*this, kAnswerMost);
     const bool room = make_room(bytes + skipped, patience);
     count(patience.waited());
     if (!room || failure_) return false;

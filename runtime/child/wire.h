@@ -12,8 +12,8 @@ namespace batchflow::child {
 inline constexpr int kPluginFile = 3;
 inline constexpr int kCallsFile = 4;
 inline constexpr int kAnswersFile = 5;
-// The end of a pipe whose other end the service has: closed when the service has ended, or has
-// begun anew by exec.
+// The end of a pipe; the service has the other one, which closes when it ends, or begins anew by
+// exec.
 inline constexpr int kServiceLives = 6;
 
 inline constexpr std::size_t kHeadBytes = 4096;
@@ -28,12 +28,13 @@ struct CallsHead {
   std::atomic<std::uint32_t> wakes;    // the futex on which the process sleeps
   std::atomic<std::uint32_t> waits;    // 1: the service sleeps until there is an answer
 };
-// In front of the answer. The process writes it.
+// In front of the answer. The process writes it. The service looks at `sleeps` with each call, and
+// `read` changes with each: they are in different cache lines.
 struct AnswersHead {
-  std::atomic<std::uint64_t> read;      // bytes of calls that are done, ever
-  std::atomic<std::uint32_t> sleeps;    // 1: it sleeps until there are calls
-  std::atomic<std::uint32_t> answered;  // calls, ever; the futex on which the service sleeps
-  std::atomic<std::uint32_t> failed;    // 1: the answer is why it cannot go on
+  std::atomic<std::uint64_t> read;                  // bytes of calls that are done, ever
+  alignas(64) std::atomic<std::uint32_t> sleeps;    // 1: it sleeps until there are calls
+  alignas(64) std::atomic<std::uint32_t> answered;  // calls, ever; the service sleeps on it
+  std::atomic<std::uint32_t> failed;                // 1: the answer is why it cannot go on
   std::atomic<std::uint32_t> bytes;
 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 
 #include "core/base/check.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/own_group.h"
 #include "runtime/step/wire.h"
 
 namespace batchflow::step {
@@ -171,9 +171,7 @@ bool StepProcess::spawn() {
   const protocol::Descriptor image(fcntl(source_.image.get(), F_DUPFD_CLOEXEC, kAboveWorkers));
 
   posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, words.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, words.get(), STDERR_FILENO);
@@ -181,15 +179,7 @@ bool StepProcess::spawn() {
   posix_spawn_file_actions_adddup2(&files, areas_file_ ? areas_file_.get() : image.get(),
                                    kStepAreas);
   posix_spawn_file_actions_adddup2(&files, image.get(), kStepImage);
-  // A process group of its own: a signal from the service's terminal must not reach its workers.
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
+  const protocol::OwnGroup attributes;
 
   const std::string program = worker_program(source_.settings);
   std::vector<std::string> words_of{program, source_.file.string()};  // for `ps`
@@ -203,10 +193,9 @@ bool StepProcess::spawn() {
              "OPENBLAS_NUM_THREADS=1", fmt::format("BATCHFLOW_STEP_TIMEOUT_S={}", timeout_s)})
       variables.push_back(std::move(one));
   }
-  const int error = posix_spawn(&process_, program.c_str(), &files, &attributes,
+  const int error = posix_spawn(&process_, program.c_str(), &files, attributes.get(),
                                 pointers(words_of).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
   if (error == 0) return true;
   process_ = -1;
   problem_ = fmt::format("{} cannot be started: {}", program, std::strerror(error));

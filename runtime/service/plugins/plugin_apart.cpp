@@ -21,7 +21,7 @@ std::vector<std::unique_ptr<PluginApart>>& all_apart() {
 }  // namespace
 
 PluginApart::PluginApart(std::shared_ptr<const plugin::PluginFile> file,
-                         std::unique_ptr<child::PolicyProcess> process,
+                         std::shared_ptr<child::PolicyProcess> process,
                          std::vector<std::byte> description)
     : file_(std::move(file)),
       process_(std::move(process)),
@@ -39,7 +39,7 @@ PluginApart::PluginApart(std::shared_ptr<const plugin::PluginFile> file,
   description_ = apart::describe(described_.policies(), described_.presets());
 }
 
-void PluginApart::replace(std::unique_ptr<child::PolicyProcess> process) {
+void PluginApart::replace(std::shared_ptr<child::PolicyProcess> process) {
   process_ = std::move(process);
   first_instance_ = instances_ + 1;
   has_ended_ = false;

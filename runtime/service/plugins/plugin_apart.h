@@ -19,7 +19,7 @@ class PluginApart final : public apart::Answering {
  public:
   // `description`: what the process brings. Throws ConfigError.
   PluginApart(std::shared_ptr<const plugin::PluginFile> file,
-              std::unique_ptr<child::PolicyProcess> process, std::vector<std::byte> description);
+              std::shared_ptr<child::PolicyProcess> process, std::vector<std::byte> description);
 
   const plugin::PluginFile& file() const { return *file_; }
   const std::shared_ptr<const plugin::PluginFile>& shared_file() const { return file_; }
@@ -27,7 +27,7 @@ class PluginApart final : public apart::Answering {
   std::span<const std::byte> description() const { return description_; }
   const child::PolicyProcess& process() const { return *process_; }
   // For policies that are made from now on.
-  void replace(std::unique_ptr<child::PolicyProcess> process);
+  void replace(std::shared_ptr<child::PolicyProcess> process);
   // How often it was lost, and replaced.
   std::uint32_t lost() const { return lost_; }
   void count_lost() { ++lost_; }
@@ -48,7 +48,7 @@ class PluginApart final : public apart::Answering {
   bool is_of_process(std::span<const std::byte> call) const;
 
   std::shared_ptr<const plugin::PluginFile> file_;
-  std::unique_ptr<child::PolicyProcess> process_;
+  std::shared_ptr<child::PolicyProcess> process_;
   std::vector<std::byte> description_;
   apart::Described described_;
   std::uint32_t instances_ = 0;

@@ -105,21 +105,17 @@ Permission permission(const plugin::PluginFile& file, const PluginSettings& sett
   }
 }
 
-[[noreturn]] void throw_of(const plugin::PluginFile& file, const std::exception& error) {
-  throw ConfigError(fmt::format("plugin {}: {}", file.path().string(), error.what()));
-}
-
 // The plugin runs from now on, if it does not yet. Throws ConfigError.
 void run_apart(const std::shared_ptr<const plugin::PluginFile>& file) {
   if (plugin_apart(file->hash()) != nullptr) return;
   try {
     plugin::try_to_load(file);
-    auto process = std::make_unique<child::PolicyProcess>(*file);
+    auto process = std::make_shared<child::PolicyProcess>(*file);
     auto description = process->begin();
     add_plugin_apart(
         std::make_unique<PluginApart>(file, std::move(process), std::move(description)));
   } catch (const std::exception& error) {
-    throw_of(*file, error);
+    throw ConfigError(fmt::format("plugin {}: {}", file->path().string(), error.what()));
   }
 }
 
@@ -202,7 +198,7 @@ struct Plugins::Allowed {
   std::shared_ptr<const plugin::PluginFile> file;
   Permission permitted;
   // Of what runs apart, if no such process runs yet.
-  std::shared_ptr<std::unique_ptr<child::PolicyProcess>> process;
+  std::shared_ptr<child::PolicyProcess> process;
   std::vector<std::byte> description;
 };
 
@@ -227,19 +223,18 @@ void Plugins::install(Install install, Done done) {
   const PluginApart* const apart = plugin_apart(allowed.file->hash());
   if (apart == nullptr ? !allowed.permitted.certified : apart->process().failure().has_value()) {
     // It ends with the thread that starts it, which must be this one.
-    allowed.process = std::make_shared<std::unique_ptr<child::PolicyProcess>>(
-        std::make_unique<child::PolicyProcess>(*allowed.file));
+    allowed.process = std::make_shared<child::PolicyProcess>(*allowed.file);
   }
   installing_ = true;
   if (trying_.joinable()) trying_.join();
-  loading_ = allowed.process ? (*allowed.process)->process() : -1;
+  loading_ = allowed.process ? allowed.process->process() : -1;
   // What a plugin does when it is loaded may take any time.
   trying_ = std::thread([this, install = std::move(install), allowed = std::move(allowed),
                          done = std::move(done)]() mutable {
     std::string problem;
     try {
       plugin::try_to_load(allowed.file);
-      if (allowed.process) allowed.description = (*allowed.process)->begin();
+      if (allowed.process) allowed.description = allowed.process->begin();
     } catch (const std::exception& error) {
       problem = fmt::format("plugin {}: {}", allowed.file->path().string(), error.what());
     }
@@ -259,10 +254,10 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   PluginApart* apart = plugin_apart(allowed.file->hash());
   std::string note = allowed.permitted.note;
   if (allowed.process && apart != nullptr) {
-    apart->replace(std::move(*allowed.process));
+    apart->replace(allowed.process);
   } else if (allowed.process) {
-    apart = &add_plugin_apart(std::make_unique<PluginApart>(
-        allowed.file, std::move(*allowed.process), allowed.description));
+    apart = &add_plugin_apart(
+        std::make_unique<PluginApart>(allowed.file, allowed.process, allowed.description));
   } else if (apart != nullptr && allowed.permitted.certified) {
     // What it is called in the journal must not change its meaning there.
     note += ", but it stays in its process until the service starts anew";
@@ -358,7 +353,7 @@ void Plugins::look_apart(Instant now) {
   }
 }
 
-// Until that is done, its policies answer what starves nobody.
+// Until that is done, its policies answer what starves no job.
 void Plugins::revive(PluginApart& plugin, const std::string& why) {
   if (installing_) return;
   const std::string from = plugin.file().short_hash();
@@ -377,10 +372,9 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
   host_.say({fmt::format("plugin {} ({}): {}; it gets another process", plugin.file().footer().name,
                          from, why),
              LogLevel::error});
-  std::shared_ptr<std::unique_ptr<child::PolicyProcess>> process;
+  std::shared_ptr<child::PolicyProcess> process;
   try {
-    process = std::make_shared<std::unique_ptr<child::PolicyProcess>>(
-        std::make_unique<child::PolicyProcess>(plugin.file()));
+    process = std::make_shared<child::PolicyProcess>(plugin.file());
   } catch (const ConfigError& error) {
     return eject(from, PluginExit::lost, error.what(), host_.now());
   }
@@ -388,11 +382,11 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
   installing_ = true;
   reviving_ = &plugin;
   if (trying_.joinable()) trying_.join();
-  loading_ = (*process)->process();
+  loading_ = process->process();
   trying_ = std::thread([this, process, in_force, from, &plugin] {
     std::string problem;
     try {
-      (*process)->begin();
+      process->begin();
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -400,8 +394,8 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
       installing_ = false;
       reviving_ = nullptr;
       if (!problem.empty()) return eject(from, PluginExit::lost, problem, host_.now());
-      plugin.replace(std::move(*process));
-      // As things are by now: somebody may have chosen others meanwhile.
+      plugin.replace(process);
+      // As things are by now: others may have been chosen meanwhile.
       host_.renew(in_force());
       shadow(std::vector<std::string>(shadows_));
     });
