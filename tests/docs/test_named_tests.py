@@ -17,6 +17,8 @@ def tests():
     """FOLDER.SUBJECT of each test file, and what CMake names beside these."""
     found = {f"{file.parent.name}.{file.name.removesuffix('_test.cpp')}"
              for file in (ROOT / "tests").rglob("*_test.cpp")}
+    found |= {f"python.{file.stem.removeprefix('test_')}"
+              for file in (ROOT / "tests/python").glob("test_*.py")}
     for file in [*(ROOT / "tests").rglob("CMakeLists.txt"), ROOT / "tools" / "CMakeLists.txt"]:
         found |= set(re.findall(r"add_test\(NAME ([\w.-]+)", file.read_text()))
     return found | {"policies.two_processes", "engine.two_processes"}
