@@ -113,6 +113,10 @@ struct Tiers {
     write_rows(folder.path() / "rows" / "rows.npy", kRows, kWidth);
     config.memory = 192 * kMib;
     config.engine.block_bytes = kMib;
+    // It divides memory by the jobs that there are, not by what it measures: what leaves memory
+    // while a job runs, because another share is given more, is not copied to the drive, and is
+    // read again.
+    config.engine.policies.allocation = "equal";
     config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0, {}});
     if (spill > 0) config.spill = {folder.path() / "drive", spill};
   }
