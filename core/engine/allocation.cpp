@@ -17,8 +17,9 @@ void prefetch(const void* what) {
 
 }  // namespace
 
-Allocation::Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain)
-    : choice_(choice), seed_(seed), explain_(explain) {
+Allocation::Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain,
+                       Asked& asked)
+    : choice_(choice), seed_(seed), explain_(explain), asked_(asked) {
   change(choice);
 }
 
@@ -40,7 +41,10 @@ Instant Allocation::plan(Instant now, Place place, Bytes room, std::span<const S
   slots_.assign(views_.size(), 0);
   PlaceView view{place, room, views_, now};
   if (complete_ && (policy_->wants_measures() || explain_)) complete_(view, views_, shares);
-  policy_->allocate(view, slots_);
+  {
+    const Asking asking(asked_, view);
+    policy_->allocate(view, slots_);
+  }
   if (exceeds(room)) {
     ++refused_;
     for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i] = views_[i].slots_now;

@@ -14,6 +14,7 @@
 
 #include "core/base/types.h"
 #include "core/engine/explain.h"
+#include "core/engine/question.h"
 #include "core/engine/share_part.h"
 
 namespace batchflow::engine {
@@ -24,8 +25,8 @@ class Allocation {
   // Adds to the views what the engine's other parts know of the place and of its shares.
   using Complete = std::function<void(PlaceView&, std::span<ShareView>, const Shares&)>;
 
-  // `explain` outlives it.
-  Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain);
+  // `explain` and `asked` outlive it.
+  Allocation(const PolicyChoice& choice, std::uint64_t seed, const Explain& explain, Asked& asked);
 
   void change(const PolicyChoice& choice);
   void complete_with(Complete complete) { complete_ = std::move(complete); }
@@ -45,6 +46,7 @@ class Allocation {
   std::unique_ptr<AllocationPolicy> policy_;
   std::uint64_t seed_;
   const Explain& explain_;
+  Asked& asked_;
   Complete complete_;
   std::uint64_t made_ = 0;  // policies
   std::uint64_t refused_ = 0;

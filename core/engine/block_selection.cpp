@@ -34,7 +34,8 @@ void BlockSelection::prefer_begun(const EpochRun& run) {
 // What the selection policy chooses of what the order allows, or null.
 const order::Lanes::Candidate* BlockSelection::choose(Job& job, const EpochRun& run, NodeId node) {
   // A node's ranks choose among its own blocks, wherever these stand in the list.
-  s_.streams[job.stream].lanes->candidates(job.member, found_, to_first_ready_ && node.is_none());
+  s_.streams[job.stream].lanes->candidates(job.member, found_,
+                                           node.is_none() && !policy_of(job).looks_behind_ready());
   prefer_begun(run);
   if (found_.empty()) return nullptr;
   // A strict order leaves no choice.
@@ -52,15 +53,18 @@ const order::Lanes::Candidate* BlockSelection::choose(Job& job, const EpochRun& 
 // The policy's answer. If that is none of the candidates, or not ready, the built-in default
 // chooses: the oldest that is ready.
 std::size_t BlockSelection::chosen(Job& job) {
-  const std::size_t choice = policy_->choose({job.id, job.order, views_, s_.now, job.user});
+  SelectionPolicy& policy = policy_of(job);
+  const SelectionView view{job.id, job.order, views_, s_.now, job.user};
+  const Asking asking(s_.memory.asked(), view);
+  const std::size_t choice = policy.choose(view);
   note_held(job, choice == kNoChoice && views_.front().ready && views_.front().distance == 0);
   if (choice == kNoChoice) {
-    s_.ask_again(policy_->ask_again(), job.asks_again,
+    s_.ask_again(policy.ask_again(), job.asks_again,
                  {AlarmKind::look_at_job, job.index.value, job.serial});
     return kNoChoice;
   }
   if (choice < views_.size() && views_[choice].ready) return choice;
-  ++refused_;
+  refuse(job);
   const auto ready = std::find_if(views_.begin(), views_.end(),
                                   [](const SelectionCandidate& one) { return one.ready; });
   return ready == views_.end() ? kNoChoice : static_cast<std::size_t>(ready - views_.begin());
@@ -70,16 +74,13 @@ void BlockSelection::note_held(const Job& job, bool held) {
   if (held_.empty() && !held) return;
   const auto found =
       std::find_if(held_.begin(), held_.end(), [&](const Held& one) { return one.id == job.id; });
-  if (held && found == held_.end()) held_.push_back({job.index, job.id, s_.now});
+  if (held && found == held_.end()) held_.push_back({job.index, job.id, s_.now, views_});
   if (!held && found != held_.end()) held_.erase(found);
 }
 
-Instant BlockSelection::held_since() const {
-  Instant since = kNever;
-  for (const Held& one : held_) {
-    if (s_.jobs.live(one.job) && s_.jobs[one.job].id == one.id) since = std::min(since, one.since);
-  }
-  return since;
+void BlockSelection::refuse(const Job& job) {
+  ++refused_;
+  ++s_.streams[job.stream].refused_choices;
 }
 
 // ------------------------------------------------------------------------------- samples ----
@@ -115,29 +116,33 @@ void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node
     const std::uint64_t in_block = epoch.taken() % block.sizes.block_samples;
     const std::uint64_t left = epoch.samples() - epoch.taken();
     const std::uint64_t count = std::min(block.sizes.block_samples - in_block, left);
-    const std::size_t wanted =
-        std::max<std::size_t>(1, policy_->blocks_to_choose_from()) * block.sizes.block_samples;
+    const std::size_t wanted = std::max<std::size_t>(1, policy_of(job).blocks_to_choose_from()) *
+                               block.sizes.block_samples;
     const auto candidates = epoch.candidates(
         std::max<std::size_t>(std::min(wanted, order::kChosenCandidatesMost), count));
     items_.show(stream, node, candidates, samples_);
     s_.samples_looked_up += candidates.size() / 8;  // a candidate costs less than an ingredient
     picks_.assign(count, UINT32_MAX);
-    policy_->choose_samples({job.id, epoch.epoch(), left, samples_, s_.now}, picks_);
-    check_picks(candidates.size());
+    const SamplesView view{job.id, epoch.epoch(), left, samples_, s_.now};
+    {
+      const Asking asking(s_.memory.asked(), view);
+      policy_of(job).choose_samples(view, picks_);
+    }
+    check_picks(job, candidates.size());
     epoch.take(picks_, candidates.size());
   }
 }
 
-std::span<const float> BlockSelection::weigh(JobId job, std::span<const Score> scores) {
+std::span<const float> BlockSelection::weigh(const Job& job, std::span<const Score> scores) {
   scores_.clear();
   for (const Score& score : scores) scores_.push_back(score.value);
   weights_.assign(scores.size(), 0);
-  policy_->weigh(job, scores_, weights_);
+  policy_of(job).weigh(job.id, scores_, weights_);
   return weights_;
 }
 
 // Instead of an answer that is wrong, the oldest candidates are taken.
-void BlockSelection::check_picks(std::size_t offered) {
+void BlockSelection::check_picks(const Job& job, std::size_t offered) {
   picked_.assign(offered, false);
   const bool right = std::all_of(picks_.begin(), picks_.end(), [&](std::uint32_t pick) {
     if (pick >= offered || picked_[pick]) return false;
@@ -145,7 +150,7 @@ void BlockSelection::check_picks(std::size_t offered) {
     return true;
   });
   if (right) return;
-  ++refused_;
+  refuse(job);
   for (std::uint32_t i = 0; i < picks_.size(); ++i) picks_[i] = i;
 }
 

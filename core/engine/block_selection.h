@@ -23,9 +23,10 @@ class BlockSelection {
   }
 
   const SelectionPolicy& policy() const { return *policy_; }
+  // Of all jobs, those included whose stream had a policy of its own.
   void change(std::unique_ptr<SelectionPolicy> policy) {
     policy_ = std::move(policy);
-    to_first_ready_ = !policy_->looks_behind_ready();
+    s_.streams.each([&](StreamId stream) { s_.streams[stream].own_selection.reset(); });
   }
   // What is chosen for the ranks on the node, or for all ranks if `node` is none; null: nothing
   // yet. The answer is valid until the next call.
@@ -33,38 +34,50 @@ class BlockSelection {
   // No further lane may be begun, or no further block be used in part.
   static bool is_full(const EpochRun& run);
   std::uint64_t refused() const { return refused_; }
-  // Since when the policy lets a job wait though the oldest of its blocks is ready; kNever: it lets
-  // none.
-  Instant held_since() const;
+  // Jobs that the policy lets wait though the oldest of their blocks is ready, and since when.
+  struct Held {
+    JobIndex job;
+    JobId id;
+    Instant since;
+    std::vector<SelectionCandidate> shown;  // since then
+  };
+  // Calls visit(held) for each.
+  template <class Visit>
+  void each_held(Visit visit) const {
+    for (const Held& one : held_) {
+      if (s_.jobs.live(one.job) && s_.jobs[one.job].id == one.id) visit(one);
+    }
+  }
 
   bool chooses_samples() const { return policy_->blocks_to_choose_from() > 0; }
   // Chooses the samples of the block, and of those before it in the job's epoch, unless they are
   // chosen. The block is about to be made on the node.
   void choose_samples(Job& job, const Block& block, NodeIndex node);
   // What these scores weigh, that the job has reported. Valid until the next call.
-  std::span<const float> weigh(JobId job, std::span<const Score> scores);
-  void epoch_began(JobId job, std::uint32_t epoch) { policy_->epoch_began(job, epoch); }
+  std::span<const float> weigh(const Job& job, std::span<const Score> scores);
+  void epoch_began(const Job& job, std::uint32_t epoch) {
+    policy_of(job).epoch_began(job.id, epoch);
+  }
   // The job's epochs before this one are committed.
   static void forget_chosen(Job& job, std::uint32_t epoch);
 
  private:
   void prefer_begun(const EpochRun& run);
   void prefer_local(NodeId node);
+  SelectionPolicy& policy_of(const Job& job) const {
+    const auto& own = s_.streams[job.stream].own_selection;
+    return own ? *own->policy : *policy_;
+  }
+  void refuse(const Job& job);
   std::size_t chosen(Job& job);
   void note_held(const Job& job, bool held);
   order::ChosenEpoch& chosen_epoch(Job& job, std::uint32_t epoch) const;
-  void check_picks(std::size_t offered);
+  void check_picks(const Job& job, std::size_t offered);
 
   EngineState& s_;
   const Items& items_;
   std::unique_ptr<SelectionPolicy> policy_;
-  bool to_first_ready_ = false;  // the policy looks at no block behind the first ready one
   std::uint64_t refused_ = 0;
-  struct Held {
-    JobIndex job;
-    JobId id;
-    Instant since;
-  };
   std::vector<Held> held_;  // jobs that were let wait when they were looked at last
   std::vector<order::Lanes::Candidate> found_;  // scratch
   std::vector<SelectionCandidate> views_;       // scratch

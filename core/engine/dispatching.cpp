@@ -34,12 +34,16 @@ std::uint32_t Dispatching::depth(const Job& job) {
                           static_cast<double>(stream.block_samples);
   const auto most =
       static_cast<std::uint32_t>(std::min<Slots>(window(stream), s_.config.look_ahead_most));
-  const std::uint32_t depth =
-      scaling_->depth({job.id, static_cast<std::uint32_t>(job.ranks.size()), job.step_s,
-                       stream.prepare_s, per_step, job.ranks.front().stall.stall_fraction(s_.now),
-                       most, s_.now, job.weight, wanted_per_s(job), job.user});
+  const JobView view{job.id,     static_cast<std::uint32_t>(job.ranks.size()),
+                     job.step_s, stream.prepare_s,
+                     per_step,   job.ranks.front().stall.stall_fraction(s_.now),
+                     most,       s_.now,
+                     job.weight, wanted_per_s(job),
+                     job.user};
+  const Asking asking(s_.memory.asked(), view);
+  const std::uint32_t depth = scaling_->depth(view);
   if (depth <= most) return depth;
-  ++refused_;
+  ++refused_.scaling;
   return most;
 }
 
@@ -228,9 +232,11 @@ Charges::Site Dispatching::choose_site(const Job& job, const WorkCandidate& work
                            charges_.blocks_of(job, part.node),
                            preparation_.kept_on(part.index, stream)});
   }
-  const std::size_t choice = dispatch_->choose_node({work, node_views_});
+  const NodesView view{work, node_views_};
+  const Asking asking(s_.memory.asked(), view);
+  const std::size_t choice = dispatch_->choose_node(view);
   if (choice < possible_.size()) return possible_[choice];
-  ++refused_;
+  ++refused_.dispatch;
   return usual;
 }
 
@@ -281,9 +287,12 @@ void Dispatching::wake_policy() {
 // The policy's answer. If that is none of the candidates, the built-in default chooses: the need
 // that arose first.
 std::size_t Dispatching::choose() {
-  const std::size_t choice = dispatch_->next({s_.now, views_});
+  const DispatchView view{s_.now, views_};
+  const Asking asking(s_.memory.asked(), view);
+  const std::size_t choice = dispatch_->next(view);
   if (choice == kNoChoice || choice < views_.size()) return choice;
-  ++refused_;
+  ++refused_.dispatch;
+  shown_when_refused_ = views_;
   const auto arose_before = [](const auto& a, const auto& b) { return a.asked < b.asked; };
   return static_cast<std::size_t>(std::min_element(views_.begin(), views_.end(), arose_before) -
                                   views_.begin());
@@ -433,11 +442,14 @@ void Dispatching::scale(Node& node) {
   view.waits_for_reads = node.waiting_part;
   view.made_per_s = node.made_per_s;
   view.wanted_per_s = node.wanted_per_s;
-  const std::uint32_t answer = scaling_->workers(view);
+  const std::uint32_t answer = [&] {
+    const Asking asking(s_.memory.asked(), view);
+    return scaling_->workers(view);
+  }();
   // A node without a worker would measure nothing, and so never get one again.
   const std::uint32_t least = had_jobs_ && node.cores > 0 ? 1 : 0;
   const std::uint32_t wanted = std::min(std::max(answer, least), node.cores);
-  if (answer != wanted) ++refused_;
+  if (answer != wanted) ++refused_.scaling;
   if (wanted == node.workers_wanted) return;
   node.workers_wanted = wanted;
   s_.emit(SetWorkers{node.id, wanted});

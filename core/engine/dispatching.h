@@ -50,10 +50,18 @@ class Dispatching {
   }
   // BF_CHECKs that no need that is not weighed could be started.
   void check_consistency();
-  std::uint64_t refused() const { return refused_; }
+  struct Refusals {
+    std::uint64_t dispatch = 0;
+    std::uint64_t scaling = 0;
+  };
+  Refusals refused() const { return refused_; }
+  // What the dispatch policy was shown when its last proposal was refused.
+  std::span<const WorkCandidate> shown_when_refused() const { return shown_when_refused_; }
   std::size_t needs() const { return needs_.size(); }
   // Since when a rank has waited for a block that could be started, and the policy starts nothing.
   Instant held_since() const { return held_since_; }
+  // What the policy was shown last.
+  DispatchView weighed() const { return {s_.now, views_}; }
 
  private:
   struct JobNeed {
@@ -98,7 +106,8 @@ class Dispatching {
   bool scale_all_ = true;  // whatever has changed since the scaling policy was last asked
   Instant wake_at_{};      // when the policy is asked again, if that is to come
   std::uint64_t asked_ = 0;
-  std::uint64_t refused_ = 0;
+  Refusals refused_;
+  std::vector<WorkCandidate> shown_when_refused_;
   std::vector<WorkCandidate> views_;  // of those that can be started now
   std::vector<JobIndex> startable_;   // the jobs of `views_`
   std::vector<Charges::Site> sites_;

@@ -178,7 +178,7 @@ void Engine::Parts::decide() {
   for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
     if (!s.jobs.live(begun.job)) continue;
     items.epoch_began(s.jobs[begun.job], begun.epoch);
-    selection.epoch_began(s.jobs[begun.job].id, begun.epoch);
+    selection.epoch_began(s.jobs[begun.job], begun.epoch);
   }
   s.begun_epochs.clear();
   // Without jobs nothing changes that a policy could learn from.
@@ -196,6 +196,39 @@ void Engine::Parts::decide() {
 }
 
 // ------------------------------------------------------------------------------------ Engine ----
+
+namespace {
+
+std::string_view kind_of(const PlaceView&) {
+  return "allocation";
+}
+std::string_view kind_of(const SelectionView&) {
+  return "selection";
+}
+std::string_view kind_of(const SamplesView&) {
+  return "selection";
+}
+std::string_view kind_of(const DispatchView&) {
+  return "dispatch";
+}
+std::string_view kind_of(const NodesView&) {
+  return "dispatch";
+}
+std::string_view kind_of(const NodeView&) {
+  return "scaling";
+}
+std::string_view kind_of(const JobView&) {
+  return "scaling";
+}
+
+template <class View>
+std::string text_of(const View& view) {
+  QuestionText shown;
+  write_question(shown, view);
+  return fmt::to_string(shown);
+}
+
+}  // namespace
 
 std::size_t events_of_one_step(std::span<const Event> events) {
   std::size_t cost = 0;
@@ -246,14 +279,93 @@ std::span<const Promise> Engine::promises() const {
 EngineCounters Engine::counters() const {
   EngineCounters counters = parts_->s.counters;
   const Memory::Counters memory = parts_->s.memory.counters();
-  counters.held_back_since = parts_->dispatching.held_since();
-  counters.selection_held_since = parts_->selection.held_since();
+  const Dispatching::Refusals refused = parts_->dispatching.refused();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
-                               parts_->selection.refused() + parts_->dispatching.refused();
+                               parts_->selection.refused() + refused.dispatch + refused.scaling;
   counters.operations = parts_->operations;
   counters.node_slots = parts_->s.nodes.size();
   counters.worker_slots = parts_->s.workers.size();
   return counters;
+}
+
+bool Engine::question(Question& to) const {
+  const EngineState& s = parts_->s;
+  const Asked& asked = s.memory.asked();
+  to.text.clear();
+  if (asked.share != nullptr) {
+    const ShareId share = s.memory.id_of(asked.share);
+    if (share.is_none()) return false;
+    to.of = {eviction_kind(eviction_of(s.memory[share].spec)), share.value};
+    write_question(to.text, asked.item, asked.slots);
+    return true;
+  }
+  return std::visit(
+      [&](const auto& view) {
+        using View = std::decay_t<decltype(view)>;
+        if constexpr (std::is_same_v<View, std::monostate>) {
+          return false;
+        } else {
+          to.of = {kind_of(*view), std::nullopt};
+          if constexpr (requires { view->job, view->candidates; }) {
+            const JobIndex job = s.job_of.find(view->job);
+            if (!job.is_none()) to.of.only = s.jobs[job].stream.value;
+          }
+          write_question(to.text, *view);
+          return true;
+        }
+      },
+      asked.view);
+}
+
+std::vector<Engine::Held> Engine::held_back() const {
+  std::vector<Held> held;
+  const Dispatching& dispatching = parts_->dispatching;
+  if (dispatching.held_since() != kNever)
+    held.push_back(
+        {{"dispatch", std::nullopt}, dispatching.held_since(), text_of(dispatching.weighed())});
+  parts_->selection.each_held([&](const BlockSelection::Held& one) {
+    const Job& job = parts_->s.jobs[one.job];
+    held.push_back({{"selection", job.stream.value},
+                    one.since,
+                    text_of(SelectionView{job.id, job.order, one.shown, one.since, job.user})});
+  });
+  return held;
+}
+
+std::vector<Engine::Refusals> Engine::refusals() const {
+  const EngineState& s = parts_->s;
+  const Dispatching::Refusals refused = parts_->dispatching.refused();
+  std::vector<Refusals> all;
+  const auto add = [&](PolicyScope policy, std::uint64_t count, std::string last) {
+    if (count > 0) all.push_back({policy, count, std::move(last)});
+  };
+  add({"allocation", std::nullopt}, s.memory.counters().refused_allocations, "");
+  add({"dispatch", std::nullopt}, refused.dispatch,
+      text_of(DispatchView{s.now, parts_->dispatching.shown_when_refused()}));
+  add({"scaling", std::nullopt}, refused.scaling, "");
+  s.memory.each([&](ShareId index) {
+    const SharePart& part = s.memory[index];
+    const ShareCounters& counters = part.share->counters();
+    add({eviction_kind(eviction_of(part.spec)), index.value}, counters.refused,
+        fmt::format("the victim that it named last: {}", refused_name(counters.last_refused)));
+  });
+  s.streams.each([&](StreamId index) {
+    add({"selection", index.value}, s.streams[index].refused_choices, "");
+  });
+  return all;
+}
+
+bool Engine::has_own_policy(std::string_view policy) const {
+  const PolicyScope scope = policy_scope(policy);
+  if (!scope.only) return false;
+  const EngineState& s = parts_->s;
+  if (scope.name == "selection") {
+    const StreamId stream(*scope.only);
+    return s.streams.live(stream) && s.streams[stream].own_selection != nullptr;
+  }
+  const ShareId share(*scope.only);
+  return s.memory.has_own_policy(share) &&
+         eviction_kind(eviction_of(s.memory[share].spec)) == scope.name;
 }
 
 void Engine::shadow(std::span<const std::string> policies) {

@@ -27,6 +27,7 @@
 #include "core/engine/explain.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/promise.h"
+#include "core/engine/question.h"
 
 namespace batchflow::engine {
 
@@ -68,6 +69,26 @@ class Engine {
     Bytes missed = 0;
   };
   std::vector<Shadow> shadows() const;
+  // What a policy is asked right now: for whoever finds, from within the call or from another
+  // thread, that it fails. False: nothing.
+  bool question(Question& to) const;
+  // Policies that start nothing though a rank waits for a block that could be made (dispatch), or
+  // that choose nothing though the oldest block of a job is ready (selection), and since when.
+  struct Held {
+    PolicyScope policy;
+    Instant since;
+    std::string shown;  // what the policy was shown when it was asked last
+  };
+  std::vector<Held> held_back() const;
+  // Policies that proposed what was refused, and how often.
+  struct Refusals {
+    PolicyScope policy;
+    std::uint64_t count;
+    std::string last;  // what the policy was shown last, or why its last proposal was refused
+  };
+  std::vector<Refusals> refusals() const;
+  // Whether that share or stream has a policy of its own (PolicyChanged). False: it is no more.
+  bool has_own_policy(std::string_view policy) const;
   // What each job, rank and block waits for, as text: printed when a run gets stuck.
   std::string describe() const;
   // Recounts what is kept by increments, and BF_CHECKs that it agrees. For tests.
@@ -95,12 +116,6 @@ struct EngineCounters {
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;    // events that contradict what went before
   std::uint64_t refused_proposals = 0;  // of policies
-  // Since when a rank has waited for a block that could be made, and the dispatch policy starts
-  // nothing; kNever: that is not so.
-  Instant held_back_since = kNever;
-  // Since when a rank has waited though the oldest of its job's blocks is ready, and the selection
-  // policy chooses none.
-  Instant selection_held_since = kNever;
   // Requests of samples that are followed (core/engine/shadow_cache.h): what the shares hit, and
   // what they would have hit had they known all next uses.
   std::uint64_t followed_requests = 0;

@@ -67,6 +67,12 @@ struct Dataset {
   }
 };
 
+// The selection policy that one stream has for itself. The policy refers to its choice.
+struct OwnSelection {
+  PolicyChoice choice;
+  std::unique_ptr<SelectionPolicy> policy;
+};
+
 struct Stream {
   // Streams
   StreamId id;
@@ -88,6 +94,10 @@ struct Stream {
   std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
 
   std::vector<JobIndex> jobs;  // Membership
+
+  // BlockSelection: the policy of its jobs, if it is not that of all others
+  std::unique_ptr<OwnSelection> own_selection;
+  std::uint64_t refused_choices = 0;  // of whatever policy its jobs had
 
   // Preparation
   double prepare_s = 0;  // smoothed

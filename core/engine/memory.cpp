@@ -30,7 +30,7 @@ Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
                std::uint64_t seed, const Explain& explain)
-    : allocation_(allocation, seed, explain), seed_(seed), explain_(explain) {
+    : allocation_(allocation, seed, explain, asked_), seed_(seed), explain_(explain) {
   for (PolicyChoice& choice : eviction) {
     eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
   }
@@ -164,13 +164,13 @@ bool Memory::grow_staging(PlacePart& place_part, Bytes goal) {
 
 // ---------------------------------------------------------------------------------- shares ----
 
-const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const ShareSpec& spec) const {
-  return eviction_[eviction_of(spec)];
+const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const SharePart& part) const {
+  return part.own_choice ? part.own_choice : eviction_[eviction_of(part.spec)];
 }
 
 std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots capacity) const {
   const ShareSpec& spec = part.spec;
-  const PolicyChoice& choice = *choice_for(spec);
+  const PolicyChoice& choice = *choice_for(part);
   const std::size_t items =
       part.numbers ? part.numbers->room() : std::max(spec.items, part.owner_of.size());
   auto policy =
@@ -186,10 +186,11 @@ ShareId Memory::add_share(const ShareSpec& spec) {
   const ShareId index = shares_.make();
   SharePart& part = shares_[index];
   part.spec = spec;
-  part.choice = choice_for(spec);
+  part.choice = choice_for(part);
   part.numbers = ItemNumbers::for_items(spec.items);
   part.share = std::make_unique<Share>(spec.items, 0, make_policy(part, 0), part.numbers);
   part.share->count_freed(&place->second.freed);
+  part.share->note_questions(&asked_);
   const bool of_samples = spec.use == ShareUse::encoded || spec.use == ShareUse::decoded;
   if (of_samples && spec.bundle_shift == 0) part.shadow = std::make_unique<ShadowCache>(spec.items);
   add_candidates(part);
@@ -456,14 +457,35 @@ void Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction) {
   eviction_[eviction] = std::make_shared<const PolicyChoice>(choice);
   shares_.each([&](ShareId index) {
     if (eviction_of(shares_[index].spec) != eviction) return;
-    SharePart& part = shares_[index];
-    ++part.policy_changes;
-    auto policy = make_policy(part, part.share->capacity());
-    hand_over(*part.choice, part.share->policy(), choice, *policy);
-    part.share->swap_policy(std::move(policy));
-    part.incoming_choice = choice_for(part.spec);
-    adopting_.push_back(index);
+    shares_[index].own_choice.reset();
+    swap_policy(index);
   });
+}
+
+bool Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction, ShareId only) {
+  if (!shares_.live(only) || eviction_of(shares_[only].spec) != eviction) return false;
+  shares_[only].own_choice = std::make_shared<const PolicyChoice>(choice);
+  swap_policy(only);
+  return true;
+}
+
+void Memory::swap_policy(ShareId index) {
+  SharePart& part = shares_[index];
+  ++part.policy_changes;
+  auto policy = make_policy(part, part.share->capacity());
+  const auto& choice = choice_for(part);
+  hand_over(*part.choice, part.share->policy(), *choice, *policy);
+  part.share->swap_policy(std::move(policy));
+  part.incoming_choice = choice;
+  adopting_.push_back(index);
+}
+
+ShareId Memory::id_of(const Share* share) const {
+  ShareId found = ShareId::none();
+  shares_.each([&](ShareId index) {
+    if (shares_[index].share.get() == share) found = index;
+  });
+  return found;
 }
 
 void Memory::set_candidates(std::vector<Candidate> candidates) {

@@ -146,6 +146,8 @@ class Memory {
   // Whether some share may want samples before they are requested.
   bool reads_early() const;
   void change_eviction(const PolicyChoice& choice, std::size_t eviction);
+  // Of this share alone, until all are changed. False: it has no such policy, or is no more.
+  bool change_eviction(const PolicyChoice& choice, std::size_t eviction, ShareId only);
   // Policies that are shown the requests of all shares that they might serve, and decide nothing:
   // by eviction (PolicyTexts), with those before gone.
   struct Candidate {
@@ -156,6 +158,15 @@ class Memory {
   // Continues the adoption of residents by new policies. True when more is left to do. Those that a
   // new policy was just shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
+
+  // What is asked of any policy of the engine.
+  Asked& asked() { return asked_; }
+  const Asked& asked() const { return asked_; }
+  // The share of this name in what is asked; none: it is no more.
+  ShareId id_of(const Share* share) const;
+  bool has_own_policy(ShareId index) const {
+    return shares_.live(index) && shares_[index].own_choice != nullptr;
+  }
 
   // BF_CHECKs that no place is over its capacity and that all books agree.
   void check_consistency() const;
@@ -189,10 +200,12 @@ class Memory {
   bool shrink(PlacePart& place_part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(Place place, PlacePart& place_part);
   void set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity);
-  const std::shared_ptr<const PolicyChoice>& choice_for(const ShareSpec& spec) const;
+  const std::shared_ptr<const PolicyChoice>& choice_for(const SharePart& part) const;
+  void swap_policy(ShareId index);
   std::unique_ptr<EvictionPolicy> make_policy(const SharePart& part, Slots capacity) const;
   void add_candidates(SharePart& part) const;
 
+  Asked asked_;
   Allocation allocation_;
   std::vector<std::shared_ptr<const PolicyChoice>> eviction_;
   std::vector<Candidate> candidates_;

@@ -13,7 +13,7 @@ void Engine::Parts::on(const ScoresReported& event) {
   if (!of) return;
   if (event.scores.size() > kScoresMost) return s.protocol_error();
   const Dataset& dataset = s.datasets[of->dataset];
-  const std::span<const float> weights = selection.weigh(event.job, event.scores);
+  const std::span<const float> weights = selection.weigh(*of, event.scores);
   for (std::size_t i = 0; i < event.scores.size(); ++i) {
     const SampleId sample = event.scores[i].sample;
     if (sample.value >= dataset.catalogue->samples()) {
@@ -56,11 +56,34 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
   }
 }
 
+// Of one share or stream alone.
+bool Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& choice,
+                                  std::uint32_t only) {
+  if (name.kind == PolicyKind::eviction) {
+    const ShareId share(only);
+    return std::any_of(name.evictions.begin(), name.evictions.end(), [&](std::size_t one) {
+      return s.memory.change_eviction(choice, one, share);
+    });
+  }
+  const StreamId stream(only);
+  if (name.kind != PolicyKind::selection || !s.streams.live(stream)) return false;
+  auto own = std::make_unique<OwnSelection>(choice, nullptr);
+  own->policy = make<MakeSelection>(own->choice, s.random.split(++policies_made));
+  s.streams[stream].own_selection = std::move(own);
+  return true;
+}
+
 void Engine::Parts::on(const PolicyChanged& event) {
   try {
     const auto [kind, text] = split_policy(event.text);
-    const PolicyName name = policy_name(kind);
-    change_policy(name, s.list.choose(name.kind, text));
+    const PolicyScope scope = policy_scope(kind);
+    const PolicyName name = policy_name(scope.name);
+    const PolicyChoice choice = s.list.choose(name.kind, text);
+    if (!scope.only) {
+      change_policy(name, choice);
+    } else if (!change_policy(name, choice, *scope.only)) {
+      return s.stale();  // what it was meant for is no more
+    }
   } catch (const ConfigError&) {
     return s.protocol_error();  // the backend checks texts before it sends them
   }

@@ -170,6 +170,7 @@ struct Engine::Parts final : Reads::Listener {
   void handle_alarms();
   void handle_failures();
   void change_policy(const PolicyName& name, const PolicyChoice& choice);
+  bool change_policy(const PolicyName& name, const PolicyChoice& choice, std::uint32_t only);
   void decide();
   void look_at(JobIndex index, std::uint64_t serial) {
     if (s.jobs.live(index) && s.jobs[index].serial == serial) s.look_at(index);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
+
 #include "core/base/config_value.h"
 #include "core/base/names.h"
 
@@ -12,6 +14,10 @@ namespace {
 constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
                                                        "dispatch", "scaling"};
 constexpr std::string_view kOneEviction = "eviction.";
+constexpr std::string_view kEvictionKinds[kEvictions] = {"eviction.encoded", "eviction.decoded",
+                                                         "eviction.prepared", "eviction.drive"};
+static_assert(static_cast<std::size_t>(Form::encoded) == 0 &&
+              static_cast<std::size_t>(Form::prepared) == 2);
 
 }  // namespace
 
@@ -34,8 +40,12 @@ PolicyKind policy_kind(std::string_view name) {
                                 policy_kinds()));
 }
 
+std::string_view eviction_kind(std::size_t eviction) {
+  return kEvictionKinds[eviction];
+}
+
 std::string_view eviction_name(std::size_t eviction) {
-  return eviction == kOnDrives ? "drive" : name_of(static_cast<Form>(eviction));
+  return eviction_kind(eviction).substr(kOneEviction.size());
 }
 
 std::optional<KindAndText> find_kind(std::string_view policy) {
@@ -66,6 +76,22 @@ PolicyName policy_name(std::string_view name) {
       fmt::format("'{}' is no kind of policy; write eviction.encoded, eviction.decoded, "
                   "eviction.prepared or eviction.drive",
                   name));
+}
+
+std::string PolicyScope::text() const {
+  return only ? fmt::format("{}[{}]", name, *only) : std::string(name);
+}
+
+PolicyScope policy_scope(std::string_view text) {
+  const std::size_t open = text.find('[');
+  if (open == std::string_view::npos) return {text, std::nullopt};
+  const std::string_view number = text.substr(open + 1);
+  std::uint32_t only = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), only);
+  if (error != std::errc() || std::string_view(end, number.data() + number.size()) != "]")
+    throw ConfigError(
+        fmt::format("'{}' names no share or stream; write selection[2]", text.substr(0, 60)));
+  return {text.substr(0, open), only};
 }
 
 void set_policy(PolicyTexts& texts, std::string_view name, const std::string& text) {

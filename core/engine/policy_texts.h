@@ -23,6 +23,7 @@ PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the
 inline constexpr std::size_t kEvictions = kForms + 1;
 inline constexpr std::size_t kOnDrives = kForms;
 std::string_view eviction_name(std::size_t eviction);  // `encoded`, ..., `drive`
+std::string_view eviction_kind(std::size_t eviction);  // `eviction.encoded`, ...
 
 struct PolicyTexts {
   std::string allocation;
@@ -60,6 +61,15 @@ struct PolicyName {
   std::vector<std::size_t> evictions;  // of those
 };
 PolicyName policy_name(std::string_view name);  // throws ConfigError
+// Whose policy is meant where one share or stream has one of its own: `eviction.encoded[3]`, of
+// share 3; `selection[2]`, of stream 2. Without a number, all that have no policy of their own.
+struct PolicyScope {
+  std::string_view name;
+  std::optional<std::uint32_t> only;
+  std::string text() const;
+  friend bool operator==(const PolicyScope&, const PolicyScope&) = default;
+};
+PolicyScope policy_scope(std::string_view text);  // throws ConfigError
 // Throws ConfigError where there is no such name.
 void set_policy(PolicyTexts& texts, std::string_view name, const std::string& text);
 

@@ -55,6 +55,7 @@ Share::Result Share::access(const Access& access, std::vector<ItemId>& evicted) 
 }
 
 Share::Result Share::request(const Access& access, std::vector<ItemId>& evicted) {
+  note(access);
   counters_.slots_requested += access.slots;
   if (is_resident(access.item)) {
     ++counters_.hits;
@@ -81,6 +82,7 @@ void Share::announce(std::vector<Access>& requests) {
   if (numbers_) {
     for (Access& one : requests) one.item = give_number(one.item);
   }
+  note(kNobody);
   policy_->announced(requests);
 }
 
@@ -89,6 +91,7 @@ bool Share::insert_forced(const Access& access, std::vector<ItemId>& evicted) {
   BF_CHECK(!resident(access.item));
   if (!fits(access, true)) return false;
   const Access inner = numbered(access);
+  note(inner);
   ask_admission(inner);
   // It has no name: a policy that lets newcomers compete with residents must not let this one
   // compete.
@@ -101,6 +104,7 @@ EarlyRead Share::insert_early(const Access& access, std::vector<ItemId>& evicted
   BF_CHECK(access.item.value < items_ && access.slots - 1 < UINT32_MAX);
   BF_CHECK(!resident(access.item));
   const Access inner = numbered(access);
+  note(inner);
   const EarlyRead answer = policy_->read_early(inner);
   if (answer != EarlyRead::yes) return answer;
   if (!fits(inner, false) || !make_room(inner, false, evicted)) return EarlyRead::no;
@@ -116,6 +120,7 @@ void Share::remove(ItemId item, Removal why) {
     }
     free_pinned(number);
   }
+  note({number, slots_of(number), kUnknownUse});
   leave(number, why);
 }
 
@@ -123,6 +128,7 @@ void Share::forget(ItemId item) {
   const ItemId number = number_of(item);
   BF_CHECK(item.value < items_ && !is_resident(number));
   if (number.is_none()) return;
+  note({number, 0, kUnknownUse});
   policy_->forget(number);
   if (told_incoming(number)) incoming_->forget(number);
 }
@@ -275,12 +281,14 @@ void Share::evict(ItemId item, std::vector<ItemId>& evicted) {
 // --------------------------------------------------------------------------------- capacity ----
 
 void Share::set_capacity(Slots capacity) {
+  note(kNobody);
   capacity_ = capacity;
   policy_->resized(capacity);
   if (incoming_) incoming_->resized(capacity);
 }
 
 bool Share::shrink(std::size_t& limit, std::vector<ItemId>& evicted) {
+  note(kNobody);
   while (used_ > capacity_ && evictable() > 0) {
     if (limit == 0) return false;
     Victim victim = ask_victim(kNobody, limit);
@@ -309,6 +317,7 @@ void Share::grow_numbers(std::size_t items) {
   if (!aside_.empty()) aside_.grow(words_.size());
   if (!more_slots_.empty()) more_slots_.grow(items);
   numbered_ = items;
+  note(kNobody);
   policy_->grow(items);
   if (incoming_) incoming_->grow(items);
 }
@@ -317,6 +326,7 @@ void Share::grow_numbers(std::size_t items) {
 
 void Share::needed(ItemId item, std::uint32_t jobs) {
   const ItemId number = give_number(item);
+  note({number, 0, kUnknownUse});
   bring_back(number);
   policy_->needed(number, jobs);
   if (told_incoming(number)) incoming_->needed(number, jobs);
@@ -324,12 +334,14 @@ void Share::needed(ItemId item, std::uint32_t jobs) {
 
 void Share::scored(ItemId item, float score) {
   const ItemId number = give_number(item);
+  note({number, 0, kUnknownUse});
   bring_back(number);
   policy_->scored(number, score);
   if (incoming_) incoming_->scored(number, score);
 }
 
 void Share::epoch_began(JobId job, std::uint32_t epoch) {
+  note(kNobody);
   policy_->epoch_began(job, epoch);
   if (incoming_) incoming_->epoch_began(job, epoch);
 }
@@ -361,6 +373,7 @@ void Share::announce_residents(std::size_t limit) {
 
 bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
+  note(kNobody);
   if (incoming_->wants_announcements()) announce_residents(limit);
   // A slice is bounded in words, too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < numbered_; ++adopted_) {

@@ -30,6 +30,7 @@
 #include "core/engine/item_numbers.h"
 #include "core/engine/pin_table.h"
 #include "core/engine/policy.h"
+#include "core/engine/question.h"
 
 namespace batchflow::engine {
 
@@ -122,6 +123,8 @@ class Share {
   void pin_all() { ++pinned_all_; }
   // REQUIRES: pin_all() was called more often
   void unpin_all();
+  // From now on `*asked` says what the policy is asked.
+  void note_questions(Asked* asked) { asked_ = asked; }
   // From now on `*freed` grows by one whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
 
@@ -195,6 +198,9 @@ class Share {
   Slots slots_of(ItemId number) const {
     return more_slots_.empty() ? 1 : 1 + more_slots_[number.value];
   }
+  void note(const Access& access) {
+    if (asked_ != nullptr) asked_->note(*this, access);
+  }
   void note_freed() {
     if (freed_ != nullptr) ++*freed_;
   }
@@ -237,6 +243,7 @@ class Share {
   std::size_t aside_count_ = 0;
   std::shared_ptr<ItemNumbers> numbers_;  // null: the items' ids are their numbers
   std::unique_ptr<EvictionPolicy> policy_;
+  Asked* asked_ = nullptr;
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below
   std::uint64_t* freed_ = nullptr;

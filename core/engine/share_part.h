@@ -58,6 +58,7 @@ struct SharePart {
   std::uint64_t policy_changes = 0;
   // A policy may go on reading its parameters: they stay as long as the policy does.
   std::shared_ptr<const PolicyChoice> choice;
+  std::shared_ptr<const PolicyChoice> own_choice;  // not that of all such shares; or null
   std::shared_ptr<const PolicyChoice> incoming_choice;
   // Shares of blocks and batches: ids come from a pool, and each resident has a slot.
   std::vector<ItemId> free_items;

@@ -27,6 +27,11 @@ std::vector<Failure>& failures() {
   return all;
 }
 
+std::function<void(Failure&)>& failure_listener() {
+  static std::function<void(Failure&)> tell;
+  return tell;
+}
+
 // What an instance of any kind has.
 class Hosting {
  public:
@@ -35,8 +40,10 @@ class Hosting {
 
   void fail(std::string_view why) {
     if (std::exchange(failed_, once_)) return;
+    Failure failure{policy_.text(), std::string(why.substr(0, 500)), "", ""};
     const std::lock_guard lock(failures_mutex);
-    failures().push_back({policy_.text(), std::string(why.substr(0, 500))});
+    if (failure_listener()) failure_listener()(failure);
+    failures().push_back(std::move(failure));
     any_failure.store(true, std::memory_order_release);
   }
   bool failed() const { return failed_; }
@@ -597,6 +604,11 @@ void* HostedPolicy::direct() const {
 
 std::string HostedPolicy::text() const {
   return fmt::format("{} {}@{}", engine::policy_kind_name(entry_.kind()), entry_.name, entry_.from);
+}
+
+void tell_of_failures(std::function<void(Failure&)> tell) {
+  const std::lock_guard lock(failures_mutex);
+  failure_listener() = std::move(tell);
 }
 
 std::vector<Failure> take_failures() {

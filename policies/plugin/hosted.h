@@ -4,6 +4,7 @@
 // answers as if it had nothing to say, which the engine bears.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,7 +60,14 @@ class HostedPolicy {
 struct Failure {
   std::string policy;  // HostedPolicy::text
   std::string why;
+  // What `tell_of_failures` was given adds: whose policy it was (engine::PolicyScope) if that of
+  // one share or stream, and what it was asked.
+  std::string of;
+  std::string asked;
 };
+// From now on `tell` is called from within the call that fails, with the failure that it may add
+// to. Null: nothing is.
+void tell_of_failures(std::function<void(Failure&)> tell);
 // Those since it was asked last. Cheap while there are none.
 std::vector<Failure> take_failures();
 // Throws std::runtime_error with all of them, if there are any: what a simulation came to is not

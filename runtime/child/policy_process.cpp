@@ -81,12 +81,16 @@ std::vector<pid_t>& ending() {
   return all;
 }
 
-// How long the process was ready to run, and did not.
+// How long the process was ready to run, and did not; or this thread, which is to see its answers.
 std::chrono::nanoseconds without_processor(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/schedstat", process));
-  std::int64_t ran = 0, waited = 0;
-  file >> ran >> waited;
-  return std::chrono::nanoseconds(waited);
+  std::int64_t all = 0;
+  for (const std::string& name : {std::to_string(process), std::string("thread-self")}) {
+    std::ifstream file(fmt::format("/proc/{}/schedstat", name));
+    std::int64_t ran = 0, waited = 0;
+    file >> ran >> waited;
+    all += waited;
+  }
+  return std::chrono::nanoseconds(all);
 }
 
 }  // namespace
@@ -295,17 +299,18 @@ std::optional<std::span<const std::byte>> PolicyProcess::ask(std::span<const std
   return found;
 }
 
-// Long waits of a second count together, but for the time in which the process got no processor.
+// Long waits of a second count together, but for the time in which there was no processor since the
+// long wait before.
 void PolicyProcess::count(std::chrono::nanoseconds waited) {
   if (waited < kLongWait || failure_) return;
   const auto now = Clock::now().time_since_epoch();
   if (now - slow_since_ > std::chrono::seconds(1)) {
     slow_since_ = now;
     slow_ = {};
-    starved_before_ = without_processor(process_);
   }
-  slow_ += waited;
-  if (slow_ > kSlowMost && slow_ - (without_processor(process_) - starved_before_) > kSlowMost)
+  const std::chrono::nanoseconds before = std::exchange(starved_, without_processor(process_));
+  slow_ += std::max(waited - (starved_ - before), std::chrono::nanoseconds(0));
+  if (slow_ > kSlowMost)
     fail(End::hung,
          fmt::format("it was waited for for more than {} ms of a second", kSlowMost.count()));
 }

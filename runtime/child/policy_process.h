@@ -89,7 +89,7 @@ class PolicyProcess {
   std::optional<Failure> failure_;
   // Of long waits: since when they are counted, and what they are together.
   std::chrono::nanoseconds slow_since_{}, slow_{};
-  std::chrono::nanoseconds starved_before_{};
+  std::chrono::nanoseconds starved_{};  // until the last long wait
 };
 
 }  // namespace batchflow::child

@@ -41,6 +41,12 @@ std::string plugins_text(const json& plugins) {
                         ctl::text(one, "hash").substr(0, 12), brings);
   }
   if (!text.empty()) text = "\nplugins\n" + text;
+  std::string gone;
+  for (const json& one : list(plugins, "ejected"))
+    gone += fmt::format("  {} of {}: exit {:.0f}, {} ({})\n", ctl::text(one, "policy"),
+                        ctl::text(one, "plugin"), number(one, "exit"), ctl::text(one, "reason"),
+                        ctl::text(one, "why"));
+  if (!gone.empty()) text += "\nejected; the other policies of the plugin decide\n" + gone;
   std::string out;
   for (const json& one : list(plugins, "quarantined"))
     out += fmt::format("  {}: exit {:.0f}, {} ({})\n", ctl::text(one, "hash").substr(0, 12),
@@ -83,6 +89,7 @@ int list_policies(const output::OutputFlags& outputs, const std::string& service
   json answer = {{"runs", runs},
                  {"policies", json::array()},
                  {"plugins", list(plugins, "plugins")},
+                 {"ejected", list(plugins, "ejected")},
                  {"quarantined", list(plugins, "quarantined")}};
   for (const engine::PolicyEntry* entry : policies::policy_list().entries())
     answer["policies"].push_back({{"kind", engine::policy_kind_name(entry->kind())},

@@ -40,10 +40,10 @@ void Service::Parts::step() {
       const Instant at = now();
       plugins->record_new(recorder);
       recorder.record_events(at, events);
-      plugins->begin_step();
+      plugins->begin_step(at, events);
       const std::span<const engine::Command> issued = engine->step(at, events);
       recorder.record_answers(answers_apart().take());
-      plugins->end_step(at, events);
+      plugins->end_step(at);
       recorder.record_commands(issued);
       promises->write(engine->promises());
       jobs.promised(engine->promises());

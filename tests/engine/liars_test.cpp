@@ -187,6 +187,73 @@ TEST_CASE("a policy that lies once, every other time or always stops no job") {
   });
 }
 
+// What the engine counts against policies of shares and streams: all, or of one.
+std::uint64_t counted(const engine::Engine& engine, const std::string& policy) {
+  std::uint64_t count = 0;
+  for (const engine::Engine::Refusals& one : engine.refusals()) {
+    if (one.policy.text().starts_with(policy)) count += one.count;
+  }
+  return count;
+}
+
+TEST_CASE("one share gets a policy of its own, and all others keep theirs") {
+  for_seeds("test_engine", "one share gets*", 4, [](std::uint64_t seed) {
+    WorldPlan plan;
+    plan.seed = seed;
+    plan.dram = 150'000;
+    plan.epochs = 4;
+    plan.config = with_policy(engine::PolicyKind::eviction, "lies");
+    lying = {{0, 1}, 0, 0, 0};
+    SmallWorld world(plan, list_with_liars());
+    while (counted(world.engine(), "eviction.encoded[") == 0 ||
+           counted(world.engine(), "eviction.prepared[") == 0)
+      REQUIRE(world.step());
+    std::string encoded;
+    for (const engine::Engine::Refusals& one : world.engine().refusals()) {
+      CHECK(one.last.find("no such item") != std::string::npos);
+      if (one.policy.name == "eviction.encoded") encoded = one.policy.text();
+    }
+    // That of another kind, or of none, is left as it is.
+    const std::string number = encoded.substr(encoded.find('['));
+    world.change_policy("eviction.decoded" + number + "=lru");
+    world.change_policy("eviction.encoded[77]=lru");
+    world.change_policy(encoded + "=lru");
+    for (int i = 0; i < 10; ++i) world.step();  // until it knows all residents
+    const std::uint64_t then = counted(world.engine(), encoded);
+    const std::uint64_t others = counted(world.engine(), "eviction.prepared[");
+    const std::uint64_t lied = lying.lied;
+    REQUIRE(world.run());
+    CHECK(counted(world.engine(), encoded) == then);
+    CHECK(counted(world.engine(), "eviction.prepared[") > others);
+    CHECK(lying.lied > lied);
+    CHECK(world.engine().counters().protocol_errors == 0);
+    CHECK(world.engine().counters().stale_completions >= 2);
+  });
+}
+
+TEST_CASE("one stream gets a selection policy of its own, until the policy of all is changed") {
+  for_seeds("test_engine", "one stream gets*", 4, [](std::uint64_t seed) {
+    WorldPlan plan;
+    plan.seed = seed;
+    plan.epochs = 6;
+    plan.config = with_policy(engine::PolicyKind::selection, "lies");
+    lying = {{0, 1}, 0, 0, 0};
+    SmallWorld world(plan, list_with_liars());
+    while (lying.lied < 5) REQUIRE(world.step());
+    CHECK(counted(world.engine(), "selection[0]") == lying.lied);
+    world.change_policy("selection[0]=ready-first");
+    world.step();
+    world.step();
+    const std::uint64_t lied = lying.lied;
+    for (int i = 0; i < 30; ++i) REQUIRE(world.step());
+    CHECK(lying.lied == lied);
+    world.change_policy("selection=lies");
+    REQUIRE(world.run());
+    CHECK(lying.lied > lied);
+    CHECK(counted(world.engine(), "selection[0]") == lying.lied);
+  });
+}
+
 TEST_CASE("a selection policy that waits for time alone is asked when it is over") {
   for_seeds("test_engine", "a selection policy that waits*", 4, [](std::uint64_t seed) {
     WorldPlan plan;

@@ -78,9 +78,11 @@ TEST_CASE("policies of all kinds may be changed again and again") {
 }
 
 TEST_CASE("a change that names nothing known changes nothing but the count of errors") {
-  for (const char* text : {"dispatch=none", "selection=strct", "eviction=", "eviction.stored=lru",
-                           "allocation", "scaling=static:workers=many", "scaling=static:threads=1",
-                           "", "=", "dispatch=fifo:", "eviction=lru:size=1", "colour=blue"}) {
+  for (const char* text :
+       {"dispatch=none", "selection=strct", "eviction=", "eviction.stored=lru", "allocation",
+        "scaling=static:workers=many", "scaling=static:threads=1", "", "=",
+        "dispatch=fifo:", "eviction=lru:size=1", "colour=blue", "selection[0=strict",
+        "selection[]=strict", "selection[1x]=strict", "eviction.encoded[99999999999]=lru"}) {
     CAPTURE(text);
     WorldPlan plan;
     SmallWorld changed(plan, tested_policies()), left(plan, tested_policies());

@@ -193,8 +193,16 @@ std::string policy_plugins(const Question& asked) {
                            {"exit", static_cast<int>(one.exit)},
                            {"reason", exit_text(one.exit)},
                            {"why", one.why}});
-  return Json{{"type", "answer"}, {"plugins", loaded}, {"quarantined", quarantined}}.dump(
-      -1, ' ', false, Json::error_handler_t::replace);
+  Json ejected = Json::array();
+  for (const Plugins::Ejected& one : asked.service.plugins.ejected())
+    ejected.push_back({{"policy", one.of},
+                       {"plugin", one.from},
+                       {"exit", static_cast<int>(one.exit)},
+                       {"reason", exit_text(one.exit)},
+                       {"why", one.why}});
+  return Json{
+      {"type", "answer"}, {"plugins", loaded}, {"ejected", ejected}, {"quarantined", quarantined}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string job_kill(const Question& asked) {

@@ -1,6 +1,7 @@
 #include "runtime/service/plugins/hang_guard.h"
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -28,6 +29,11 @@ const int kWhere = SIGRTMIN + 3;
 char** command_line = nullptr;
 std::array<char, 4096> program{};  // its file, by which it is known to `ps`
 int quarantine_file = -1;
+std::array<char, 3072> state_folder{};
+const engine::Engine* watched_engine = nullptr;
+const LastEvents* last_events = nullptr;
+engine::Question last_question;
+bool was_asked = false;
 pthread_t watched_thread;
 std::atomic<const plugin::Plugin*> found_in{nullptr};
 std::atomic<bool> answered{false};
@@ -43,6 +49,55 @@ const plugin::Plugin* plugin_on_stack() {
   return nullptr;
 }
 
+int new_file(const plugin::Plugin& plugin, const char* ending) {
+  std::array<char, 4096> name{};
+  const auto put = [&](const char* text, std::size_t most) {
+    std::strncat(name.data(), text, std::min(most, name.size() - std::strlen(name.data()) - 1));
+  };
+  put(state_folder.data(), state_folder.size());
+  put("/plugin-exit-", 100);
+  put(plugin.hash_text(), plugin::kShortHash);
+  put(ending, 100);
+  return open(name.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+void write_all(int to, const void* from, std::size_t bytes) {
+  const char* at = static_cast<const char*>(from);
+  while (bytes > 0) {
+    const ssize_t written = write(to, at, bytes);
+    if (written <= 0) return;
+    at += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+// What it was asked, and the last events as bytes. Only what a signal handler may do.
+void leave_files(const plugin::Plugin& plugin, PluginExit exit, const char* why) {
+  const char digit = static_cast<char>('0' + static_cast<int>(exit));
+  const int text = new_file(plugin, ".txt");
+  const auto say = [&](const char* what) { write_all(text, what, std::strlen(what)); };
+  say("plugin ");
+  say(plugin.hash_text());
+  say("\nexit ");
+  write_all(text, &digit, 1);
+  say(": ");
+  say(why);
+  say("\n\nit was asked last\n");
+  if (was_asked) {
+    write_all(text, last_question.of.name.data(), last_question.of.name.size());
+    say(": ");
+    write_all(text, last_question.text.data(), last_question.text.size());
+  } else {
+    say("nothing that is known");
+  }
+  say("\n");
+  close(text);
+  const int events = new_file(plugin, ".events");
+  for (const std::span<const std::byte> half : {last_events->older(), last_events->newer()})
+    write_all(events, half.data(), half.size());
+  close(events);
+}
+
 // Writes the line of the plugin, and begins the program anew. Only what a signal handler may do.
 [[noreturn]] void quarantine_and_restart(const plugin::Plugin& plugin, PluginExit exit,
                                          const char* why) {
@@ -55,6 +110,7 @@ const plugin::Plugin* plugin_on_stack() {
   say(quarantine_file, why);
   say(quarantine_file, "\n");
   fsync(quarantine_file);
+  leave_files(plugin, exit, why);
   say(STDERR_FILENO, "batchflowd: a plugin ");
   say(STDERR_FILENO, exit == PluginExit::hung ? "did not come back" : "crashed");
   say(STDERR_FILENO, "; it is quarantined, and the service begins anew: ");
@@ -73,7 +129,10 @@ const plugin::Plugin* plugin_on_stack() {
 }
 
 void say_where(int) {
-  found_in.store(plugin_on_stack());
+  const plugin::Plugin* const found = plugin_on_stack();
+  // Here, since the call is not over: what it was asked is there.
+  if (found != nullptr) was_asked = watched_engine->question(last_question);
+  found_in.store(found);
   answered.store(true);
 }
 
@@ -81,8 +140,10 @@ void crashed(int signal, siginfo_t*, void*) {
   // A second fault in this handler ends the process.
   std::signal(signal, SIG_DFL);
   if (pthread_equal(pthread_self(), watched_thread)) {
-    if (const plugin::Plugin* one = plugin_on_stack())
+    if (const plugin::Plugin* one = plugin_on_stack()) {
+      was_asked = watched_engine->question(last_question);
       quarantine_and_restart(*one, PluginExit::crashed, strsignal(signal));
+    }
   }
   // No plugin's fault: it faults again.
   if (signal == SIGABRT) raise(signal);
@@ -117,8 +178,12 @@ void remember_command_line(char** arguments) {
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) < 0) program[0] = '\0';
 }
 
-HangGuard::HangGuard(int quarantine) {
+HangGuard::HangGuard(int quarantine, const std::filesystem::path& state,
+                     const engine::Engine& engine, const LastEvents& events) {
   quarantine_file = quarantine;
+  std::strncpy(state_folder.data(), state.c_str(), state_folder.size() - 1);
+  watched_engine = &engine;
+  last_events = &events;
   watched_thread = pthread_self();
   // The first backtrace loads a library, which a signal handler must not.
   std::array<void*, 2> frames;

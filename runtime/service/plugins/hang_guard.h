@@ -5,19 +5,25 @@
 // plugin, the plugin is at fault. A process that was stopped, storage that stalls, and a thread
 // that gets no processor are not held against it. Such a process cannot go on: the plugin is
 // quarantined, and the program begins anew from its promise log, by exec. So it is when a plugin
-// crashes.
+// crashes. What it was asked and the last events are left in files (leave_files).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <thread>
+
+#include "core/engine/engine.h"
+#include "runtime/service/plugins/last_events.h"
 
 namespace batchflow::service {
 
 class HangGuard {
  public:
-  // Watches the calling thread. `quarantine`: the file's descriptor. One at a time.
-  explicit HangGuard(int quarantine);
+  // Watches the calling thread. `quarantine`: the file's descriptor; `state`: where files of exits
+  // go. One at a time; all outlives it.
+  HangGuard(int quarantine, const std::filesystem::path& state, const engine::Engine& engine,
+            const LastEvents& events);
   HangGuard(const HangGuard&) = delete;
   ~HangGuard();
 

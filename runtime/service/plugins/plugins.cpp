@@ -57,6 +57,21 @@ std::vector<std::string> texts_of(const engine::PolicyTexts& policies) {
   return texts;
 }
 
+std::string policy_text(const engine::PolicyTexts& policies, std::string_view kind) {
+  std::string found;
+  engine::visit_policies(policies, [&](std::string_view one, const std::string& text) {
+    if (one == kind) found = text;
+  });
+  return found;
+}
+
+// Of a running plugin, by how it begins.
+std::string hash_of(std::string_view from) {
+  for (const RunningPlugin& one : running_plugins())
+    if (one.file->short_hash() == from) return one.file->hash();
+  return std::string(from);
+}
+
 double stall(const WaitTotals& from, const WaitTotals& to) {
   const double waited = to.wait_s - from.wait_s, computed = to.compute_s - from.compute_s;
   return waited + computed > 0 ? waited / (waited + computed) : 0;
@@ -82,6 +97,28 @@ PluginExit exit_of(child::End end) {
 // Without blame, a plugin may be loaded again.
 bool is_quarantined(PluginExit exit) {
   return exit != PluginExit::stalled && exit != PluginExit::lost;
+}
+
+std::string text_of(const engine::Question& question) {
+  return fmt::format("{}: {}", question.of.text(),
+                     std::string_view(question.text.data(), question.text.size()));
+}
+
+fs::path exit_file(const fs::path& state, std::string_view hash) {
+  return state / fmt::format("plugin-exit-{}.txt", hash.substr(0, plugin::kShortHash));
+}
+
+// What a signal handler left of events becomes text.
+void finish_exit_files(const fs::path& state) {
+  std::error_code none;
+  for (const fs::directory_entry& one : fs::directory_iterator(state, none)) {
+    if (one.path().extension() != ".events") continue;
+    std::ifstream in(one.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    std::ofstream out(fs::path(one.path()).replace_extension(".txt"), std::ios::app);
+    out << "\nlast events\n" << events_text(std::as_bytes(std::span(bytes)));
+    fs::remove(one.path(), none);
+  }
 }
 
 struct Permission {
@@ -180,12 +217,19 @@ Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
       settings_(std::move(settings)),
       host_(std::move(host)),
       quarantine_(quarantine_of(state)) {
+  finish_exit_files(state_);
+  plugin::tell_of_failures([this](plugin::Failure& failure) {
+    engine::Question question;
+    if (!host_.engine.question(question)) return;
+    failure.of = question.of.text();
+    failure.asked = text_of(question);
+  });
   watch_if_needed();
 }
 
 void Plugins::watch_if_needed() {
   if (!guard_ && !plugin::loaded().empty())
-    guard_ = std::make_unique<HangGuard>(quarantine_.descriptor());
+    guard_ = std::make_unique<HangGuard>(quarantine_.descriptor(), state_, host_.engine, events_);
 }
 
 bool Plugins::any_in_force() const {
@@ -214,6 +258,7 @@ Plugins::~Plugins() {
   // What it does while it is loaded may take any time.
   if (installing_ && loading_ > 0) kill(loading_, SIGKILL);
   if (trying_.joinable()) trying_.join();
+  plugin::tell_of_failures({});
 }
 
 void Plugins::install(Install install, Done done) {
@@ -306,7 +351,10 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
                      totals,
                      totals,
                      now};
-  refused_seen_ = host_.engine.counters().refused_proposals;
+  std::erase_if(ejected_, [&](const Ejected& one) { return one.from == file.short_hash(); });
+  // What others proposed is not held against it.
+  for (const engine::Engine::Refusals& one : host_.engine.refusals())
+    refused_before_[one.policy.text()] = one.count;
   host_.change(wanted);
   // Of a process that was replaced, what was made before gets no answers.
   if (apart != nullptr && allowed.process) {
@@ -347,7 +395,8 @@ void Plugins::look_apart(Instant now) {
     if (failure->end == child::End::lost && one->lost() < kReplacedMost) {
       revive(*one, failure->why);
     } else {
-      eject(one->file().short_hash(), exit_of(failure->end), failure->why, now);
+      const std::string asked = apart::question_text(one->process().last_question());
+      eject(one->file().short_hash(), {exit_of(failure->end), failure->why, asked}, now);
       one->end();
     }
   }
@@ -376,7 +425,7 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
   try {
     process = std::make_shared<child::PolicyProcess>(plugin.file());
   } catch (const ConfigError& error) {
-    return eject(from, PluginExit::lost, error.what(), host_.now());
+    return eject(from, {PluginExit::lost, error.what(), ""}, host_.now());
   }
   plugin.count_lost();
   installing_ = true;
@@ -393,7 +442,7 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
     host_.post([this, process, in_force, from, problem, &plugin] {
       installing_ = false;
       reviving_ = nullptr;
-      if (!problem.empty()) return eject(from, PluginExit::lost, problem, host_.now());
+      if (!problem.empty()) return eject(from, {PluginExit::lost, problem, ""}, host_.now());
       plugin.replace(process);
       // As things are by now: others may have been chosen meanwhile.
       host_.renew(in_force());
@@ -406,7 +455,48 @@ void Plugins::look(Instant now) {
   look_apart(now);
   for (const plugin::Failure& failure : plugin::take_failures()) {
     const std::string from(from_of(failure.policy));
-    eject(from, PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why), now);
+    const Exit exit{PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why),
+                    failure.asked};
+    if (failure.of.empty() || !eject_one(engine::policy_scope(failure.of), from, exit, now))
+      eject(from, exit, now);
+  }
+}
+
+// Built-in policies propose nothing that is refused, and hold nothing back for so long.
+void Plugins::look_for_refusals(Instant now) {
+  const std::uint64_t all = host_.engine.counters().refused_proposals;
+  if (all <= refused_seen_ + kRefusedMost) return;
+  refused_seen_ = all;
+  for (const engine::Engine::Refusals& one : host_.engine.refusals()) {
+    const std::uint64_t before = std::exchange(refused_before_[one.policy.text()], one.count);
+    const std::uint64_t more = one.count - std::min(before, one.count);
+    if (more <= kRefusedMost) {
+      refused_before_[one.policy.text()] = before;
+      continue;
+    }
+    const std::string from(from_of(policy_text(host_.config.policies, one.policy.name)));
+    if (!from.empty())
+      eject_one(
+          one.policy, from,
+          {PluginExit::refused, fmt::format("{} of its proposals were refused", more), one.last},
+          now);
+  }
+}
+
+void Plugins::look_for_held_back(Instant now) {
+  for (const engine::Engine::Held& one : host_.engine.held_back()) {
+    if (now - one.since <= kHeldBackMost) continue;
+    const std::string from(from_of(policy_text(host_.config.policies, one.policy.name)));
+    if (from.empty()) continue;
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - one.since).count();
+    const std::string why =
+        one.policy.name == "dispatch"
+            ? fmt::format("a job waited and a worker was free, and it started nothing for {} ms",
+                          waited)
+            : fmt::format("a job waited and its next block was ready, and it chose none for {} ms",
+                          waited);
+    eject_one(one.policy, from, {PluginExit::held_back, why, one.shown}, now);
   }
 }
 
@@ -418,29 +508,8 @@ void Plugins::tick(Instant now) {
     watched_.reset();
     return;
   }
-  // Built-in policies propose nothing that is refused, and hold nothing back for so long.
-  const engine::EngineCounters counters = host_.engine.counters();
-  if (counters.refused_proposals > refused_seen_ + kRefusedMost) {
-    const std::string why =
-        fmt::format("{} of its proposals were refused", counters.refused_proposals - refused_seen_);
-    // Which of several it was is not known.
-    for (const std::string& text : texts_of(host_.config.policies)) {
-      const std::string from(from_of(text));
-      if (!from.empty()) eject(from, PluginExit::refused, why, now);
-    }
-    return;
-  }
-  const engine::PolicyTexts& policies = host_.config.policies;
-  for (const auto& [policy, since, why] :
-       {std::tuple(&policies.dispatch, counters.held_back_since,
-                   "a job waited and a worker was free, and it started nothing for {} ms"),
-        std::tuple(&policies.selection, counters.selection_held_since,
-                   "a job waited and its next block was ready, and it chose none for {} ms")}) {
-    const std::string from(from_of(*policy));
-    if (from.empty() || since == kNever || now - since <= kHeldBackMost) continue;
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - since).count();
-    return eject(from, PluginExit::held_back, fmt::format(fmt::runtime(why), waited), now);
-  }
+  look_for_refusals(now);
+  look_for_held_back(now);
   if (!watched_ || now - watched_->last_at < kJudgedAfter) return;
   const WaitTotals totals = host_.waits();
   const double recent = stall(watched_->last, totals), all = stall(watched_->at_begin, totals);
@@ -449,9 +518,11 @@ void Plugins::tick(Instant now) {
   const double most = watched_->stall_before + watched_->most_worse / 100;
   if (recent > most && all > most) {
     const Watched watched = *watched_;
-    eject(watched.from, PluginExit::stalled,
-          fmt::format("jobs waited {:.1f} % of their time, and {:.1f} % before it came",
-                      100 * recent, 100 * watched.stall_before),
+    eject(watched.from,
+          {PluginExit::stalled,
+           fmt::format("jobs waited {:.1f} % of their time, and {:.1f} % before it came",
+                       100 * recent, 100 * watched.stall_before),
+           ""},
           now);
     return;
   }
@@ -463,67 +534,108 @@ void Plugins::tick(Instant now) {
   }
 }
 
-void Plugins::eject(std::string_view from, PluginExit exit, const std::string& why, Instant now) {
-  const std::string hash = [&] {
-    for (const RunningPlugin& one : running_plugins())
-      if (one.file->short_hash() == from) return one.file->hash();
-    return std::string(from);
-  }();
-  // What ran before it was installed decides again; in place of what ran from the start, and of the
-  // plugin itself, the defaults.
-  const engine::EngineConfig usual;
-  const bool last = watched_ && watched_->from == from;
-  const std::vector<std::string> usually = texts_of(usual.policies);
-  const std::vector<std::string> before = last ? texts_of(watched_->before) : usually;
+std::string Plugins::instead_of(std::string_view kind, std::string_view from) const {
+  if (watched_ && watched_->from == from) {
+    const std::string before = policy_text(watched_->before, kind);
+    if (from_of(before) != from) return before;
+  }
+  return policy_text(engine::EngineConfig().policies, kind);
+}
+
+std::vector<Plugins::Ejected> Plugins::ejected() const {
+  const std::vector<std::string> texts = texts_of(host_.config.policies);
+  std::vector<Ejected> there;
+  for (const Ejected& one : ejected_) {
+    const bool decides = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      return from_of(text) == one.from;
+    });
+    if (decides) there.push_back(one);
+  }
+  return there;
+}
+
+bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from, const Exit& exit,
+                        Instant now) {
+  if (from_of(policy_text(host_.config.policies, of.name)) != from) return false;
+  const std::string name = of.text();
+  // What it answers until the default has come is not held against it again. A share or stream of
+  // that number may be another one by now.
+  if (host_.engine.has_own_policy(name)) return true;
+  for (const Ejected& one : ejected_) {
+    if (one.of == name && one.at == now) return true;
+  }
+  std::erase_if(ejected_, [&](const Ejected& one) { return one.of == name; });
+  const std::string by = instead_of(of.name, from);
+  if (of.only) {
+    host_.renew({fmt::format("{}={}", name, by)});
+  } else {
+    engine::PolicyTexts wanted = host_.config.policies;
+    engine::set_policy(wanted, of.name, by);
+    host_.change(wanted);
+  }
+  ejected_.push_back({name, std::string(from), exit.number, exit.why, now});
+  const std::string hash = hash_of(from);
+  quarantine_.add({hash, exit.number, exit.why});
+  host_.say({fmt::format("plugin {}: its {} is ejected (exit {}, {}): {}; from now on: {}={}; its "
+                         "other policies stay, and after a restart batchflowctl policy reset {} "
+                         "lets it in again",
+                         from, name, static_cast<int>(exit.number), exit_text(exit.number),
+                         exit.why, name, by, from),
+             LogLevel::error});
+  Exit known = exit;
+  if (const PluginApart* const apart = plugin_apart(hash); apart != nullptr && exit.asked.empty())
+    known.asked = apart::question_text(apart->process().last_question());
+  leave_file(hash, known, now);
+  return true;
+}
+
+void Plugins::eject(std::string_view from, const Exit& exit, Instant now) {
+  const std::string hash = hash_of(from);
   engine::PolicyTexts wanted = host_.config.policies;
   std::vector<std::string> instead;
-  std::size_t at = 0;
-  engine::visit_policies(
-      host_.config.policies, [&](std::string_view kind, const std::string& text) {
-        const std::size_t index = at++;
-        if (from_of(text) != from) return;
-        const std::string& by = from_of(before[index]) == from ? usually[index] : before[index];
-        instead.push_back(fmt::format("{}={}", kind, by));
-        engine::set_policy(wanted, kind, by);
-      });
+  engine::visit_policies(host_.config.policies,
+                         [&](std::string_view kind, const std::string& text) {
+                           if (from_of(text) != from) return;
+                           const std::string by = instead_of(kind, from);
+                           instead.push_back(fmt::format("{}={}", kind, by));
+                           engine::set_policy(wanted, kind, by);
+                         });
   // As a shadow it decided nothing, and is gone as well.
   std::vector<std::string> left = shadows_;
   std::erase_if(left, [&](const std::string& one) { return from_of(one) == from; });
   const bool shadowed = left.size() != shadows_.size();
   if (shadowed) shadow(left);
-  if (instead.empty()) {
-    if (!shadowed) return;  // it is not in use any more
-    quarantine_.add({hash, exit, why});
-    host_.say({fmt::format("plugin {} is no shadow any more (exit {}, {}): {}; batchflowctl policy "
-                           "reset {} lets it in again",
-                           from, static_cast<int>(exit), exit_text(exit), why, from),
-               LogLevel::error});
-    return;
-  }
-  if (is_quarantined(exit)) quarantine_.add({hash, exit, why});
+  if (instead.empty() && !shadowed) return;  // it is not in use any more
+  const bool quarantined = instead.empty() || is_quarantined(exit.number);
+  if (quarantined) quarantine_.add({hash, exit.number, exit.why});
+  const std::string what =
+      instead.empty() ? "is no shadow any more"
+                      : fmt::format("is ejected; from now on: {}", fmt::join(instead, ", "));
   host_.say(
-      {fmt::format("plugin {} is ejected (exit {}, {}): {}; from now on: {}{}", from,
-                   static_cast<int>(exit), exit_text(exit), why, fmt::join(instead, ", "),
-                   !is_quarantined(exit)
+      {fmt::format("plugin {} (exit {}, {}): {}; it {}{}", from, static_cast<int>(exit.number),
+                   exit_text(exit.number), exit.why, what,
+                   !quarantined
                        ? ""
                        : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
        LogLevel::error});
-  // What happened, and what the engine was like then, for the plugin's author.
-  std::ofstream dump(state_ / fmt::format("plugin-exit-{}.txt", from));
-  dump << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n", hash, static_cast<int>(exit),
-                      exit_text(exit), why,
-                      std::chrono::duration<double>(now.time_since_epoch()).count());
-  if (const PluginApart* const apart = plugin_apart(hash))
-    dump << "\nit was asked last\n"
-         << apart::question_text(apart->process().last_question()) << "\n";
-  if (!stepped_.empty()) dump << "\nevents of that step\n";
-  for (const engine::Event& event : stepped_.first(std::min<std::size_t>(stepped_.size(), 100)))
-    dump << log::describe(event) << "\n";
-  dump << "\nthe engine\n" << host_.engine.describe() << "\n";
+  leave_file(hash, exit, now);
+  if (instead.empty()) return;
   watched_.reset();
-  refused_seen_ = host_.engine.counters().refused_proposals;
   host_.change(wanted);
   if (PluginApart* const apart = plugin_apart(hash)) apart->end();
+}
+
+// What happened, and what the engine was like then, for the plugin's author.
+void Plugins::leave_file(const std::string& hash, const Exit& exit, Instant now) const {
+  std::ofstream out(exit_file(state_, hash));
+  out << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n", hash,
+                     static_cast<int>(exit.number), exit_text(exit.number), exit.why,
+                     std::chrono::duration<double>(now.time_since_epoch()).count())
+      << "\nit was asked last\n"
+      << (exit.asked.empty() ? "what the state of the engine says" : exit.asked) << "\n"
+      << "\nlast events\n"
+      << events_.text() << "\nthe engine\n"
+      << host_.engine.describe() << "\n";
 }
 
 }  // namespace batchflow::service

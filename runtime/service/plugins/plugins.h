@@ -5,11 +5,13 @@
 // is ejected when it fails, when the engine
 // refuses what it proposes, when it lets a job wait though a worker is free, or when jobs wait
 // longer than before it was installed. The default policies then decide at once, and its hash is
-// quarantined.
+// quarantined. Where it is known which policy it was, of which share or stream, that one is
+// ejected and the others stay: a thrown exception, a refused proposal, a job that is let wait.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +27,7 @@
 #include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
 #include "runtime/service/plugins/hang_guard.h"
+#include "runtime/service/plugins/last_events.h"
 #include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/plugins/plugin_settings.h"
 #include "runtime/service/plugins/quarantine.h"
@@ -75,17 +78,25 @@ class Plugins {
   void shadow(const std::vector<std::string>& policies);
   const std::vector<std::string>& shadows() const { return shadows_; }
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
+  // A policy in whose place a default decides in one share or stream, or everywhere.
+  struct Ejected {
+    std::string of;    // `eviction.encoded[3]`, `dispatch`
+    std::string from;  // the plugin
+    PluginExit exit;
+    std::string why;
+    Instant at;
+  };
+  // Of plugins whose other policies decide.
+  std::vector<Ejected> ejected() const;
 
   // Around a step of the engine.
-  void begin_step() {
+  void begin_step(Instant now, std::span<const engine::Event> events) {
+    if (watches()) events_.add(now, events);
     if (guard_) guard_->begin();
   }
-  void end_step(Instant now, std::span<const engine::Event> events) {
+  void end_step(Instant now) {
     if (guard_) guard_->end();
-    if (!watches()) return;
-    stepped_ = events;
-    look(now);
-    stepped_ = {};
+    if (watches()) look(now);
   }
   bool watches() const { return guard_ != nullptr || !plugins_apart().empty(); }
   // Before a step is recorded: what the recorder does not know yet of plugins that run apart.
@@ -103,15 +114,33 @@ class Plugins {
   bool any_in_force() const;
   void watch_if_needed();
   void look(Instant now);
+  struct Exit {
+    PluginExit number;
+    std::string why;
+    std::string asked;  // what it was asked, if that is known
+  };
   // From now on the default policies decide in place of those from `from`.
-  void eject(std::string_view from, PluginExit exit, const std::string& why, Instant now);
+  void eject(std::string_view from, const Exit& exit, Instant now);
+  // In place of this one alone, if it is from `from`. False: it is not.
+  bool eject_one(const engine::PolicyScope& of, std::string_view from, const Exit& exit,
+                 Instant now);
+  void look_for_refusals(Instant now);
+  void look_for_held_back(Instant now);
+  // What decides in place of a plugin's policy: what ran before it was installed; in place of what
+  // ran from the start, and of the plugin itself, the default.
+  std::string instead_of(std::string_view kind, std::string_view from) const;
+  void leave_file(const std::string& hash, const Exit& exit, Instant now) const;
 
   std::filesystem::path state_;
   PluginSettings settings_;
   Host host_;
   Quarantine quarantine_;
   std::unique_ptr<HangGuard> guard_;  // since the first plugin was loaded
-  std::uint64_t refused_seen_ = 0;
+  LastEvents events_;
+  // By policy: refusals that are not held against what decides now.
+  std::map<std::string, std::uint64_t> refused_before_;
+  std::uint64_t refused_seen_ = 0;  // all of them
+  std::vector<Ejected> ejected_;
   std::vector<std::string> shadows_;
   // Of the plugin that was installed last, while it is watched.
   struct Watched {
@@ -128,9 +157,8 @@ class Plugins {
   std::thread trying_;  // a plugin that is being installed, or revived
   bool installing_ = false;
   const PluginApart* reviving_ = nullptr;
-  pid_t loading_ = -1;                      // the process that is waited for meanwhile
-  std::span<const engine::Event> stepped_;  // of the step that ends now
-  std::size_t recorded_ = 0;                // of the plugins that run apart
+  pid_t loading_ = -1;        // the process that is waited for meanwhile
+  std::size_t recorded_ = 0;  // of the plugins that run apart
 };
 
 }  // namespace batchflow::service
