@@ -282,7 +282,8 @@ TEST_CASE("a client with another protocol is refused before anything else, by bo
   request.batch_samples = 32;
   REQUIRE(client.send(
       protocol::encode(protocol::Hello{protocol::kProtocolVersion + 1, "0.9.9", 1, ""}), {}, soon));
-  REQUIRE(client.send(protocol::encode(request), {}, soon));
+  // It may have closed by now, since it has read enough.
+  (void)client.send(protocol::encode(request), {}, soon);
   const auto frame = client.receive(soon);
   REQUIRE(frame);
   const auto refused = protocol::decode_refused(frame->text, problem);
