@@ -190,16 +190,14 @@ engine::EngineConfig engine_config_of(std::string_view text, std::string_view na
   const auto file = std::make_shared<const std::string>(name);
   ConfigNode root;
   root.source = {file, 1};
-  for (int line = 1; !text.empty(); ++line) {
-    const std::string_view setting = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), setting.size() + 1));
-    const std::size_t equals = std::min(setting.find('='), setting.size());
+  int line = 0;
+  visit_settings(text, [&](std::string_view key, std::string_view setting) {
     ConfigNode value;
-    value.source = {file, line};
+    value.source = {file, ++line};
     value.kind = ConfigNode::Kind::scalar;
-    value.scalar = setting.substr(std::min(setting.size(), equals + 1));
-    root.set(setting.substr(0, equals), std::move(value));
-  }
+    value.scalar = setting;
+    root.set(key, std::move(value));
+  });
   engine::EngineConfig config;
   read_config(root, [&](ConfigSection& section) { config = read_engine_config(section); });
   return config;

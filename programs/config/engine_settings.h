@@ -2,6 +2,7 @@
 // as a text.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,16 @@ void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
 // An engine's configuration as text, a `key=value` a line: what a journal carries, so that a replay
 // makes the same engine.
 std::string text_of(const engine::EngineConfig& config);
+// Calls visit(key, value) for each of its lines.
+template <class Visit>
+void visit_settings(std::string_view text, Visit visit) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::size_t equals = std::min(line.find('='), line.size());
+    visit(line.substr(0, equals), line.substr(std::min(line.size(), equals + 1)));
+  }
+}
 
 // Reads such a text through the checks that any configuration goes through. `name` is what errors
 // call the text. Throws ConfigError.

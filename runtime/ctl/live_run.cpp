@@ -13,6 +13,7 @@
 #include "core/engine/policy_texts.h"
 #include "core/order/permutation.h"
 #include "nlohmann/json.hpp"
+#include "programs/config/engine_settings.h"
 #include "programs/output/output.h"
 #include "programs/output/results.h"
 #include "runtime/client/c_interface.h"
@@ -91,13 +92,22 @@ std::string remark(const input::Scenario& scenario, double time_scale, const jso
   const Bytes bytes = status.value("cache_bytes", Bytes{0});
   if (workers != cores) parts.push_back(fmt::format("{} workers, not {} cores", workers, cores));
   if (bytes != cache) parts.push_back(fmt::format("{} bytes of cache, not {}", bytes, cache));
-  const json live_policies = status.value("policies", json::object());
+  const json policies = status.value("policies", json::object());
   engine::visit_policies(scenario.engine.policies,
                          [&](std::string_view kind, const std::string& text) {
-                           if (kind.starts_with("eviction")) return;
-                           const std::string live = live_policies.value(kind, "");
+                           const std::string live = policies.value(kind, "");
                            if (live != text)
                              parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
+                         });
+  // What both have. The rest is of one of them: where reads land, how large its logs may be.
+  const json settings = status.value("settings", json::object());
+  config::visit_settings(config::text_of(scenario.engine),
+                         [&](std::string_view key, std::string_view value) {
+                           const std::string live = settings.value(key, "");
+                           if (key.starts_with("policies.") || key.starts_with("staging_") ||
+                               key.ends_with("_bytes_max") || live.empty() || live == value)
+                             return;
+                           parts.push_back(fmt::format("{} {}, not {}", key, live, value));
                          });
   std::string all = "run live";
   for (std::size_t i = 0; i < parts.size(); ++i) all += (i == 0 ? ": " : "; ") + parts[i];

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "programs/config/engine_settings.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/service_parts.h"
 
@@ -35,6 +36,7 @@ Snapshot Service::Parts::snapshot() const {
   all.connections = connections.size();
   all.engine = engine->counters();
   all.policies = config.engine.policies;
+  all.settings = config::text_of(config.engine_config());
   all.preset = config.engine.preset;
   all.seed = config.engine.seed;
   all.steps = recorder.steps();

@@ -7,6 +7,7 @@
 #include "core/base/names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/config/engine_settings.h"
 #include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
@@ -53,6 +54,14 @@ Json json_of(const engine::PolicyTexts& policies) {
   Json all;
   engine::visit_policies(policies, [&](std::string_view name, const std::string& text) {
     all[std::string(name)] = text;
+  });
+  return all;
+}
+
+Json settings_of(std::string_view text) {
+  Json all;
+  config::visit_settings(text, [&](std::string_view key, std::string_view value) {
+    if (!key.starts_with("policies.")) all[std::string(key)] = value;
   });
   return all;
 }
@@ -177,6 +186,7 @@ std::string to_json(const Snapshot& now) {
               {"stale_completions", now.engine.stale_completions},
               {"preset", now.preset},
               {"policies", json_of(now.policies)},
+              {"settings", settings_of(now.settings)},
               {"seed", now.seed},
               {"steps", now.steps},
               {"events", now.events},

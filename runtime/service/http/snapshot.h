@@ -59,6 +59,7 @@ struct Snapshot {
   engine::EngineCounters engine;
   std::string preset;
   engine::PolicyTexts policies;
+  std::string settings;  // of the engine, a `key=value` a line
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;  // of the engine
   std::uint64_t events = 0;

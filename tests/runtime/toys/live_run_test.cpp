@@ -82,6 +82,10 @@ void check_agreement(const std::string& changes) {
   CHECK(real.scenario == sim.scenario);
   CHECK(real.seed == sim.seed);
   CHECK(real.policies == sim.policies);
+  // Settings of the engine that are not the same are named.
+  const bool waits = changes.find("retry_wait") != std::string::npos;
+  CHECK((real.remark.find("retry_wait 10000000ns, not 20000000ns") != std::string::npos) == waits);
+  CHECK(real.remark.find("generation_epochs") == std::string::npos);
   CHECK(real.digest.size() == 16);
   CHECK(real.failure == "");  // this includes that each sample came once an epoch
   REQUIRE(real.jobs.size() == sim.jobs.size());
@@ -126,7 +130,8 @@ TEST_CASE("a simulated and a live run agree in samples, epochs and repeats") {
 TEST_CASE("a simulated and a live run agree where one rehearses and one keeps blocks to its node") {
   if (!can_simulate()) return skipped("SimGrid is not installed");
   check_agreement(
-      "--set 'jobs.0.rehearsal={samples: 2, exemplars: 100}' --set jobs.1.node_local=true");
+      "--set 'jobs.0.rehearsal={samples: 2, exemplars: 100}' --set jobs.1.node_local=true "
+      "--set engine.retry_wait=20ms");
 }
 
 TEST_CASE("a scenario that cannot run live is refused with 2, before any data is made") {
