@@ -31,8 +31,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerMost{100};
 constexpr std::chrono::seconds kStartMost{10};
-// The service looks for an answer for so long before it sleeps.
-constexpr microseconds kLookFor{8};
+// The service looks for an answer for so long before it sleeps: as long as most take.
+constexpr microseconds kLookFor{60};
 // Between looks at the process. A service that was itself stopped meanwhile has waited no longer.
 constexpr milliseconds kSlice{5};
 // A process that has used so much of the processor while it was waited for had its chance.
