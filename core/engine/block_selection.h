@@ -23,7 +23,7 @@ class BlockSelection {
   }
 
   const SelectionPolicy& policy() const { return *policy_; }
-  // Of all jobs, those included whose stream had a policy of its own.
+  // Of all jobs: no stream has a policy of its own any more.
   void change(std::unique_ptr<SelectionPolicy> policy) {
     policy_ = std::move(policy);
     s_.streams.each([&](StreamId stream) { s_.streams[stream].own_selection.reset(); });

@@ -199,28 +199,6 @@ void Engine::Parts::decide() {
 
 namespace {
 
-std::string_view kind_of(const PlaceView&) {
-  return "allocation";
-}
-std::string_view kind_of(const SelectionView&) {
-  return "selection";
-}
-std::string_view kind_of(const SamplesView&) {
-  return "selection";
-}
-std::string_view kind_of(const DispatchView&) {
-  return "dispatch";
-}
-std::string_view kind_of(const NodesView&) {
-  return "dispatch";
-}
-std::string_view kind_of(const NodeView&) {
-  return "scaling";
-}
-std::string_view kind_of(const JobView&) {
-  return "scaling";
-}
-
 template <class View>
 std::string text_of(const View& view) {
   QuestionText shown;
@@ -305,7 +283,7 @@ bool Engine::question(Question& to) const {
         if constexpr (std::is_same_v<View, std::monostate>) {
           return false;
         } else {
-          to.of = {kind_of(*view), std::nullopt};
+          to.of = {kAskedKinds[asked.view.index()], std::nullopt};
           if constexpr (requires { view->job, view->candidates; }) {
             const JobIndex job = s.job_of.find(view->job);
             if (!job.is_none()) to.of.only = s.jobs[job].stream.value;

@@ -61,8 +61,8 @@ struct PolicyName {
   std::vector<std::size_t> evictions;  // of those
 };
 PolicyName policy_name(std::string_view name);  // throws ConfigError
-// Whose policy is meant where one share or stream has one of its own: `eviction.encoded[3]`, of
-// share 3; `selection[2]`, of stream 2. Without a number, all that have no policy of their own.
+// The policy of one share or stream that has one of its own: `eviction.encoded[3]`, of share 3;
+// `selection[2]`, of stream 2. Without a number, that of all others.
 struct PolicyScope {
   std::string_view name;
   std::optional<std::uint32_t> only;

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <optional>
+#include <string_view>
 #include <variant>
 
 #include "core/engine/policy.h"
@@ -23,7 +23,7 @@ struct Asked {
       std::variant<std::monostate, const PlaceView*, const SelectionView*, const SamplesView*,
                    const DispatchView*, const NodesView*, const NodeView*, const JobView*>;
   View view;
-  const Share* share = nullptr;  // whose policy is asked, if there is no view
+  const Share* share = nullptr;  // its policy is asked, if there is no view
   ItemId item = ItemId::none();
   Slots slots = 0;
 
@@ -33,6 +33,10 @@ struct Asked {
     slots = access.slots;
   }
 };
+
+// The kinds of policies that are shown the views of Asked::View, in that order.
+inline constexpr std::string_view kAskedKinds[std::variant_size_v<Asked::View>] = {
+    "", "allocation", "selection", "selection", "dispatch", "dispatch", "scaling", "scaling"};
 
 // Notes a view until the call is over.
 class Asking {

@@ -60,8 +60,8 @@ class HostedPolicy {
 struct Failure {
   std::string policy;  // HostedPolicy::text
   std::string why;
-  // What `tell_of_failures` was given adds: whose policy it was (engine::PolicyScope) if that of
-  // one share or stream, and what it was asked.
+  // Added by what `tell_of_failures` was given: the share or stream of the policy
+  // (engine::PolicyScope), if that is known, and what it was asked.
   std::string of;
   std::string asked;
 };

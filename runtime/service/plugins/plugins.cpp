@@ -4,7 +4,6 @@
 #include <csignal>
 #include <fstream>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/base/config_value.h"
@@ -220,7 +219,10 @@ Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
   finish_exit_files(state_);
   plugin::tell_of_failures([this](plugin::Failure& failure) {
     engine::Question question;
-    if (!host_.engine.question(question)) return;
+    // A call that is not noted is none of what was noted last.
+    if (!host_.engine.question(question) || !failure.policy.starts_with(engine::policy_kind_name(
+                                                engine::policy_name(question.of.name).kind)))
+      return;
     failure.of = question.of.text();
     failure.asked = text_of(question);
   });

@@ -78,7 +78,7 @@ class Plugins {
   void shadow(const std::vector<std::string>& policies);
   const std::vector<std::string>& shadows() const { return shadows_; }
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
-  // A policy in whose place a default decides in one share or stream, or everywhere.
+  // A policy that a default has replaced, in one share or stream or everywhere.
   struct Ejected {
     std::string of;    // `eviction.encoded[3]`, `dispatch`
     std::string from;  // the plugin
@@ -86,7 +86,7 @@ class Plugins {
     std::string why;
     Instant at;
   };
-  // Of plugins whose other policies decide.
+  // Of plugins that still decide elsewhere.
   std::vector<Ejected> ejected() const;
 
   // Around a step of the engine.
