@@ -18,17 +18,19 @@ option(BATCHFLOW_WERROR "Warnings are errors" ${werror})
 add_library(batchflow_options INTERFACE)
 target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(batchflow_options INTERFACE
-  -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow -ffp-contract=off
-  $<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>)
+  "$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Wno-sign-conversion;-Wshadow>"
+  "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;$<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>>")
 # Installed files do not name the folder that they were built in. ccache compiles from there by
 # itself (CCACHE_BASEDIR); with the folder in its arguments no clone would find what another has
 # compiled.
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER MATCHES "(^|/)ccache$")
-  target_compile_options(batchflow_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  target_compile_options(batchflow_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Both warn of correct std::string and std::vector code in GCC 12 (its bugs 105651 and 105562).
-  target_compile_options(batchflow_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+  target_compile_options(batchflow_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-restrict;-Wno-maybe-uninitialized>")
 endif()
 if(BATCHFLOW_SANITIZE)
   target_compile_options(batchflow_options INTERFACE
