@@ -1,10 +1,8 @@
 #include "runtime/prepare/finish.h"
 
-#include <bit>
 #include <cstring>
 
 #include "core/base/check.h"
-#include "runtime/prepare/numbers.h"
 
 namespace batchflow::prepare {
 namespace {
@@ -30,6 +28,19 @@ void write_by_table(Extent2 extent, int y, const std::uint8_t* pixel,
   }
 }
 
+kernels::Element element_of(batch::ElementType type) {
+  switch (type) {
+    case batch::ElementType::f16:
+      return kernels::Element::f16;
+    case batch::ElementType::bf16:
+      return kernels::Element::bf16;
+    case batch::ElementType::f32:
+      return kernels::Element::f32;
+    default:
+      return kernels::Element::u8;
+  }
+}
+
 }  // namespace
 
 bool Finish::supports(batch::ElementType type) {
@@ -41,13 +52,11 @@ Finish::Finish(batch::ElementType type, const std::optional<Normalisation>& norm
                bool planes)
     : type_(type), planes_(planes) {
   BF_CHECK(supports(type) && !(normalisation && type == batch::ElementType::u8));
+  const kernels::FinishTable table = kernels::finish_table(element_of(type), normalisation);
   for (std::size_t c = 0; c < kChannels; ++c) {
     for (std::size_t i = 0; i < 256; ++i) {
-      auto value = static_cast<float>(i);
-      if (normalisation)
-        value = (value / 255.0f - normalisation->mean[c]) / normalisation->deviation[c];
-      words_[c][i] = std::bit_cast<std::uint32_t>(value);
-      halves_[c][i] = type == batch::ElementType::f16 ? to_f16(value) : to_bf16(value);
+      words_[c][i] = table.bits[c][i];
+      halves_[c][i] = static_cast<std::uint16_t>(table.bits[c][i]);
     }
   }
   if (!normalisation || type != batch::ElementType::f32 || !planes) return;

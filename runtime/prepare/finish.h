@@ -7,16 +7,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/element.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/picture.h"
 
 namespace batchflow::prepare {
 
-struct Normalisation {
-  std::array<float, kChannels> mean{};
-  std::array<float, kChannels> deviation{};
-};
+using kernels::Normalisation;
 
 // A channel has 256 values, so whatever is done to each of them is a table.
 class Finish {

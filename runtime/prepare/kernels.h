@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/picture.h"
+
 namespace batchflow::prepare {
 
 // What one pixel of an axis of the result is made of: `count` pixels of the source from `first`,
@@ -15,9 +17,7 @@ struct Taps {
   int count = 0;
   std::size_t at = 0;
 };
-// Weights are fixed-point numbers with this many bits below one. The weights of one pixel sum up to
-// one, but for rounding.
-inline constexpr int kWeightBits = 22;
+using kernels::kWeightBits;
 
 // The bytes of a row that is scaled across, in groups of four. A group looks at its taps through
 // windows of sixteen bytes of the source, each for a few taps. With wide vectors one instruction

@@ -94,27 +94,6 @@ auto with_type(batch::ElementType type, Use&& use) {
 
 }  // namespace
 
-std::uint16_t to_f16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = bits >> 16 & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
-  if (magnitude < 0x38800000u) {
-    // Subnormal: the sum rounds at the last bit of a half.
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3f000000u));
-  }
-  const std::uint32_t even = magnitude >> 13 & 1;
-  return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + even) >> 13));
-}
-
-std::uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
 bool converts(batch::ElementType from, batch::ElementType to) {
   return with_type(from, [to](auto in) {
     return with_type(to, [](auto out) { return fits<decltype(in), decltype(out)>(); });

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/element.h"
 #include "runtime/batch/batch_spec.h"
 
 namespace batchflow::prepare {
 
-// Round to the nearest value, halves to the even one.
-std::uint16_t to_f16(float value);
-std::uint16_t to_bf16(float value);
+using kernels::to_bf16;
+using kernels::to_f16;
 
 // Whether every number of type `from`, but for rounding, is one of type `to`.
 bool converts(batch::ElementType from, batch::ElementType to);

@@ -7,30 +7,15 @@
 #include <cstring>
 #include <span>
 
+#include "kernels/picture.h"
 #include "runtime/memory/scratch.h"
 
 namespace batchflow::prepare {
 
-inline constexpr int kChannels = 3;
-
-struct Extent2 {
-  int width = 0;
-  int height = 0;
-  friend constexpr bool operator==(const Extent2&, const Extent2&) = default;
-};
-
-struct Box {
-  int x = 0;
-  int y = 0;
-  int width = 0;
-  int height = 0;
-  Extent2 extent() const { return {width, height}; }
-  friend constexpr bool operator==(const Box&, const Box&) = default;
-};
-
-inline Box whole(Extent2 extent) {
-  return {0, 0, extent.width, extent.height};
-}
+using kernels::Box;
+using kernels::Extent2;
+using kernels::kChannels;
+using kernels::whole;
 
 struct PictureView {
   const std::uint8_t* pixels = nullptr;

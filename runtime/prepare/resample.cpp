@@ -10,25 +10,7 @@
 namespace batchflow::prepare {
 namespace {
 
-// The triangle of the linear filter, as wide as the scale when a picture is made smaller.
-struct Triangle {
-  double scale;
-  double width;
-  int from;
-
-  Triangle(int from_size, int to_size)
-      : scale(static_cast<double>(from_size) / to_size),
-        width(std::max(scale, 1.0)),
-        from(from_size) {}
-
-  double centre(int pixel) const { return (pixel + 0.5) * scale; }
-  int first(int pixel) const { return std::max(0, static_cast<int>(centre(pixel) - width + 0.5)); }
-  int end(int pixel) const { return std::min(from, static_cast<int>(centre(pixel) + width + 0.5)); }
-  double weight(int pixel, int source) const {
-    const double distance = (source - centre(pixel) + 0.5) * (1.0 / width);
-    return std::max(0.0, 1.0 - (distance < 0 ? -distance : distance));
-  }
-};
+using kernels::Triangle;
 
 // The most pixels of the source that one pixel takes: a triangle as wide as that, and rounding.
 Bytes sources_most(int from, int to) {
@@ -89,8 +71,7 @@ void Resampler::Axis::plan(int from, int to, int window_first, int window_count)
   weights.resize(count * each);
   for (std::size_t k = 0; k < each; ++k)
     for (std::size_t i = 0; i < count; ++i)
-      weights[i * each + k] =
-          static_cast<std::int32_t>(0.5 + exact[k * count + i] / sums[i] * (1 << kWeightBits));
+      weights[i * each + k] = kernels::fixed_weight(exact[k * count + i], sums[i]);
   for (std::size_t i = 0; i < count; ++i) taps[i].at = i * each;
 }
 

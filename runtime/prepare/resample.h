@@ -15,14 +15,7 @@
 
 namespace batchflow::prepare {
 
-// The part `from` of a picture is scaled to `to`; `window` is the wanted part of that, mirrored if
-// `flip`. What lies outside `from` has no influence. A crop is a scaling to the same size.
-struct Scaling {
-  Box from;
-  Extent2 to;
-  Box window;
-  bool flip = false;
-};
+using kernels::Scaling;
 
 // The part of the picture that a scaling reads.
 Box needed(const Scaling& scaling);

@@ -28,9 +28,9 @@ class Report {
 };
 
 struct Options {
-  std::string pictures;      // a folder of JPEG files; empty: none
-  double seconds = 1;        // about how long a rate is measured
-  bool sanitized = false;    // under compute-sanitizer: small sizes, no rates
+  std::string pictures;    // a folder of JPEG files; empty: none
+  double seconds = 1;      // about how long a rate is measured
+  bool sanitized = false;  // under compute-sanitizer: small sizes, no rates
 };
 
 // Each is a part of the check; it returns whatever goes wrong as rows.
