@@ -6,6 +6,7 @@
 //
 // Sums of bytes times weights are exact, as on the CPU: a weight has 23 bits, and one instruction
 // (dp4a) adds four products of bytes, so it is done for the three bytes of the weights.
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -18,9 +19,12 @@ namespace batchflow::kernels::on_gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kStripRows = 32;     // of a block
+constexpr int kBlocks = 4;         // that scale on a processor at once: they hide each other's waits
+constexpr int kStripRows = 32;     // of a block that scales
+constexpr int kCropRows = 16;      // of a block that does not
 constexpr int kColumnsMost = 256;  // of a block
-constexpr int kRowsAtOnce = 4;     // that a thread scales across: they share the weights
+constexpr int kRowsAtOnce = 2;     // that a thread scales across: they share the weights
+constexpr int kRingRowsMost = 4096;
 constexpr int kGroup = 4;          // taps that one instruction takes
 constexpr unsigned kHalf = 1u << (kWeightBits - 1);
 
@@ -31,7 +35,7 @@ struct Weights4 {
   unsigned low, middle, high;
 };
 struct Sum {
-  unsigned low = 0, middle = 0, high = 0;
+  unsigned low = kHalf, middle = 0, high = 0;
 
   __device__ void add(unsigned bytes, const Weights4& weights) {
     low = __dp4a(bytes, weights.low, low);
@@ -39,7 +43,7 @@ struct Sum {
     high = __dp4a(bytes, weights.high, high);
   }
   __device__ unsigned rounded() const {
-    return min((low + (middle << 8) + (high << 16) + kHalf) >> kWeightBits, 255u);
+    return min((low + (middle << 8) + (high << 16)) >> kWeightBits, 255u);
   }
 };
 
@@ -77,64 +81,87 @@ struct Axis {
 
 // ------------------------------------------------------------------------------- finishing ----
 
+// Four elements of a type, and how they are made of four values of channels.
 template <Element element>
 struct Word;
 template <>
 struct Word<Element::u8> {
   using One = std::uint8_t;
-  using Four = uchar4;
+  using Four = unsigned;
 };
 template <>
 struct Word<Element::f16> {
   using One = std::uint16_t;
-  using Four = ushort4;
+  using Four = uint2;
+  static __device__ unsigned two(float a, float b) {
+    const __half2 both = __floats2half2_rn(a, b);
+    return *reinterpret_cast<const unsigned*>(&both);
+  }
 };
 template <>
-struct Word<Element::bf16> : Word<Element::f16> {};
+struct Word<Element::bf16> {
+  using One = std::uint16_t;
+  using Four = uint2;
+  static __device__ unsigned two(float a, float b) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const unsigned*>(&both);
+  }
+};
 template <>
 struct Word<Element::f32> {
   using One = std::uint32_t;
   using Four = uint4;
 };
 
-// bf16 rounds like the CPU's, whatever the value; there are no NaNs here.
-template <Element element>
-__device__ typename Word<element>::One bits_of(float value) {
-  if constexpr (element == Element::u8) return static_cast<std::uint8_t>(value);
-  if constexpr (element == Element::f16) return __half_as_ushort(__float2half_rn(value));
-  const unsigned bits = __float_as_uint(value);
-  if constexpr (element == Element::bf16)
-    return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-  return bits;
-}
-
+// What a thread needs to finish values of any channel.
 struct Finisher {
   const FinishTable* table;
   FinishTable::By by;
 
   __device__ explicit Finisher(const FinishTable* given) : table(given), by(given->by) {}
 
-  template <Element element>
-  __device__ typename Word<element>::One operator()(int channel, unsigned value) const {
-    if constexpr (element == Element::u8) return static_cast<std::uint8_t>(value);
-    if (by == FinishTable::By::table)
-      return static_cast<typename Word<element>::One>(__ldg(&table->bits[channel][value]));
-    return bits_of<element>(
-        finished(by, table->channels[channel], static_cast<float>(value)));
+  // `channel` is that of the first; the others' are the same, or with `next` those that follow.
+  template <Element element, bool next>
+  __device__ typename Word<element>::Four four(int channel, const unsigned (&values)[4]) const {
+    if constexpr (element == Element::u8) {
+      return __byte_perm(__byte_perm(values[0], values[1], 0x0040),
+                         __byte_perm(values[2], values[3], 0x0040), 0x5410);
+    } else if (by == FinishTable::By::table) {
+      unsigned bits[4];
+      for (int i = 0; i < 4; ++i)
+        bits[i] = __ldg(&table->bits[next ? (channel + i) % kChannels : channel][values[i]]);
+      if constexpr (element == Element::f32)
+        return {bits[0], bits[1], bits[2], bits[3]};
+      else
+        return {bits[0] | bits[1] << 16, bits[2] | bits[3] << 16};
+    } else {
+      float made[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const FinishTable::Channel& of =
+            table->channels[next ? (channel + i) % kChannels : channel];
+        made[i] = finished(by, of, static_cast<float>(values[i]));
+      }
+      if constexpr (element == Element::f32)
+        return {__float_as_uint(made[0]), __float_as_uint(made[1]), __float_as_uint(made[2]),
+                __float_as_uint(made[3])};
+      else
+        return {Word<element>::two(made[0], made[1]), Word<element>::two(made[2], made[3])};
+    }
   }
 };
 
 // Four elements in a row that begin at `at`; only `count` of them are wanted.
 template <Element element>
-__device__ void store(typename Word<element>::One* at, const typename Word<element>::One (&four)[4],
+__device__ void store(typename Word<element>::One* at, typename Word<element>::Four four,
                       int count) {
-  using Four = typename Word<element>::Four;
-  if (count >= 4 && reinterpret_cast<std::uintptr_t>(at) % sizeof(Four) == 0) {
-    *reinterpret_cast<Four*>(at) = Four{four[0], four[1], four[2], four[3]};
+  using One = typename Word<element>::One;
+  if (count >= 4 && reinterpret_cast<std::uintptr_t>(at) % sizeof four == 0) {
+    *reinterpret_cast<typename Word<element>::Four*>(at) = four;
     return;
   }
   for (int i = 0; i < 4; ++i)
-    if (i < count) at[i] = four[i];
+    if (i < count) at[i] = reinterpret_cast<const One*>(&four)[i];
 }
 
 // Twelve bytes that begin anywhere, from whole words.
@@ -170,7 +197,7 @@ struct Shape {
   int columns = 0;        // of the window, of one block: a multiple of four
   int across_groups = 0;  // of taps of one pixel
   int down_groups = 0;
-  int ring_rows = 0;
+  int ring_rows = 0;  // a power of two
   int rows = 0;  // of the result, that are made before the ring goes on
   // Where the tasks' results are made instead: null, or the scratch memory of a batch with jitters.
   std::byte* scratch = nullptr;
@@ -206,7 +233,7 @@ struct Walk {
 };
 
 template <Element element, bool planes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     scale_pictures(const PictureTask* tasks, const FinishTable* table, const Shape shape) {
   using One = typename Word<element>::One;
   const PictureTask& task = tasks[blockIdx.x];
@@ -242,6 +269,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint8_t* const source =
       task.pixels + static_cast<std::size_t>(s.from.y) * task.stride +
       static_cast<std::size_t>(s.from.x) * kChannels;
+  const std::size_t task_stride = task.stride;
   const int row_bytes = shape.ring_row_bytes();
   const int x_step = planes ? 1 : kChannels, plane = planes ? shape.columns : 1;
   const Finisher finish(table);
@@ -250,6 +278,7 @@ __global__ void __launch_bounds__(kThreads)
                                  : static_cast<One*>(task.out);
   const std::size_t width = s.window.width, height = s.window.height;
 
+  const int ring_mask = shape.ring_rows - 1;
   int made = down_first[0];  // rows of the source that are scaled across, or not needed
   for (int y = y_first; y < y_end; y += shape.rows) {
     const int rows = min(shape.rows, y_end - y);
@@ -258,17 +287,20 @@ __global__ void __launch_bounds__(kThreads)
     const int row_groups = (needed - made + kRowsAtOnce - 1) / kRowsAtOnce;
     for (Walk at(threadIdx.x, kThreads, columns); at.outer < row_groups; at.next()) {
       const int x = at.inner, row = made + at.outer * kRowsAtOnce;
-      const std::uint8_t* const from =
-          source + static_cast<std::size_t>(across_first[x]) * kChannels;
+      const std::uint8_t* rows_from[kRowsAtOnce];
+      rows_from[0] = source + static_cast<std::size_t>(row) * task_stride +
+                     static_cast<unsigned>(across_first[x]) * kChannels;
+#pragma unroll
+      for (int r = 1; r < kRowsAtOnce; ++r)
+        rows_from[r] = rows_from[r - 1] + (row + r < needed ? task_stride : 0);
       Sum sums[kRowsAtOnce][kChannels];
       for (int g = 0; g < shape.across_groups; ++g) {
         const Weights4 weights = across_weights[g * shape.columns + x];
         if (g > 0 && (weights.low | weights.middle | weights.high) == 0) break;
 #pragma unroll
         for (int r = 0; r < kRowsAtOnce; ++r) {
-          const int at_row = min(row + r, needed - 1);
-          const Twelve bytes(from + static_cast<std::size_t>(at_row) * task.stride +
-                             static_cast<std::size_t>(g * kGroup * kChannels));
+          const Twelve bytes(rows_from[r]);
+          rows_from[r] += kGroup * kChannels;
           sums[r][0].add(bytes.of<0>(), weights);
           sums[r][1].add(bytes.of<1>(), weights);
           sums[r][2].add(bytes.of<2>(), weights);
@@ -277,7 +309,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int r = 0; r < kRowsAtOnce; ++r) {
         if (row + r >= needed) break;
-        std::uint8_t* const to = ring + (row + r) % shape.ring_rows * row_bytes + x * x_step;
+        std::uint8_t* const to = ring + ((row + r) & ring_mask) * row_bytes + x * x_step;
         for (int c = 0; c < kChannels; ++c)
           to[c * plane] = static_cast<std::uint8_t>(sums[r][c].rounded());
       }
@@ -293,13 +325,10 @@ __global__ void __launch_bounds__(kThreads)
         const Weights4 weights = down_weights[g * kStripRows + strip_row];
         if (g > 0 && (weights.low | weights.middle | weights.high) == 0) break;
         unsigned of_rows[kGroup];
-        int ring_row = (first + g * kGroup) % shape.ring_rows;
 #pragma unroll
-        for (int k = 0; k < kGroup; ++k) {
-          of_rows[k] =
-              reinterpret_cast<const unsigned*>(ring + ring_row * row_bytes)[at.inner];
-          ring_row = ring_row + 1 == shape.ring_rows ? 0 : ring_row + 1;
-        }
+        for (int k = 0; k < kGroup; ++k)
+          of_rows[k] = reinterpret_cast<const unsigned*>(
+              ring)[((first + g * kGroup + k) & ring_mask) * words + at.inner];
         const unsigned low01 = __byte_perm(of_rows[0], of_rows[1], 0x5140),
                        high01 = __byte_perm(of_rows[0], of_rows[1], 0x7362),
                        low23 = __byte_perm(of_rows[2], of_rows[3], 0x5140),
@@ -309,23 +338,20 @@ __global__ void __launch_bounds__(kThreads)
         sums[2].add(__byte_perm(high01, high23, 0x5410), weights);
         sums[3].add(__byte_perm(high01, high23, 0x7632), weights);
       }
-      One four[4];
+      unsigned values[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values[i] = sums[i].rounded();
       if constexpr (planes) {
         const int words_of_plane = shape.columns / 4;
-        const int channel = at.inner < words_of_plane ? 0 : at.inner < 2 * words_of_plane ? 1 : 2;
+        const int channel = (at.inner >= words_of_plane) + (at.inner >= 2 * words_of_plane);
         const int x = (at.inner - channel * words_of_plane) * 4;
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          four[i] = finish.operator()<element>(channel, sums[i].rounded());
         One* const to = out + (channel * height + (y + at.outer)) * width + x_first + x;
-        store<element>(to, four, columns - x);
+        store<element>(to, finish.four<element, false>(channel, values), columns - x);
       } else {
         const int first_byte = at.inner * 4;
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          four[i] = finish.operator()<element>((first_byte + i) % kChannels, sums[i].rounded());
         One* const to = out + ((y + at.outer) * width + x_first) * kChannels + first_byte;
-        store<element>(to, four, columns * kChannels - first_byte);
+        store<element>(to, finish.four<element, true>(at.inner % kChannels, values),
+                       columns * kChannels - first_byte);
       }
     }
     __syncthreads();
@@ -374,75 +400,107 @@ __global__ void __launch_bounds__(kThreads)
       for (int c = 0; c < kChannels; ++c)
         sums[c] += min(of_row[c] >> kWeightBits, 255u) * weight;
     }
-    for (int c = 0; c < kChannels; ++c)
-      out[planes ? c * pixels + i : i * kChannels + c] =
-          finish.operator()<element>(c, min(sums[c] >> kWeightBits, 255u));
+    for (int c = 0; c < kChannels; ++c) {
+      const unsigned values[4] = {min(sums[c] >> kWeightBits, 255u), 0, 0, 0};
+      store<element>(out + (planes ? c * pixels + i : i * kChannels + c),
+                     finish.four<element, false>(c, values), 1);
+    }
   }
 }
 
 // ---------------------------------------------------------------------------- crops, colours ----
 
-// Four pixels of four values each, beside each other in memory, or in planes.
-template <Element element, bool planes>
-__device__ void store_pixels(typename Word<element>::One* out, std::size_t pixel,
-                             std::size_t pixels, const std::uint8_t (&values)[4][kChannels],
+// Four pixels into planes.
+template <Element element>
+__device__ void store_planes(typename Word<element>::One* out, std::size_t pixel,
+                             std::size_t pixels, const unsigned (&of_channel)[kChannels],
                              int count, const Finisher& finish) {
-  using One = typename Word<element>::One;
-  if constexpr (planes) {
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      One four[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) four[i] = finish.operator()<element>(c, values[i][c]);
-      store<element>(out + c * pixels + pixel, four, count);
-    }
-  } else {
-#pragma unroll
-    for (int w = 0; w < kChannels; ++w) {
-      One four[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        four[i] = finish.operator()<element>((4 * w + i) % kChannels,
-                                             values[(4 * w + i) / kChannels][(4 * w + i) % kChannels]);
-      store<element>(out + pixel * kChannels + 4 * w, four, count * kChannels - 4 * w);
-    }
+  for (int c = 0; c < kChannels; ++c) {
+    const unsigned four = of_channel[c];
+    const unsigned values[4] = {four & 255u, four >> 8 & 255u, four >> 16 & 255u, four >> 24};
+    store<element>(out + c * pixels + pixel, finish.four<element, false>(c, values), count);
   }
 }
 
-// A batch in which nothing is scaled: four pixels a thread.
-template <Element element, bool planes>
+// Where a block of a batch of crops is.
+struct CropStrip {
+  const std::uint8_t* source;  // the window
+  std::size_t stride, width, height;
+  int y, rows;
+
+  __device__ explicit CropStrip(const PictureTask& task)
+      : source(task.pixels +
+               static_cast<std::size_t>(task.scaling.from.y + task.scaling.window.y) * task.stride +
+               static_cast<std::size_t>(task.scaling.from.x + task.scaling.window.x) * kChannels),
+        stride(task.stride),
+        width(static_cast<std::size_t>(task.scaling.window.width)),
+        height(static_cast<std::size_t>(task.scaling.window.height)),
+        y(static_cast<int>(blockIdx.y) * kCropRows),
+        rows(min(kCropRows, task.scaling.window.height - y)) {}
+};
+
+// A batch in which nothing is scaled, into planes: four pixels at a time.
+template <Element element>
 __global__ void __launch_bounds__(kThreads)
-    crop_pictures(const PictureTask* tasks, const FinishTable* table) {
+    crop_to_planes(const PictureTask* tasks, const FinishTable* table) {
   const PictureTask& task = tasks[blockIdx.x];
-  const Scaling s = task.scaling;
-  const int y_first = static_cast<int>(blockIdx.y) * kStripRows;
-  const int rows = min(kStripRows, s.window.height - y_first);
-  const int quads = (s.window.width + 3) / 4;
+  const CropStrip strip(task);
+  const bool flip = task.scaling.flip;
+  auto* const out = static_cast<typename Word<element>::One*>(task.out);
   const Finisher finish(table);
-  const std::uint8_t* const source =
-      task.pixels + static_cast<std::size_t>(s.from.y + s.window.y) * task.stride +
-      static_cast<std::size_t>(s.from.x + s.window.x) * kChannels;
-  const std::size_t width = s.window.width, pixels = width * s.window.height;
-  for (Walk at(threadIdx.x, kThreads, quads); at.outer < rows; at.next()) {
-    const int x = at.inner * 4, y = y_first + at.outer;
-    const int count = min(4, s.window.width - x);
+  const int width = static_cast<int>(strip.width), quads = (width + 3) / 4;
+#pragma unroll 2
+  for (Walk at(threadIdx.x, kThreads, quads); at.outer < strip.rows; at.next()) {
+    const int x = at.inner * 4, y = strip.y + at.outer;
+    const int count = min(4, width - x);
     // Mirrored: the four pixels that end where x is counted from the other side.
-    const int from = s.flip ? max(s.window.width - 4 - x, 0) : x;
-    const Twelve bytes(source + static_cast<std::size_t>(y) * task.stride +
-                       static_cast<std::size_t>(from) * kChannels);
-    const unsigned of_channel[kChannels] = {bytes.of<0>(), bytes.of<1>(), bytes.of<2>()};
-    std::uint8_t values[4][kChannels];
+    const int from = flip ? max(width - 4 - x, 0) : x;
+    const Twelve bytes(strip.source + static_cast<std::size_t>(y) * strip.stride +
+                       static_cast<unsigned>(from) * kChannels);
+    unsigned of_channel[kChannels] = {bytes.of<0>(), bytes.of<1>(), bytes.of<2>()};
     // At the end of a row fewer than four are left, which then come first.
-    const int shift = s.flip ? 4 - count : 0;
+    if (flip)
+      for (unsigned& four : of_channel) four = __byte_perm(four, 0, 0x0123) >> (8 * (4 - count));
+    store_planes<element>(out, y * strip.width + x, strip.width * strip.height, of_channel, count,
+                          finish);
+  }
+}
+
+// The same, channels beside each other: four values at a time, which begin at any channel. Mirrored,
+// they are of two pixels that lie in the order of the picture.
+template <Element element>
+__global__ void __launch_bounds__(kThreads)
+    crop_beside(const PictureTask* tasks, const FinishTable* table) {
+  const PictureTask& task = tasks[blockIdx.x];
+  const CropStrip strip(task);
+  const bool flip = task.scaling.flip;
+  auto* const out = static_cast<typename Word<element>::One*>(task.out);
+  const Finisher finish(table);
+  const int width = static_cast<int>(strip.width), row = width * kChannels;
+#pragma unroll 2
+  for (Walk at(threadIdx.x, kThreads, (row + 3) / 4); at.outer < strip.rows; at.next()) {
+    const int first = at.inner * 4, channel = at.inner % kChannels;
+    const int count = min(4, row - first);
+    const std::uint8_t* const source =
+        strip.source + static_cast<std::size_t>(strip.y + at.outer) * strip.stride;
+    unsigned values[4];
+    if (!flip) {
+      const Twelve bytes(source + first);
+      for (int i = 0; i < 4; ++i) values[i] = bytes.words[0] >> (8 * i) & 255u;
+    } else {
+      // Byte i of the six is channel i % 3 of pixel `left` + i / 3.
+      const int right = width - 1 - first / kChannels, left = max(right - 1, 0);
+      const Twelve bytes(source + static_cast<unsigned>(left) * kChannels);
+      const std::uint64_t six = bytes.words[0] | std::uint64_t{bytes.words[1]} << 32;
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      const unsigned four = s.flip ? __byte_perm(of_channel[c], 0, 0x0123) >> (8 * shift)
-                                   : of_channel[c];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) values[i][c] = static_cast<std::uint8_t>(four >> (8 * i));
+      for (int i = 0; i < 4; ++i) {
+        const int pixel = right - (channel + i) / kChannels, c = (channel + i) % kChannels;
+        values[i] = static_cast<unsigned>(six >> (8 * (max(pixel - left, 0) * kChannels + c))) & 255u;
+      }
     }
-    store_pixels<element, planes>(static_cast<typename Word<element>::One*>(task.out),
-                                  y * width + x, pixels, values, count, finish);
+    store<element>(out + (strip.y + at.outer) * (strip.width * kChannels) + first,
+                   finish.four<element, true>(channel, values), count);
   }
 }
 
@@ -506,8 +564,17 @@ __global__ void __launch_bounds__(kThreads)
       if (changes_nothing(change, factor)) continue;
       for (int p = 0; p < 4; ++p) change_pixel(change, factor, mean, values[p]);
     }
-    store_pixels<element, planes>(static_cast<typename Word<element>::One*>(task.out), i, pixels,
-                                  values, count, finish);
+    auto* const out = static_cast<typename Word<element>::One*>(task.out);
+#pragma unroll
+    for (int w = 0; w < kChannels; ++w) {
+      unsigned four[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) four[k] = planes ? values[k][w] : values[(4 * w + k) / kChannels][(4 * w + k) % kChannels];
+      if constexpr (planes)
+        store<element>(out + w * pixels + i, finish.four<element, false>(w, four), count);
+      else
+        store<element>(out + i * kChannels + 4 * w, finish.four<element, true>(4 * w % kChannels, four), count * kChannels - 4 * w);
+    }
   }
 }
 
@@ -529,8 +596,10 @@ bool fit(const PictureLimits& limits, std::size_t shared_most, Shape& shape) {
   shape.across_groups = groups_of(limits.across);
   shape.down_groups = groups_of(limits.down);
   for (shape.rows = 8; shape.rows > 0; shape.rows /= 2) {
-    shape.ring_rows =
-        static_cast<int>(std::ceil((shape.rows - 1) * limits.down + 2 * limits.down)) + 3;
+    const double needed = (shape.rows - 1) * limits.down + 2 * limits.down + 3;
+    if (needed > kRingRowsMost) continue;
+    shape.ring_rows = 1;
+    while (shape.ring_rows < needed) shape.ring_rows *= 2;
     if (shape.bytes() <= shared_most) return true;
   }
   return false;
@@ -569,8 +638,9 @@ void prepare(const PictureBatch& batch, cudaStream_t stream) {
   } else if (batch.limits.scales) {
     scale<element, planes>(batch, batch.table, {}, stream);
   } else {
-    const dim3 grid(batch.count, divided(batch.limits.window.height, kStripRows));
-    crop_pictures<element, planes><<<grid, kThreads, 0, stream>>>(batch.tasks, batch.table);
+    const dim3 grid(batch.count, divided(batch.limits.window.height, kCropRows));
+    const auto kernel = planes ? crop_to_planes<element> : crop_beside<element>;
+    kernel<<<grid, kThreads, 0, stream>>>(batch.tasks, batch.table);
   }
   BF_CUDA(cudaGetLastError());
 }

@@ -18,6 +18,7 @@ class DeviceMemory {
   explicit DeviceMemory(std::size_t count, int poison = 0xa5) : count_(count) {
     BF_CUDA(cudaMalloc(&at_, bytes() + 64));
     BF_CUDA(cudaMemset(at_, poison, bytes() + 64));
+    BF_CUDA(cudaDeviceSynchronize());  // other streams do not wait for this one
   }
   explicit DeviceMemory(const std::vector<T>& values) : DeviceMemory(values.size()) { put(values); }
   ~DeviceMemory() { cudaFree(at_); }
@@ -28,6 +29,7 @@ class DeviceMemory {
   std::size_t bytes() const { return count_ * sizeof(T); }
   void put(const std::vector<T>& values) {
     BF_CUDA(cudaMemcpy(at_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    BF_CUDA(cudaDeviceSynchronize());
   }
   std::vector<T> values() const {
     std::vector<T> read(count_);
