@@ -40,7 +40,8 @@ void Copies::add(Copy copy) {
 
 void Copies::copy(std::vector<Piece> pieces, Urgency urgency) {
   std::promise<std::string> problem;
-  add({std::move(pieces), urgency, nullptr, [&](const std::string& why) { problem.set_value(why); }});
+  add({std::move(pieces), urgency, nullptr,
+       [&](const std::string& why) { problem.set_value(why); }});
   const std::string why = problem.get_future().get();
   if (why.empty()) return;
   const std::lock_guard lock(mutex_);

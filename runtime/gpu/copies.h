@@ -1,9 +1,9 @@
-// Copies between the host and a device in one direction, by a thread of its own. Their order is that
-// of runtime/gpu/copy_queue.h.
+// Copies between the host and a device in one direction, by a thread of its own. Their order is
+// that of runtime/gpu/copy_queue.h.
 //
 // Each urgency has a stream of its own. The thread asks for the end of what is in flight every few
-// microseconds rather than wait for it, so that an urgent copy begins at once. While nothing is to be
-// copied it sleeps.
+// microseconds rather than wait for it, so that an urgent copy begins at once. While nothing is to
+// be copied it sleeps.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class Copies {
   void lose(const std::string& problem);
 
   std::array<std::unique_ptr<CopyLane>, kUrgencies> lanes_;  // of the thread
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;                                         // of all below
   std::condition_variable changed_;
   CopyQueue queue_;
   std::string lost_;  // why nothing is copied any more

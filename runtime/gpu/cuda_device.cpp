@@ -186,8 +186,7 @@ class CudaMemory final : public DeviceMemory {
           "cuMemImportFromShareableHandle");
     map();
     is_read_only_ = set_access(CU_MEM_ACCESS_FLAGS_PROT_READ) == CUDA_SUCCESS;
-    if (!is_read_only_)
-      check(set_access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "cuMemSetAccess");
+    if (!is_read_only_) check(set_access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE), "cuMemSetAccess");
   }
 
   std::byte* address() const override { return reinterpret_cast<std::byte*>(address_); }
@@ -239,7 +238,9 @@ class CudaFence final : public Fence {
   CudaFence(int index, cudaStream_t stream) : index_(index) {
     Using device(index_);
     events_.emplace_back();
-    if (record_all(events_.front())) return;
+    if (record_all(events_.front(), stream)) return;
+    if (is_capturing(stream))
+      throw GpuError(Trouble::refused, "the stream is being captured as a graph");
     BF_GPU(cudaEventRecord, events_.front().get(), stream);
     if (stream == cudaStreamLegacy) return;
     events_.emplace_back();
@@ -253,12 +254,21 @@ class CudaFence final : public Fence {
   const std::vector<Event>& events() const { return events_; }
 
  private:
-  // False: the driver cannot do this, or not now.
-  static bool record_all(const Event& event) {
+  // False: the driver cannot do this, or not now. While a graph is captured it would spoil the
+  // graph; of other streams than these it cannot be asked whether they capture.
+  static bool record_all(const Event& event, cudaStream_t stream) {
     CUcontext context = nullptr;
-    return driver().record_context != nullptr &&
-           driver().current_context(&context) == CUDA_SUCCESS && context != nullptr &&
-           driver().record_context(context, event.get()) == CUDA_SUCCESS;
+    return driver().record_context != nullptr && !is_capturing(stream) &&
+           !is_capturing(cudaStreamLegacy) && driver().current_context(&context) == CUDA_SUCCESS &&
+           context != nullptr && driver().record_context(context, event.get()) == CUDA_SUCCESS;
+  }
+
+  static bool is_capturing(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(stream, &status) == cudaSuccess)
+      return status != cudaStreamCaptureStatusNone;
+    (void)cudaGetLastError();
+    return true;
   }
 
   const int index_;
@@ -300,8 +310,8 @@ DeviceFacts facts_of(int index) {
   facts.memory_bytes = found.totalGlobalMem;
   facts.copy_engines = found.asyncEngineCount;
   facts.link = link_of(found);
-  facts.maps_memory = driver().maps_memory() &&
-                      has(index, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+  facts.maps_memory =
+      driver().maps_memory() && has(index, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
   facts.shares_descriptors =
       facts.maps_memory &&
       has(index, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
@@ -378,8 +388,10 @@ std::string why_none(cudaError_t status) {
   (void)cudaGetLastError();
   if (of_driver == 0) return "there is no NVIDIA driver";
   if (status == cudaErrorInsufficientDriver)
-    return fmt::format("the NVIDIA driver knows CUDA {} and this program needs {}; install a newer "
-                       "driver", version(of_driver), version(of_library));
+    return fmt::format(
+        "the NVIDIA driver knows CUDA {} and this program needs {}; install a newer "
+        "driver",
+        version(of_driver), version(of_library));
   if (status == cudaErrorNoDevice)
     return "the NVIDIA driver finds none; is CUDA_VISIBLE_DEVICES set, or the container started "
            "without GPUs?";

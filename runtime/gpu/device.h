@@ -38,7 +38,7 @@ struct DeviceFacts {
   std::string name;
   Bytes memory_bytes = 0;
   int copy_engines = 0;
-  std::string link;  // as "PCIe 32.0 GT/s x16"; empty: not known
+  std::string link;                 // as "PCIe 32.0 GT/s x16"; empty: not known
   bool maps_memory = false;         // memory of cuMemCreate
   bool shares_descriptors = false;  // such memory goes to other processes as a file descriptor
 
@@ -69,8 +69,8 @@ class CopyLane {
   virtual ~CopyLane() = default;
   // Begins to copy all pieces, in any order. Throws GpuError when nothing of them is under way.
   virtual void begin(std::span<const Piece> pieces) = 0;
-  // Whether the oldest begin() that was not reported yet is over, as confirmed by the device. Throws
-  // GpuError when the device is lost. REQUIRES: there is one
+  // Whether the oldest begin() that was not reported yet is over, as confirmed by the device.
+  // Throws GpuError when the device is lost. REQUIRES: there is one
   virtual bool oldest_is_over() = 0;
 };
 

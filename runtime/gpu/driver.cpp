@@ -59,8 +59,7 @@ void check(cudaError_t status, const char* function) {
 void check(CUresult status, const char* function) {
   if (status == CUDA_SUCCESS) return;
   const char* text = nullptr;
-  if (driver().error_string == nullptr ||
-      driver().error_string(status, &text) != CUDA_SUCCESS)
+  if (driver().error_string == nullptr || driver().error_string(status, &text) != CUDA_SUCCESS)
     text = "unknown error";
   throw GpuError(trouble_after(status == CUDA_ERROR_OUT_OF_MEMORY),
                  fmt::format("{}: {}", function, text));

@@ -1,7 +1,7 @@
 // The process at the other end of a Unix socket, and whether it may be given memory of a GPU.
 //
-// The descriptor of such memory lets its holder map it writable, which no seal can forbid. So it goes
-// to processes of the same user alone, which could write to this one's memory anyway.
+// The descriptor of such memory lets its holder map it writable, which no seal can forbid. So it
+// goes to processes of the same user alone, which could write to this one's memory anyway.
 #pragma once
 
 #include <sys/types.h>

@@ -40,8 +40,8 @@ StagingRing::Slot StagingRing::take() {
     index = memory_->free.back();
     memory_->free.pop_back();
   }
-  auto* slot = new std::span(memory_->bytes.subspan(index * memory_->slot_bytes,
-                                                    memory_->slot_bytes));
+  auto* slot =
+      new std::span(memory_->bytes.subspan(index * memory_->slot_bytes, memory_->slot_bytes));
   return {slot, [memory = memory_, index](std::span<std::byte>* gone) {
             delete gone;
             const std::lock_guard lock(memory->mutex);

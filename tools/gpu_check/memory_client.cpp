@@ -29,10 +29,9 @@ std::string read_all(const gpu::DeviceMemory& memory, double mapped_ms) {
   std::vector<std::byte> bytes(memory.bytes());
   gpu::check(cudaMemcpy(bytes.data(), memory.address(), bytes.size(), cudaMemcpyDeviceToHost),
              "cudaMemcpy");
-  return fmt::format("{}, {}, mapped in {:.1f} ms",
-                     is_pattern(bytes) ? "all bytes are right" : "WRONG BYTES",
-                     memory.is_read_only() ? "read-only" : "writable: the driver refuses read-only",
-                     mapped_ms);
+  return fmt::format(
+      "{}, {}, mapped in {:.1f} ms", is_pattern(bytes) ? "all bytes are right" : "WRONG BYTES",
+      memory.is_read_only() ? "read-only" : "writable: the driver refuses read-only", mapped_ms);
 }
 
 // What a hostile job does: it uses the descriptor as it likes.

@@ -13,9 +13,9 @@ inline constexpr const char* kClientArgument = "--client";
 int run_client(std::string_view role, std::string_view address);
 
 inline constexpr std::string_view kReads = "reads";
-inline constexpr std::string_view kWrites = "writes";              // to memory mapped read-only
+inline constexpr std::string_view kWrites = "writes";  // to memory mapped read-only
 inline constexpr std::string_view kWritesByDriver = "writes-by-driver";  // by a copy, not a kernel
 inline constexpr std::string_view kMapsWritable = "maps-writable";
-inline constexpr std::string_view kCrashes = "crashes";            // while its GPU still reads
+inline constexpr std::string_view kCrashes = "crashes";  // while its GPU still reads
 
 }  // namespace batchflow::gpu_check

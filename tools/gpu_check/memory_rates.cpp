@@ -93,14 +93,14 @@ class Rates {
     measured("pinned, to the device, one copy of 1 GiB", gigabytes(pinned_));
     pinned_back_ = median([&] { stream.copy(here_.get(), there_->address(), kBytes); }, stream);
     measured("pinned, from the device, one copy of 1 GiB", gigabytes(pinned_back_));
-    const double within = median(
-        [&] { stream.copy(there_->address(), there_->address() + kBytes / 2, kBytes / 2); },
-        stream);
+    const double within =
+        median([&] { stream.copy(there_->address(), there_->address() + kBytes / 2, kBytes / 2); },
+               stream);
     measured("within the device, bytes read and written", gigabytes(within));
     std::vector<std::byte> pageable(256 * kMiB, std::byte{1});
-    const double slow = median(
-        [&] { stream.copy(there_->address(), pageable.data(), pageable.size()); }, stream,
-        pageable.size());
+    const double slow =
+        median([&] { stream.copy(there_->address(), pageable.data(), pageable.size()); }, stream,
+               pageable.size());
     measured("pageable, to the device, 256 MiB", gigabytes(slow));
   }
 
@@ -125,12 +125,15 @@ class Rates {
   }
 
   void small_behind_large() {
-    Copies copies(device_, Direction::to_device);
     std::atomic<bool> stopping{false};
     std::atomic<Bytes> large{0};
     std::counting_semaphore<> ended{0};
-    std::function<void()> again = [&] {
-      copies.add({{{there_->address(), here_.get(), kLarge}}, Urgency::usual, nullptr,
+    std::function<void()> again;
+    Copies copies(device_, Direction::to_device);
+    again = [&] {
+      copies.add({{{there_->address(), here_.get(), kLarge}},
+                  Urgency::usual,
+                  nullptr,
                   [&](const std::string& problem) {
                     large += kLarge;
                     if (stopping || !problem.empty())
@@ -236,11 +239,11 @@ class Rates {
   }
 
   double ours(Direction direction, const CopySettings& settings, double* cpu = nullptr) {
-    Copies copies(device_, direction, settings);
     constexpr Bytes kBatch = 256 * kMiB;
     std::counting_semaphore<> room{2};
     std::string failed;
     std::uint64_t batches = 0;
+    Copies copies(device_, direction, settings);
     const auto begin = Clock::now();
     const double cpu_begin = cpu_seconds();
     while (batches < 4 || seconds_since(begin) < seconds_ / 2) {
@@ -248,9 +251,8 @@ class Rates {
       const Bytes at = batches++ % 4 * kBatch;
       std::byte* here = here_.get() + at;
       std::byte* there = there_->address() + at;
-      const gpu::Piece piece = direction == Direction::to_device
-                                   ? gpu::Piece{there, here, kBatch}
-                                   : gpu::Piece{here, there, kBatch};
+      const gpu::Piece piece = direction == Direction::to_device ? gpu::Piece{there, here, kBatch}
+                                                                 : gpu::Piece{here, there, kBatch};
       copies.add({{piece}, Urgency::usual, nullptr, [&](const std::string& problem) {
                     if (!problem.empty()) failed = problem;
                     room.release();

@@ -7,10 +7,14 @@ namespace {
 
 const char* name_of(Verdict verdict) {
   switch (verdict) {
-    case Verdict::passed: return "passed";
-    case Verdict::failed: return "FAILED";
-    case Verdict::measured: return "";
-    case Verdict::not_run: return "not run";
+    case Verdict::passed:
+      return "passed";
+    case Verdict::failed:
+      return "FAILED";
+    case Verdict::measured:
+      return "";
+    case Verdict::not_run:
+      return "not run";
   }
   return "";
 }
@@ -26,8 +30,8 @@ std::string cell(const std::string& text) {
 
 void Report::row(std::string_view group, std::string_view what, Verdict verdict,
                  std::string_view value, std::string_view aim) {
-  rows_.push_back({std::string(group), std::string(what), std::string(value), std::string(aim),
-                   verdict});
+  rows_.push_back(
+      {std::string(group), std::string(what), std::string(value), std::string(aim), verdict});
   failed_ |= verdict == Verdict::failed;
   const Row& row = rows_.back();
   std::printf("%-8s %-8s %s: %s%s%s%s\n", name_of(verdict), row.group.c_str(), row.what.c_str(),
