@@ -1,0 +1,50 @@
+// Copies between the host and a device in one direction, by a thread of its own. Their order is
+// that of runtime/gpu/copy_queue.h.
+//
+// Each urgency has a stream of its own. The thread asks for the end of what is in flight every few
+// microseconds rather than wait for it, so that an urgent copy begins at once. While nothing is to
+// be copied it sleeps.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/gpu/copy_queue.h"
+
+namespace batchflow::gpu {
+
+class Copies {
+ public:
+  // Throws GpuError. The device must outlive it.
+  Copies(Device& device, Direction direction, CopySettings settings = {});
+  // Copies that have not begun fail; those in flight end.
+  ~Copies();
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  // Any thread may call it, `done` too. On a lost device the copy fails, by the same thread.
+  void add(Copy copy);
+  // Copies, and waits until the bytes are there. Throws GpuError.
+  void copy(std::vector<Piece> pieces, Urgency urgency = Urgency::usual);
+
+ private:
+  void run();
+  bool begin_next(std::unique_lock<std::mutex>& lock);
+  bool confirm(std::unique_lock<std::mutex>& lock);
+  void report(std::unique_lock<std::mutex>& lock);
+  void lose(const std::string& problem);
+
+  std::array<std::unique_ptr<CopyLane>, kUrgencies> lanes_;  // of the thread
+  std::mutex mutex_;                                         // of all below
+  std::condition_variable changed_;
+  CopyQueue queue_;
+  std::string lost_;  // why nothing is copied any more
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace batchflow::gpu

@@ -1,0 +1,44 @@
+#include "runtime/gpu/slot_pins.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace batchflow::gpu {
+
+bool SlotPins::release(SlotId slot, ProcessId process) {
+  const auto of = pins_.find(process);
+  if (of == pins_.end()) return false;
+  const auto pins = of->second.find(slot);
+  if (pins == of->second.end()) return false;
+  if (--pins->second == 0) of->second.erase(pins);
+  if (of->second.empty()) pins_.erase(of);
+  return true;
+}
+
+bool SlotPins::is_pinned(SlotId slot) const {
+  return std::any_of(pins_.begin(), pins_.end(),
+                     [slot](const auto& of) { return of.second.contains(slot); });
+}
+
+void SlotPins::forget(ProcessId process, protocol::Descriptor life) {
+  if (pins_.contains(process)) ending_.insert_or_assign(process, std::move(life));
+}
+
+std::vector<SlotId> SlotPins::collect() {
+  std::vector<SlotId> freed;
+  for (auto process = ending_.begin(); process != ending_.end();) {
+    pollfd life{process->second.get(), POLLIN, 0};
+    if (poll(&life, 1, 0) <= 0) {
+      ++process;
+      continue;
+    }
+    for (const auto& [slot, count] : pins_.extract(process->first).mapped())
+      if (!is_pinned(slot)) freed.push_back(slot);
+    process = ending_.erase(process);
+  }
+  return freed;
+}
+
+}  // namespace batchflow::gpu
