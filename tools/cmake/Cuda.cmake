@@ -1,5 +1,5 @@
 # CUDA, where a toolkit is installed: BATCHFLOW_HAS_CUDA, the function batchflow_cuda(TARGET), and
-# nvJPEG where it is there (target batchflow::nvjpeg). Without a toolkit everything else is built.
+# nvJPEG's header where it is there (target batchflow::nvjpeg). Without a toolkit everything else is built.
 
 include_guard()
 set(BATCHFLOW_CUDA "auto" CACHE STRING "Build what runs on GPUs: on, off or auto")
@@ -31,21 +31,20 @@ if(NOT BATCHFLOW_HAS_CUDA)
   message(STATUS "No CUDA toolkit is used: what runs on GPUs is left out, and runs on CPUs")
 endif()
 
-# nvJPEG of the toolkit, or of the Python package nvidia-nvjpeg below BATCHFLOW_NVJPEG.
+# The header of nvJPEG: of the toolkit, or of the Python package nvidia-nvjpeg below BATCHFLOW_NVJPEG.
+# The library is loaded by the program when it decodes, so that it starts without it.
 if(BATCHFLOW_HAS_CUDA)
   set(BATCHFLOW_NVJPEG "" CACHE PATH
-      "Folder with include/nvjpeg.h and lib/libnvjpeg.so*, as of nvidia/cu13 of the Python package")
+      "Folder with include/nvjpeg.h, as nvidia/cu13 of the Python package nvidia-nvjpeg")
   find_path(BATCHFLOW_NVJPEG_INCLUDE nvjpeg.h HINTS ${BATCHFLOW_NVJPEG}/include
             ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(BATCHFLOW_NVJPEG_LIBRARY NAMES nvjpeg libnvjpeg.so.13 libnvjpeg.so.12
-               HINTS ${BATCHFLOW_NVJPEG}/lib ${CUDAToolkit_LIBRARY_DIR})
-  if(BATCHFLOW_NVJPEG_INCLUDE AND BATCHFLOW_NVJPEG_LIBRARY)
+  if(BATCHFLOW_NVJPEG_INCLUDE)
     add_library(batchflow_nvjpeg INTERFACE)
     add_library(batchflow::nvjpeg ALIAS batchflow_nvjpeg)
     target_include_directories(batchflow_nvjpeg SYSTEM INTERFACE ${BATCHFLOW_NVJPEG_INCLUDE})
-    target_link_libraries(batchflow_nvjpeg INTERFACE ${BATCHFLOW_NVJPEG_LIBRARY} CUDA::cudart_static)
+    target_link_libraries(batchflow_nvjpeg INTERFACE CUDA::cudart_static ${CMAKE_DL_LIBS})
   else()
-    message(STATUS "nvJPEG was not found: pictures are decoded on CPUs; get it with: "
+    message(STATUS "nvjpeg.h was not found: pictures are decoded on CPUs; get it with: "
             "pip install nvidia-nvjpeg, and set BATCHFLOW_NVJPEG to its folder nvidia/cu13")
   endif()
 endif()
