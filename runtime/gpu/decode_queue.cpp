@@ -150,7 +150,7 @@ void DecodeQueue::not_decoded(Job&& job, JpegStatus status, const char* why) {
     job.allowed &= static_cast<JpegWays>(~only(job.choice.way));
     // What the CPU says is final.
     if (job.choice.way == JpegWay::cpu) job.allowed = 0;
-    job.allowed &= only(JpegWay::host_huffman) | only(JpegWay::cpu);
+    job.allowed &= static_cast<JpegWays>(only(JpegWay::host_huffman) | only(JpegWay::cpu));
     for (const JpegWay next : {JpegWay::host_huffman, JpegWay::cpu}) {
       if (!has(job.allowed, next) || !shares_.is_there(next)) continue;
       job.choice = shares_.move(job.choice, next, job.units);

@@ -31,6 +31,7 @@ using JpegWays = std::uint8_t;
 constexpr JpegWays only(JpegWay way) {
   return static_cast<JpegWays>(1u << static_cast<unsigned>(way));
 }
+inline constexpr JpegWays kEveryJpegWay = (1u << kJpegWays) - 1;
 constexpr bool has(JpegWays ways, JpegWay way) {
   return (ways & only(way)) != 0;
 }

@@ -107,8 +107,7 @@ class Parser {
     if (component_count_ == 3 && !usual_sampling()) return header;
     header.ways |= only(JpegWay::host_huffman);
     const bool one_scan = !scan.empty() && std::to_integer<int>(scan[0]) == component_count_;
-    if (frame_ == kBaseline && one_scan)
-      header.ways |= only(JpegWay::cuda) | only(JpegWay::hardware);
+    if (frame_ == kBaseline && one_scan) header.ways = kEveryJpegWay;
     return header;
   }
 
