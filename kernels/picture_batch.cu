@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocks = 4;         // that scale on a processor at once: they hide each other's waits
-constexpr int kStripRows = 32;     // of a block that scales
+constexpr int kStripRows = 56;     // of a block that scales
 constexpr int kCropRows = 16;      // of a block that does not
 constexpr int kColumnsMost = 256;  // of a block
 constexpr int kRowsAtOnce = 2;     // that a thread scales across: they share the weights
@@ -164,22 +164,24 @@ __device__ void store(typename Word<element>::One* at, typename Word<element>::F
     if (i < count) at[i] = reinterpret_cast<const One*>(&four)[i];
 }
 
-// Twelve bytes that begin anywhere, from whole words.
-struct Twelve {
-  unsigned words[3];
+// So many words of bytes that begin anywhere, out of the whole words that hold them.
+template <int count>
+struct Bytes {
+  unsigned words[count];
 
-  __device__ explicit Twelve(const std::uint8_t* at) {
+  __device__ explicit Bytes(const std::uint8_t* at) {
     const auto address = reinterpret_cast<std::uintptr_t>(at);
     const auto* from = reinterpret_cast<const unsigned*>(address & ~std::uintptr_t{3});
     const auto shift = static_cast<unsigned>(address & 3) * 8;
     unsigned last = __ldg(from);
-    for (int i = 0; i < 3; ++i) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
       const unsigned next = __ldg(from + i + 1);
       words[i] = __funnelshift_r(last, next, shift);
       last = next;
     }
   }
-  // One channel of the four pixels: bytes c, c + 3, c + 6 and c + 9.
+  // Of twelve bytes one channel of the four pixels: c, c + 3, c + 6 and c + 9.
   template <int channel>
   __device__ unsigned of() const {
     if constexpr (channel == 0)
@@ -287,20 +289,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int row_groups = (needed - made + kRowsAtOnce - 1) / kRowsAtOnce;
     for (Walk at(threadIdx.x, kThreads, columns); at.outer < row_groups; at.next()) {
       const int x = at.inner, row = made + at.outer * kRowsAtOnce;
-      const std::uint8_t* rows_from[kRowsAtOnce];
-      rows_from[0] = source + static_cast<std::size_t>(row) * task_stride +
-                     static_cast<unsigned>(across_first[x]) * kChannels;
-#pragma unroll
-      for (int r = 1; r < kRowsAtOnce; ++r)
-        rows_from[r] = rows_from[r - 1] + (row + r < needed ? task_stride : 0);
+      const std::uint8_t* const from =
+          source + static_cast<unsigned>(across_first[x]) * kChannels;
       Sum sums[kRowsAtOnce][kChannels];
       for (int g = 0; g < shape.across_groups; ++g) {
         const Weights4 weights = across_weights[g * shape.columns + x];
         if (g > 0 && (weights.low | weights.middle | weights.high) == 0) break;
 #pragma unroll
         for (int r = 0; r < kRowsAtOnce; ++r) {
-          const Twelve bytes(rows_from[r]);
-          rows_from[r] += kGroup * kChannels;
+          const int at_row = min(row + r, needed - 1);
+          const Bytes<3> bytes(from + static_cast<std::size_t>(at_row) * task_stride +
+                               g * kGroup * kChannels);
           sums[r][0].add(bytes.of<0>(), weights);
           sums[r][1].add(bytes.of<1>(), weights);
           sums[r][2].add(bytes.of<2>(), weights);
@@ -456,7 +455,7 @@ __global__ void __launch_bounds__(kThreads)
     const int count = min(4, width - x);
     // Mirrored: the four pixels that end where x is counted from the other side.
     const int from = flip ? max(width - 4 - x, 0) : x;
-    const Twelve bytes(strip.source + static_cast<std::size_t>(y) * strip.stride +
+    const Bytes<3> bytes(strip.source + static_cast<std::size_t>(y) * strip.stride +
                        static_cast<unsigned>(from) * kChannels);
     unsigned of_channel[kChannels] = {bytes.of<0>(), bytes.of<1>(), bytes.of<2>()};
     // At the end of a row fewer than four are left, which then come first.
@@ -486,12 +485,12 @@ __global__ void __launch_bounds__(kThreads)
         strip.source + static_cast<std::size_t>(strip.y + at.outer) * strip.stride;
     unsigned values[4];
     if (!flip) {
-      const Twelve bytes(source + first);
+      const Bytes<1> bytes(source + first);
       for (int i = 0; i < 4; ++i) values[i] = bytes.words[0] >> (8 * i) & 255u;
     } else {
       // Byte i of the six is channel i % 3 of pixel `left` + i / 3.
       const int right = width - 1 - first / kChannels, left = max(right - 1, 0);
-      const Twelve bytes(source + static_cast<unsigned>(left) * kChannels);
+      const Bytes<2> bytes(source + static_cast<unsigned>(left) * kChannels);
       const std::uint64_t six = bytes.words[0] | std::uint64_t{bytes.words[1]} << 32;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {

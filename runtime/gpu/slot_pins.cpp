@@ -34,7 +34,8 @@ std::vector<SlotId> SlotPins::collect() {
       ++process;
       continue;
     }
-    for (const auto& [slot, count] : pins_.extract(process->first).mapped())
+    const auto ended = pins_.extract(process->first);
+    for (const auto& [slot, count] : ended.mapped())
       if (!is_pinned(slot)) freed.push_back(slot);
     process = ending_.erase(process);
   }
