@@ -2,6 +2,8 @@
 # know. Prints each offending line with its file and fails; otherwise prints how many files it read.
 
 set(no_backend "simgrid|boost|asio|liburing|cuda|yaml-cpp|nlohmann|CLI|sim|runtime|traces|programs")
+set(forbidden_in_kernels
+    "simgrid|boost|asio|liburing|yaml-cpp|nlohmann|CLI|core|policies|sim|runtime|traces|programs")
 set(forbidden_in_core "${no_backend}|policies")
 set(forbidden_in_core/base "core/order|core/engine|core/log")
 set(forbidden_in_core/order "core/engine|core/log")
@@ -18,9 +20,10 @@ set(forbidden_in_runtime "simgrid|sim")
 
 set(offences 0)
 set(files_read 0)
-foreach(part core core/base core/order core/engine policies programs programs/config programs/input
+foreach(part kernels core core/base core/order core/engine policies programs programs/config programs/input
         programs/output traces sim sim/faults runtime)
-  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${part}/*.h ${ROOT}/${part}/*.cpp)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${part}/*.h ${ROOT}/${part}/*.cpp
+       ${ROOT}/${part}/*.cu)
   foreach(file ${files})
     math(EXPR files_read "${files_read} + 1")
     set(forbidden "${forbidden_in_${part}}")
