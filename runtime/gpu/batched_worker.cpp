@@ -84,7 +84,8 @@ class BatchedWorker final : public DecodeWorker {
     // The engines may still write when the call has failed: wait in each case.
     const bool ended = event_.record(stream_.get()) && event_.wait();
     if (!ended) (void)cudaGetLastError();
-    if (status == NVJPEG_STATUS_SUCCESS && ended) queue.served(way_, units, Clock::now() - begin);
+    if (status == NVJPEG_STATUS_SUCCESS && ended)
+      queue.served(way_, mine.size(), units, Clock::now() - begin);
     for (DecodeQueue::Job& job : mine) {
       if (!ended)
         queue.not_decoded(std::move(job), JpegStatus::failed, "the GPU failed");

@@ -45,7 +45,7 @@ class CpuWorker final : public DecodeWorker {
       finish(queue, sides_[next]);
       const std::uint64_t units = jobs[0].units;
       start(queue, sides_[next], std::move(jobs[0]));
-      queue.served(JpegWay::cpu, units, Clock::now() - begin);
+      queue.served(JpegWay::cpu, 1, units, Clock::now() - begin);
       next = 1 - next;
     }
   }

@@ -177,9 +177,10 @@ void DecodeQueue::end(Job&& job, const JpegResult& result) {
   if (none) changed_.notify_all();
 }
 
-void DecodeQueue::served(JpegWay way, std::uint64_t units, std::chrono::nanoseconds busy) {
+void DecodeQueue::served(JpegWay way, std::size_t pictures, std::uint64_t units,
+                         std::chrono::nanoseconds busy) {
   std::lock_guard lock(mutex_);
-  shares_.served(way, units, busy.count());
+  shares_.served(way, pictures, units, busy.count());
 }
 
 void DecodeQueue::close() {
@@ -194,9 +195,9 @@ std::uint64_t DecodeQueue::decoded_by(JpegWay way) const {
   std::lock_guard lock(mutex_);
   return decoded_[static_cast<std::size_t>(way)];
 }
-double DecodeQueue::handicap(JpegWay way) const {
+double DecodeQueue::late_ns(JpegWay way) const {
   std::lock_guard lock(mutex_);
-  return shares_.handicap(way);
+  return shares_.late_ns(way);
 }
 
 }  // namespace batchflow::gpu

@@ -85,14 +85,15 @@ class DecodeQueue {
   // What came of them.
   void decoded(Job&& job);
   void not_decoded(Job&& job, JpegStatus status, const char* why);
-  // One lane was busy so long with so many units.
-  void served(JpegWay way, std::uint64_t units, std::chrono::nanoseconds busy);
+  // One lane was busy so long with so many pictures and units.
+  void served(JpegWay way, std::size_t pictures, std::uint64_t units,
+              std::chrono::nanoseconds busy);
 
   // Takes no more pictures. Threads that decode end when all that are there have ended.
   void close();
 
   std::uint64_t decoded_by(JpegWay way) const;
-  double handicap(JpegWay way) const;
+  double late_ns(JpegWay way) const;
 
  private:
   std::deque<Job>& queue(JpegWay way) { return queues_[static_cast<std::size_t>(way)]; }

@@ -1,17 +1,18 @@
 #include "runtime/gpu/decode_shares.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 
 namespace batchflow::gpu {
 namespace {
 
-constexpr double kNewest = 1.0 / 16;  // the weight of the newest measurement
-constexpr double kLate = 1.25;        // times the others' 99th percentile
-constexpr double kHandicapMost = 4;
+// Rates are those of about as many pictures: with fewer, a slow one would send the next batches
+// elsewhere.
+constexpr double kRemembered = 256;
 
-std::int64_t percentile_99(std::vector<std::int64_t>& values) {
+std::int64_t percentile_99(std::vector<std::int64_t> values) {
   const std::size_t at = (values.size() - 1) * 99 / 100;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
   return values[at];
@@ -30,7 +31,7 @@ DecodeShares::DecodeShares(const std::array<Way, kJpegWays>& ways,
   for (std::size_t i = 0; i < kJpegWays; ++i) {
     ways_[i].lanes = ways[i].lanes;
     ways_[i].ns_each_unit = ways[i].ns_each_unit;
-    ways_[i].latencies_ns.reserve(kWindow);
+    ways_[i].later_ns.reserve(kWindow);
   }
 }
 
@@ -45,7 +46,7 @@ double DecodeShares::cost_ns(JpegWay way, std::uint64_t units) const {
 
 double DecodeShares::expected_ns(const State& way, std::uint64_t units) const {
   const double before = static_cast<double>(way.waiting_units) / way.lanes;
-  return (before + static_cast<double>(units)) * way.ns_each_unit + way.bias_ns;
+  return (before + static_cast<double>(units)) * way.ns_each_unit;
 }
 
 JpegWays DecodeShares::fixed_share(JpegWays allowed) {
@@ -70,7 +71,7 @@ DecodeShares::Choice DecodeShares::choose(std::uint64_t units, JpegWays allowed)
       const State& state = ways_[i];
       if (!has(ways, way) || state.lanes == 0) continue;
       if (choices_ - state.last_chosen > kTrial) return take(way, units);
-      const double expected = expected_ns(state, units) * state.handicap;
+      const double expected = expected_ns(state, units) + state.late_ns;
       if (best && expected >= least) continue;
       best = way;
       least = expected;
@@ -95,12 +96,14 @@ DecodeShares::Choice DecodeShares::move(const Choice& from, JpegWay to, std::uin
   return take(to, units);
 }
 
-void DecodeShares::served(JpegWay way, std::uint64_t units, std::int64_t busy_ns) {
+void DecodeShares::served(JpegWay way, std::size_t pictures, std::uint64_t units,
+                          std::int64_t busy_ns) {
   if (units == 0 || busy_ns <= 0) return;
   State& state = of(way);
-  const double rate = static_cast<double>(busy_ns) / static_cast<double>(units);
-  state.ns_each_unit += (rate - state.ns_each_unit) * (state.measured ? kNewest : 1.0);
-  state.measured = true;
+  const double kept = std::max(0.5, 1 - static_cast<double>(pictures) / kRemembered);
+  state.busy_ns = state.busy_ns * kept + static_cast<double>(busy_ns);
+  state.served_units = state.served_units * kept + static_cast<double>(units);
+  state.ns_each_unit = state.busy_ns / state.served_units;
 }
 
 void DecodeShares::failed(const Choice& choice, std::uint64_t units) {
@@ -112,28 +115,25 @@ void DecodeShares::failed(const Choice& choice, std::uint64_t units) {
 void DecodeShares::finished(const Choice& choice, std::uint64_t units, std::int64_t latency_ns) {
   failed(choice, units);
   State& state = of(choice.way);
-  // The bias is part of what was expected, so it changes by what is still wrong.
-  const auto wrong = static_cast<double>(latency_ns - choice.expected_ns);
-  state.bias_ns = std::max(0.0, state.bias_ns + wrong * kNewest / 4);
-  if (state.latencies_ns.size() < kWindow)
-    state.latencies_ns.push_back(latency_ns);
+  const std::int64_t later_ns = latency_ns - choice.expected_ns;
+  if (state.later_ns.size() < kWindow)
+    state.later_ns.push_back(later_ns);
   else
-    state.latencies_ns[state.next] = latency_ns;
-  state.next = (state.next + 1) % kWindow;
-  if (++finished_ % kPeriod == 0) change_handicaps();
+    state.later_ns[state.finished % kWindow] = later_ns;
+  if (++state.finished % kPeriod == 0)
+    state.late_ns = static_cast<double>(percentile_99(state.later_ns));
+  state.used = true;
+  if (++finished_ % kUnused == 0) forget_unused();
 }
 
-void DecodeShares::change_handicaps() {
+void DecodeShares::forget_unused() {
+  constexpr double kKept = 0.9;
   for (State& state : ways_) {
-    if (state.latencies_ns.size() < kWindowLeast) continue;
-    std::vector<std::int64_t> own = state.latencies_ns, others;
-    for (const State& other : ways_)
-      if (&other != &state)
-        others.insert(others.end(), other.latencies_ns.begin(), other.latencies_ns.end());
-    if (others.size() < kWindowLeast) continue;
-    const bool late = static_cast<double>(percentile_99(own)) >
-                      kLate * static_cast<double>(percentile_99(others));
-    state.handicap = std::clamp(state.handicap * (late ? 1.1 : 0.97), 1.0, kHandicapMost);
+    if (!std::exchange(state.used, false)) {
+      state.late_ns *= kKept;
+      state.later_ns.clear();
+      state.finished = 0;
+    }
   }
 }
 

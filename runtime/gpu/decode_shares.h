@@ -1,10 +1,10 @@
 // Which picture is decoded in which way, when several ways decode at once: on the CPU, on the GPU's
 // cores, by its decoder engines.
 //
-// Each picture goes where it is expected to be done first, given what waits there and how fast that
-// way has been of late. So a batch ends in all ways at about the same time. A way whose slowest
-// pictures are later than the others' is thought slower than it is, until they are not: the aim is
-// the 99th percentile and not the mean.
+// Each picture goes where it is done first in 99 of 100 cases: that is when it is expected there,
+// given what waits and how fast the way has been of late, and by how much the way's pictures have
+// been later than expected, at the 99th percentile. So a batch ends in all ways at about the same
+// time, and a way with slow pictures has a smaller share than its mean rate would give it.
 //
 // It reads no clock and has no thread: the caller tells it how long things took.
 #pragma once
@@ -57,8 +57,8 @@ class DecodeShares {
   // Another way takes the picture over, before it has been decoded.
   Choice move(const Choice& from, JpegWay to, std::uint64_t units);
 
-  // One lane was busy for so long with so many units.
-  void served(JpegWay way, std::uint64_t units, std::int64_t busy_ns);
+  // One lane was busy for so long with so many pictures and units.
+  void served(JpegWay way, std::size_t pictures, std::uint64_t units, std::int64_t busy_ns);
   // A picture is done; `latency_ns` since it was chosen. One that failed says nothing about times.
   void finished(const Choice& choice, std::uint64_t units, std::int64_t latency_ns);
   void failed(const Choice& choice, std::uint64_t units);
@@ -66,15 +66,17 @@ class DecodeShares {
   bool is_there(JpegWay way) const { return of(way).lanes > 0; }
   double waiting_ns(JpegWay way) const;
   double cost_ns(JpegWay way, std::uint64_t units) const;
-  double handicap(JpegWay way) const { return of(way).handicap; }
+  // By how much its pictures are later than expected, at the 99th percentile.
+  double late_ns(JpegWay way) const { return of(way).late_ns; }
   std::uint64_t chosen(JpegWay way) const { return of(way).chosen; }
 
  private:
-  // Latencies of this many pictures are kept.
-  static constexpr std::size_t kWindow = 512;
-  static constexpr std::size_t kWindowLeast = 64;
-  // Handicaps change after as many pictures.
-  static constexpr std::uint64_t kPeriod = 256;
+  // How late pictures are is known of the last so many, and counted anew after so many more.
+  static constexpr std::size_t kWindow = 1024;
+  static constexpr std::uint64_t kPeriod = 64;
+  // A way that had none of the last so many pictures, of all ways, forgets how late it was by and
+  // by.
+  static constexpr std::uint64_t kUnused = 256;
   // A way that is not chosen any more is tried again after so many pictures. It is more than a
   // hundred batches, so that a slow way does not show in the 99th percentile.
   static constexpr std::uint64_t kTrial = 1 << 16;
@@ -82,13 +84,13 @@ class DecodeShares {
   struct State {
     unsigned lanes = 0;
     double ns_each_unit = 1;
-    double bias_ns = 0;   // by how much pictures are later than what waits explains
-    double handicap = 1;  // times the expected time
-    bool measured = false;
+    double late_ns = 0;
+    double busy_ns = 0, served_units = 0;  // of late
     std::uint64_t waiting_units = 0;
     std::uint64_t chosen = 0, last_chosen = 0;
-    std::vector<std::int64_t> latencies_ns;  // a ring
-    std::size_t next = 0;
+    std::vector<std::int64_t> later_ns;  // than expected: a ring
+    std::size_t finished = 0;
+    bool used = false;  // of late
   };
 
   const State& of(JpegWay way) const { return ways_[static_cast<std::size_t>(way)]; }
@@ -96,7 +98,7 @@ class DecodeShares {
   double expected_ns(const State& way, std::uint64_t units) const;
   JpegWays fixed_share(JpegWays allowed);
   Choice take(JpegWay way, std::uint64_t units);
-  void change_handicaps();
+  void forget_unused();
 
   std::array<State, kJpegWays> ways_;
   std::optional<double> hardware_share_;

@@ -68,7 +68,7 @@ class HostHuffmanWorker final : public DecodeWorker {
       finish(queue, side);
       const std::uint64_t units = jobs[0].units;
       start(queue, side, std::move(jobs[0]));
-      queue.served(JpegWay::host_huffman, units, Clock::now() - begin);
+      queue.served(JpegWay::host_huffman, 1, units, Clock::now() - begin);
       next = 1 - next;
     }
   }

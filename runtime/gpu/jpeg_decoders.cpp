@@ -149,8 +149,8 @@ void JpegDecoders::decode(std::span<const JpegPicture> pictures, std::span<JpegR
 std::uint64_t JpegDecoders::decoded_by(JpegWay way) const {
   return parts_->queue.decoded_by(way);
 }
-double JpegDecoders::handicap(JpegWay way) const {
-  return parts_->queue.handicap(way);
+double JpegDecoders::late_ns(JpegWay way) const {
+  return parts_->queue.late_ns(way);
 }
 const std::vector<std::string>& JpegDecoders::notes() const {
   return parts_->notes;

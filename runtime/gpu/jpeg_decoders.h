@@ -59,7 +59,7 @@ class JpegDecoders {
   void decode(std::span<const JpegPicture> pictures, std::span<JpegResult> results);
 
   std::uint64_t decoded_by(JpegWay way) const;
-  double handicap(JpegWay way) const;
+  double late_ns(JpegWay way) const;
   // Ways that are there, and of those that are not the reason.
   const std::vector<std::string>& notes() const;
 

@@ -24,8 +24,8 @@ void JpegDecoders::decode(std::span<const JpegPicture>, std::span<JpegResult>) {
 std::uint64_t JpegDecoders::decoded_by(JpegWay) const {
   return 0;
 }
-double JpegDecoders::handicap(JpegWay) const {
-  return 1;
+double JpegDecoders::late_ns(JpegWay) const {
+  return 0;
 }
 const std::vector<std::string>& JpegDecoders::notes() const {
   return parts_->notes;

@@ -121,7 +121,7 @@ TEST_CASE("batches of several threads all end, though ways fail at random") {
       while (true) {
         auto jobs = queue.take(way, {many ? 8u : 1u, 1, {}, !many});
         if (jobs.empty()) return;
-        queue.served(way, 100, std::chrono::microseconds(1));
+        queue.served(way, 1, 100, std::chrono::microseconds(1));
         for (auto& job : jobs) {
           draw = draw * 6364136223846793005u + 1442695040888963407u;
           if (draw >> 62 == 0)

@@ -310,10 +310,8 @@ std::string shares(const JpegDecoders& decoders) {
     const auto way = static_cast<JpegWay>(i);
     const auto part = static_cast<double>(decoders.decoded_by(way)) / std::max(1.0, all);
     if (part > 0)
-      text +=
-          fmt::format("; {} {:.0f} %", name_of(way), 100 * part) +
-          (decoders.handicap(way) > 1.05 ? fmt::format(" (handicap {:.2f})", decoders.handicap(way))
-                                         : "");
+      text += fmt::format("; {} {:.0f} % (late by {:.1f} ms at p99)", name_of(way), 100 * part,
+                          decoders.late_ns(way) / 1e6);
   }
   return text;
 }
