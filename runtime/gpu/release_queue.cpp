@@ -43,7 +43,7 @@ void ReleaseQueue::add(void* stream, std::function<void()> released) {
 
 std::size_t ReleaseQueue::waiting() const {
   const std::lock_guard lock(mutex_);
-  return waiting_.size();
+  return waiting_.size() + looked_at_;
 }
 
 void ReleaseQueue::run() {
@@ -55,6 +55,7 @@ void ReleaseQueue::run() {
       continue;
     }
     std::deque<Release> all = std::exchange(waiting_, {});
+    looked_at_ = all.size();
     lock.unlock();
     std::deque<Release> left;
     for (Release& release : all) {
@@ -65,6 +66,7 @@ void ReleaseQueue::run() {
     }
     if (!left.empty()) std::this_thread::sleep_for(kBetweenLooks);
     lock.lock();
+    looked_at_ = 0;
     waiting_.insert(waiting_.begin(), std::make_move_iterator(left.begin()),
                     std::make_move_iterator(left.end()));
   }

@@ -43,6 +43,7 @@ class ReleaseQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Release> waiting_;
+  std::size_t looked_at_ = 0;  // by the thread, which has taken them from those that wait
   bool ending_ = false;
   std::thread thread_;
 };

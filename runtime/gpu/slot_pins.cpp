@@ -34,8 +34,9 @@ std::vector<SlotId> SlotPins::collect() {
       ++process;
       continue;
     }
-    const auto ended = pins_.extract(process->first);
-    for (const auto& [slot, count] : ended.mapped())
+    const std::map<SlotId, std::uint32_t> slots = std::move(pins_[process->first]);
+    pins_.erase(process->first);
+    for (const auto& [slot, count] : slots)
       if (!is_pinned(slot)) freed.push_back(slot);
     process = ending_.erase(process);
   }
