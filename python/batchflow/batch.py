@@ -40,6 +40,10 @@ class Ragged:
     def pin_memory(self, *args: Any) -> "Ragged":
         return Ragged(self.values.pin_memory(*args), self.offsets.pin_memory(*args))
 
+    def record_stream(self, stream: Any) -> None:
+        self.values.record_stream(stream)
+        self.offsets.record_stream(stream)
+
 
 class Batch(tuple[Any, ...]):
     """The fields in their order (`for images, labels in loader`), or by name: batch["image"].
@@ -57,6 +61,7 @@ class Batch(tuple[Any, ...]):
     last_of_epoch: bool = False
     copied: bool = False
     repeats: int = 0
+    _handle: Optional[int] = None  # by which the library knows its memory
     _about: Callable[[str], Any] = staticmethod(lambda name: None)
 
     def __getitem__(self, key: Any) -> Any:
@@ -93,8 +98,14 @@ class Batch(tuple[Any, ...]):
     def pin_memory(self, *args: Any) -> "Batch":
         return self.map(lambda field: field.pin_memory(*args))
 
+    def record_stream(self, stream: Any) -> None:
+        """For tensors of a GPU, as PyTorch's: another stream uses them, too."""
+        for field in self:
+            field.record_stream(stream)
+
     def __reduce__(self) -> Any:
-        known = {name: value for name, value in self.__dict__.items() if name != "_about"}
+        left_out = ("_about", "_handle")
+        known = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return _rebuilt, (tuple(self), known, {name: self._about(name) for name in _ABOUT})
 
 
@@ -155,7 +166,7 @@ class BatchMaker:
             batch = Batch([reader.read(arrays[i], samples, held)
                            for i, reader in enumerate(self.readers)])
         known = batch.__dict__
-        known["names"] = self._names
+        known["names"], known["_handle"] = self._names, raw.handle
         self._crossing.add_facts(known, raw.address)
         # Not every loop reads keys and marks, so they become arrays when a loop does.
         known["_about"] = functools.partial(_array_about, self._make_numbers, self._writable, held,

@@ -19,6 +19,7 @@ from . import library as c
 from . import state as states
 from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
+from .device_copies import DeviceCopies
 from .orders import Scores
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Job:
         self._maker = BatchMaker([info.field[i] for i in range(info.fields)], self._output,
                                  self._make, make_numbers, arguments.copy)
         self.readers = self._maker.readers
+        self._copies: Optional[DeviceCopies] = None
         if scores[0]:
             self.session.report_scores(*scores)
 
@@ -84,6 +86,8 @@ class Job:
 
     def next(self, timeout_s: float) -> Optional[Batch]:
         """The next batch; None after the last one of the job."""
+        if self._copies is not None:
+            self._copies.settle()
         raw = self.session.next(timeout_s)
         if raw is None:
             self.over = True
@@ -112,8 +116,15 @@ class Job:
             if arguments.pin_memory:
                 result = pin(result)
             if arguments.device is not None:
-                result = result.to(arguments.device, non_blocking=True)
+                result = self._to_device(result, arguments.device)
         return result
+
+    def _to_device(self, batch: Any, device: str) -> Any:
+        if not isinstance(batch, Batch) or self._arguments.batch_size is None:
+            return batch.to(device, non_blocking=True)
+        if self._copies is None:
+            self._copies = DeviceCopies(device, sys.modules["torch"])
+        return self._copies.copy(batch)
 
 
 def _options(given: args.Arguments, name: Optional[str], state: states.State, epochs: int) -> Any:

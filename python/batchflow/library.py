@@ -98,6 +98,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_is_connected": (c_int, [c_void_p]),
     "bf_loader_interrupt": (None, [c_void_p]),
     "bf_batch_release": (None, [c_void_p, c_uint64]),
+    "bf_batch_pin": (c_int, [c_void_p, c_uint64, c_int]),
     "bf_loader_state": (c_int, [c_void_p, POINTER(c_char_p)]),
     "bf_loader_times_get": (c_int, [c_void_p, POINTER(Times)]),
     "bf_loader_report_scores": (c_int, [c_void_p, POINTER(c_uint64), POINTER(c_float), c_size_t]),

@@ -143,6 +143,13 @@ void bf_batch_release(bf_loader*, uint64_t handle) {
   });
 }
 
+bf_status bf_batch_pin(bf_loader*, uint64_t handle, int device) {
+  return guarded([&] {
+    const std::string problem = batchflow::client::pin(handle, device);
+    return problem.empty() ? BF_OK : batchflow::client::fail(BF_BAD_ARGUMENT, problem);
+  });
+}
+
 void bf_loader_interrupt(bf_loader* loader) {
   if (loader != nullptr) loader->loader->interrupt();
 }

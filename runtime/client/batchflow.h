@@ -246,6 +246,12 @@ BF_API bf_status bf_loader_next_within(bf_loader* loader, bf_batch* batch, doubl
 /* 0 while the service is away, as far as the last call of the library has seen. */
 BF_API int bf_loader_is_connected(bf_loader* loader);
 BF_API void bf_batch_release(bf_loader* loader, uint64_t handle);
+/* Pins the memory that a batch lies in, so that GPUs of this process read it directly, without
+ * waiting: CUDA's cuMemHostRegister, in the primary context of this device. The memory holds many
+ * batches, and stays pinned for as long as it is mapped, so most calls do nothing. BF_BAD_ARGUMENT:
+ * the program does not use CUDA, or the driver refuses, or the batch is a copy. A batch must not be
+ * released before copies of it that do not wait are over. */
+BF_API bf_status bf_batch_pin(bf_loader* loader, uint64_t handle, int device);
 /* Ends a wait of bf_loader_next. Any thread or signal handler may call it. */
 BF_API void bf_loader_interrupt(bf_loader* loader);
 /* Gives the state of the job after the batches given so far: JSON, for bf_loader_options.state.

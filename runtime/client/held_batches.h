@@ -11,12 +11,14 @@
 #include "core/base/types.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/client/link.h"
+#include "runtime/client/pinning.h"
 
 namespace batchflow::client {
 
 struct Slab {  // of the service's memory
   std::uint64_t number = 0;
   protocol::Mapping mapping;
+  mutable Pinning pinning;  // of it; ends before it does
 };
 
 struct AlignedDelete {
@@ -43,5 +45,8 @@ std::uint32_t process_generation();
 // Answers the batch's handle, which is never 0.
 std::uint64_t hold(std::unique_ptr<HeldBatch> batch);
 void release(std::uint64_t handle);
+// Pins the memory that the batch lies in for GPUs of this process. Answers why it cannot be done,
+// or nothing.
+std::string pin(std::uint64_t handle, int device);
 
 }  // namespace batchflow::client

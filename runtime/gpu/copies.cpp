@@ -32,8 +32,7 @@ Copies::~Copies() {
 void Copies::add(Copy copy) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.add(std::move(copy));
-    if (!lost_.empty()) queue_.fail_waiting(lost_);
+    added_.push_back(std::move(copy));
   }
   changed_.notify_one();
 }
@@ -51,63 +50,59 @@ void Copies::copy(std::vector<Piece> pieces, Urgency urgency) {
 void Copies::run() {
   pthread_setname_np(pthread_self(), "bf-gpu-copy");
   prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds: otherwise each sleep takes 50 us longer
-  std::unique_lock lock(mutex_);
-  while (true) {
-    if (ending_) queue_.fail_waiting("the copies are being stopped");
-    bool has_changed = begin_next(lock);
-    has_changed |= confirm(lock);
-    report(lock);
-    if (has_changed) continue;
-    if (queue_.has_in_flight()) {
-      lock.unlock();
-      std::this_thread::sleep_for(kBetweenLooks);
-      lock.lock();
-    } else if (queue_.has_waiting()) {
-      continue;
-    } else if (ending_) {
-      return;
-    } else {
-      changed_.wait(lock);
-    }
+  while (take_added()) {
+    bool has_changed = begin_next();
+    has_changed |= confirm();
+    report();
+    if (!has_changed && queue_.has_in_flight()) std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 
+bool Copies::take_added() {
+  std::vector<Copy> added;
+  std::string stopped;
+  {
+    std::unique_lock lock(mutex_);
+    if (!queue_.has_in_flight() && !queue_.has_waiting())
+      changed_.wait(lock, [this] { return !added_.empty() || ending_; });
+    added.swap(added_);
+    stopped = ending_ ? "the copies are being stopped" : lost_;
+  }
+  for (Copy& copy : added) queue_.add(std::move(copy));
+  if (!stopped.empty()) queue_.fail_waiting(stopped);
+  report();
+  if (queue_.has_in_flight() || queue_.has_waiting()) return true;
+  const std::lock_guard lock(mutex_);
+  return !ending_ || !added_.empty();
+}
+
 // False: nothing can begin now.
-bool Copies::begin_next(std::unique_lock<std::mutex>& lock) {
-  std::optional<Bundle> bundle = queue_.next();
+bool Copies::begin_next() {
+  const std::optional<Bundle> bundle = queue_.next();
   if (!bundle) return false;
-  lock.unlock();
-  std::optional<GpuError> problem;
   try {
     lanes_[static_cast<std::size_t>(bundle->urgency)]->begin(bundle->pieces);
   } catch (const GpuError& error) {
-    problem = error;
+    if (error.trouble() == Trouble::lost)
+      lose(error.what());
+    else
+      queue_.refuse(bundle->urgency, error.what());
   }
-  lock.lock();
-  if (problem && problem->trouble() == Trouble::lost)
-    lose(problem->what());
-  else if (problem)
-    queue_.refuse(bundle->urgency, problem->what());
   return true;
 }
 
 // False: nothing more has been confirmed.
-bool Copies::confirm(std::unique_lock<std::mutex>& lock) {
+bool Copies::confirm() {
   bool has_confirmed = false;
   for (std::size_t i = 0; i < kUrgencies; ++i) {
     const auto urgency = static_cast<Urgency>(i);
     while (queue_.is_in_flight(urgency)) {
-      bool is_over = false;
-      std::string problem;
-      lock.unlock();
       try {
-        is_over = lanes_[i]->oldest_is_over();
+        if (!lanes_[i]->oldest_is_over()) break;
       } catch (const GpuError& error) {
-        problem = error.what();
+        lose(error.what());
+        break;
       }
-      lock.lock();
-      if (!problem.empty()) lose(problem);
-      if (!is_over) break;
       queue_.confirm(urgency);
       has_confirmed = true;
     }
@@ -115,20 +110,18 @@ bool Copies::confirm(std::unique_lock<std::mutex>& lock) {
   return has_confirmed;
 }
 
-void Copies::report(std::unique_lock<std::mutex>& lock) {
-  std::vector<CopyQueue::Finished> finished = queue_.take_finished();
-  if (finished.empty()) return;
-  lock.unlock();
-  for (const CopyQueue::Finished& one : finished)
+void Copies::report() {
+  for (const CopyQueue::Finished& one : queue_.take_finished())
     if (one.copy.done) one.copy.done(one.problem);
-  finished.clear();  // the keepers
-  lock.lock();
 }
 
 // A device that is lost ends nothing any more, so nothing waits for it.
 void Copies::lose(const std::string& problem) {
-  if (lost_.empty()) lost_ = problem;
-  queue_.fail_all(lost_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_.empty()) lost_ = problem;
+  }
+  queue_.fail_all(problem);
 }
 
 }  // namespace batchflow::gpu

@@ -26,22 +26,28 @@ class Copies {
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
 
-  // Any thread may call it, `done` too. On a lost device the copy fails, by the same thread.
+  // Any thread may call it, `done` too. On a lost device the copy fails.
   void add(Copy copy);
   // Copies, and waits until the bytes are there. Throws GpuError.
   void copy(std::vector<Piece> pieces, Urgency urgency = Urgency::usual);
 
  private:
   void run();
-  bool begin_next(std::unique_lock<std::mutex>& lock);
-  bool confirm(std::unique_lock<std::mutex>& lock);
-  void report(std::unique_lock<std::mutex>& lock);
+  // False: there is nothing to do any more.
+  bool take_added();
+  bool begin_next();
+  bool confirm();
+  void report();
   void lose(const std::string& problem);
 
-  std::array<std::unique_ptr<CopyLane>, kUrgencies> lanes_;  // of the thread
-  std::mutex mutex_;                                         // of all below
-  std::condition_variable changed_;
+  // Of the thread.
+  std::array<std::unique_ptr<CopyLane>, kUrgencies> lanes_;
   CopyQueue queue_;
+  // What other threads have added. The thread holds the mutex only to take it, and never while it
+  // asks the device: it would have the mutex again before another thread is awake.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Copy> added_;
   std::string lost_;  // why nothing is copied any more
   bool ending_ = false;
   std::thread thread_;
