@@ -12,7 +12,7 @@ BYTES_MEAN = 114_660
 QUALITY = 90
 
 
-def _picture(number: int, noise: float) -> bytes:
+def picture(number: int, noise: float) -> bytes:
     """Smooth shapes and grain: as many coefficients as a photograph has."""
     import io
 
@@ -30,12 +30,12 @@ def _picture(number: int, noise: float) -> bytes:
     return file.getvalue()
 
 
-def _grain() -> float:
+def grain() -> float:
     """The quality that gives the wanted mean size, over a few pictures."""
     low, high = 0.0, 80.0
     for _ in range(12):
         noise = (low + high) / 2
-        mean = sum(len(_picture(number, noise)) for number in range(16)) / 16
+        mean = sum(len(picture(number, noise)) for number in range(16)) / 16
         low, high = (noise, high) if mean < BYTES_MEAN else (low, noise)
     return high
 
@@ -45,11 +45,11 @@ def make(folder: Path, count: int) -> Path:
     pictures = folder / f"pictures-{count}"
     done = pictures.with_suffix(".made")
     if not done.exists():
-        noise, size = _grain(), 0
+        noise, size = grain(), 0
         for number in range(count):
             folder_of_class = pictures / f"c{number * CLASSES // count}"
             folder_of_class.mkdir(parents=True, exist_ok=True)
-            data = _picture(number, noise)
+            data = picture(number, noise)
             (folder_of_class / f"{number:06}.jpg").write_bytes(data)
             size += len(data)
         done.write_text(f"{size / count:.0f}")
