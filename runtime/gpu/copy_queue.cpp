@@ -19,9 +19,12 @@ void CopyQueue::add(Copy copy) {
 
 std::optional<Bundle> CopyQueue::next() {
   for (std::size_t i = 0; i < kUrgencies; ++i) {
-    if (kinds_[i].waiting.empty()) continue;
-    if (kinds_[i].in_flight.size() >= settings_.pieces_in_flight) return std::nullopt;
-    return make_bundle(static_cast<Urgency>(i));
+    const Kind& kind = kinds_[i];
+    if (!kind.waiting.empty() && kind.in_flight.size() < settings_.pieces_in_flight)
+      return make_bundle(static_cast<Urgency>(i));
+    // A copy engine stays with a stream for as long as there is something on it, were it for a
+    // second. So what is less urgent must end before the engine turns to this.
+    if (!kind.waiting.empty() || !kind.in_flight.empty()) return std::nullopt;
   }
   return std::nullopt;
 }

@@ -2,9 +2,9 @@
 //
 // A copy engine does one thing after another: 64 KiB that are given to it behind 200 MB wait for
 // all of them. So large copies are cut into pieces, few pieces are in flight at a time, and a more
-// urgent copy goes before the pieces that are left. It waits for at most `pieces_in_flight` pieces
-// of each less urgent kind. Small pieces go together, since each costs the driver as much as a
-// large one.
+// urgent copy goes before the pieces that are left: until it is over none of those begins. It waits
+// for at most `pieces_in_flight` pieces. Small pieces go together, since each costs the driver as
+// much as a large one.
 //
 // The queue copies nothing and has no thread: runtime/gpu/copies.h asks it.
 #pragma once

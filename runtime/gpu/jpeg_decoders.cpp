@@ -53,7 +53,10 @@ void add_nvjpeg(Workers& workers, const JpegDecoders::Options& options) {
   workers.add(JpegWay::hardware, options.hardware_threads, [&](std::string& why) {
     return make_batched_worker(*nvjpeg, JpegWay::hardware, options.hardware_pictures, why);
   });
-  workers.add(JpegWay::cuda, options.cuda_threads, [&](std::string& why) {
+  const bool has_engines = workers.ways[static_cast<std::size_t>(JpegWay::hardware)].lanes > 0;
+  const unsigned cuda_threads =
+      has_engines && !options.cuda_beside_engines ? 0 : options.cuda_threads;
+  workers.add(JpegWay::cuda, cuda_threads, [&](std::string& why) {
     return make_batched_worker(*nvjpeg, JpegWay::cuda, options.cuda_pictures, why);
   });
   workers.add(JpegWay::host_huffman, options.host_huffman_threads,
@@ -90,9 +93,9 @@ struct JpegDecoders::Parts {
 
 JpegDecoders::Options JpegDecoders::options_for(unsigned cores) {
   Options options;
-  options.cpu_threads = std::max(1u, cores / 8);
-  // The engines' and the cores' threads mostly sleep.
-  options.host_huffman_threads = std::max(1u, cores - options.cpu_threads);
+  // Of a picture the CPU's own decoder takes less of a core than nvJPEG's codes on the CPU do. The
+  // threads of the engines must not wait for a core: some are left to them, and to the service.
+  options.cpu_threads = cores > 8 ? cores - 4 : std::max(1u, cores / 2);
   return options;
 }
 

@@ -32,9 +32,11 @@ class JpegDecoders {
     // Threads by way; 0: not this way. Those that the machine cannot have are left out, and notes()
     // says why. An empty hardware_share is chosen by what is measured.
     unsigned cpu_threads = 2;
-    unsigned host_huffman_threads = 8;
+    unsigned host_huffman_threads = 0;
     unsigned cuda_threads = 1;
     unsigned hardware_threads = 2;
+    // The cores' way costs the engines' more than it gives, so it is for GPUs without engines.
+    bool cuda_beside_engines = false;
     std::optional<double> hardware_share;
     // How many pictures the engines and the cores are given at once.
     unsigned hardware_pictures = 32;

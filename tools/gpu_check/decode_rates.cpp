@@ -329,26 +329,34 @@ std::vector<Mixture> mixtures() {
     const auto way = static_cast<JpegWay>(i);
     all.push_back({fmt::format("{} alone", name_of(way)), decoders_of(only(way))});
   }
-  const JpegDecoders::Options every = decoders_of(gpu::kEveryJpegWay);
-  JpegDecoders::Options without_cuda = every;
-  without_cuda.cuda_threads = 0;
-  all.push_back({"engines, codes on the CPU, CPU", without_cuda});
-  for (const unsigned threads : {1u, 3u}) {
-    JpegDecoders::Options more = every;
-    more.hardware_threads = threads;
-    all.push_back({fmt::format("all ways, {} threads for the engines", threads), more});
-  }
-  JpegDecoders::Options more_cuda = every;
-  more_cuda.cuda_threads = 2;
-  all.push_back({"all ways, 2 threads for the cores", more_cuda});
-  for (const double share : {0.65, 0.9}) {
-    JpegDecoders::Options fixed = every;
-    fixed.hardware_share = share;
-    all.push_back({fmt::format("all ways, {} to the engines", share), fixed});
-  }
-  all.push_back({"all ways, shares as measured", every});
-  all.push_back({"training-ready tensors, without the cores", without_cuda, true});
-  all.push_back({"training-ready tensors, shares as measured", every, true});
+  const JpegDecoders::Options usual = usual_decoders();
+  const auto with = [&](std::string name, auto change, bool tensors = false) {
+    JpegDecoders::Options options = usual;
+    change(options);
+    all.push_back({std::move(name), options, tensors});
+  };
+  for (const auto& [threads, pictures] : {std::pair{2u, 32u}, {3u, 56u}, {4u, 28u}, {2u, 112u}})
+    with(fmt::format("engines alone, {} threads, {} at once", threads, pictures),
+         [&](JpegDecoders::Options& options) {
+           options.cpu_threads = 0;
+           options.hardware_threads = threads;
+           options.hardware_pictures = pictures;
+         });
+  with("engines and CPU, shares as measured", [](JpegDecoders::Options&) {});
+  for (const int more : {-3, 2})
+    with(fmt::format("the same, {} CPU threads", static_cast<int>(usual.cpu_threads) + more),
+         [&](JpegDecoders::Options& options) {
+           options.cpu_threads = static_cast<unsigned>(static_cast<int>(usual.cpu_threads) + more);
+         });
+  with("engines and CPU, 0.75 to the engines",
+       [](JpegDecoders::Options& options) { options.hardware_share = 0.75; });
+  with("engines, CPU and cores",
+       [](JpegDecoders::Options& options) { options.cuda_beside_engines = true; });
+  with(
+      "training-ready tensors, engines alone",
+      [](JpegDecoders::Options& options) { options.cpu_threads = 0; }, true);
+  with(
+      "training-ready tensors, shares as measured", [](JpegDecoders::Options&) {}, true);
   return all;
 }
 

@@ -18,13 +18,21 @@ namespace batchflow::gpu_check {
 
 using File = std::vector<std::byte>;
 
+inline unsigned cores() {
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+inline gpu::JpegDecoders::Options usual_decoders() {
+  return gpu::JpegDecoders::options_for(cores());
+}
+
 // Decoders of the ways that `ways` has.
 inline gpu::JpegDecoders::Options decoders_of(gpu::JpegWays ways) {
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  gpu::JpegDecoders::Options options = gpu::JpegDecoders::options_for(cores);
+  gpu::JpegDecoders::Options options = usual_decoders();
+  options.host_huffman_threads = cores();
+  options.cuda_beside_engines = true;
   const bool alone = ways == gpu::only(gpu::JpegWay::cpu);
   if (!has(ways, gpu::JpegWay::cpu)) options.cpu_threads = 0;
-  if (alone) options.cpu_threads = cores;
+  if (alone) options.cpu_threads = cores();
   if (!has(ways, gpu::JpegWay::host_huffman)) options.host_huffman_threads = 0;
   if (!has(ways, gpu::JpegWay::cuda)) options.cuda_threads = 0;
   if (!has(ways, gpu::JpegWay::hardware)) options.hardware_threads = 0;
