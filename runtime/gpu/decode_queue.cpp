@@ -111,6 +111,7 @@ std::vector<DecodeQueue::Job> DecodeQueue::take(JpegWay way, const Wanted& wante
 
 // Of the way that has the longest to go, if the picture is done sooner here.
 bool DecodeQueue::take_over(JpegWay way, std::vector<Job>& jobs) {
+  if (!shares_.may_take_over()) return false;
   std::optional<std::size_t> longest;
   double most = 0;
   for (std::size_t i = 0; i < kJpegWays; ++i) {

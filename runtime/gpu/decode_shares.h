@@ -64,6 +64,8 @@ class DecodeShares {
   void failed(const Choice& choice, std::uint64_t units);
 
   bool is_there(JpegWay way) const { return of(way).lanes > 0; }
+  // Whether pictures may move from a way to another that has nothing to do.
+  bool may_take_over() const { return !hardware_share_; }
   double waiting_ns(JpegWay way) const;
   double cost_ns(JpegWay way, std::uint64_t units) const;
   // By how much its pictures are later than expected, at the 99th percentile.

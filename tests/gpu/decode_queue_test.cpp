@@ -92,23 +92,39 @@ TEST_CASE("without a CPU's way the GPU's last word is the result") {
 }
 
 TEST_CASE("a thread with nothing to do takes what waits longest elsewhere, the last first") {
-  DecodeQueue queue{DecodeShares(ways(only(JpegWay::hardware) | only(JpegWay::host_huffman)), 1.0)};
-  std::vector<std::vector<std::byte>> files(20, test::jpeg({20, 10}));
-  Batch batch(files);
-  add(queue, batch);  // all to the engines
+  auto uneven = ways(only(JpegWay::hardware) | only(JpegWay::host_huffman));
+  uneven[1].ns_each_unit = 19;  // so all 16 pictures go to the engines at first
+  DecodeQueue queue{DecodeShares(uneven)};
+  Batch batch(std::vector<std::vector<std::byte>>(16, test::jpeg({20, 10})));
+  add(queue, batch);
+  // The last waits as long as 16 pictures of the engines take: less than one takes here.
+  CHECK(queue.take(JpegWay::host_huffman, {1, 1, std::chrono::microseconds(1), true}).empty());
+  // Now it is known that one takes no time here.
+  queue.served(JpegWay::host_huffman, 1, 1000, std::chrono::nanoseconds(1));
   auto taken = queue.take(JpegWay::host_huffman, {1, 1, std::chrono::microseconds(1), true});
   REQUIRE(taken.size() == 1);
-  CHECK(taken[0].index == 19);
+  CHECK(taken[0].index == 15);
   CHECK(taken[0].choice.way == JpegWay::host_huffman);
   auto rest = queue.take(JpegWay::hardware, {64, 1, {}, false});
-  CHECK(rest.size() == 19);
+  CHECK(rest.size() == 15);
   // Nothing is left to take over.
   CHECK(queue.take(JpegWay::host_huffman, {1, 1, std::chrono::microseconds(1), true}).empty());
   queue.decoded(std::move(taken[0]));
   for (auto& job : rest) queue.decoded(std::move(job));
   CHECK(batch.done == 1);
-  CHECK(queue.decoded_by(JpegWay::hardware) == 19);
+  CHECK(queue.decoded_by(JpegWay::hardware) == 15);
   CHECK(queue.decoded_by(JpegWay::host_huffman) == 1);
+}
+
+TEST_CASE("a share that is set is kept though a thread has nothing to do") {
+  DecodeQueue queue{DecodeShares(ways(only(JpegWay::hardware) | only(JpegWay::host_huffman)), 1.0)};
+  Batch batch(std::vector<std::vector<std::byte>>(20, test::jpeg({20, 10})));
+  add(queue, batch);
+  CHECK(queue.take(JpegWay::host_huffman, {1, 1, std::chrono::microseconds(1), true}).empty());
+  auto all = queue.take(JpegWay::hardware, {64, 1, {}, false});
+  CHECK(all.size() == 20);
+  for (auto& job : all) queue.decoded(std::move(job));
+  CHECK(batch.done == 1);
 }
 
 TEST_CASE("batches of several threads all end, though ways fail at random") {
