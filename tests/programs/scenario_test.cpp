@@ -51,6 +51,29 @@ TEST_CASE("a scenario says what runs where") {
   CHECK(scenario.item_batch(scenario.jobs[0]) == 10);
 }
 
+TEST_CASE("a scenario without settings of the engine has those of a service") {
+  engine::EngineConfig services;
+  CHECK(services.credits == 3);
+  CHECK(services.blocks_least == 8);
+  CHECK(services.block_bytes == Bytes{8} << 20);
+  CHECK(services.rank_timeout == std::chrono::seconds(5));
+  CHECK(services.seed == 1);
+  // The one that differs: a node's `cache` is what it keeps, and reads land beside it.
+  services.count_staging = false;
+  CHECK(read(kWhole).engine == services);
+  CHECK(read(kWhole + "engine: {preset: default}\n").engine == services);
+  services.credits = 5;
+  CHECK(read(kWhole + "engine: {credits: 5}\n").engine == services);
+  // Policies draw from the scenario's seed unless they are given their own.
+  CHECK(read(kWhole + "seed: 7\nengine: {seed: 4}\n").engine.seed == 4);
+  CHECK(read(kWhole + "seed: 7\nengine: {credits: 5}\n").engine.seed == 7);
+}
+
+TEST_CASE("blocks of so many items or epochs are not cut smaller for a small dataset") {
+  CHECK(read(kWhole + "grain: {items_per_block: 64}\n").engine.blocks_least == 1);
+  CHECK(read(kWhole + "grain: {samples_per_item: 100}\n").engine.blocks_least == 8);
+}
+
 TEST_CASE("a pipeline's steps up to the first random one are its decoded form") {
   const engine::PipelineInfo info = read(kWhole).pipelines[0].info(100'000, 10);
   CHECK(info.has_random);
