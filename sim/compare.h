@@ -7,6 +7,7 @@
 
 #include "programs/output/results.h"
 #include "sim/figures.h"
+#include "sim/setup_differences.h"
 
 namespace batchflow::sim {
 
@@ -23,21 +24,36 @@ struct FigurePair {
   const Figure* figure;
   double a;  // means
   double b;
-  Estimate difference;  // b - a
+  Estimate difference;     // b - a
+  bool measured_a = true;  // in all runs; else the mean means nothing
+  bool measured_b = true;
+};
+// Means over the runs in which the job was not refused.
+struct JobTimes {
+  double time_s = 0;
+  double stall_s = 0;
+  std::size_t runs = 0;  // 0: it was refused in all of them
 };
 struct JobPair {
   std::string name;
-  double time_a_s;
-  double time_b_s;
-  double stall_a_s;
-  double stall_b_s;
+  JobTimes a;
+  JobTimes b;
 };
 struct Match {
   Group a;
   Group b;
   bool paired;  // by seed
   std::vector<FigurePair> figures;
-  std::vector<JobPair> jobs;  // of the same name in both, means over runs
+  std::vector<JobPair> jobs;  // of the same name in both
+  // Jobs of one side alone.
+  std::vector<std::string> jobs_only_a;
+  std::vector<std::string> jobs_only_b;
+  std::vector<RefusedJob> refused_a;
+  std::vector<RefusedJob> refused_b;
+  std::vector<Difference> workload;  // these are two scenarios
+  std::vector<Difference> settings;
+  std::vector<std::string> notes_a;
+  std::vector<std::string> notes_b;
 };
 struct Comparison {
   std::string name_a;

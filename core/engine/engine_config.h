@@ -4,6 +4,9 @@
 // A preset combines policies of all kinds with the settings they need. What a configuration says
 // beside its preset wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the
 // engine looks up in its list of policies.
+//
+// These are the defaults of services and of scenarios alike, so that a scenario without settings of
+// the engine is the same in both. docs/simulated-and-lived.md has what differs on purpose.
 #pragma once
 
 #include <array>
@@ -34,17 +37,25 @@ struct EngineConfig {
 
   std::string preset;
   PolicyTexts policies;
-  std::uint64_t seed = 0;  // of every policy's own stream of chance; no order comes from it
+  std::uint64_t seed = 1;  // of every policy's own stream of chance; no order comes from it
 
   // What a job gets.
-  std::uint32_t credits = 2;            // a rank, unless the job asks for another number
+  // A rank, unless the job asks for another number. One is spare, so that no job waits for itself.
+  std::uint32_t credits = 3;
   std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
   std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
-  Bytes block_bytes = Bytes{32} << 20;  // of a prepared block, to which B is fitted
-  std::uint32_t blocks_least = 1;       // of a dataset: smaller ones, where it would have fewer
-  Bytes item_slot_bytes = 4096;         // in which encoded samples are counted
-  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};      // of the dataset's samples
-  Duration rank_timeout = std::chrono::seconds(300);  // until a lost rank ends its job
+  // Of a prepared block, to which B is fitted. The first batch is there when its block is, and
+  // larger ones save nothing that could be measured.
+  Bytes block_bytes = Bytes{8} << 20;
+  // Of a dataset: smaller ones, where it would have fewer. With one or two blocks an epoch, jobs
+  // that are not in step share nothing. More blocks than this make no difference
+  // (docs/decisions.md).
+  std::uint32_t blocks_least = 8;
+  Bytes item_slot_bytes = 4096;                   // in which encoded samples are counted
+  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};  // of the dataset's samples
+  // Until a lost rank ends its job. A rank that has ended does not come back, and the others must
+  // know soon.
+  Duration rank_timeout = std::chrono::seconds(5);
 
   // What fails is tried again: this many attempts in all, the second after `retry_wait`, the next
   // after twice that.

@@ -62,11 +62,9 @@ constexpr std::uint64_t lane_blocks_most(std::uint64_t blocks) {
 // Blocks smaller than this cost more than a small dataset gains by having more of them.
 inline constexpr std::uint32_t kBlockSamplesLeast = 16;
 
-inline constexpr Bytes kBlockBytes = Bytes{32} << 20;
-
 // B: the power of two, in 1..4096, nearest to block bytes / mean bytes of a prepared sample. If two
 // are equally near, the greater one.
-std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes = kBlockBytes);
+std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes);
 
 // The same for a dataset of `samples` samples: B is halved until there are `blocks_least` blocks,
 // or it would fall below kBlockSamplesLeast.

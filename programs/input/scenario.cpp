@@ -97,6 +97,12 @@ void fit_blocks(config::ConfigSection& section, Scenario& scenario) {
   scenario.engine.block_bytes = item * scenario.grain.items_per_block;
 }
 
+// Blocks of so many items, or of so many epochs, are not cut smaller for a small dataset.
+void keep_blocks_whole(Scenario& scenario) {
+  if (scenario.grain.items_per_block > 0 || scenario.grain.epochs_per_block > 1)
+    scenario.engine.blocks_least = 1;
+}
+
 }  // namespace
 
 std::uint32_t Scenario::samples_per_item(const DatasetModel& dataset) const {
@@ -168,12 +174,13 @@ void read_name_and_seed(config::ConfigSection& section, Scenario& scenario) {
 }
 
 void read_engine(config::ConfigSection& section, Scenario& scenario) {
+  scenario.engine.seed = scenario.seed;
   section.section("engine", [&](config::ConfigSection& engine) {
     const bool counts = scenario.engine.count_staging;
     scenario.engine = config::read_engine_config(engine);
     if (!engine.has("count_staging")) scenario.engine.count_staging = counts;
+    if (!engine.has("seed")) scenario.engine.seed = scenario.seed;
   });
-  if (scenario.engine.seed == 0) scenario.engine.seed = scenario.seed;
   // A job that has to leave its GPUs comes back, after any time.
   if (scenario.scheduler == Scheduler::las) scenario.engine.rank_timeout = engine::kDurationMost;
 }
@@ -195,6 +202,7 @@ Scenario read_scenario(const config::ConfigNode& tree) {
     scenario.jobs = read_jobs(section, scenario);
     read_engine(section, scenario);
     fit_blocks(section, scenario);
+    keep_blocks_whole(scenario);
     check_epochs_per_block(section, scenario);
     section.sections("faults", [&](config::ConfigSection& fault) {
       scenario.faults.push_back(read_fault(fault, scenario));

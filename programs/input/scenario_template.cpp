@@ -112,7 +112,7 @@ grain:
   epochs_per_block: 1   # above 1, for datasets no larger than a block: epochs of a block
 
 faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
-  # - {kind: node-lost, target: node, at: 60s, lasts: 30s, detected_after: 0s}
+  # - {kind: node-lost, target: node, at: 60s, lasts: 3s, detected_after: 0s}  # engine.rank_timeout
   # - {kind: worker-lost, target: node, count: 1, detected_after: 0s, quiet_after: 0s}
   # - {kind: worker-slow, target: node, count: 1, factor: 0.5}    # of its speed
   # - {kind: drive-lost, target: node}               # its NVMe drive; or store

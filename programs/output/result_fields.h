@@ -43,10 +43,11 @@ BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, 
                  workers, jobs)
 BATCHFLOW_RESULT(JobGain, name, time_s, speedup)
 BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
-BATCHFLOW_RESULT(RunResult, label, scenario, policies, seed, digest, interrupted, failure, remark,
-                 makespan_s, wall_s, steps, stale_completions, protocol_errors, refused_proposals,
-                 followed_requests, followed_hits, followed_bound_hits, aggregate, cluster, jobs,
-                 faults, preparation_steps, bottlenecks, series)
+BATCHFLOW_RESULT(RunResult, label, scenario, policies, settings, workload, not_measured, seed,
+                 digest, interrupted, failure, remark, makespan_s, wall_s, steps, stale_completions,
+                 protocol_errors, refused_proposals, followed_requests, followed_hits,
+                 followed_bound_hits, aggregate, cluster, jobs, faults, preparation_steps,
+                 bottlenecks, series)
 
 #undef BATCHFLOW_RESULT
 

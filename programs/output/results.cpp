@@ -34,6 +34,11 @@ void visit_flat(Self& self, const std::string& prefix, const Visit& visit) {
 }
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+bool contains(std::span<const std::string> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // A run without series or bottlenecks has no such key: series go to reports alone, and few users
 // ask for bottlenecks.
 template <class T>
@@ -50,6 +55,11 @@ class ResultWriter {
       : json_(sink, layout), with_series_(with_series) {}
   JsonWriter& json() { return json_; }
 
+  void put_run(const RunResult& run) {
+    not_measured_ = run.not_measured;
+    put(run);
+    not_measured_ = {};
+  }
   template <class T>
   void put(const std::vector<T>& values) {
     json_.begin_array();
@@ -75,7 +85,11 @@ class ResultWriter {
       for_each_field(value, [this](const char* name, const auto& field) {
         if (left_out(name, field, with_series_)) return;
         json_.key(name);
-        put(field);
+        const std::size_t before = path_.size();
+        path_ += (before == 0 ? "" : ".");
+        path_ += name;
+        contains(not_measured_, path_) ? json_.leaf("null") : put(field);
+        path_.resize(before);
       });
       json_.end_object();
     } else {
@@ -105,6 +119,8 @@ class ResultWriter {
  private:
   JsonWriter json_;
   bool with_series_;
+  std::span<const std::string> not_measured_;
+  std::string path_;  // of the field that is written, in its run
 };
 
 // Declared first, because each needs the others.
@@ -117,9 +133,10 @@ void read(const Json& json, Pairs& pairs);
 template <class T>
 void read(const Json& json, T& value) {
   if constexpr (kHasFields<T>) {
-    // A file of another version may lack a field, or have more.
+    // A file of another version may lack a field, or have more. What was not measured is null.
     for_each_field(value, [&](const char* name, auto& field) {
-      if (json.contains(name)) read(json[name], field);
+      const auto found = json.find(name);
+      if (found != json.end() && !found->is_null()) read(*found, field);
     });
   } else {
     json.get_to(value);
@@ -153,7 +170,25 @@ void csv_field(std::string& row, const Field& field) {
   }
 }
 
+// Empty where the run has not measured it. `flat` is the name of the column: `waited_storage_s` is
+// a part of `waited`.
+template <class Field>
+void csv_figure(std::string& row, const RunResult& run, std::string_view of,
+                const std::string& flat, const Field& field) {
+  const bool missing =
+      std::any_of(run.not_measured.begin(), run.not_measured.end(), [&](std::string_view name) {
+        if (!name.starts_with(of)) return false;
+        name.remove_prefix(of.size());
+        return flat == name || (flat.starts_with(name) && flat[name.size()] == '_');
+      });
+  missing ? csv_field(row, std::string()) : csv_field(row, field);
+}
+
 }  // namespace
+
+bool is_measured(const RunResult& run, std::string_view field) {
+  return !contains(run.not_measured, field);
+}
 
 Content results_json(std::span<const RunResult> runs, const std::string& command,
                      const std::string& version, const std::string& more) {
@@ -168,7 +203,7 @@ Content results_json(std::span<const RunResult> runs, const std::string& command
     writer.put_items(Json::parse(more));
     json.key("runs");
     json.begin_array();
-    for (const RunResult& run : runs) writer.put(run);
+    for (const RunResult& run : runs) writer.put_run(run);
     json.end_array();
     json.end_object();
     json.finish();
@@ -187,7 +222,9 @@ Content jobs_csv(std::span<const RunResult> runs) {
         row.clear();
         csv_field(row, run.label.empty() ? std::string("run") : run.label);
         csv_field(row, run.seed);
-        visit_flat(job, "", [&](const std::string&, const auto& field) { csv_field(row, field); });
+        visit_flat(job, "", [&](const std::string& name, const auto& field) {
+          csv_figure(row, run, "jobs.", name, field);
+        });
         sink(row + "\n");
       }
     }
@@ -207,8 +244,9 @@ std::string runs_csv(std::span<const RunResult> runs, const std::vector<std::str
     for (const std::string& value : values[i]) csv_field(row, value);
     csv_field(row, runs[i].seed);
     csv_field(row, runs[i].makespan_s);
-    visit_flat(runs[i].aggregate, "",
-               [&](const std::string&, const auto& field) { csv_field(row, field); });
+    visit_flat(runs[i].aggregate, "", [&](const std::string& name, const auto& field) {
+      csv_figure(row, runs[i], "aggregate.", name, field);
+    });
     text += row + "\n";
   }
   return text;
@@ -242,7 +280,7 @@ std::string read_results_file(const std::string& path) {
 std::string encode_run(const RunResult& run) {
   return text_of([&](const Sink& sink) {
     ResultWriter writer(sink, JsonWriter::Layout::one_line, true);
-    writer.put(run);
+    writer.put_run(run);
     writer.json().finish();
   });
 }

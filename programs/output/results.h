@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -186,6 +187,12 @@ struct RunResult {
   std::string label;  // what tells it from the others of a comparison
   std::string scenario;
   std::vector<std::pair<std::string, std::string>> policies;  // kind, policy
+  std::vector<std::pair<std::string, std::string>> settings;  // of the engine beside its policies
+  // What its jobs trained on, and how: `dataset NAME`, `pipeline NAME`, `job NAME`, each in words.
+  std::vector<std::pair<std::string, std::string>> workload;
+  // Fields that were not measured, as `aggregate.pcie_bytes` or `jobs.waited`: those of all jobs.
+  // They are null in JSON and empty in CSV.
+  std::vector<std::string> not_measured;
   std::uint64_t seed = 0;
   std::string digest;  // of all commands
   bool interrupted = false;
@@ -209,6 +216,9 @@ struct RunResult {
   std::vector<Gain> bottlenecks;              // if they were asked for
   std::vector<SeriesPoint> series;            // about evenly apart; not written to results
 };
+
+// Whether the run has a figure in the field, which is named as in `not_measured`.
+bool is_measured(const RunResult& run, std::string_view field);
 
 // An object with `command`, `version`, the members of the object `more`, and `runs`. The runs are
 // written when the content is read, so they outlive it.

@@ -10,12 +10,8 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
-#include "core/engine/policy_texts.h"
 #include "core/order/permutation.h"
-#include "nlohmann/json.hpp"
-#include "programs/config/engine_settings.h"
 #include "programs/output/output.h"
-#include "programs/output/results.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/sources/npy.h"
 
@@ -68,52 +64,6 @@ std::vector<std::uint64_t> exemplars_of(const input::Scenario& scenario, std::si
   return keys;
 }
 
-std::string named(const std::map<std::string, std::string>& names, const std::string& name) {
-  const auto found = names.find(name);
-  return found == names.end() ? name : found->second;
-}
-
-// What differs from the scenario.
-std::string remark(const input::Scenario& scenario, double time_scale, const json& status) {
-  std::vector<std::string> parts;
-  if (time_scale != 1) parts.push_back(fmt::format("all sleeping times are times {}", time_scale));
-  const bool varies = std::any_of(scenario.jobs.begin(), scenario.jobs.end(),
-                                  [](const auto& job) { return job.step_spread.ratio > 0; });
-  if (varies) parts.push_back("each step takes the mean time of its job's steps");
-  if (scenario.cluster.nodes.size() > 1)
-    parts.push_back(fmt::format("one node, not {}", scenario.cluster.nodes.size()));
-  std::uint64_t cores = 0;
-  Bytes cache = 0;
-  for (const input::NodeModel& node : scenario.cluster.nodes) {
-    cores += node.cores;
-    cache += node.cache;
-  }
-  const std::uint64_t workers = status.value("workers_most", 0u);
-  const Bytes bytes = status.value("cache_bytes", Bytes{0});
-  if (workers != cores) parts.push_back(fmt::format("{} workers, not {} cores", workers, cores));
-  if (bytes != cache) parts.push_back(fmt::format("{} bytes of cache, not {}", bytes, cache));
-  const json policies = status.value("policies", json::object());
-  engine::visit_policies(scenario.engine.policies,
-                         [&](std::string_view kind, const std::string& text) {
-                           const std::string live = policies.value(kind, "");
-                           if (live != text)
-                             parts.push_back(fmt::format("{} by {}, not {}", kind, live, text));
-                         });
-  // What both have. The rest is of one of them: where reads land, how large its logs may be.
-  const json settings = status.value("settings", json::object());
-  config::visit_settings(config::text_of(scenario.engine),
-                         [&](std::string_view key, std::string_view value) {
-                           const std::string live = settings.value(key, "");
-                           if (key.starts_with("policies.") || key.starts_with("staging_") ||
-                               key.ends_with("_bytes_max") || live.empty() || live == value)
-                             return;
-                           parts.push_back(fmt::format("{} {}, not {}", key, live, value));
-                         });
-  std::string all = "run live";
-  for (std::size_t i = 0; i < parts.size(); ++i) all += (i == 0 ? ": " : "; ") + parts[i];
-  return all;
-}
-
 void write_samples(const std::filesystem::path& file, const input::DatasetModel& dataset) {
   // One row for each sample.
   const std::string head =
@@ -157,10 +107,8 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toys::ToyJob& toy = toys.emplace_back();
     toy.service = service;
     toy.name = fmt::format("{}-{}", job.name, getpid());  // differs from those of another run
-    toy.dataset =
-        named(names.datasets, scenario.datasets[static_cast<std::size_t>(job.dataset)].name);
-    toy.pipeline =
-        named(names.pipelines, scenario.pipelines[static_cast<std::size_t>(job.pipeline)].name);
+    toy.dataset = names.dataset(scenario.datasets[static_cast<std::size_t>(job.dataset)].name);
+    toy.pipeline = names.pipeline(scenario.pipelines[static_cast<std::size_t>(job.pipeline)].name);
     toy.order = order_of(job);
     toy.has_shuffle_seed = job.has_shuffle_seed;
     toy.shuffle_seed = job.shuffle_seed;
@@ -182,71 +130,6 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toy.leaves_after = scaled(job.leaves_after);
   }
   return toys;
-}
-
-output::RunResult live_results(const input::Scenario& scenario,
-                               std::span<const toys::ToyOutcome> outcomes, double time_scale,
-                               const json& before, const json& after) {
-  const auto grown = [&](const char* key) {
-    const std::uint64_t end = after.value(key, std::uint64_t{0});
-    return end - std::min(end, before.value(key, std::uint64_t{0}));
-  };
-  output::RunResult run;
-  run.scenario = scenario.name;
-  run.seed = scenario.seed;
-  run.policies.emplace_back("preset", after.value("preset", ""));
-  const json policies = after.value("policies", json::object());
-  engine::visit_policies(scenario.engine.policies, [&](std::string_view kind, const std::string&) {
-    run.policies.emplace_back(kind, policies.value(kind, ""));
-  });
-  run.digest = after.value("digest", "");
-  run.steps = grown("steps");
-  run.stale_completions = grown("stale_completions");
-  run.protocol_errors = grown("protocol_errors");
-  run.refused_proposals = grown("refused_proposals");
-  run.followed_requests = grown("followed_requests");
-  run.followed_hits = grown("followed_hits");
-  run.followed_bound_hits = grown("followed_bound_hits");
-  run.cluster.nodes = 1;
-  run.cluster.cores = after.value("workers_most", std::uint64_t{0});
-  run.cluster.gpus = scenario.cluster.gpus();
-  run.cluster.cache_bytes = after.value("cache_bytes", std::uint64_t{0});
-  run.remark = remark(scenario, time_scale, after);
-
-  output::Aggregate& sum = run.aggregate;
-  double ranks_s = 0, stall_s = 0;
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const input::JobModel& model = scenario.jobs[i];
-    output::JobResult job = outcomes[i].result;
-    job.name = model.name;
-    job.user = model.user;
-    job.dataset = scenario.datasets[static_cast<std::size_t>(model.dataset)].name;
-    run.makespan_s = std::max(run.makespan_s, job.ended_s);
-    const auto ranks = static_cast<double>(job.ranks);
-    ranks_s += ranks * (job.compute_s + job.stall_s + job.idle_s);
-    stall_s += ranks * job.stall_s;
-    sum.samples += job.samples;
-    sum.repeats += outcomes[i].repeats;
-    if (run.failure.empty() && !outcomes[i].wrong.empty())
-      run.failure = fmt::format("job {}: {}", model.name, outcomes[i].wrong);
-    run.jobs.push_back(std::move(job));
-  }
-  run.wall_s = run.makespan_s;
-  sum.samples_requested = sum.preparations = grown("prepared_samples");
-  sum.samples_read = grown("read_samples");
-  sum.storage_bytes = grown("read_bytes");
-  sum.storage_reads = grown("reads");
-  sum.failed_reads = grown("failed_reads");
-  sum.replaced_samples = grown("corrupt_samples");
-  sum.prepared_blocks = grown("prepared_blocks");
-  sum.remade_blocks = grown("remakes");
-  sum.preparation_s = after.value("preparing_s", 0.) - before.value("preparing_s", 0.);
-  if (run.makespan_s > 0) sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
-  if (ranks_s > 0) sum.stall_fraction = stall_s / ranks_s;
-  sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
-  sum.au = output::mean_au(run.jobs);
-  output::count_completions(run.jobs, sum);
-  return run;
 }
 
 std::map<std::string, std::string> make_data(const input::Scenario& scenario,

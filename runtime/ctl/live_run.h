@@ -1,17 +1,13 @@
-// Runs of a simulator's scenario on a live service: the scenario as toy jobs, their outcomes as the
-// result of a run, in the form in which `batchflow-sim run` writes it, and data for scenarios that
-// have none.
+// Runs of a simulator's scenario on a live service: the scenario as toy jobs, and data for
+// scenarios that have none. live_results.h has what comes of a run.
 #pragma once
 
 #include <filesystem>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "nlohmann/json_fwd.hpp"
 #include "programs/input/scenario.h"
-#include "programs/output/results.h"
 #include "runtime/toys/toy_job.h"
 
 namespace batchflow::ctl {
@@ -20,17 +16,22 @@ namespace batchflow::ctl {
 struct LiveNames {
   std::map<std::string, std::string> datasets;
   std::map<std::string, std::string> pipelines;
+
+  std::string dataset(const std::string& name) const { return named(datasets, name); }
+  std::string pipeline(const std::string& name) const { return named(pipelines, name); }
+
+ private:
+  static std::string named(const std::map<std::string, std::string>& names,
+                           const std::string& name) {
+    const auto found = names.find(name);
+    return found == names.end() ? name : found->second;
+  }
 };
 
 // `time_scale` multiplies all times that toy jobs sleep. Throws ConfigError for what a service
 // cannot do.
 std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveNames& names,
                                     const std::string& service, double time_scale);
-
-// `before` and `after` are two answers to `status`. What the service does not measure is 0.
-output::RunResult live_results(const input::Scenario& scenario,
-                               std::span<const toys::ToyOutcome> outcomes, double time_scale,
-                               const nlohmann::json& before, const nlohmann::json& after);
 
 // Makes data: as many samples of as many bytes as the scenario says. The bytes are random, and the
 // same each time.

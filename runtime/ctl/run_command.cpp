@@ -19,6 +19,7 @@
 #include "programs/output/usage.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/ctl/live_results.h"
 #include "runtime/ctl/live_run.h"
 #include "runtime/ctl/service_client.h"
 
@@ -110,7 +111,7 @@ int run_scenario(const RunOptions& options, const std::string& service) {
   const nlohmann::json before = ServiceClient(service).ask("status");
   const std::vector<toys::ToyOutcome> outcomes =
       toys::run_toys(toys, scenario.cluster.gpus(), output::was_interrupted);
-  output::RunResult run = live_results(scenario, outcomes, options.time_scale, before,
+  output::RunResult run = live_results(scenario, names, outcomes, options.time_scale, before,
                                        ServiceClient(service).ask("status"));
   run.interrupted = output::was_interrupted();
   if (options.outputs.wanted("json"))

@@ -8,6 +8,19 @@
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
+namespace {
+
+std::vector<Snapshot::Pipeline> pipelines_of(const Datasets& datasets, DatasetId dataset) {
+  std::vector<Snapshot::Pipeline> all;
+  for (const auto& one : datasets.pipelines()) {
+    if (one->dataset != dataset || one->brought) continue;
+    if (const engine::PipelineInfo* info = datasets.catalogues().find(one->id, one->hash))
+      all.push_back({one->name, info->decoded_bytes, info->prepared_bytes});
+  }
+  return all;
+}
+
+}  // namespace
 
 Snapshot Service::Parts::snapshot() const {
   Snapshot all;
@@ -17,6 +30,7 @@ Snapshot Service::Parts::snapshot() const {
   all.storage = backend->readings().storage();
   all.memory_bytes = config.memory;
   all.cache_bytes = config.cache_bytes();
+  all.planned_bytes = config.planned_bytes();
   all.used_bytes = memory.used();
   all.waits_for_memory = backend->waits_for_memory();
   all.item_bytes = backend->kept().store().bytes();
@@ -64,7 +78,9 @@ Snapshot Service::Parts::snapshot() const {
     all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
                             datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
                             index.version(), index.classes().size(), dataset->format,
-                            dataset->tokens, dataset->pinned, dataset->is_brought()});
+                            dataset->tokens, dataset->pinned, dataset->is_brought(),
+                            std::uint64_t{1} << dataset->bundle_shift,
+                            pipelines_of(datasets, dataset->id)});
   }
   all.opening = joining->opening();
   all.returning = returning->names();

@@ -106,6 +106,7 @@ class Builder {
     engine.hold_ingredients = false;
     engine.look_ahead_most = 0;
     engine.credits = 1;
+    engine.blocks_least = 1;
     engine.late_after_p99 = 0;
     // Replays last for days, and each question about memory looks at all of a node's shares.
     if (engine.policies.allocation == "batchflow") {

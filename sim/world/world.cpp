@@ -9,6 +9,7 @@
 #include "policies/plugin/hosted.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
+#include "programs/input/workload_summary.h"
 #include "programs/output/output.h"
 #include "programs/output/results.h"
 #include "sim/world/fault_plan.h"
@@ -274,6 +275,12 @@ output::RunResult World::result() {
   engine::visit_policies(engine.policies, [&](std::string_view name, const std::string& text) {
     run.policies.emplace_back(name, text);
   });
+  config::visit_settings(config::text_of(engine),
+                         [&](std::string_view key, std::string_view value) {
+                           if (key != "preset" && !key.starts_with("policies."))
+                             run.settings.emplace_back(key, value);
+                         });
+  run.workload = input::summary_of_workload(scenario_);
   run.digest = fmt::format("{:016x}", digest_.value());
   run.interrupted = stopped_;
   run.failure = failure();

@@ -4,20 +4,25 @@
 
 namespace batchflow::test::lane_sizes_test {
 
-TEST_CASE("blocks are near 32 MiB") {
-  CHECK(order::block_samples_for(224 * 224 * 3) == 256);
-  CHECK(order::block_samples_for(224 * 224 * 3 * 4) == 64);
-  CHECK(order::block_samples_for(Bytes{2} << 20) == 16);
-  CHECK(order::block_samples_for(Bytes{32} << 20) == 1);
-  CHECK(order::block_samples_for(Bytes{1} << 40) == 1);
-  CHECK(order::block_samples_for(UINT64_MAX) == 1);
-  CHECK(order::block_samples_for(100) == 4096);
-  CHECK(order::block_samples_for(0) == 4096);
+namespace {
+
+constexpr Bytes kBytes = Bytes{32} << 20;
+
+}  // namespace
+
+TEST_CASE("blocks are near the bytes that are asked for") {
+  CHECK(order::block_samples_for(224 * 224 * 3, kBytes) == 256);
+  CHECK(order::block_samples_for(224 * 224 * 3 * 4, kBytes) == 64);
+  CHECK(order::block_samples_for(Bytes{2} << 20, kBytes) == 16);
+  CHECK(order::block_samples_for(Bytes{32} << 20, kBytes) == 1);
+  CHECK(order::block_samples_for(Bytes{1} << 40, kBytes) == 1);
+  CHECK(order::block_samples_for(UINT64_MAX, kBytes) == 1);
+  CHECK(order::block_samples_for(100, kBytes) == 4096);
+  CHECK(order::block_samples_for(0, kBytes) == 4096);
 }
 
 TEST_CASE("a small dataset has some blocks all the same, as far as each has sixteen samples") {
   constexpr Bytes kPrepared = 224 * 224 * 3;
-  constexpr Bytes kBytes = Bytes{32} << 20;
   CHECK(order::block_samples_for(kPrepared, kBytes, 100, 1) == 256);
   CHECK(order::block_samples_for(kPrepared, kBytes, 2048, 8) == 256);
   CHECK(order::block_samples_for(kPrepared, kBytes, 1792, 8) == 128);  // 7 blocks of 256
@@ -29,9 +34,9 @@ TEST_CASE("a small dataset has some blocks all the same, as far as each has sixt
 }
 
 TEST_CASE("the nearest power of two, the greater one half-way") {
-  const Bytes half_way = (Bytes{32} << 20) / 24;  // 24 of them and a bit: between 16 and 32
-  CHECK(order::block_samples_for(half_way) == 32);
-  CHECK(order::block_samples_for(half_way + 1) == 16);
+  const Bytes half_way = kBytes / 24;  // 24 of them and a bit: between 16 and 32
+  CHECK(order::block_samples_for(half_way, kBytes) == 32);
+  CHECK(order::block_samples_for(half_way + 1, kBytes) == 16);
 }
 
 TEST_CASE("lanes: at least 128 of them unless the window is large, at most 4096 blocks") {

@@ -310,8 +310,9 @@ TEST_CASE("samples of more slots than a share counts are served, and not kept") 
     Bare bare(100, stored, 1000, Bytes{1} << 50);
     std::vector<engine::Command> commands = bare.join(2);
     REQUIRE(Bare::first<engine::Admit>(commands));
-    commands = bare.step(engine::BatchWanted{JobId(1), 0, 1});
-    const auto* read = Bare::first<engine::Read>(commands);
+    const std::vector<engine::Command> more = bare.step(engine::BatchWanted{JobId(1), 0, 1});
+    commands.insert(commands.end(), more.begin(), more.end());
+    const auto* read = Bare::first<engine::Read>(commands);  // the first blocks are made ahead
     REQUIRE(read);
     CHECK(read->keep.is_none());
   }

@@ -55,6 +55,38 @@ TEST_CASE("a run is written and read back whole") {
   CHECK(csv.find("\ndispatch=fifo,3,\"a, \"\"b\"\"\",") != std::string::npos);
 }
 
+TEST_CASE("what was not measured is null in JSON, empty in CSV, and known when it is read") {
+  output::RunResult run = sample();
+  run.settings = {{"credits", "3"}};
+  run.workload = {{"dataset rows", "8 samples of 4 bytes"}};
+  run.not_measured = {"aggregate.pcie_bytes", "cluster.store_bytes_per_s", "jobs.waited"};
+  const std::string text = output::text_of(output::results_json({&run, 1}, "run", "0"));
+  const nlohmann::json first = nlohmann::json::parse(text)["runs"][0];
+  CHECK(first["aggregate"]["pcie_bytes"].is_null());
+  CHECK(first["aggregate"]["network_bytes"] == 0);
+  CHECK(first["cluster"]["store_bytes_per_s"].is_null());
+  CHECK(first["jobs"][0]["waited"].is_null());
+  CHECK(first["jobs"][1]["waited"].is_null());
+  CHECK(first["jobs"][1]["stall_s"] == 0.1);
+
+  const output::RunResult back = output::parse_results(text, "r.json").at(0);
+  CHECK(back.not_measured == run.not_measured);
+  CHECK(back.settings == run.settings);
+  CHECK(back.workload == run.workload);
+  CHECK_FALSE(output::is_measured(back, "aggregate.pcie_bytes"));
+  CHECK(output::is_measured(back, "aggregate.network_bytes"));
+  CHECK(output::decode_run(output::encode_run(run)).not_measured == run.not_measured);
+  CHECK(output::unpack_run(output::pack_run(run)).not_measured == run.not_measured);
+
+  // The seven parts of a stall are the last columns; a run that measured them has zeros.
+  const std::string csv = output::text_of(output::jobs_csv({&run, 1}));
+  CHECK(csv.find(",,,,,,,\n") != std::string::npos);
+  CHECK(csv.find(",0,0,0,0,0,0,0\n") == std::string::npos);
+  const output::RunResult whole = sample();
+  CHECK(output::text_of(output::jobs_csv({&whole, 1})).find(",0,0,0,0,0,0,0\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a run goes through a pipe whole, and nothing else is taken for a run") {
   output::RunResult run = sample();
   const std::string text = output::pack_run(run);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "programs/input/workload_summary.h"
 #include "programs/input/yaml.h"
 #include "tests/source_dir.h"
 
@@ -49,6 +50,76 @@ TEST_CASE("a scenario says what runs where") {
   CHECK(scenario.items(scenario.datasets[0]) == 100);
   CHECK(scenario.item_bytes(scenario.datasets[0]) == 1'000'000);
   CHECK(scenario.item_batch(scenario.jobs[0]) == 10);
+}
+
+TEST_CASE("a scenario without settings of the engine has those of a service") {
+  engine::EngineConfig services;
+  CHECK(services.credits == 3);
+  CHECK(services.blocks_least == 8);
+  CHECK(services.block_bytes == Bytes{8} << 20);
+  CHECK(services.rank_timeout == std::chrono::seconds(5));
+  CHECK(services.seed == 1);
+  // The one that differs: a node's `cache` is what it keeps, and reads land beside it.
+  services.count_staging = false;
+  CHECK(read(kWhole).engine == services);
+  CHECK(read(kWhole + "engine: {preset: default}\n").engine == services);
+  services.credits = 5;
+  CHECK(read(kWhole + "engine: {credits: 5}\n").engine == services);
+  // Policies draw from the scenario's seed unless they are given their own.
+  CHECK(read(kWhole + "seed: 7\nengine: {seed: 4}\n").engine.seed == 4);
+  CHECK(read(kWhole + "seed: 7\nengine: {credits: 5}\n").engine.seed == 7);
+}
+
+TEST_CASE("blocks of so many items or epochs are not cut smaller for a small dataset") {
+  CHECK(read(kWhole + "grain: {items_per_block: 64}\n").engine.blocks_least == 1);
+  CHECK(read(kWhole + "grain: {samples_per_item: 100}\n").engine.blocks_least == 8);
+}
+
+TEST_CASE("the summary of a workload is the same for the same scenario, and says what differs") {
+  const input::WorkloadSummary usual = input::summary_of_workload(read(kWhole));
+  REQUIRE(usual.size() == 3);
+  CHECK(usual[0] ==
+        std::pair<std::string, std::string>("dataset images", "1000 samples of 100000 bytes"));
+  CHECK(usual[1].first == "pipeline train");
+  CHECK(usual[1].second ==
+        "decode takes 0.001 s and gives 600000 bytes, "
+        "crop (random) takes 0.0005 s and gives 0.25 of its input");
+  CHECK(usual[2].first == "job job-0");
+  CHECK(usual[2].second.find("1 ranks on images by train, relaxed, batch 100, 1 epochs, a step "
+                             "takes 0.01 s, arrives at 0 s") == 0);
+  // Neither the seed nor the engine nor the cluster belongs to it.
+  CHECK(input::summary_of_workload(read(kWhole + "seed: 7\nengine: {credits: 5}\n")) == usual);
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string text = kWhole;
+    text.replace(text.find(from), from.size(), to);
+    const input::WorkloadSummary other = input::summary_of_workload(read(text));
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < usual.size(); ++i) differ += other.at(i) != usual[i];
+    return differ;
+  };
+  CHECK(changed("samples: 1000", "samples: 2000") == 1);
+  CHECK(changed("cost: 1ms", "cost: 2ms") == 1);
+  CHECK(changed("batch: 100", "batch: 50") == 1);
+  CHECK(changed("batch: 100", "batch: 100, weight: 2") == 1);
+  CHECK(changed("batch: 100", "batch: 100, shuffle_seed: 2") == 1);
+  CHECK(changed("nodes: [{name: n", "nodes: [{cores: 3, name: n") == 0);
+}
+
+TEST_CASE("many jobs are summed up by a digest, which says that one of them differs") {
+  const auto last = [](const std::string& step) {
+    const std::string jobs =
+        "jobs:\n  - {count: 69, dataset: images, pipeline: train, step: 10ms, batch: 100}\n"
+        "  - {name: last, dataset: images, pipeline: train, batch: 100, arrives: 1s, step: " +
+        step + "}\n";
+    const input::WorkloadSummary all =
+        input::summary_of_workload(read(kCluster + kData + kPipeline + jobs));
+    REQUIRE(all.size() == 2 + input::kJobsSummed + 1);
+    CHECK(all.back().first == "more jobs");
+    return all.back().second;
+  };
+  CHECK(last("10ms").find("6, digest ") == 0);
+  CHECK(last("10ms") == last("10ms"));
+  CHECK(last("10ms") != last("11ms"));
 }
 
 TEST_CASE("a pipeline's steps up to the first random one are its decoded form") {

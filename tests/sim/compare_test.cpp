@@ -47,7 +47,7 @@ TEST_CASE("runs belong together by scenario and label, seeds make a group") {
   CHECK(match.figures[0].difference.mean == doctest::Approx(2));
   CHECK(sim::is_significant(match.figures[0].difference));
   REQUIRE(match.jobs.size() == 1);
-  CHECK(match.jobs[0].time_b_s == doctest::Approx(8.5));
+  CHECK(match.jobs[0].b.time_s == doctest::Approx(8.5));
   CHECK(comparison.only_a.at(0).label == "y");
   CHECK(comparison.only_b.at(0).label == "z");
   // One group of each: they belong together under any names.
@@ -77,6 +77,145 @@ TEST_CASE("policies that all runs of a file have are shown beside it") {
   const json result = json::parse(run({"compare", a, b, "--json"}).out);
   CHECK(result["policies_a"] == json{{"preset", "independent"}, {"eviction.encoded", "lru"}});
   CHECK(result["policies_b"] == json{{"preset", "default"}, {"dispatch", "fifo"}});
+}
+
+TEST_CASE("each setting that differs is named, policies and eviction of each form included") {
+  const Folder folder;
+  output::RunResult one = run_of("", 1, 10);
+  one.policies = {{"preset", "default"}, {"eviction.encoded", "lru"}, {"eviction.prepared", "lru"}};
+  one.settings = {{"credits", "3"}, {"blocks_least", "8"}, {"retry_wait", "10ns"}};
+  one.workload = {{"dataset d", "8 samples of 4 bytes"}, {"job job", "1 ranks"}};
+  one.cluster.cores = 2;
+  output::RunResult other = one;
+  other.policies[2].second = "refcount";
+  other.settings[0].second = "2";
+  other.settings[1].second = "1";
+  other.cluster.cores = 4;
+  other.cluster.store_bytes_per_s = 100;
+  other.remark = "run live: 2 workers, not 4";
+  const std::string a = file_of(folder, "a.json", {one});
+  const std::string b = file_of(folder, "b.json", {other});
+  const json match = json::parse(run({"compare", a, b, "--json"}).out)["matches"][0];
+  CHECK(match["same_scenario"] == true);
+  CHECK(match["workload"].empty());
+  const auto differs = [](const char* what, const char* x, const char* y) {
+    return json{{"what", what}, {"a", x}, {"b", y}};
+  };
+  CHECK(match["settings"] == json{differs("eviction.prepared", "lru", "refcount"),
+                                  differs("credits", "3", "2"), differs("blocks_least", "8", "1"),
+                                  differs("cluster.cores", "2", "4"),
+                                  differs("cluster.store_bytes_per_s", "no limit", "100")});
+  CHECK(match["notes_a"].empty());
+  CHECK(match["notes_b"] == json{"run live: 2 workers, not 4"});
+  const std::string table = run({"compare", a, b}).out;
+  CHECK(table.find("NOT THE SAME SCENARIO") == std::string::npos);
+  CHECK(table.find("\neviction.prepared ") != std::string::npos);
+  CHECK(table.find("\nretry_wait ") == std::string::npos);
+  CHECK(table.find("\nB: run live: 2 workers, not 4\n") != std::string::npos);
+  const std::string same = run({"compare", a, a}).out;
+  CHECK(same.find("not the same") == std::string::npos);
+}
+
+TEST_CASE("what differs in all pairs of runs is said once") {
+  output::RunResult x = run_of("x", 1, 10), y = run_of("y", 1, 10);
+  x.settings = y.settings = {{"credits", "3"}, {"seed", "1"}};
+  x.workload = y.workload = {{"dataset d", "8 samples"}};
+  output::RunResult other_x = x, other_y = y;
+  other_x.settings[0].second = other_y.settings[0].second = "2";
+  other_y.settings[1].second = "9";
+  const std::vector<output::RunResult> a = {x, y}, b = {other_x, other_y};
+  const std::string table = sim::comparison_table(sim::compare(a, b));
+  const auto count = [&](const std::string& text) {
+    std::size_t times = 0;
+    for (std::size_t at = table.find(text); at != std::string::npos; at = table.find(text, at + 1))
+      ++times;
+    return times;
+  };
+  CHECK(count("not the same in all runs\n") == 1);
+  CHECK(count("\ncredits ") == 1);
+  CHECK(count("\nseed ") == 1);
+  CHECK(count("not the same") == 2);
+}
+
+TEST_CASE("two scenarios are not compared in silence") {
+  const Folder folder;
+  output::RunResult one = run_of("", 1, 10);
+  one.settings = {{"credits", "3"}};
+  one.workload = {{"dataset d", "8 samples of 4 bytes"}, {"job job", "1 ranks"}};
+  output::RunResult other = one;
+  other.workload = {{"dataset d", "9 samples of 4 bytes"}, {"job job", "1 ranks"}, {"job k", "2"}};
+  const std::string a = file_of(folder, "a.json", {one});
+  const std::string b = file_of(folder, "b.json", {other});
+  const std::string table = run({"compare", a, b}).out;
+  CHECK(table.find("\nNOT THE SAME SCENARIO: the jobs or their data differ\n"
+                   "dataset d\n  A: 8 samples of 4 bytes\n  B: 9 samples of 4 bytes\n"
+                   "job k\n  A: -\n  B: 2\n") != std::string::npos);
+  const json match = json::parse(run({"compare", a, b, "--json"}).out)["matches"][0];
+  CHECK(match["same_scenario"] == false);
+  CHECK(match["workload"].size() == 2);
+  // An older version has not written what could be compared.
+  const std::string old = file_of(folder, "old.json", {run_of("", 1, 10)});
+  const Outcome unknown = run({"compare", old, a});
+  CHECK(
+      unknown.out.find("\nA: written by an older version: its jobs or settings are not known\n") !=
+      std::string::npos);
+  CHECK(unknown.out.find("B: written") == std::string::npos);
+}
+
+TEST_CASE("a refused job is named, and has no times") {
+  const Folder folder;
+  output::RunResult one = run_of("", 1, 10);
+  one.jobs.resize(3);
+  one.jobs[1].name = "large";
+  one.jobs[1].time_s = 4;
+  one.jobs[2].name = "gone";
+  output::RunResult other = run_of("", 1, 10);
+  other.jobs.resize(2);
+  other.jobs[1].name = "large";
+  other.jobs[1].state = "refused";
+  other.jobs[1].refusal = "no room";
+  const std::string a = file_of(folder, "a.json", {one});
+  const std::string b = file_of(folder, "b.json", {other});
+  const std::string table = run({"compare", a, b}).out;
+  CHECK(table.find("\nB: job large was refused: no room\n") != std::string::npos);
+  CHECK(table.find("\nA alone has job gone\n") != std::string::npos);
+  CHECK(table.find("\nlarge") != std::string::npos);
+  const json match = json::parse(run({"compare", a, b, "--json"}).out)["matches"][0];
+  CHECK(match["refused_a"].empty());
+  CHECK(match["refused_b"] == json{{{"name", "large"}, {"runs", 1}, {"why", "no room"}}});
+  CHECK(match["jobs_only_a"] == json{"gone"});
+  CHECK(match["jobs"][1]["time_a_s"] == 4);
+  CHECK(match["jobs"][1]["time_b_s"].is_null());
+  // Refused with one seed of two: the mean is of the other.
+  output::RunResult ran = other;
+  ran.seed = 2;
+  ran.jobs[1].state = "done";
+  ran.jobs[1].refusal = "";
+  ran.jobs[1].time_s = 6;
+  const std::vector<output::RunResult> first = {one}, both = {other, ran};
+  const sim::Comparison comparison = sim::compare(first, both);
+  CHECK(comparison.matches.at(0).jobs.at(1).b.runs == 1);
+  CHECK(comparison.matches[0].jobs[1].b.time_s == 6);
+  CHECK(
+      sim::comparison_table(comparison).find("B: job large was refused in 1 of 2 runs: no room") !=
+      std::string::npos);
+}
+
+TEST_CASE("what was not measured is shown as such, not as 0") {
+  const Folder folder;
+  output::RunResult one = run_of("", 1, 10);
+  one.aggregate.cached_bytes_most = 3000;
+  output::RunResult other = run_of("", 1, 10);
+  other.not_measured = {"aggregate.cached_bytes_most", "cluster.store_bytes_per_s"};
+  const std::string a = file_of(folder, "a.json", {one});
+  const std::string b = file_of(folder, "b.json", {other});
+  const std::string table = run({"compare", a, b}).out;
+  const std::string row = table.substr(table.find("kept at most"));
+  CHECK(row.substr(0, row.find('\n')).find("not measured") != std::string::npos);
+  CHECK(row.substr(0, row.find('\n')).find("0 B") == std::string::npos);
+  const json figures = json::parse(run({"compare", a, b, "--json"}).out)["matches"][0]["figures"];
+  CHECK(figures["cached_bytes_most"] == json{{"a", 3000.0}, {"b", nullptr}});
+  CHECK(figures["storage_bytes"]["b"] == 0);
 }
 
 TEST_CASE("compare prints a table, or JSON") {

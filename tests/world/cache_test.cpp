@@ -33,7 +33,7 @@ struct Cached {
                               order, epochs)};
     small.more = fmt::format(
         "grain: {{items_per_block: {}}}\n"
-        "engine:\n  share_streams: {}\n  policies:\n"
+        "engine:\n  credits: 2\n  share_streams: {}\n  policies:\n"
         "    allocation: proportional:forms=encoded\n    eviction: {{encoded: {}}}\n"
         "    scaling: static:depth=1\n",
         block, share, eviction);
@@ -191,7 +191,8 @@ TEST_CASE("case 2d, a cached share x of the bytes leaves (1 - x) D / S of storag
   small.jobs = {"batch: 8, step: 1ms, order: strict, epochs: 11"};
   small.more =
       "grain: {items_per_block: 8}\n"
-      "engine: {policies: {allocation: 'proportional:forms=encoded', eviction: {encoded: "
+      "engine: {credits: 2, policies: {allocation: 'proportional:forms=encoded', eviction: "
+      "{encoded: "
       "minio}}}\n";
   const output::RunResult run = simulate_small(small);
   CHECK(run.makespan_s == doctest::Approx(10 + 10 * 3.5).epsilon(0.002));

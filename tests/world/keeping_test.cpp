@@ -19,7 +19,7 @@ struct OneAfterTheOther {
         "4096}}]\n"
         "pipelines: [{{name: train, steps: [{{name: work, random: true, output: 1}}]}}]\n"
         "grain: {{items_per_block: 8}}\n"
-        "engine:\n  policies:\n"
+        "engine:\n  credits: 2\n  policies:\n"
         "    allocation: {}:forms=encoded\n    eviction: {{encoded: minio}}\n"
         "    scaling: static:depth=1\n"
         "jobs:\n",

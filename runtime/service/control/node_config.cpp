@@ -26,14 +26,6 @@ namespace batchflow::service {
 namespace {
 
 constexpr Bytes kScratchLeast = Bytes{4} << 20;
-constexpr std::uint32_t kCredits = 3;
-// With one or two blocks an epoch, jobs that are not in step share nothing. More blocks than this
-// make no difference (docs/decisions.md).
-constexpr std::uint32_t kBlocksLeast = 8;
-// The first batch is there when its block is, and larger ones save nothing that could be measured.
-constexpr Bytes kBlockBytes = Bytes{8} << 20;
-// A rank that has ended does not come back, and the others must know soon.
-constexpr Duration kRankTimeout = std::chrono::seconds(5);
 constexpr Duration kStepTimeMost = std::chrono::hours(1);
 
 std::filesystem::path from_environment(const char* variable, const char* below) {
@@ -124,10 +116,6 @@ NodeConfig default_node_config() {
   if (config.state.empty() && !root)
     config.state = from_environment("HOME", ".local/state/batchflow");
   if (config.state.empty()) config.state = "/var/lib/batchflow";
-  config.engine.credits = kCredits;
-  config.engine.blocks_least = kBlocksLeast;
-  config.engine.block_bytes = kBlockBytes;
-  config.engine.rank_timeout = kRankTimeout;
   return config;
 }
 
@@ -406,10 +394,6 @@ NodeConfig read_node(config::ConfigSection& section) {
   });
   section.section("engine", [&](config::ConfigSection& engine) {
     config.engine = config::read_engine_config(engine);
-    if (!engine.has("credits")) config.engine.credits = kCredits;
-    if (!engine.has("blocks_least")) config.engine.blocks_least = kBlocksLeast;
-    if (!engine.has("block_bytes")) config.engine.block_bytes = kBlockBytes;
-    if (!engine.has("rank_timeout")) config.engine.rank_timeout = kRankTimeout;
   });
   return config;
 }

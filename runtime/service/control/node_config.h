@@ -90,10 +90,12 @@ struct NodeConfig {
   // The part of the staging memory that the engine reads into. The rest covers gaps between
   // samples.
   Bytes staging_told() const { return storage.staging - storage.staging / 4; }
-  // The memory that the engine divides: its staging memory, and its part of the cache. The rest of
-  // the cache covers what the engine does not count: slabs with slots that no job has, entries of
-  // tables, what a job has not yet unmapped.
-  Bytes engine_bytes() const { return staging_told() + cache_bytes() - cache_bytes() / 16; }
+  // The part of the cache that the engine divides, as the `cache` of a scenario's node is. The rest
+  // covers what the engine does not count: slabs with slots that no job has, entries of tables,
+  // what a job has not yet unmapped.
+  Bytes planned_bytes() const { return cache_bytes() - cache_bytes() / 16; }
+  // What the engine is told of: its staging memory, too.
+  Bytes engine_bytes() const { return staging_told() + planned_bytes(); }
 };
 
 // Throws ConfigError for a configuration that no service could use, on whatever machine.

@@ -130,6 +130,7 @@ std::string to_json(const Snapshot& now) {
               {"storage", now.storage},
               {"memory_bytes", now.memory_bytes},
               {"cache_bytes", now.cache_bytes},
+              {"planned_bytes", now.planned_bytes},
               {"used_bytes", now.used_bytes},
               {"item_bytes", now.item_bytes},
               {"block_bytes", now.block_bytes},
@@ -245,7 +246,13 @@ std::string to_json(const Snapshot& now) {
                                {"classes", one.classes},
                                {"format", one.format},
                                {"tokens", one.tokens},
-                               {"pinned", one.pinned}});
+                               {"pinned", one.pinned},
+                               {"bundle_samples", one.bundle_samples},
+                               {"pipelines", Json::array()}});
+    for (const Snapshot::Pipeline& pipeline : one.pipelines)
+      all["datasets"].back()["pipelines"].push_back({{"name", pipeline.name},
+                                                     {"decoded_bytes", pipeline.decoded_bytes},
+                                                     {"prepared_bytes", pipeline.prepared_bytes}});
   }
   // Names come from users and paths from disks: what is not UTF-8 is replaced.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);

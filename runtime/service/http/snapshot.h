@@ -23,6 +23,11 @@ inline double seconds(Duration duration) {
 }
 
 struct Snapshot {
+  struct Pipeline {
+    std::string name;
+    Bytes decoded_bytes = 0;   // of a sample; 0: nothing is kept decoded
+    Bytes prepared_bytes = 0;  // what it takes of the slot of its block
+  };
   struct Dataset {
     std::string name;
     std::string path;
@@ -34,6 +39,8 @@ struct Snapshot {
     std::uint64_t tokens = 0;
     bool pinned = false;
     bool brought = false;  // by a job, which named its path
+    std::uint64_t bundle_samples = 1;
+    std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
   };
   std::string version;
   pid_t process = 0;
@@ -41,6 +48,7 @@ struct Snapshot {
   std::string storage;
   Bytes memory_bytes = 0;
   Bytes cache_bytes = 0;
+  Bytes planned_bytes = 0;           // of these, what the engine divides
   std::size_t waits_for_memory = 0;  // blocks and batches, now
   Bytes used_bytes = 0;              // of these, with what jobs have not yet unmapped
   Bytes item_bytes = 0;

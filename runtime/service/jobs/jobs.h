@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/config_value.h"
+#include "core/engine/engine_config.h"
 #include "core/engine/event.h"
 #include "core/engine/promise.h"
 #include "core/order/permutation.h"
@@ -62,7 +63,7 @@ struct WaitTotals {
 class Jobs final : public JobCommands {
  public:
   struct Options {
-    std::uint32_t credits = 3;  // a rank; one is spare, so that a job never waits for itself
+    std::uint32_t credits = engine::EngineConfig().credits;  // a rank
     bool share_streams = true;
     Bytes ring_bytes = Bytes{256} << 10;
     Duration wait_for_ranks = std::chrono::seconds(300);

@@ -52,6 +52,25 @@ TEST_CASE("the file with every setting says what there is without it") {
   CHECK(service::plan_reload(usual, written).takes_restart == std::vector<std::string>());
 }
 
+TEST_CASE("a service's engine has the defaults that scenarios have") {
+  const engine::EngineConfig usual;
+  CHECK(service::default_node_config().engine == usual);
+  const auto read = [](const std::string& text) {
+    return service::read_node_config(input::parse_yaml(text, "n.yaml")).engine;
+  };
+  CHECK(read("kind: node\n") == usual);
+  CHECK(read("engine: {}\n") == usual);
+  engine::EngineConfig wanted;
+  wanted.credits = 5;
+  CHECK(read("engine: {credits: 5}\n") == wanted);
+  // What the engine divides of its cache, as a scenario's node says it.
+  service::NodeConfig config = service::default_node_config();
+  config.memory = Bytes{1} << 30;
+  const Bytes cache = config.cache_bytes();
+  CHECK(config.planned_bytes() == cache - cache / 16);
+  CHECK(config.engine_bytes() == config.planned_bytes() + config.staging_told());
+}
+
 TEST_CASE("a dataset's name is told from a path") {
   CHECK_THROWS_WITH(service::check_names({{"/p", "/p", {}, {}, 0, {}}}),
                     doctest::Contains("jobs would take this name for a path"));

@@ -86,6 +86,24 @@ void check_agreement(const std::string& changes) {
   const bool waits = changes.find("retry_wait") != std::string::npos;
   CHECK((real.remark.find("retry_wait 10000000ns, not 20000000ns") != std::string::npos) == waits);
   CHECK(real.remark.find("generation_epochs") == std::string::npos);
+  // Nothing else of the engine differs but where reads land, which is on purpose.
+  CHECK(real.workload == sim.workload);
+  std::string differing;
+  REQUIRE(real.settings.size() == sim.settings.size());
+  for (std::size_t i = 0; i < sim.settings.size(); ++i) {
+    CHECK(real.settings[i].first == sim.settings[i].first);
+    if (real.settings[i] != sim.settings[i]) differing += real.settings[i].first + " ";
+  }
+  const std::string staging = "count_staging staging_bytes staging_sector_bytes ";
+  CHECK(differing == (waits ? "retry_wait " + staging : staging));
+  for (const char* part :
+       {"count_staging true, not false", "staging_sector_bytes 4096, not 1", "staging_bytes ",
+        " bytes of cache, not 256000000", "16 samples of rows are read at once, not 1"})
+    CHECK_MESSAGE(real.remark.find(part) != std::string::npos, real.remark);
+  CHECK(real.remark.find("workers") == std::string::npos);
+  CHECK(real.remark.find("credits") == std::string::npos);
+  CHECK_FALSE(output::is_measured(real, "aggregate.cached_bytes_most"));
+  CHECK(output::is_measured(sim, "aggregate.cached_bytes_most"));
   CHECK(real.digest.size() == 16);
   CHECK(real.failure == "");  // this includes that each sample came once an epoch
   REQUIRE(real.jobs.size() == sim.jobs.size());
@@ -110,6 +128,9 @@ void check_agreement(const std::string& changes) {
   const Outcome compared = shell(fmt::format("{} compare {} {}", BATCHFLOW_SIM,
                                              place.name("sim.json"), place.name("live.json")));
   CHECK_MESSAGE(compared.code == 0, compared.text);
+  CHECK(compared.text.find("NOT THE SAME SCENARIO") == std::string::npos);
+  CHECK(compared.text.find("not measured") != std::string::npos);
+  CHECK(compared.text.find("\ncount_staging ") != std::string::npos);
   MESSAGE(compared.text);
   MESSAGE(run_live.text);
 
@@ -132,6 +153,34 @@ TEST_CASE("a simulated and a live run agree where one rehearses and one keeps bl
   check_agreement(
       "--set 'jobs.0.rehearsal={samples: 2, exemplars: 100}' --set jobs.1.node_local=true "
       "--set engine.retry_wait=20ms");
+}
+
+TEST_CASE("data and policies that are not the scenario's are named, and so is a refused job") {
+  if (!can_simulate()) return skipped("SimGrid is not installed");
+  const Place place;
+  const std::string small = "--set datasets.0.samples=1024 --set jobs.1.epochs=1 ";
+  const Outcome simulated = shell(fmt::format("{} run toy-jobs --set jobs.1.epochs=1 --json={}",
+                                              BATCHFLOW_SIM, place.name("sim.json")));
+  REQUIRE_MESSAGE(simulated.code == 0, simulated.text);
+  const Daemon daemon(place.arguments(), place.socket);
+  REQUIRE(shell(live(place, small + "toy-jobs --make-data " + place.name("data"))).code == 0);
+  // The service has half of the samples, other policies than the scenario, and no room for a job.
+  const Outcome run_live = shell(live(
+      place, fmt::format("toy-jobs --dataset rows={} --pipeline bytes=bytes --set jobs.1.epochs=1 "
+                         "--set engine.policies.eviction.prepared=lru --set jobs.0.batch=200000 "
+                         "--json={}",
+                         place.name("data/rows"), place.name("live.json"))));
+  CHECK_MESSAGE(run_live.code == 1, run_live.text);
+  CHECK_MESSAGE(run_live.text.find("job fast was refused: ") != std::string::npos, run_live.text);
+  CHECK(run_live.text.find("rows has 1024 samples, not 2048; ") != std::string::npos);
+  CHECK(run_live.text.find("eviction.prepared by refcount, not lru") != std::string::npos);
+  const Outcome compared = shell(fmt::format("{} compare {} {}", BATCHFLOW_SIM,
+                                             place.name("sim.json"), place.name("live.json")));
+  CHECK_MESSAGE(compared.code == 0, compared.text);
+  CHECK(compared.text.find("NOT THE SAME SCENARIO") != std::string::npos);
+  CHECK(compared.text.find("  A: 2048 samples of 4096 bytes\n  B: 1024 samples of 4096 bytes\n") !=
+        std::string::npos);
+  CHECK(compared.text.find("B: job fast was refused: ") != std::string::npos);
 }
 
 TEST_CASE("a scenario that cannot run live is refused with 2, before any data is made") {

@@ -49,6 +49,7 @@ jobs:
   - {{name: c, user: c, dataset: digits, pipeline: train, batch: {training.BATCH}, epochs: EPOCHS,
      step: 15ms}}
 grain: {{items_per_block: 16}}
+engine: {{credits: 2}}
 """
 # A sample without loss would never be drawn again.
 LOSS_LEAST = 1e-6
