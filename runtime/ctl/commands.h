@@ -26,6 +26,8 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action);
 // Writes a plugin for users to begin with.
 void add_step_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
+// Measures this node for the simulator.
+void add_calibrate_command(CLI::App& app, const std::string& service, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);
 
 }  // namespace batchflow::ctl

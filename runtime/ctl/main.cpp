@@ -37,6 +37,7 @@ int run(int argc, char** argv) {
   ctl::add_pack_command(app, action);
   ctl::add_step_command(app, action);
   ctl::add_verify_command(app, service, action);
+  ctl::add_calibrate_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
   ctl::add_run_command(app, service, action);
   if (const auto status = output::command_line_ends(app, argc, argv)) return *status;

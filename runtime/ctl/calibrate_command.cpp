@@ -1,0 +1,227 @@
+// batchflowctl calibrate: measures this node, and writes what the simulator needs to know of it.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "programs/input/find_config.h"
+#include "programs/input/yaml.h"
+#include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
+#include "runtime/ctl/answer.h"
+#include "runtime/ctl/calibration.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/step/step_plugin.h"
+
+namespace batchflow::ctl {
+namespace {
+
+struct CalibrateCommandOptions {
+  std::string dataset;
+  DatasetPath given;
+  std::string pipeline;
+  std::string name = "here";
+  double seconds = 2;
+  output::OutputFlags outputs;
+};
+
+bool has_pictures(const sources::SampleIndex& index) {
+  std::uint64_t pictures = 0;
+  for (const auto& [ending, count] : index.sums(output::was_interrupted).endings)
+    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") pictures += count;
+  return index.kind() == sources::RecordKind::whole && pictures > index.samples() / 2;
+}
+
+// Null: none was named, and the dataset is not one of pictures.
+std::unique_ptr<prepare::Pipeline> find_pipeline(std::string& name,
+                                                 const sources::SampleIndex& index) {
+  if (name.empty() && has_pictures(index)) name = "imagenet-train";
+  if (name.empty()) return nullptr;
+  const std::string file = input::find_config(name, "pipelines");
+  return prepare::compile_pipeline(input::read_yaml_file(file), index, step::StepSettings{});
+}
+
+std::string microseconds(double seconds) {
+  return fmt::format("{:.1f}us", seconds * 1e6);
+}
+// The digits that a measurement has.
+std::string bytes_number(double bytes) {
+  return fmt::format("{:.0f}", std::round(bytes));
+}
+
+std::string host() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
+}
+
+// What a read takes beside the time for its bytes, where it is alone.
+double latency_s(const Calibration& made, double bytes_each) {
+  return std::max(0.0, made.reads.front().p50_s - bytes_each / made.reads.back().bytes_per_s);
+}
+
+double bytes_each(const Calibration& made) {
+  return made.reads.back().bytes_per_s / made.reads.back().reads_per_s;
+}
+
+std::string cluster_text(const Calibration& made, const CalibrateCommandOptions& options) {
+  const Bytes memory =
+      static_cast<Bytes>(sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  return fmt::format(
+      "# Measured by `batchflowctl calibrate {}` on {}: reads of {:.0f} bytes by {}, {}.\n"
+      "# A thread wakes {} after it is notified.\n"
+      "kind: cluster\n"
+      "name: {}\n"
+      "nodes:\n"
+      "  - name: {}\n"
+      "    cores: {}\n"
+      "    gpus: 8  # not measured\n"
+      "    memory: {}\n"
+      "    cache: 50%\n"
+      "    memory_bytes_per_s: {}\n"
+      "store:\n"
+      "  bytes_per_s: {}\n"
+      "  latency: {}\n"
+      "  operations_ahead: {}\n",
+      output::printable(options.dataset), output::printable(host()), bytes_each(made), made.reader,
+      made.past_page_cache ? "past the page cache"
+                           : "out of the page cache, since the file system knows no other way",
+      microseconds(made.wake_s), options.name, options.name,
+      std::max(1u, std::thread::hardware_concurrency()), memory,
+      bytes_number(made.copy_bytes_per_s), bytes_number(made.reads.back().bytes_per_s),
+      microseconds(latency_s(made, bytes_each(made))), made.reads.back().depth);
+}
+
+std::string workload_text(const Calibration& made, const CalibrateCommandOptions& options,
+                          const OpenedDataset& data) {
+  std::string text = fmt::format(
+      "# Measured by `batchflowctl calibrate {}` on {}: for `datasets:` and `pipelines:` of a\n"
+      "# scenario. Costs are of one core.\n"
+      "datasets:\n"
+      "  - {{name: data, samples: {}, bytes: {}}}\n",
+      output::printable(options.dataset), output::printable(host()), data.index->samples(),
+      data.index->sums(output::was_interrupted).total / data.index->samples());
+  if (!made.preparation) return text;
+  const PreparationCost& cost = *made.preparation;
+  text += fmt::format("pipelines:\n  - name: {}\n    steps:\n", options.pipeline);
+  if (cost.decoded > 0)
+    text += fmt::format("      - {{name: decode, cost: {}, output: {}}}\n",
+                        microseconds(std::max(0.0, cost.cold_s - cost.decoded_s)), cost.decoded);
+  return text + fmt::format("      - {{name: augment, random: true, cost: {}, output: {}}}\n",
+                            microseconds(cost.decoded > 0 ? cost.decoded_s : cost.cold_s),
+                            cost.prepared);
+}
+
+std::string table(const Calibration& made, const CalibrateCommandOptions& options) {
+  std::string text = fmt::format("{:>14}{:>12}{:>14}{:>12}{:>12}\n", "reads at once", "reads/s",
+                                 "bytes/s", "p50", "p99");
+  for (const ReadRate& rate : made.reads)
+    text += fmt::format("{:>14}{:>12.0f}{:>14}{:>12}{:>12}\n", rate.depth, rate.reads_per_s,
+                        bytes_text(rate.bytes_per_s), microseconds(rate.p50_s),
+                        microseconds(rate.p99_s));
+  if (!made.past_page_cache)
+    text += "note: the file system has no O_DIRECT, so these are reads of memory, not of a store\n";
+  if (const auto& cost = made.preparation) {
+    text += fmt::format("{}: {} a sample of {} on a core", options.pipeline,
+                        microseconds(cost->cold_s), bytes_text(static_cast<double>(cost->stored)));
+    if (cost->decoded > 0)
+      text += fmt::format("; {} of its decoded form of {}", microseconds(cost->decoded_s),
+                          bytes_text(static_cast<double>(cost->decoded)));
+    text += "\n";
+  } else {
+    text += "preparation was not measured: name a pipeline by --pipeline\n";
+  }
+  return text + fmt::format("copies in memory: {}/s; a thread wakes after {}\n",
+                            bytes_text(made.copy_bytes_per_s), microseconds(made.wake_s));
+}
+
+std::string json_of(const Calibration& made) {
+  nlohmann::json all = {{"reader", made.reader},
+                        {"past_page_cache", made.past_page_cache},
+                        {"copy_bytes_per_s", made.copy_bytes_per_s},
+                        {"wake_s", made.wake_s},
+                        {"reads", nlohmann::json::array()},
+                        {"preparation", nullptr}};
+  for (const ReadRate& rate : made.reads)
+    all["reads"].push_back({{"depth", rate.depth},
+                            {"reads_per_s", rate.reads_per_s},
+                            {"bytes_per_s", rate.bytes_per_s},
+                            {"p50_s", rate.p50_s},
+                            {"p99_s", rate.p99_s}});
+  if (const auto& cost = made.preparation)
+    all["preparation"] = {{"cold_s", cost->cold_s},
+                          {"decoded_s", cost->decoded_s},
+                          {"stored_bytes", cost->stored},
+                          {"decoded_bytes", cost->decoded},
+                          {"prepared_bytes", cost->prepared}};
+  return all.dump(2) + "\n";
+}
+
+int calibrate_command(CalibrateCommandOptions& options, const std::string& service) {
+  options.outputs.check();
+  const DatasetPath dataset = find_dataset(options.dataset, options.given, service);
+  const OpenedDataset data = open_dataset(dataset);
+  const std::unique_ptr<prepare::Pipeline> pipeline = find_pipeline(options.pipeline, *data.index);
+  CalibrationOptions how;
+  how.seconds = options.seconds;
+  how.stop = output::was_interrupted;
+  Calibration made;
+  {
+    output::ProgressBar bar("calibrating");
+    how.progress = [&](double done, std::string_view what) { bar.show(done, what); };
+    made = calibrate(data, pipeline.get(), how);
+  }
+  output::check_interrupted();
+  if (options.outputs.wanted("cluster"))
+    options.outputs.write("cluster", cluster_text(made, options));
+  if (options.outputs.wanted("workload"))
+    options.outputs.write("workload", workload_text(made, options, data));
+  if (options.outputs.wanted("json")) options.outputs.write("json", json_of(made));
+  options.outputs.write_text(table(made, options));
+  return 0;
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Measure this node, for simulations that are like it")
+          ->fallthrough();
+  command->footer(
+      "It reads random samples as the service does, 1 to 32 at once, and prepares some on one "
+      "core.\n"
+      "Measure while nothing else runs. It says nothing about other machines, nor about networks.\n"
+      "Examples:\n"
+      "  batchflowctl calibrate /data/imagenet/train --cluster=here.yaml --workload=imagenet.yaml\n"
+      "  batchflow-sim run four-jobs --cluster here.yaml");
+  const auto options = std::make_shared<CalibrateCommandOptions>();
+  command
+      ->add_option("DATASET", options->dataset, "A path, or the name of a dataset of the service")
+      ->required();
+  options->given.add_options(*command);
+  command->add_option("--pipeline", options->pipeline,
+                      "A name or a file; default: imagenet-train for pictures, else none");
+  command->add_option("--name", options->name, "Of the cluster that is written (here)")
+      ->check([](const std::string& name) {
+        const bool is_name =
+            !name.empty() && name.find_first_not_of(
+                                 "abcdefghijklmnopqrstuvwxyz"
+                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == std::string::npos;
+        return is_name ? std::string() : "a name has letters, digits, - and _ alone";
+      });
+  command->add_option("--seconds", options->seconds, "For each thing that is measured (2)")
+      ->check(CLI::Range(0.05, 600.0));
+  options->outputs.add(*command, "cluster", "YAML");
+  options->outputs.add(*command, "workload", "YAML");
+  options->outputs.add(*command, "json", "JSON");
+  command->callback([&service, &action, options] {
+    action = [&service, options] { return calibrate_command(*options, service); };
+  });
+}
+
+}  // namespace batchflow::ctl

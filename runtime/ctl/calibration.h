@@ -1,0 +1,52 @@
+// Measures what this node can do, for simulations: how its store reads the samples of a dataset,
+// what a sample costs to prepare, how fast memory is copied, and how soon a thread wakes.
+//
+// It reads and computes as the service does: by the same read engine, past the page cache where the
+// file system allows, and by the same steps.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+#include "runtime/ctl/dataset_path.h"
+#include "runtime/prepare/pipeline.h"
+
+namespace batchflow::ctl {
+
+// So many reads of whole samples at once.
+struct ReadRate {
+  unsigned depth = 0;
+  double reads_per_s = 0, bytes_per_s = 0;
+  double p50_s = 0, p99_s = 0;  // of one read, from its submission
+};
+
+// Of one sample, on one core, by processor time.
+struct PreparationCost {
+  double cold_s = 0;     // from stored bytes that no cache of the processor has
+  double decoded_s = 0;  // from its decoded form; 0: the pipeline has none
+  Bytes stored = 0, decoded = 0, prepared = 0;  // means
+};
+
+struct Calibration {
+  std::string reader;            // as `io_uring`
+  bool past_page_cache = false;  // else reads were of memory, and say nothing about the store
+  std::vector<ReadRate> reads;   // by ascending depth
+  std::optional<PreparationCost> preparation;
+  double copy_bytes_per_s = 0;  // of one core, in memory
+  double wake_s = 0;            // from a notification until another thread runs
+};
+
+struct CalibrationOptions {
+  double seconds = 2;  // for each thing that is measured
+  std::function<void(double done, std::string_view what)> progress;
+  std::function<bool()> stop;  // true: what was measured so far is answered
+};
+// `pipeline` may be null. Throws ConfigError where samples cannot be read or prepared.
+Calibration calibrate(const OpenedDataset& data, const prepare::Pipeline* pipeline,
+                      const CalibrationOptions& options);
+
+}  // namespace batchflow::ctl
