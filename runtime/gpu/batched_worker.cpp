@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/gpu/decode_stream.h"
 #include "runtime/gpu/decode_worker.h"
 #include "runtime/gpu/nvjpeg_library.h"
 

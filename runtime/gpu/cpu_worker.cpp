@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/gpu/decode_stream.h"
 #include "runtime/gpu/decode_worker.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/prepare/decode.h"

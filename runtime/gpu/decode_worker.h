@@ -2,12 +2,13 @@
 // machine cannot do is known first.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/gpu/decode_queue.h"
+#include "runtime/gpu/jpeg_decoders.h"
 
 namespace batchflow::gpu {
 
@@ -20,6 +21,16 @@ class DecodeWorker {
   virtual void run(DecodeQueue& queue) = 0;
 };
 
+struct DecodeWorkers {
+  std::array<DecodeShares::Way, kJpegWays> ways{};
+  std::vector<std::unique_ptr<DecodeWorker>> all;
+  std::vector<std::string> notes;  // of each way: whether it is there, or why not
+};
+// Those that this machine can have. None: `problem` says why.
+DecodeWorkers open_workers(const JpegDecoders::Options& options, std::string& problem);
+// For each thread of a decoder.
+void use_device(int device);
+
 // Each is null, with `problem`, where it cannot be had. They are made with the device set.
 std::unique_ptr<DecodeWorker> make_cpu_worker(std::string& problem);
 std::unique_ptr<DecodeWorker> make_host_huffman_worker(const NvjpegLibrary& nvjpeg,
@@ -27,39 +38,5 @@ std::unique_ptr<DecodeWorker> make_host_huffman_worker(const NvjpegLibrary& nvjp
 // `way` is cuda or hardware; so many pictures at once.
 std::unique_ptr<DecodeWorker> make_batched_worker(const NvjpegLibrary& nvjpeg, JpegWay way,
                                                   std::size_t pictures, std::string& problem);
-
-// A stream, and events for which a waiting thread sleeps.
-class DecodeStream {
- public:
-  // False: the GPU refuses.
-  bool open() { return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess; }
-  DecodeStream() = default;
-  ~DecodeStream() {
-    if (stream_) cudaStreamDestroy(stream_);
-  }
-  DecodeStream(const DecodeStream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-class DecodeEvent {
- public:
-  bool open() {
-    return cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync) ==
-           cudaSuccess;
-  }
-  DecodeEvent() = default;
-  ~DecodeEvent() {
-    if (event_) cudaEventDestroy(event_);
-  }
-  DecodeEvent(const DecodeEvent&) = delete;
-  bool record(cudaStream_t stream) { return cudaEventRecord(event_, stream) == cudaSuccess; }
-  bool wait() { return cudaEventSynchronize(event_) == cudaSuccess; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 }  // namespace batchflow::gpu

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/gpu/decode_stream.h"
 #include "runtime/gpu/decode_worker.h"
 #include "runtime/gpu/nvjpeg_library.h"
 
