@@ -68,6 +68,12 @@ _call_release = operator.methodcaller("release")
 _ends: dict[Any, _End] = {}  # of batches that are held; a weak reference must live to be called
 
 
+def hold_until(handle: int, release: Callable[[Any, int], None]) -> Any:
+    """An object with whose end `release(None, handle)` is called, a function of C, without a line of
+    Python (Crossing.hold)."""
+    return _Held(handle, release)
+
+
 class _ByCtypes:
     def __init__(self) -> None:
         self.look = c.library().bf_loader_next_within

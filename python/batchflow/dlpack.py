@@ -1,4 +1,5 @@
-"""DLPack (version 0.8) over a batch's memory, for jax.dlpack.from_dlpack(x) and others.
+"""DLPack (version 0.8) over a batch's memory, of the host or of a GPU, for torch.from_dlpack(x),
+jax.dlpack.from_dlpack(x) and others.
 
 The protocol cannot say that memory is read-only, so the code that takes a tensor must not write.
 """
@@ -12,11 +13,12 @@ import threading
 from collections import deque
 from ctypes import (POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64,
                     c_void_p)
-from typing import Any
+from typing import Any, Callable, Optional
 
 from .arrays import DLPACK_CODES, TYPES, MakeArray
 
 _CPU = 1
+_DEFAULT_STREAM, _NO_STREAM = 1, -1  # as DLPack numbers CUDA's legacy default stream, and none
 _NAME = b"dltensor"
 
 
@@ -69,26 +71,33 @@ def _drop_unconsumed() -> None:
 
 
 class DLTensor:
-    """Memory of a batch, for libraries that use DLPack."""
+    """Memory of a batch, for libraries that use DLPack. `device` is its kind and index;
+    `before` is called with the stream on which the memory will be read."""
 
-    def __init__(self, address: int, kind: int, shape: tuple[int, ...], keeper: Any):
+    def __init__(self, address: int, kind: int, shape: tuple[int, ...], keeper: Any,
+                 device: tuple[int, int] = (_CPU, 0),
+                 before: Optional[Callable[[int], None]] = None):
         self.shape = shape
         self.dtype = TYPES[kind][0]
         self._address, self._bits, self._keeper = address, 8 * TYPES[kind][1], keeper
+        self._device, self._before = device, before
 
     def __reduce__(self) -> Any:
         raise TypeError("memory for DLPack is neither pickled nor deep-copied; write "
                         "output='numpy' or 'torch', or make an array of it first")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (_CPU, 0)
+        return self._device
 
     def __dlpack__(self, *, stream: Any = None, **unused: Any) -> Any:
+        if self._before is not None and stream != _NO_STREAM:
+            self._before(_DEFAULT_STREAM if stream is None else int(stream))
         managed = _Managed()
         shape = (c_int64 * max(1, len(self.shape)))(*self.shape)
         tensor = managed.tensor
         tensor.data = self._address if math.prod(self.shape) else None
-        tensor.device_type, tensor.device_id, tensor.ndim = _CPU, 0, len(self.shape)
+        tensor.device_type, tensor.device_id = self._device
+        tensor.ndim = len(self.shape)
         tensor.code = DLPACK_CODES[self.dtype.rstrip("0123456789")]
         tensor.bits, tensor.lanes, tensor.shape = self._bits, 1, shape
         managed.deleter = ctypes.cast(_delete, c_void_p)
@@ -98,6 +107,12 @@ class DLTensor:
         capsule = _new_capsule(address, _NAME, None)
         _exported.append((capsule, address))
         return capsule
+
+
+def device_tensor(address: int, kind: int, shape: tuple[int, ...], device: tuple[int, int],
+                  keeper: Any, before: Optional[Callable[[int], None]] = None) -> DLTensor:
+    """Memory of a device. It is released with the keeper, which the last tensor of it keeps."""
+    return DLTensor(address, kind, shape, keeper, device, before)
 
 
 def dlpack_arrays() -> MakeArray:

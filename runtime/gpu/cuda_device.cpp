@@ -235,16 +235,18 @@ class CudaMemory final : public DeviceMemory {
 
 class CudaFence final : public Fence {
  public:
-  CudaFence(int index, cudaStream_t stream) : index_(index) {
+  CudaFence(int index, std::span<void* const> streams) : index_(index) {
     Using device(index_);
+    bool captures = is_capturing(cudaStreamLegacy);
+    for (void* stream : streams) captures |= is_capturing(static_cast<cudaStream_t>(stream));
+    if (captures) throw GpuError(Trouble::refused, "a stream is being captured as a graph");
     events_.emplace_back();
-    if (record_all(events_.front(), stream)) return;
-    if (is_capturing(stream))
-      throw GpuError(Trouble::refused, "the stream is being captured as a graph");
-    BF_GPU(cudaEventRecord, events_.front().get(), stream);
-    if (stream == cudaStreamLegacy) return;
-    events_.emplace_back();
-    BF_GPU(cudaEventRecord, events_.back().get(), cudaStreamLegacy);
+    if (record_all(events_.front())) return;
+    BF_GPU(cudaEventRecord, events_.front().get(), cudaStreamLegacy);
+    for (void* stream : streams) {
+      events_.emplace_back();
+      BF_GPU(cudaEventRecord, events_.back().get(), static_cast<cudaStream_t>(stream));
+    }
   }
   bool is_passed() override {
     Using device(index_);
@@ -254,13 +256,13 @@ class CudaFence final : public Fence {
   const std::vector<Event>& events() const { return events_; }
 
  private:
-  // False: the driver cannot do this, or not now. While a graph is captured it would spoil the
-  // graph; of other streams than these it cannot be asked whether they capture.
-  static bool record_all(const Event& event, cudaStream_t stream) {
+  // False: the driver cannot do this. If a stream that nothing is known of captures a graph, this
+  // spoils the graph; the driver cannot be asked whether one does.
+  static bool record_all(const Event& event) {
     CUcontext context = nullptr;
-    return driver().record_context != nullptr && !is_capturing(stream) &&
-           !is_capturing(cudaStreamLegacy) && driver().current_context(&context) == CUDA_SUCCESS &&
-           context != nullptr && driver().record_context(context, event.get()) == CUDA_SUCCESS;
+    return driver().record_context != nullptr &&
+           driver().current_context(&context) == CUDA_SUCCESS && context != nullptr &&
+           driver().record_context(context, event.get()) == CUDA_SUCCESS;
   }
 
   static bool is_capturing(cudaStream_t stream) {
@@ -357,8 +359,8 @@ class CudaDevice final : public Device {
     return made;
   }
 
-  std::unique_ptr<Fence> make_fence(void* stream) override {
-    return std::make_unique<CudaFence>(facts_.index, static_cast<cudaStream_t>(stream));
+  std::unique_ptr<Fence> make_fence(std::span<void* const> streams) override {
+    return std::make_unique<CudaFence>(facts_.index, streams);
   }
   void order_after(void* stream, const Fence& fence) override {
     Using device(facts_.index);

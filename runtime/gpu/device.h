@@ -116,9 +116,9 @@ class Device {
                                                       Bytes bytes) = 0;
 
   // A fence behind all that this process has given to the device so far, on any stream. Where the
-  // driver has none of that kind, behind what is on `stream` (a cudaStream_t) and on the default
-  // stream.
-  virtual std::unique_ptr<Fence> make_fence(void* stream) = 0;
+  // driver has none of that kind, behind what is on `streams` (cudaStream_t) and on the default
+  // stream. Throws GpuError while one of them captures a graph.
+  virtual std::unique_ptr<Fence> make_fence(std::span<void* const> streams) = 0;
   // Work that is given to `stream` from now on begins after the fence, which may be dropped.
   virtual void order_after(void* stream, const Fence& fence) = 0;
 };

@@ -154,7 +154,7 @@ std::unique_ptr<DeviceMemory> HostDevice::import_memory(protocol::Descriptor des
   return std::make_unique<HostMemory>(state_, std::move(descriptor), bytes, false);
 }
 
-std::unique_ptr<Fence> HostDevice::make_fence(void*) {
+std::unique_ptr<Fence> HostDevice::make_fence(std::span<void* const>) {
   return std::make_unique<HostFence>(state_);
 }
 

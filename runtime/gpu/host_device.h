@@ -26,7 +26,7 @@ class HostDevice final : public Device {
   std::unique_ptr<DeviceMemory> make_memory(Bytes bytes) override;
   std::unique_ptr<DeviceMemory> import_memory(protocol::Descriptor descriptor,
                                               Bytes bytes) override;
-  std::unique_ptr<Fence> make_fence(void* stream) override;
+  std::unique_ptr<Fence> make_fence(std::span<void* const> streams) override;
   void order_after(void* stream, const Fence& fence) override;
 
   struct State {

@@ -4,16 +4,15 @@
 
 #include <chrono>
 #include <utility>
-#include <vector>
 
 namespace batchflow::gpu {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks{100};
 
-std::unique_ptr<Fence> try_fence(Device& device, void* stream) {
+std::unique_ptr<Fence> try_fence(Device& device, std::span<void* const> streams) {
   try {
-    return device.make_fence(stream);
+    return device.make_fence(streams);
   } catch (const GpuError&) {
     return nullptr;
   }
@@ -32,8 +31,9 @@ ReleaseQueue::~ReleaseQueue() {
   thread_.join();
 }
 
-void ReleaseQueue::add(void* stream, std::function<void()> released) {
-  Release release{stream, try_fence(device_, stream), std::move(released)};
+void ReleaseQueue::add(std::vector<void*> streams, std::function<void()> released) {
+  auto fence = try_fence(device_, streams);
+  Release release{std::move(streams), std::move(fence), std::move(released)};
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(release));
@@ -75,7 +75,7 @@ void ReleaseQueue::run() {
 // A fence that is made later is behind at least as much.
 bool ReleaseQueue::is_passed(Release& release) const {
   try {
-    if (!release.fence) release.fence = device_.make_fence(release.stream);
+    if (!release.fence) release.fence = device_.make_fence(release.streams);
     return release.fence->is_passed();
   } catch (const GpuError&) {
     return false;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "runtime/gpu/device.h"
 
@@ -25,13 +26,14 @@ class ReleaseQueue {
   ReleaseQueue(const ReleaseQueue&) = delete;
   ReleaseQueue& operator=(const ReleaseQueue&) = delete;
 
-  // `released` is called by a thread of the queue. Never when the device is lost.
-  void add(void* stream, std::function<void()> released);
+  // What is released is read by work on these streams, as far as is known. `released` is called by
+  // the queue's thread. Never when the device is lost.
+  void add(std::vector<void*> streams, std::function<void()> released);
   std::size_t waiting() const;
 
  private:
   struct Release {
-    void* stream;
+    std::vector<void*> streams;
     std::unique_ptr<Fence> fence;  // null: none could be made yet, as while a graph is captured
     std::function<void()> released;
   };

@@ -5,6 +5,7 @@ include_guard()
 option(BATCHFLOW_PORTABLE "Link what other machines may lack statically" OFF)
 if(BATCHFLOW_PORTABLE)
   add_compile_definitions(FMT_HEADER_ONLY)  # distributions have no static one
+  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
 endif()
 
 function(batchflow_portable target)

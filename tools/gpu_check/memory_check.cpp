@@ -99,7 +99,7 @@ void check_fence(Report& report, gpu::Device& device) {
   wait_on_device(1, stream);  // loads the kernel
   gpu::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   wait_on_device(100'000'000, stream);
-  const auto fence = device.make_fence(nullptr);
+  const auto fence = device.make_fence({});
   const bool is_passed_early = fence->is_passed();
   gpu::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   row(report, "a fence is behind work on all streams", !is_passed_early && fence->is_passed(),
@@ -110,7 +110,7 @@ void check_fence(Report& report, gpu::Device& device) {
   const auto begin = std::chrono::steady_clock::now();
   std::atomic<double> ms{-1};
   gpu::ReleaseQueue queue(device);
-  queue.add(stream, [&] {
+  queue.add({stream}, [&] {
     ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   });
@@ -129,7 +129,7 @@ void check_capture(Report& report, gpu::Device& device) {
   wait_on_device(1000, stream);
   std::atomic<bool> released{false};
   gpu::ReleaseQueue queue(device);
-  queue.add(nullptr, [&] { released = true; });
+  queue.add({}, [&] { released = true; });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const bool was_released = released;
   cudaGraph_t graph = nullptr;

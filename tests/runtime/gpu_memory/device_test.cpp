@@ -108,11 +108,11 @@ TEST_CASE("device memory runs out with a clear error, and comes back") {
 
 TEST_CASE("on a lost device everything says so") {
   HostDevice device;
-  const auto fence = device.make_fence(nullptr);
+  const auto fence = device.make_fence({});
   device.lose();
   CHECK(trouble_of([&] { (void)device.make_memory(1); }) == Trouble::lost);
   CHECK(trouble_of([&] { (void)device.make_pinned(1); }) == Trouble::lost);
-  CHECK(trouble_of([&] { (void)device.make_fence(nullptr); }) == Trouble::lost);
+  CHECK(trouble_of([&] { (void)device.make_fence({}); }) == Trouble::lost);
   CHECK(trouble_of([&] { (void)fence->is_passed(); }) == Trouble::lost);
   CHECK(trouble_of([&] { (void)device.make_lane(gpu::Direction::to_device); }) == Trouble::lost);
 }
@@ -142,7 +142,7 @@ TEST_CASE("a slot is released once the device has passed what reads it") {
   std::atomic<int> released{0};
   gpu::ReleaseQueue queue(device);
   device.hold(true);
-  for (int i = 0; i < 3; ++i) queue.add(nullptr, [&] { ++released; });
+  for (int i = 0; i < 3; ++i) queue.add({}, [&] { ++released; });
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   CHECK(released == 0);
   device.hold(false);
@@ -156,9 +156,9 @@ TEST_CASE("what the device has not passed is never released") {
   {
     gpu::ReleaseQueue queue(device);
     device.hold(true);
-    queue.add(nullptr, [&] { ++released; });
+    queue.add({}, [&] { ++released; });
     device.lose();
-    queue.add(nullptr, [&] { ++released; });
+    queue.add({}, [&] { ++released; });
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     CHECK(queue.waiting() == 2);
   }
