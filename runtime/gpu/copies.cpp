@@ -15,8 +15,8 @@ constexpr std::chrono::microseconds kBetweenLooks{15};
 
 }  // namespace
 
-Copies::Copies(Device& device, Direction direction, CopySettings settings) : queue_(settings) {
-  for (auto& lane : lanes_) lane = device.make_lane(direction);
+Copies::Copies(Device& device, Direction direction, CopySettings settings)
+    : lane_(device.make_lane(direction)), queue_(settings) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -81,12 +81,12 @@ bool Copies::begin_next() {
   const std::optional<Bundle> bundle = queue_.next();
   if (!bundle) return false;
   try {
-    lanes_[static_cast<std::size_t>(bundle->urgency)]->begin(bundle->pieces);
+    lane_->begin(bundle->pieces);
   } catch (const GpuError& error) {
     if (error.trouble() == Trouble::lost)
       lose(error.what());
     else
-      queue_.refuse(bundle->urgency, error.what());
+      queue_.refuse(error.what());
   }
   return true;
 }
@@ -94,18 +94,15 @@ bool Copies::begin_next() {
 // False: nothing more has been confirmed.
 bool Copies::confirm() {
   bool has_confirmed = false;
-  for (std::size_t i = 0; i < kUrgencies; ++i) {
-    const auto urgency = static_cast<Urgency>(i);
-    while (queue_.is_in_flight(urgency)) {
-      try {
-        if (!lanes_[i]->oldest_is_over()) break;
-      } catch (const GpuError& error) {
-        lose(error.what());
-        break;
-      }
-      queue_.confirm(urgency);
-      has_confirmed = true;
+  while (queue_.has_in_flight()) {
+    try {
+      if (!lane_->oldest_is_over()) break;
+    } catch (const GpuError& error) {
+      lose(error.what());
+      break;
     }
+    queue_.confirm();
+    has_confirmed = true;
   }
   return has_confirmed;
 }

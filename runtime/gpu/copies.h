@@ -1,12 +1,12 @@
 // Copies between the host and a device in one direction, by a thread of its own. Their order is
 // that of runtime/gpu/copy_queue.h.
 //
-// Each urgency has a stream of its own. The thread asks for the end of what is in flight every few
-// microseconds rather than wait for it, so that an urgent copy begins at once. While nothing is to
-// be copied it sleeps.
+// All go by one stream, whatever their urgency: measured with a stream for each, an engine stayed
+// with one of them for as long as there was something on it, and an urgent copy on another waited
+// for a second. The thread asks for the end of what is in flight every few microseconds rather than
+// wait for it, so that an urgent copy begins at once. While nothing is to be copied it sleeps.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -41,7 +41,7 @@ class Copies {
   void lose(const std::string& problem);
 
   // Of the thread.
-  std::array<std::unique_ptr<CopyLane>, kUrgencies> lanes_;
+  const std::unique_ptr<CopyLane> lane_;
   CopyQueue queue_;
   // What other threads have added. The thread holds the mutex only to take it, and never while it
   // asks the device: it would have the mutex again before another thread is awake.

@@ -14,35 +14,39 @@ void CopyQueue::add(Copy copy) {
   if (entry->has_begun())
     finish(*entry);
   else
-    of(entry->copy.urgency).waiting.push_back(std::move(entry));
+    waiting(entry->copy.urgency).push_back(std::move(entry));
 }
 
 std::optional<Bundle> CopyQueue::next() {
   for (std::size_t i = 0; i < kUrgencies; ++i) {
-    const Kind& kind = kinds_[i];
-    if (!kind.waiting.empty() && kind.in_flight.size() < settings_.pieces_in_flight)
-      return make_bundle(static_cast<Urgency>(i));
-    // A copy engine stays with a stream for as long as there is something on it, were it for a
-    // second. So what is less urgent must end before the engine turns to this.
-    if (!kind.waiting.empty() || !kind.in_flight.empty()) return std::nullopt;
+    const auto urgency = static_cast<Urgency>(i);
+    if (waiting(urgency).empty()) continue;
+    if (!may_begin(urgency)) return std::nullopt;
+    return make_bundle(urgency);
   }
   return std::nullopt;
 }
 
+bool CopyQueue::may_begin(Urgency urgency) const {
+  const auto before = std::count_if(in_flight_.begin(), in_flight_.end(),
+                                    [&](const InFlight& one) { return one.urgency <= urgency; });
+  return static_cast<std::size_t>(before) < settings_.pieces_in_flight;
+}
+
 Bundle CopyQueue::make_bundle(Urgency urgency) {
-  Kind& kind = of(urgency);
   Bundle bundle;
   bundle.urgency = urgency;
-  kind.in_flight.emplace_back();
+  in_flight_.push_back({urgency, {}});
   Bytes bytes = 0;
-  while (!kind.waiting.empty() && add_part(kind, bundle, bytes)) {
+  while (!waiting(urgency).empty() && add_part(bundle, bytes)) {
   }
   return bundle;
 }
 
 // Adds what comes next to a bundle. False: nothing can be added after it, or not even this.
-bool CopyQueue::add_part(Kind& kind, Bundle& bundle, Bytes& bytes) {
-  const std::shared_ptr<Entry> entry = kind.waiting.front();
+bool CopyQueue::add_part(Bundle& bundle, Bytes& bytes) {
+  Entries& waiting_here = waiting(bundle.urgency);
+  const std::shared_ptr<Entry> entry = waiting_here.front();
   const Piece& piece = entry->copy.pieces[entry->piece];
   const Bytes left = piece.bytes - entry->offset;
   const bool is_small = left <= settings_.small_bytes;
@@ -52,7 +56,7 @@ bool CopyQueue::add_part(Kind& kind, Bundle& bundle, Bytes& bytes) {
   const Bytes now = std::min(left, settings_.piece_bytes);
   bundle.pieces.push_back({piece.to + entry->offset, piece.from + entry->offset, now});
   bytes += now;
-  Entries& entries = kind.in_flight.back();
+  Entries& entries = in_flight_.back().entries;
   if (entries.empty() || entries.back() != entry) {
     entries.push_back(entry);
     ++entry->bundles;
@@ -62,24 +66,22 @@ bool CopyQueue::add_part(Kind& kind, Bundle& bundle, Bytes& bytes) {
     entry->offset = 0;
     ++entry->piece;
   }
-  if (entry->has_begun()) kind.waiting.pop_front();
+  if (entry->has_begun()) waiting_here.pop_front();
   return is_small;
 }
 
-void CopyQueue::confirm(Urgency urgency) {
-  Kind& kind = of(urgency);
-  BF_CHECK(!kind.in_flight.empty());
-  const Entries entries = std::move(kind.in_flight.front());
-  kind.in_flight.pop_front();
+void CopyQueue::confirm() {
+  BF_CHECK(!in_flight_.empty());
+  const Entries entries = std::move(in_flight_.front().entries);
+  in_flight_.pop_front();
   end_bundle(entries);
 }
 
-void CopyQueue::refuse(Urgency urgency, const std::string& problem) {
-  Kind& kind = of(urgency);
-  BF_CHECK(!kind.in_flight.empty());
-  const Entries entries = std::move(kind.in_flight.back());
-  kind.in_flight.pop_back();
-  for (const auto& entry : entries) stop(kind, entry, problem);
+void CopyQueue::refuse(const std::string& problem) {
+  BF_CHECK(!in_flight_.empty());
+  const Entries entries = std::move(in_flight_.back().entries);
+  in_flight_.pop_back();
+  for (const auto& entry : entries) stop(entry, problem);
   end_bundle(entries);
 }
 
@@ -89,16 +91,16 @@ void CopyQueue::end_bundle(const Entries& entries) {
 }
 
 // The copy goes no further.
-void CopyQueue::stop(Kind& kind, const std::shared_ptr<Entry>& entry, const std::string& problem) {
+void CopyQueue::stop(const std::shared_ptr<Entry>& entry, const std::string& problem) {
   if (entry->problem.empty()) entry->problem = problem;
-  if (!entry->has_begun()) std::erase(kind.waiting, entry);
+  if (!entry->has_begun()) std::erase(waiting(entry->copy.urgency), entry);
   entry->piece = entry->copy.pieces.size();
 }
 
 void CopyQueue::fail_waiting(const std::string& problem) {
-  for (Kind& kind : kinds_) {
-    for (const auto& entry : Entries(kind.waiting.begin(), kind.waiting.end())) {
-      stop(kind, entry, problem);
+  for (const Entries& kind : waiting_) {
+    for (const auto& entry : Entries(kind)) {
+      stop(entry, problem);
       if (entry->bundles == 0) finish(*entry);
     }
   }
@@ -106,28 +108,16 @@ void CopyQueue::fail_waiting(const std::string& problem) {
 
 void CopyQueue::fail_all(const std::string& problem) {
   fail_waiting(problem);
-  for (Kind& kind : kinds_) {
-    while (!kind.in_flight.empty()) {
-      const Entries entries = std::move(kind.in_flight.front());
-      kind.in_flight.pop_front();
-      for (const auto& entry : entries) stop(kind, entry, problem);
-      end_bundle(entries);
-    }
-  }
+  while (!in_flight_.empty()) refuse(problem);
 }
 
 void CopyQueue::finish(Entry& entry) {
   finished_.push_back({std::move(entry.copy), std::move(entry.problem)});
 }
 
-bool CopyQueue::has_in_flight() const {
-  return std::any_of(kinds_.begin(), kinds_.end(),
-                     [](const Kind& kind) { return !kind.in_flight.empty(); });
-}
-
 bool CopyQueue::has_waiting() const {
-  return std::any_of(kinds_.begin(), kinds_.end(),
-                     [](const Kind& kind) { return !kind.waiting.empty(); });
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [](const Entries& kind) { return !kind.empty(); });
 }
 
 }  // namespace batchflow::gpu

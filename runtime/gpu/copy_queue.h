@@ -2,9 +2,11 @@
 //
 // A copy engine does one thing after another: 64 KiB that are given to it behind 200 MB wait for
 // all of them. So large copies are cut into pieces, few pieces are in flight at a time, and a more
-// urgent copy goes before the pieces that are left: until it is over none of those begins. It waits
-// for at most `pieces_in_flight` pieces. Small pieces go together, since each costs the driver as
-// much as a large one.
+// urgent copy goes before the pieces that are left. It waits for at most `pieces_in_flight` pieces
+// of each less urgent kind. Small pieces go together, since each costs the driver as much as a
+// large one.
+//
+// What is in flight ends in the order in which it began.
 //
 // The queue copies nothing and has no thread: runtime/gpu/copies.h asks it.
 #pragma once
@@ -37,7 +39,7 @@ struct Copy {
 
 struct CopySettings {
   Bytes piece_bytes = Bytes{8} << 20;
-  std::uint32_t pieces_in_flight = 2;  // of each urgency
+  std::uint32_t pieces_in_flight = 2;  // of one urgency and what is more urgent
   Bytes small_bytes = Bytes{1} << 20;  // pieces up to this size go together
   std::uint32_t together_most = 512;
 };
@@ -55,10 +57,10 @@ class CopyQueue {
   void add(Copy copy);
   // The next bundle, which is in flight from now on; none while as many are as may be.
   std::optional<Bundle> next();
-  // The newest bundle in flight of that urgency did not begin. Its copies fail.
-  void refuse(Urgency urgency, const std::string& problem);
-  // The oldest bundle in flight of that urgency is over.
-  void confirm(Urgency urgency);
+  // The newest bundle in flight did not begin. Its copies fail.
+  void refuse(const std::string& problem);
+  // The oldest bundle in flight is over.
+  void confirm();
   // All copies fail, those in flight, too. REQUIRES: the device does nothing any more
   void fail_all(const std::string& problem);
   // Those that have not begun fail.
@@ -70,8 +72,7 @@ class CopyQueue {
   };
   std::vector<Finished> take_finished() { return std::exchange(finished_, {}); }
 
-  bool is_in_flight(Urgency urgency) const { return !of(urgency).in_flight.empty(); }
-  bool has_in_flight() const;
+  bool has_in_flight() const { return !in_flight_.empty(); }
   bool has_waiting() const;
 
  private:
@@ -84,22 +85,23 @@ class CopyQueue {
 
     bool has_begun() const { return piece == copy.pieces.size(); }
   };
-  using Entries = std::vector<std::shared_ptr<Entry>>;  // of a bundle
-  struct Kind {
-    std::deque<std::shared_ptr<Entry>> waiting;
-    std::deque<Entries> in_flight;
+  using Entries = std::deque<std::shared_ptr<Entry>>;
+  struct InFlight {
+    Urgency urgency;
+    Entries entries;
   };
 
-  Kind& of(Urgency urgency) { return kinds_[static_cast<std::size_t>(urgency)]; }
-  const Kind& of(Urgency urgency) const { return kinds_[static_cast<std::size_t>(urgency)]; }
+  Entries& waiting(Urgency urgency) { return waiting_[static_cast<std::size_t>(urgency)]; }
+  bool may_begin(Urgency urgency) const;
   Bundle make_bundle(Urgency urgency);
-  bool add_part(Kind& kind, Bundle& bundle, Bytes& bytes);
+  bool add_part(Bundle& bundle, Bytes& bytes);
   void end_bundle(const Entries& entries);
-  void stop(Kind& kind, const std::shared_ptr<Entry>& entry, const std::string& problem);
+  void stop(const std::shared_ptr<Entry>& entry, const std::string& problem);
   void finish(Entry& entry);
 
   const CopySettings settings_;
-  std::array<Kind, kUrgencies> kinds_;
+  std::array<Entries, kUrgencies> waiting_;
+  std::deque<InFlight> in_flight_;
   std::vector<Finished> finished_;
 };
 

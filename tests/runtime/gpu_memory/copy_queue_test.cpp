@@ -48,13 +48,14 @@ TEST_CASE("64 KiB wait for two of the 24 pieces of 200 MB, not for all") {
   CHECK(bytes_of(*small) == 64 << 10);
   CHECK_FALSE(queue.next());  // the two pieces before it are still in flight
 
-  queue.confirm(Urgency::usual);
-  queue.confirm(Urgency::usual);
-  queue.confirm(Urgency::urgent);
+  queue.confirm();
+  queue.confirm();
+  CHECK(queue.take_finished().empty());
+  queue.confirm();
   auto finished = queue.take_finished();
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].copy.urgency == Urgency::urgent);
-  for (; queue.next(); queue.confirm(Urgency::usual)) ++begun;
+  for (; queue.next(); queue.confirm()) ++begun;
   CHECK(begun == 24);
   finished = queue.take_finished();
   REQUIRE(finished.size() == 1);
@@ -75,11 +76,28 @@ TEST_CASE("nothing less urgent begins while something more urgent waits") {
   };
   begin_all();
   CHECK(order == "uu");
-  for (int i = 0; i < 6; ++i) {
-    queue.confirm(Urgency::urgent);
+  for (int i = 0; i < 24; ++i) {
+    queue.confirm();
     begin_all();
   }
-  CHECK(order == "uuuuuuuubb");  // the last urgent pieces have begun: the next kind may
+  CHECK(order == "uuuuuuuubbbbbbbbgggggggg");
+  CHECK(queue.take_finished().size() == 3);
+}
+
+TEST_CASE("urgent copies do not wait until there is room for others") {
+  CopyQueue queue({});
+  queue.add(copy_of(64 * kMiB, Urgency::background));
+  CHECK(queue.next());
+  CHECK(queue.next());
+  CHECK_FALSE(queue.next());
+  queue.add(copy_of(64 * kMiB, Urgency::usual));
+  CHECK(queue.next());
+  CHECK(queue.next());
+  CHECK_FALSE(queue.next());
+  queue.add(copy_of(1000, Urgency::urgent));
+  const auto bundle = queue.next();
+  REQUIRE(bundle);
+  CHECK(bundle->urgency == Urgency::urgent);
 }
 
 TEST_CASE("small pieces go together, large ones alone") {
@@ -99,7 +117,7 @@ TEST_CASE("small pieces go together, large ones alone") {
   }
   CHECK(counts == std::vector<std::size_t>{512, 89, 1, 1, 1});
   CHECK(bytes == std::vector<Bytes>{5'120'000, 930'000, 8 * kMiB, 8 * kMiB, 4 * kMiB});
-  for (int i = 0; i < 5; ++i) queue.confirm(Urgency::usual);
+  for (int i = 0; i < 5; ++i) queue.confirm();
   CHECK(queue.take_finished().size() == 3);
 }
 
@@ -129,19 +147,14 @@ TEST_CASE("every byte is copied once, from its place to its place") {
     }
     queue.add(std::move(copy));
   }
-  std::vector<Urgency> in_flight;
   while (queue.has_waiting() || queue.has_in_flight()) {
-    if (const auto bundle = queue.next()) {
-      in_flight.push_back(bundle->urgency);
-      for (const Piece& piece : bundle->pieces) {
-        const auto to = reinterpret_cast<std::uint64_t>(piece.to);
-        CHECK(reinterpret_cast<std::uint64_t>(piece.from) == to + (1ull << 40));
-        got[to] = to + piece.bytes;
-      }
-    } else {
-      const auto which = in_flight.begin() + static_cast<long>(random.below(in_flight.size()));
-      queue.confirm(*which);
-      in_flight.erase(which);
+    const auto bundle = queue.next();
+    if (!bundle || random.below(3) == 0) queue.confirm();
+    if (!bundle) continue;
+    for (const Piece& piece : bundle->pieces) {
+      const auto to = reinterpret_cast<std::uint64_t>(piece.to);
+      CHECK(reinterpret_cast<std::uint64_t>(piece.from) == to + (1ull << 40));
+      got[to] = to + piece.bytes;
     }
   }
   std::map<std::uint64_t, std::uint64_t> joined;
@@ -161,13 +174,13 @@ TEST_CASE("a bundle that does not begin fails its copies, and no others") {
   queue.add(copy_of(20 * kMiB, Urgency::usual));
   REQUIRE(queue.next());
   REQUIRE(queue.next());
-  queue.refuse(Urgency::usual, "refused");
+  queue.refuse("refused");
   CHECK(queue.take_finished().empty());  // its first piece is still in flight
-  queue.confirm(Urgency::usual);
+  queue.confirm();
   auto finished = queue.take_finished();
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].problem == "refused");
-  while (queue.next()) queue.confirm(Urgency::usual);
+  while (queue.next()) queue.confirm();
   finished = queue.take_finished();
   REQUIRE(finished.size() == 1);
   CHECK(finished[0].problem.empty());
