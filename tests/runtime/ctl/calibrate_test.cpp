@@ -53,9 +53,8 @@ TEST_CASE("a folder of pictures: reads at all depths, and costs with and without
   CHECK(json["wake_s"] > 0);
 
   input::ClusterModel read;
-  config::read_config(input::read_yaml_file(cluster), [&](config::ConfigSection& section) {
-    read = input::read_cluster(section);
-  });
+  config::read_config(input::read_yaml_file(cluster),
+                      [&](config::ConfigSection& section) { read = input::read_cluster(section); });
   CHECK(read.name == "mine");
   REQUIRE(read.nodes.size() == 1);
   CHECK(read.store.operations_ahead == 32);
