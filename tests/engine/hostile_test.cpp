@@ -36,7 +36,7 @@ struct Bare {
     return catalogues;
   }
   std::vector<engine::Command> step(const engine::Event& event) {
-    now += Duration(1'000'000'000);
+    now += between;
     const auto commands = engine.step(now, {&event, 1});
     return {commands.begin(), commands.end()};
   }
@@ -63,6 +63,7 @@ struct Bare {
   engine::Catalogues catalogues;
   engine::Engine engine;
   Instant now{};
+  Duration between = std::chrono::seconds(1);  // of steps
   std::uint32_t jobs = 0;
 };
 
@@ -342,7 +343,9 @@ TEST_CASE("batches too large for a number, or for the memory, are refused with w
 TEST_CASE("a rank that is lost near the end of time is waited for until then") {
   Bare bare(1000);
   REQUIRE(Bare::first<engine::Admit>(bare.join(2)));
-  bare.now = kNever - engine::EngineConfig().rank_timeout / 2;
+  const Duration left = engine::EngineConfig().rank_timeout / 2;
+  bare.now = kNever - left;
+  bare.between = left / 21;
   CHECK(!Bare::first<engine::Refuse>(bare.step(engine::RankLost{JobId(1), 0})));
   for (int i = 0; i < 20; ++i)
     CHECK(!Bare::first<engine::Refuse>(bare.step(engine::TimerFired{TimerId(1)})));

@@ -131,7 +131,7 @@ TEST_CASE("batches of several threads all end, though ways fail at random") {
   DecodeQueue queue{DecodeShares(ways(kGpu | only(JpegWay::cpu)))};
   std::vector<std::thread> decoders;
   for (std::size_t i = 0; i < kJpegWays; ++i)
-    decoders.emplace_back([&, way = static_cast<JpegWay>(i)] {
+    decoders.emplace_back([&, i, way = static_cast<JpegWay>(i)] {
       const bool many = way == JpegWay::hardware || way == JpegWay::cuda;
       std::uint64_t draw = i + 1;
       while (true) {
