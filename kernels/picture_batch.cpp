@@ -39,7 +39,7 @@ const char* problem(const PictureTask& task) {
   return nullptr;
 }
 
-// For a picture whose colours change: the picture before that, and the sum of its greys.
+// For a picture of which colours change: the picture before that, and the sum of its greys.
 std::size_t scratch_bytes(std::uint32_t count, const PictureLimits& limits) {
   return limits.jitters ? count * jitter_scratch(limits.window) : 0;
 }

@@ -50,7 +50,7 @@ struct PictureBatch {
 inline constexpr std::size_t kJitterHeader = 256;
 std::size_t scratch_bytes(std::uint32_t count, const PictureLimits& limits);
 
-// Of one picture whose colours change: the sum of its greys, and the picture before the change.
+// Of one picture of which colours change: the sum of its greys, and the picture before the change.
 constexpr std::size_t jitter_scratch(Extent2 window) {
   const auto bytes =
       static_cast<std::size_t>(window.width) * static_cast<std::size_t>(window.height) * kChannels;

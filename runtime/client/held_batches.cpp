@@ -71,12 +71,15 @@ void release(std::uint64_t handle) {
 }
 
 std::string pin(std::uint64_t handle, int device) {
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.batches.find(handle);
-  if (found == all.batches.end()) return "no such batch is held";
-  if (handle <= all.of_parent) return "the batch is one of the parent process";
-  const std::shared_ptr<const Slab>& slab = found->second->slab;
+  std::shared_ptr<const Slab> slab;
+  {
+    Table& all = table();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.batches.find(handle);
+    if (found == all.batches.end()) return "no such batch is held";
+    if (handle <= all.of_parent) return "the batch is one of the parent process";
+    slab = found->second->slab;
+  }
   if (!slab) return "the batch is a copy, which does not lie in the service's memory";
   return slab->pinning.pin(slab->mapping.memory(), device);
 }

@@ -72,6 +72,7 @@ struct Driver {
 }  // namespace
 
 std::string Pinning::pin(std::span<const std::byte> memory, int device) {
+  const std::lock_guard lock(mutex_);
   if (pinned_ != nullptr) return "";
   const Driver driver;
   if (!driver.is_there()) return "this program does not use CUDA, or its driver is too old";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -16,11 +17,12 @@ class Pinning {
   // Unpins, but not in a child of the process that has pinned.
   ~Pinning();
 
-  // Pins memory that is only read, for all devices. `device` is one that the program uses. Again:
-  // does nothing. Answers why it cannot be done, or nothing.
+  // Any thread may call it. Pins memory that is only read, for all devices. `device` is one that
+  // the program uses. Again: does nothing. Answers why it cannot be done, or nothing.
   std::string pin(std::span<const std::byte> memory, int device);
 
  private:
+  std::mutex mutex_;
   const std::byte* pinned_ = nullptr;
   int device_ = 0;
   unsigned owner_ = 0;

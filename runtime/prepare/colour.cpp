@@ -1,6 +1,7 @@
 #include "runtime/prepare/colour.h"
 
 #include <span>
+#include <type_traits>
 
 namespace batchflow::prepare {
 namespace {
@@ -48,7 +49,16 @@ void apply(ColourChange change, float factor, PictureBuffer& picture) {
   if (kernels::changes_nothing(change, factor)) return;
   if (change == ColourChange::brightness) return blend_with(picture, 0, factor);
   if (change == ColourChange::contrast) return blend_with(picture, mean_grey(picture), factor);
-  each_pixel(picture, [&](std::uint8_t* rgb) { kernels::change_pixel(change, factor, 0, rgb); });
+  // A loop for each, so that no pixel asks which change it is.
+  const auto change_each = [&](auto constant) {
+    each_pixel(picture, [&](std::uint8_t* rgb) {
+      kernels::change_pixel(decltype(constant)::value, factor, 0, rgb);
+    });
+  };
+  if (change == ColourChange::saturation)
+    change_each(std::integral_constant<ColourChange, ColourChange::saturation>());
+  else
+    change_each(std::integral_constant<ColourChange, ColourChange::hue>());
 }
 
 }  // namespace batchflow::prepare

@@ -65,7 +65,7 @@ TEST_CASE("a picture that only a CPU decodes is not lost where there is none") {
   CHECK(batch.results[0].status == JpegStatus::unsupported);
 }
 
-TEST_CASE("a picture goes from the engines to the GPU's cores to the CPU, whose word is final") {
+TEST_CASE("a picture goes from the engines to the GPU's cores to the CPU, which decides") {
   DecodeQueue queue{DecodeShares(ways(kGpu | only(JpegWay::cpu)))};
   Batch batch({test::jpeg({20, 10})});
   add(queue, batch);

@@ -1,4 +1,4 @@
-// Batches on simulated ways of decoding, whose rates and slow pictures are given. What a batch
+// Batches on simulated ways of decoding, with given rates and slow pictures. What a batch
 // takes at least is worked out by hand: all its work at the rate of all lanes together.
 #include "runtime/gpu/decode_shares.h"
 

@@ -7,7 +7,7 @@
 namespace batchflow::gpu {
 namespace {
 
-// A GPU whose readers end when the test says so.
+// A GPU. Its readers end when the test says so.
 class FakeEvents final : public SlotEvents {
  public:
   bool record(std::size_t slot, kernels::Stream) override {
@@ -60,7 +60,8 @@ TEST_CASE("a slot that nothing read is free at once, and needs no event") {
   CHECK(events.recorded == 0);
 }
 
-TEST_CASE("a slot whose event cannot be recorded is lost, and never written again") {
+TEST_CASE(
+    "a slot without an event, since none could be recorded, is lost, and never written again") {
   FakeEvents events;
   SlotRing ring(2, events);
   REQUIRE(ring.take() == 0);

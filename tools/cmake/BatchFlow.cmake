@@ -5,12 +5,13 @@ include(CheckLinkerFlag)
 
 set(BATCHFLOW_SANITIZE "" CACHE STRING "Sanitizers for all targets, as for -fsanitize=")
 
-# A newer compiler may warn of more, and GCC warns of what its own sanitizers insert; neither must
+# A newer compiler may warn of more, and GCC warns of what its own sanitizers insert, and of fmt's
+# code where that is compiled into each file (BATCHFLOW_PORTABLE); none of this must
 # keep a user from building. So warnings are errors with the compiler that the project is developed
 # with, in plain builds, and a choice elsewhere.
 set(werror OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13
-   AND NOT BATCHFLOW_SANITIZE)
+   AND NOT BATCHFLOW_SANITIZE AND NOT BATCHFLOW_PORTABLE)
   set(werror ON)
 endif()
 option(BATCHFLOW_WERROR "Warnings are errors" ${werror})

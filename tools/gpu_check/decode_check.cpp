@@ -153,7 +153,7 @@ void check_pixels(Report& report, JpegDecoders& decoders, JpegWay way) {
 }
 
 // `judged` when the CPU decodes what the others refuse.
-void check_bad(Report& report, JpegDecoders& decoders, std::string_view who, bool judged) {
+void check_bad(Report& report, JpegDecoders& decoders, std::string_view way, bool judged) {
   const std::vector<Case> cases = bad_pictures();
   const BatchSlot slot(cases.size(), std::size_t{1} << 20);
   const auto results = decode(decoders, slot, cases);
@@ -170,7 +170,7 @@ void check_bad(Report& report, JpegDecoders& decoders, std::string_view who, boo
   // And the next picture is decoded as if nothing had been.
   const std::vector<Case> next{{"next", test::encode_jpeg(300, 200, {.h = 2, .v = 2})}};
   right = right && decode(decoders, slot, next)[0].status == JpegStatus::decoded;
-  report.row("decoding", fmt::format("{}: damaged and rare pictures", who),
+  report.row("decoding", fmt::format("{}: damaged and rare pictures", way),
              right ? Verdict::passed : Verdict::failed, text, "each its status");
 }
 

@@ -18,6 +18,21 @@ using gpu::Peer;
 using gpu::ProcessId;
 using gpu::SlotPins;
 
+// A message of one byte, with room for one descriptor.
+struct WithDescriptor {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+  msghdr message{};
+
+  WithDescriptor() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
+};
+
 // A pair of sockets that was made by this process, or by a child that `prepare` made another one.
 // The child lives until its end of the pair is closed.
 template <class Prepare>
@@ -30,41 +45,27 @@ std::string refusal_of(Prepare prepare) {
     int made[2];
     if (!prepare() || socketpair(AF_UNIX, SOCK_STREAM, 0, made) != 0) _exit(1);
     // A socket of the child goes to the test: its other end was made by the child.
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    WithDescriptor sent;
+    cmsghdr* header = CMSG_FIRSTHDR(&sent.message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof(int));
     __builtin_memcpy(CMSG_DATA(header), &made[0], sizeof(int));
-    sendmsg(there.get(), &message, 0);
-    (void)!read(there.get(), &byte, 1);
+    sendmsg(there.get(), &sent.message, 0);
+    (void)!read(there.get(), &sent.byte, 1);
     _exit(0);
   }
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  WithDescriptor taken;
   std::string why = "nothing was sent";
   pollfd wanted{here.get(), POLLIN, 0};
-  if (poll(&wanted, 1, 10'000) > 0 && recvmsg(here.get(), &message, 0) == 1) {
+  if (poll(&wanted, 1, 10'000) > 0 && recvmsg(here.get(), &taken.message, 0) == 1) {
     int number = -1;
-    __builtin_memcpy(&number, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof number);
+    __builtin_memcpy(&number, CMSG_DATA(CMSG_FIRSTHDR(&taken.message)), sizeof number);
     const protocol::Descriptor socket(number);
     std::string problem;
     why = gpu::why_not_share(Peer::at(socket.get(), problem));
   }
-  (void)!write(here.get(), &byte, 1);
+  (void)!write(here.get(), &taken.byte, 1);
   waitpid(child, nullptr, 0);
   return why;
 }
