@@ -59,7 +59,54 @@ DriveModel read_drive(config::ConfigSection& section) {
   drive.efficiency = read_curve(section, "efficiency", "bytes", [](config::ConfigSection& point) {
     return point.number("efficiency", 1, 1e-6, 1);
   });
+  drive.queue = count(section, "queue", drive.queue, 0, 65536);
   return drive;
+}
+
+OtherLoad read_load(config::ConfigSection& store) {
+  OtherLoad load;
+  store.sections("load", [&](config::ConfigSection& entry) {
+    OtherLoad::Part part;
+    part.at = entry.duration("at", part.at);
+    entry.require("part", "the part of the store that others take, as 30%");
+    part.part = value_of(entry.ratio("part", Ratio{}));
+    if (part.part >= 1) entry.refuse("part", "nothing is left", "write less than 100%");
+    if (!load.parts.empty() && part.at <= load.parts.back().at)
+      entry.refuse("at", "the one before is as late", "write them in rising order");
+    load.parts.push_back(part);
+  });
+  load.period = store.duration("load_period", load.period);
+  if (load.period.count() > 0 && !load.parts.empty() &&
+      load.period <= load.parts.back().at - load.parts.front().at)
+    store.refuse("load_period", "it ends before the last part begins", "write a longer one");
+  return load;
+}
+
+RequestModel read_requests(config::ConfigSection& store) {
+  RequestModel requests;
+  store.section("requests", [&](config::ConfigSection& section) {
+    requests.failed = value_of(section.ratio("failed", Ratio{}));
+    if (requests.failed > 0.9)
+      section.refuse("failed", "hardly any request is answered", "write 90% at most");
+    requests.retry_after = section.duration("retry_after", std::chrono::milliseconds(100));
+    requests.price_per_million = section.number("price_per_million", 0, 0, 1e9);
+  });
+  return requests;
+}
+
+OverheadModel read_overhead(config::ConfigSection& node) {
+  OverheadModel overhead;
+  node.section("overhead", [&](config::ConfigSection& section) {
+    overhead.read = section.duration("read", overhead.read);
+    overhead.read_ns_per_byte = section.number("read_ns_per_byte", 0, 0, 1e6);
+    overhead.touch_ns_per_byte = section.number("touch_ns_per_byte", 0, 0, 1e6);
+    overhead.block = section.duration("block", overhead.block);
+    overhead.batch = section.duration("batch", overhead.batch);
+    overhead.ns_per_sample = section.number("ns_per_sample", 0, 0, 1e12);
+    overhead.wake = section.duration("wake", overhead.wake);
+    overhead.step = section.duration("step", overhead.step);
+  });
+  return overhead;
 }
 
 // The index of the link of that name; -1 when none is named.
@@ -135,6 +182,8 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   node.name = required_name(section);
   node.cores = count(section, "cores", node.cores, 1, 65536);
   node.gpus = count(section, "gpus", node.gpus, 0, 65536);
+  node.processors = count(section, "processors", node.processors, 0, 65536);
+  node.overhead = read_overhead(section);
   node.core_speed = section.number("core_speed", 1, 1e-6, 1e6);
   node.gpu_speed = section.number("gpu_speed", 1, 1e-6, 1e6);
   section.require("memory", "the node's memory, as 64gb");
@@ -146,6 +195,7 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   node.nic_latency = section.duration("nic_latency", node.nic_latency);
   node.link = find_link(section, "link", links);
   node.store_weight = section.number("store_weight", 1, 1e-6, 1e6);
+  node.gpu_memory = section.bytes("gpu_memory", node.gpu_memory, 0);
   section.section("nvme", [&](config::ConfigSection& nvme) {
     nvme.require("size", "the bytes that it holds");
     const Bytes size = nvme.bytes("size", 0, 1);
@@ -194,6 +244,9 @@ ClusterModel read_cluster(config::ConfigSection& section) {
     cluster.store = read_drive(store);
     cluster.store_nic_bytes_per_s = rate(store, "nic_bytes_per_s");
     cluster.store_link = find_link(store, "link", cluster.links);
+    cluster.store.write_bytes_per_s = rate(store, "write_bytes_per_s");
+    cluster.store_load = read_load(store);
+    cluster.store_requests = read_requests(store);
   });
   return cluster;
 }

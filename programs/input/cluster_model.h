@@ -25,6 +25,40 @@ struct DriveModel {
   std::uint32_t operations_ahead = 1;  // that one reader has under way at once
   double operations_per_s = 0;         // metadata: of all together; 0: no limit
   Curve efficiency;                    // of the rate, by bytes of an operation; empty: 1
+  // How many operations of one node are under way at once; the reads that they belong to begin in
+  // the order in which they came. 0: all reads begin at once, and share the drive.
+  std::uint32_t queue = 0;
+};
+
+// What others take of a store: from `at` on this part of its rate, until the next one. After the
+// last one the first one comes again `period` after it came; 0: the last one stays.
+struct OtherLoad {
+  struct Part {
+    Duration at{0};
+    double part = 0;
+  };
+  std::vector<Part> parts;  // `at` grows
+  Duration period{0};
+};
+
+// A store that takes requests over a network, as object stores do.
+struct RequestModel {
+  double failed = 0;        // the part of the requests that are answered by 503
+  Duration retry_after{0};  // before such a request is sent again; doubled each time
+  double price_per_million = 0;
+};
+
+// What a service takes beside preparation. It is processor time where a node has `processors`, else
+// a delay.
+struct OverheadModel {
+  Duration read{0};              // of one operation
+  double read_ns_per_byte = 0;   // beside that
+  double touch_ns_per_byte = 0;  // of memory that blocks and caches use for the first time
+  Duration block{0};             // of a block that is prepared
+  Duration batch{0};             // of a batch of one rank, until it is handed over
+  double ns_per_sample = 0;      // of its samples
+  Duration wake{0};              // until a thread runs that is told to
+  Duration step{0};              // that a training step takes beyond its time
 };
 
 struct LinkModel {
@@ -39,6 +73,10 @@ struct NodeModel {
   std::uint32_t cores = 1;    // for preparation
   std::uint32_t workers = 0;  // blocks that all cores prepare together; 0: a block for each core
   std::uint32_t gpus = 1;
+  // What workers, readers, hand-over and loaders of the node share; 0: cores prepare alone, and
+  // nothing else takes time of a processor.
+  std::uint32_t processors = 0;
+  OverheadModel overhead;
   double core_speed = 1;  // preparation costs are divided by it
   double gpu_speed = 1;   // step times are divided by it
   Bytes memory = 0;       // of the machine
@@ -49,6 +87,7 @@ struct NodeModel {
   Duration nic_latency{0};
   double store_weight = 1;  // of its readers beside those of other nodes, where the store is short
   int link = -1;            // the link of its network card; -1: the root
+  Bytes gpu_memory = 0;     // of each GPU, for batches and what training keeps there; 0: enough
   Bytes nvme = 0;           // for caches
   DriveModel nvme_drive;
 };
@@ -60,6 +99,8 @@ struct ClusterModel {
   DriveModel store;
   double store_nic_bytes_per_s = 0;
   int store_link = -1;
+  OtherLoad store_load;
+  RequestModel store_requests;
 
   std::uint32_t gpus() const;
   int node(std::string_view name) const;  // -1: none

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "core/base/types.h"
 #include "programs/config/config.h"
@@ -48,6 +49,10 @@ struct Pauses {
   // How many of `operations` are held up.
   std::uint64_t count(Random& random, std::uint64_t operations) const;
 };
+
+inline double value_of(Ratio ratio) {
+  return static_cast<double>(ratio.parts) / static_cast<double>(Ratio::kWhole);
+}
 
 // `KEY_jitter: 0.1` and `KEY_shape: lognormal|exponential|normal|uniform`.
 Spread read_spread(config::ConfigSection& section, std::string_view key);

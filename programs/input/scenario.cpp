@@ -34,6 +34,15 @@ GrainModel read_grain(config::ConfigSection& section) {
   return grain;
 }
 
+JitterModel read_jitter(config::ConfigSection& section) {
+  JitterModel jitter = kUsualJitter;
+  section.section("jitter", [&](config::ConfigSection& entry) {
+    jitter.arrival = entry.duration("arrival", jitter.arrival);
+    jitter.step = entry.number("step", jitter.step, 0, 1);
+  });
+  return jitter;
+}
+
 void check_grain(config::ConfigSection& section, const Scenario& scenario) {
   for (const DatasetModel& dataset : scenario.datasets) {
     if (dataset.samples % scenario.grain.samples_per_item != 0) {
@@ -199,6 +208,7 @@ Scenario read_scenario(const config::ConfigNode& tree) {
     scenario.datasets = read_datasets(section);
     scenario.pipelines = read_pipelines(section);
     check_grain(section, scenario);
+    scenario.jitter = read_jitter(section);
     scenario.jobs = read_jobs(section, scenario);
     read_engine(section, scenario);
     fit_blocks(section, scenario);

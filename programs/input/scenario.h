@@ -31,6 +31,13 @@ struct GrainModel {
   std::uint32_t epochs_per_block = 1;
 };
 
+// What varies in each scenario that does not say otherwise, so that another seed is another run.
+struct JitterModel {
+  Duration arrival{0};  // a job comes later by at most that much
+  double step = 0;      // deviation / mean of the steps of a job, the same for all its ranks
+};
+inline constexpr JitterModel kUsualJitter{std::chrono::milliseconds(5), 0.01};
+
 // Which job gets GPUs first. fifo: the job that came first, and no job passes it. recorded: each
 // job when the log says that it began, or as soon after that as there are GPUs. sjf: the job that
 // computes least. las: the job that had the least GPU time, in two levels; jobs of the level with
@@ -56,6 +63,7 @@ struct Scenario {
   Scheduler scheduler = Scheduler::fifo;
   engine::EngineConfig engine = engine_of_scenarios();
   GrainModel grain;
+  JitterModel jitter;
   std::vector<FaultModel> faults;
   Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done
 

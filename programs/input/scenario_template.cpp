@@ -20,6 +20,9 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       count: 1
       cores: 8          # for preparation (default 1)
       gpus: 4           # (default 1)
+      processors: 0     # that preparation, reads, hand-over and loaders share; 0: cores prepare alone
+      overhead: {}      # example: {read: 12us, read_ns_per_byte: 0.1, touch_ns_per_byte: 0.2, block: 50us,
+                        #           batch: 30us, ns_per_sample: 100, wake: 50us, step: 60us}
       core_speed: 1     # preparation costs are divided by it
       gpu_speed: 1      # step times are divided by it
       memory: 64gb      # example
@@ -29,6 +32,7 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       nic_bytes_per_s: 0      # each way
       nic_latency: 0s
       link: ''                # the link its network card leads to; '': all meet
+      gpu_memory: 0           # of each GPU; 0: enough for all batches
       store_weight: 1         # of its readers, where those of several nodes share the store
       # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, write_bytes_per_s: 2gb, latency: 80us}
       #                         # and what a store has
@@ -45,9 +49,14 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     pause_jitter: 0
     operations_ahead: 1 # that one reader has under way at once
     operations_per_s: 0 # metadata, of all together
+    queue: 0            # operations of a node at once, first come, first served; 0: all share
     efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]
+    write_bytes_per_s: 0      # of checkpoints; 0: they share the rate of reads
     nic_bytes_per_s: 0
     link: ''
+    load: []            # example: [{at: 0s, part: 0%}, {at: 10min, part: 40%}]: what others take
+    load_period: 0s     # after which it comes again; 0s: never
+    requests: {}        # example: {failed: 0.1%, retry_after: 100ms, price_per_million: 0.4}
 
 # workload: w1-imagenet # brings the datasets, pipelines and jobs below from configs/workloads
 datasets:               # examples
@@ -98,13 +107,23 @@ jobs:
     nodes: []           # where, in turn; []: wherever GPUs are free
     step: 100ms         # example: of a GPU on one batch
     step_shape: lognormal
-    step_jitter: 0
+    # step_jitter: 0    # of a rank beside the others; jitter.step of all ranks unless said
+    loader: {}          # example: {step: 1ms, ns_per_sample: 20000}: of its own loader
+    gpu_bytes: 0        # that training takes of each GPU's memory
+    exchange: {}        # example: {bytes: 100mb, after: 50%}: of gradients, between its nodes
+    checkpoint: {}      # example: {every: 1000, bytes: 1gb, waits: true}: steps; into the store
+    validation: {}      # example: {dataset: images, pipeline: train, batch: 256, step: 30ms, every: 1}
     arrives: 0s
+    arrives_jitter: 5ms # it comes later by at most that much; jitter.arrival unless said
     start_up: 0s        # from getting its GPUs to its first request
     leaves_after: 0s    # of running; 0s: when its epochs are done
 
 engine:                 # as in configs/engine/default.yaml
   preset: default
+
+jitter:                 # of what says nothing itself; 0 for runs that are all alike
+  arrival: 5ms
+  step: 0.01            # of the steps of a job, the same for all its ranks
 
 grain:
   samples_per_item: 1   # above 1, the engine counts items of this many samples

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "core/base/names.h"
 #include "core/base/random.h"
@@ -319,13 +320,77 @@ void read_ranks(config::ConfigSection& entry, const Scenario& scenario, JobModel
   }
 }
 
-void read_times(config::ConfigSection& entry, JobModel& job) {
+void read_times(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   entry.require("step", "the time a GPU computes on one batch, as 104ms");
   job.step = entry.duration("step", job.step);
+  job.steps_vary = entry.has("step_jitter") ? 0 : scenario.jitter.step;
   job.step_spread = read_spread(entry, "step");
   job.arrives = Instant(entry.duration("arrives", Duration(0)));
+  job.arrives_spread = entry.duration("arrives_jitter", scenario.jitter.arrival);
   job.start_up = entry.duration("start_up", job.start_up);
   job.leaves_after = entry.duration("leaves_after", job.leaves_after);
+}
+
+// What a job does beside waiting for batches and computing on them.
+void read_more_traffic(config::ConfigSection& entry, JobModel& job) {
+  entry.section("loader", [&](config::ConfigSection& loader) {
+    job.loader_step = loader.duration("step", job.loader_step);
+    job.loader_sample_ns = loader.number("ns_per_sample", 0, 0, 1e12);
+  });
+  job.gpu_bytes = entry.bytes("gpu_bytes", job.gpu_bytes, 0);
+  entry.section("exchange", [&](config::ConfigSection& exchange) {
+    job.exchange.bytes = exchange.bytes("bytes", 0, 0);
+    job.exchange.after =
+        value_of(exchange.ratio("after", Ratio{static_cast<std::uint64_t>(Ratio::kWhole / 2)}));
+  });
+  entry.section("checkpoint", [&](config::ConfigSection& checkpoint) {
+    job.checkpoint.every = static_cast<std::uint64_t>(checkpoint.integer("every", 0));
+    job.checkpoint.bytes = checkpoint.bytes("bytes", 0, 0);
+    job.checkpoint.waits = checkpoint.flag("waits", job.checkpoint.waits);
+    if (job.checkpoint.every == 0 && job.checkpoint.bytes > 0)
+      checkpoint.refuse("bytes", "it is never written", "write every: STEPS");
+  });
+}
+
+// The validation of a job is a job that has the same GPUs.
+void read_validation(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  entry.section("validation", [&](config::ConfigSection& section) {
+    if (!section.has("dataset")) return;
+    JobModel& own = job.validation.emplace_back();
+    own.name = job.name;
+    own.user = job.user;
+    read_data(section, scenario, own);
+    own.order = Order::sequential;
+    own.batch = read_count(section, scenario, "batch", 1 << 24);
+    section.require("step", "the time a GPU takes for one batch of it, as 30ms");
+    own.step = section.duration("step", own.step);
+    own.ranks = job.ranks;
+    own.nodes = job.nodes;
+    own.credits = job.credits;
+    own.weight = job.weight;
+    own.validates_every = static_cast<std::uint32_t>(
+        section.integer("every", 1, 1, std::max<std::int64_t>(1, job.epochs)));
+    own.epochs = job.epochs / own.validates_every;
+    if (scenario.scheduler == Scheduler::las)
+      section.refuse("dataset", "las takes GPUs away from jobs, and these have two on them",
+                     "write scheduler: fifo, or leave validation out");
+    if (scenario.grain.epochs_per_block > 1)
+      section.refuse("dataset", "blocks that stand for epochs have no time between them",
+                     "write grain.epochs_per_block: 1, or leave validation out");
+  });
+}
+
+// Behind all jobs, so that these keep their numbers.
+void add_validations(std::vector<JobModel>& jobs) {
+  const std::size_t count = jobs.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    for (JobModel own : std::exchange(jobs[i].validation, {})) {
+      own.name = jobs[i].name + "-validation";
+      own.arrives = jobs[i].arrives;
+      own.validates_for = static_cast<int>(i);
+      jobs.push_back(std::move(own));
+    }
+  }
 }
 
 // Copies of one job, one after another.
@@ -370,12 +435,15 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
     read_rehearsal(entry, scenario, job);
     read_scores(entry, scenario, job);
     read_ranks(entry, scenario, job);
-    read_times(entry, job);
+    read_times(entry, scenario, job);
+    read_more_traffic(entry, job);
+    read_validation(entry, scenario, job);
     add_copies(entry, scenario, std::move(job), jobs, names);
   });
   if (jobs.empty()) section.refuse("jobs", "there are none", "name at least one");
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const JobModel& a, const JobModel& b) { return a.arrives < b.arrives; });
+  add_validations(jobs);
   return jobs;
 }
 

@@ -70,6 +70,20 @@ struct PipelineModel {
   engine::PipelineInfo info(Bytes stored_bytes, std::uint32_t samples = 1) const;
 };
 
+// What ranks exchange in each step, around a ring of their nodes, while they compute and after it.
+struct ExchangeModel {
+  Bytes bytes = 0;     // of gradients
+  double after = 0.5;  // the part of the step that is computed before the first are there
+};
+
+// A job writes what it has learnt, each node its part, to the store. After a loss it goes on from
+// there.
+struct CheckpointModel {
+  std::uint64_t every = 0;  // steps; 0: none
+  Bytes bytes = 0;          // of all nodes together
+  bool waits = true;        // the job does not compute until it is written
+};
+
 struct JobModel {
   std::string name;
   std::string user;
@@ -97,11 +111,21 @@ struct JobModel {
   std::uint32_t ranks = 1;    // a GPU each
   std::vector<int> nodes;     // where they run, in turn; empty: wherever GPUs are free
   Duration step{0};           // of a rank's GPU on one batch
-  Spread step_spread;
+  Spread step_spread;         // of a rank beside the others
+  double steps_vary = 0;      // deviation / mean of steps, the same for all ranks
+  Duration loader_step{0};    // of its own loader, for each batch, before it computes
+  double loader_sample_ns = 0;
+  Bytes gpu_bytes = 0;  // that training takes of each GPU's memory
+  ExchangeModel exchange;
+  CheckpointModel checkpoint;
+  std::vector<JobModel> validation;  // while jobs are read: its own, if it has one
+  int validates_for = -1;  // the job whose validation this is, and which waits for it: it goes on
+  std::uint32_t validates_every = 1;  // when so many epochs of that are over
   Instant arrives{};
-  Instant not_before{};      // when it began, where jobs begin as recorded
-  Duration start_up{0};      // from getting its GPUs to its first request
-  Duration leaves_after{0};  // of running; 0: when its epochs are done
+  Duration arrives_spread{0};  // it comes later by at most that much, by chance
+  Instant not_before{};        // when it began, where jobs begin as recorded
+  Duration start_up{0};        // from getting its GPUs to its first request
+  Duration leaves_after{0};    // of running; 0: when its epochs are done
 
   // The time that each of its GPUs computes in one of the epochs that a block stands for, if the
   // job ends by its steps.

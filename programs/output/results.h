@@ -93,8 +93,12 @@ struct Aggregate {
   std::uint64_t samples_requested = 0;  // by preparations
   std::uint64_t samples_read = 0;       // from the store
   std::uint64_t storage_bytes = 0;
-  std::uint64_t storage_reads = 0;  // commands
-  std::uint64_t nvme_bytes = 0;     // read
+  std::uint64_t storage_reads = 0;   // commands
+  std::uint64_t store_requests = 0;  // operations, with those that are sent again
+  std::uint64_t requests_again = 0;
+  double requests_price = 0;
+  std::uint64_t store_written_bytes = 0;  // checkpoints
+  std::uint64_t nvme_bytes = 0;           // read
   std::uint64_t nvme_written_bytes = 0;
   std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
   std::uint64_t pcie_bytes = 0;

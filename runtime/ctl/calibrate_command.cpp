@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/calibration.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/sources/bundles.h"
 #include "runtime/step/step_plugin.h"
 
 namespace batchflow::ctl {
@@ -69,51 +71,97 @@ double bytes_each(const Calibration& made) {
   return made.reads.back().bytes_per_s / made.reads.back().reads_per_s;
 }
 
+// What a service costs beside preparation, where one was measured.
+std::string overhead_text(const Calibration& made) {
+  std::string text =
+      fmt::format("step: {}, wake: {}", microseconds(made.sleep_over_s), microseconds(made.wake_s));
+  if (const auto& costs = made.service) {
+    text += fmt::format(
+        ", read: {}, read_ns_per_byte: {:.4f}, touch_ns_per_byte: {:.4f}, batch: {}, "
+        "ns_per_sample: {:.0f}",
+        microseconds(costs->read_s), costs->copy_s_per_byte * 1e9, costs->touch_s_per_byte * 1e9,
+        microseconds(costs->batch_s), costs->sample_s * 1e9);
+  }
+  return "{" + text + "}";
+}
+
+// The part of the greatest rate that reads of each size reach.
+std::string efficiency_text(const Calibration& made) {
+  double most = 0;
+  for (const ReadRate& rate : made.sizes) most = std::max(most, rate.bytes_per_s);
+  std::string text;
+  for (const ReadRate& rate : made.sizes)
+    text += fmt::format("{}{{bytes: {}, efficiency: {:.3f}}}", text.empty() ? "" : ", ", rate.bytes,
+                        std::clamp(rate.bytes_per_s / most, 1e-3, 1.0));
+  return "[" + text + "]";
+}
+
+double most_bytes_per_s(const Calibration& made) {
+  double most = 0;
+  for (const ReadRate& rate : made.sizes) most = std::max(most, rate.bytes_per_s);
+  return most;
+}
+
 std::string cluster_text(const Calibration& made, const CalibrateCommandOptions& options) {
   const Bytes memory =
       static_cast<Bytes>(sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return fmt::format(
       "# Measured by `batchflowctl calibrate {}` on {}: reads of {:.0f} bytes by {}, {}.\n"
-      "# A thread wakes {} after it is notified.\n"
       "kind: cluster\n"
       "name: {}\n"
       "nodes:\n"
       "  - name: {}\n"
       "    cores: {}\n"
+      "    processors: {}\n"
+      "    overhead: {}\n"
       "    gpus: 8  # not measured\n"
       "    memory: {}\n"
       "    cache: 50%\n"
       "    memory_bytes_per_s: {}\n"
       "store:\n"
       "  bytes_per_s: {}\n"
+      "  efficiency: {}\n"
       "  latency: {}\n"
-      "  operations_ahead: {}\n",
+      "  operations_ahead: {}\n"
+      "  queue: {}\n",
       output::printable(options.dataset), output::printable(host()), bytes_each(made), made.reader,
       made.past_page_cache ? "past the page cache"
                            : "out of the page cache, since the file system knows no other way",
-      microseconds(made.wake_s), options.name, options.name,
-      std::max(1u, std::thread::hardware_concurrency()), memory,
-      bytes_number(made.copy_bytes_per_s), bytes_number(made.reads.back().bytes_per_s),
-      microseconds(latency_s(made, bytes_each(made))), made.reads.back().depth);
+      options.name, options.name, cores, cores, overhead_text(made), memory,
+      bytes_number(made.copy_bytes_per_s), bytes_number(most_bytes_per_s(made)),
+      efficiency_text(made), microseconds(latency_s(made, bytes_each(made))),
+      made.reads.back().depth, made.reads.back().depth);
+}
+
+// From stored bytes, in the service if one was measured: there a worker also keeps what it decodes,
+// and uses memory for the first time.
+double cold_s(const Calibration& made) {
+  const double in_service = made.service ? made.service->prepare_s : 0;
+  return std::max(in_service, made.preparation->cold_s);
 }
 
 std::string workload_text(const Calibration& made, const CalibrateCommandOptions& options,
                           const OpenedDataset& data) {
+  const Bytes total = data.index->sums(output::was_interrupted).total;
+  const Bytes mean = total / data.index->samples();
+  const std::uint8_t shift = sources::bundle_shift(*data.index, total, output::was_interrupted);
   std::string text = fmt::format(
       "# Measured by `batchflowctl calibrate {}` on {}: for `datasets:` and `pipelines:` of a\n"
-      "# scenario. Costs are of one core.\n"
+      "# scenario. Costs are of one core, while all work.\n"
       "datasets:\n"
-      "  - {{name: data, samples: {}, bytes: {}}}\n",
-      output::printable(options.dataset), output::printable(host()), data.index->samples(),
-      data.index->sums(output::was_interrupted).total / data.index->samples());
+      "  - {{name: data, samples: {}, bytes: {}{}}}\n",
+      output::printable(options.dataset), output::printable(host()), data.index->samples(), mean,
+      shift >= 2 ? fmt::format(", bundle: {}", mean << shift) : "");
   if (!made.preparation) return text;
   const PreparationCost& cost = *made.preparation;
   text += fmt::format("pipelines:\n  - name: {}\n    steps:\n", options.pipeline);
   if (cost.decoded > 0)
     text += fmt::format("      - {{name: decode, cost: {}, output: {}}}\n",
-                        microseconds(std::max(0.0, cost.cold_s - cost.decoded_s)), cost.decoded);
-  return text + fmt::format("      - {{name: augment, random: true, cost: {}, output: {}}}\n",
-                            microseconds(cost.decoded > 0 ? cost.decoded_s : cost.cold_s),
+                        microseconds(std::max(0.0, cold_s(made) - cost.decoded_s)), cost.decoded);
+  return text + fmt::format("      - {{name: {}, random: {}, cost: {}, output: {}}}\n",
+                            cost.random ? "augment" : "finish", cost.random,
+                            microseconds(cost.decoded > 0 ? cost.decoded_s : cold_s(made)),
                             cost.prepared);
 }
 
@@ -127,8 +175,9 @@ std::string table(const Calibration& made, const CalibrateCommandOptions& option
   if (!made.past_page_cache)
     text += "note: the file system has no O_DIRECT, so these are reads of memory, not of a store\n";
   if (const auto& cost = made.preparation) {
-    text += fmt::format("{}: {} a sample of {} on a core", options.pipeline,
-                        microseconds(cost->cold_s), bytes_text(static_cast<double>(cost->stored)));
+    text += fmt::format("{}: {} a sample of {} on a core while all work, {} on one alone",
+                        options.pipeline, microseconds(cost->cold_s),
+                        bytes_text(static_cast<double>(cost->stored)), microseconds(cost->alone_s));
     if (cost->decoded > 0)
       text += fmt::format("; {} of its decoded form of {}", microseconds(cost->decoded_s),
                           bytes_text(static_cast<double>(cost->decoded)));
@@ -136,8 +185,20 @@ std::string table(const Calibration& made, const CalibrateCommandOptions& option
   } else {
     text += "preparation was not measured: name a pipeline by --pipeline\n";
   }
-  return text + fmt::format("copies in memory: {}/s; a thread wakes after {}\n",
-                            bytes_text(made.copy_bytes_per_s), microseconds(made.wake_s));
+  for (std::size_t i = 0; i + 1 < made.sizes.size(); ++i)
+    text += fmt::format("reads of {} bytes, {} at once: {}/s\n", made.sizes[i].bytes,
+                        made.sizes[i].depth, bytes_text(made.sizes[i].bytes_per_s));
+  text += fmt::format(
+      "copies in memory: {}/s; a thread wakes after {}, and sleeps {} longer than it should\n",
+      bytes_text(made.copy_bytes_per_s), microseconds(made.wake_s),
+      microseconds(made.sleep_over_s));
+  if (const auto& costs = made.service)
+    return text + fmt::format(
+                      "a service of {} workers: {} a sample to prepare, {} a read, {} a batch and "
+                      "{:.2f} us a sample of it to hand over\n",
+                      costs->workers, microseconds(costs->prepare_s), microseconds(costs->read_s),
+                      microseconds(costs->batch_s), costs->sample_s * 1e6);
+  return text + "a service was not measured: there is no batchflowd beside this program\n";
 }
 
 std::string json_of(const Calibration& made) {
@@ -145,20 +206,33 @@ std::string json_of(const Calibration& made) {
                         {"past_page_cache", made.past_page_cache},
                         {"copy_bytes_per_s", made.copy_bytes_per_s},
                         {"wake_s", made.wake_s},
+                        {"sleep_over_s", made.sleep_over_s},
+                        {"sizes", nlohmann::json::array()},
+                        {"service", nullptr},
                         {"reads", nlohmann::json::array()},
                         {"preparation", nullptr}};
-  for (const ReadRate& rate : made.reads)
-    all["reads"].push_back({{"depth", rate.depth},
-                            {"reads_per_s", rate.reads_per_s},
-                            {"bytes_per_s", rate.bytes_per_s},
-                            {"p50_s", rate.p50_s},
-                            {"p99_s", rate.p99_s}});
+  const auto read = [](const ReadRate& rate) -> nlohmann::json {
+    return {{"depth", rate.depth},
+            {"bytes", rate.bytes},
+            {"reads_per_s", rate.reads_per_s},
+            {"bytes_per_s", rate.bytes_per_s},
+            {"p50_s", rate.p50_s},
+            {"p99_s", rate.p99_s}};
+  };
+  for (const ReadRate& rate : made.reads) all["reads"].push_back(read(rate));
+  for (const ReadRate& rate : made.sizes) all["sizes"].push_back(read(rate));
   if (const auto& cost = made.preparation)
-    all["preparation"] = {{"cold_s", cost->cold_s},
-                          {"decoded_s", cost->decoded_s},
-                          {"stored_bytes", cost->stored},
-                          {"decoded_bytes", cost->decoded},
-                          {"prepared_bytes", cost->prepared}};
+    all["preparation"] = {{"alone_s", cost->alone_s},       {"cold_s", cost->cold_s},
+                          {"decoded_s", cost->decoded_s},   {"stored_bytes", cost->stored},
+                          {"decoded_bytes", cost->decoded}, {"prepared_bytes", cost->prepared}};
+  if (const auto& costs = made.service)
+    all["service"] = {{"workers", costs->workers},
+                      {"prepare_s", costs->prepare_s},
+                      {"read_s", costs->read_s},
+                      {"copy_s_per_byte", costs->copy_s_per_byte},
+                      {"touch_s_per_byte", costs->touch_s_per_byte},
+                      {"batch_s", costs->batch_s},
+                      {"sample_s", costs->sample_s}};
   return all.dump(2) + "\n";
 }
 
@@ -170,6 +244,14 @@ int calibrate_command(CalibrateCommandOptions& options, const std::string& servi
   CalibrationOptions how;
   how.seconds = options.seconds;
   how.stop = output::was_interrupted;
+  if (pipeline) {
+    how.service.emplace();
+    how.service->dataset = std::filesystem::absolute(dataset.path);
+    how.service->pipeline = options.pipeline;
+    how.service->workers = std::max(1u, std::thread::hardware_concurrency());
+    how.service->seconds = options.seconds;
+    how.service->stop = output::was_interrupted;
+  }
   Calibration made;
   {
     output::ProgressBar bar("calibrating");

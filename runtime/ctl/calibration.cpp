@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -24,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32};  // the reader has 32 at most
+constexpr Bytes kSizes[] = {Bytes{4} << 10, Bytes{64} << 10, Bytes{1} << 20};
 constexpr Bytes kSampleMost = Bytes{64} << 20;
 constexpr std::uint64_t kSamplesMost = 2048;  // that are prepared
 constexpr Bytes kMemoryMost = Bytes{512} << 20;
@@ -47,9 +49,10 @@ double percentile(std::vector<double>& values, double part) {
 // Keeps so many reads of random samples under way, from within the engine's results.
 class Reads {
  public:
-  Reads(const OpenedDataset& data, unsigned depth, double seconds,
+  // No read has more than `most` bytes; the rest of its sample is not read.
+  Reads(const OpenedDataset& data, unsigned depth, Bytes most, double seconds,
         const std::function<bool()>& stop)
-      : data_(data), seconds_(seconds), stop_(stop), slots_(depth) {
+      : data_(data), most_(most), seconds_(seconds), stop_(stop), slots_(depth) {
     storage::ReadEngineOptions options;
     options.depth = 32;
     Bytes largest = 0;
@@ -72,6 +75,7 @@ class Reads {
     if (!problem_.empty()) throw ConfigError(problem_);
     ReadRate rate;
     rate.depth = static_cast<unsigned>(slots_.size());
+    rate.bytes = bytes_ / std::max<std::size_t>(1, took_.size());
     rate.reads_per_s = static_cast<double>(took_.size()) / ended_s_;
     rate.bytes_per_s = static_cast<double>(bytes_) / ended_s_;
     rate.p50_s = percentile(took_, 0.5);
@@ -92,7 +96,7 @@ class Reads {
   storage::ReadPiece next(std::size_t number) {
     Slot& slot = slots_[number];
     sources::Extent extent = data_.index->extent(random());
-    extent.bytes = std::min(extent.bytes, room_ - 2 * storage::kSector);
+    extent.bytes = std::min({extent.bytes, most_, room_ - 2 * storage::kSector});
     slot.path = data_.index->path(extent.file);
     storage::ReadPiece piece;
     piece.root = data_.root.get();
@@ -128,6 +132,7 @@ class Reads {
   }
 
   const OpenedDataset& data_;
+  const Bytes most_;
   const double seconds_;
   const std::function<bool()>& stop_;
   Random random_{hash(29, 1)};
@@ -177,52 +182,57 @@ std::vector<std::vector<std::byte>> load(const OpenedDataset& data, std::vector<
   return loaded;
 }
 
+// The samples that are prepared, in forms to begin from.
+struct Forms {
+  std::vector<SampleId> keys;
+  std::vector<std::vector<std::byte>> bytes;
+};
+
 // Prepares samples one after the other, so that each is gone from the processor's caches before it
-// comes again.
+// comes again. One for each thread.
 class Preparations {
  public:
-  Preparations(const OpenedDataset& data, const prepare::Pipeline& pipeline,
-               const CalibrationOptions& options)
+  Preparations(const OpenedDataset& data, const prepare::Pipeline& pipeline)
       : data_(data),
         pipeline_(pipeline),
-        options_(options),
         layout_(pipeline.spec(), 1),
         slot_(static_cast<std::size_t>(layout_.bytes)),
         preparer_(prepare::make_preparer()) {}
 
-  PreparationCost run() {
-    std::vector<SampleId> keys;
-    const std::vector<std::vector<std::byte>> stored = load(data_, keys);
-    PreparationCost cost;
-    Bytes sum = 0;
-    for (const auto& bytes : stored) sum += bytes.size();
-    cost.stored = sum / stored.size();
-    cost.prepared = layout_.bytes;
-    prepare(keys[0], stored[0], false, nullptr);  // memory is taken once
-    cost.cold_s = each([&](std::size_t i) {
-      prepare(keys[i % keys.size()], stored[i % keys.size()], false, nullptr);
-    });
-    std::vector<std::vector<std::byte>> decoded;
-    std::vector<SampleId> decoded_keys;
+  Bytes prepared_bytes() const { return layout_.bytes; }
+
+  // Decoded forms of as many as there is memory for; empty: the pipeline has none.
+  Forms decode(const Forms& stored) {
+    Forms decoded;
     Bytes kept = 0;
-    for (std::size_t i = 0; i < stored.size() && kept < kMemoryMost; ++i) {
+    for (std::size_t i = 0; i < stored.keys.size() && kept < kMemoryMost; ++i) {
       std::vector<std::byte> form;
       const prepare::Preparer::KeepDecoded keep = [&](Bytes bytes) {
         form.resize(bytes);
         return form.data();
       };
-      if (!prepare(keys[i], stored[i], false, &keep)) continue;  // it is corrupt
-      if (form.empty()) return cost;
+      if (!prepare(stored.keys[i], stored.bytes[i], false, &keep)) continue;  // it is corrupt
+      if (form.empty()) return {};
       kept += form.size();
-      decoded.push_back(std::move(form));
-      decoded_keys.push_back(keys[i]);
+      decoded.bytes.push_back(std::move(form));
+      decoded.keys.push_back(stored.keys[i]);
     }
-    if (decoded.empty()) throw ConfigError("none of the samples can be prepared by this pipeline");
-    cost.decoded = kept / decoded.size();
-    cost.decoded_s = each([&](std::size_t i) {
-      prepare(decoded_keys[i % decoded.size()], decoded[i % decoded.size()], true, nullptr);
-    });
-    return cost;
+    if (decoded.keys.empty())
+      throw ConfigError("none of the samples can be prepared by this pipeline");
+    return decoded;
+  }
+
+  // Processor time of one, over `seconds` of it; begins with the sample of that number.
+  double each(const Forms& from, bool decoded, std::size_t first, double seconds,
+              const std::function<bool()>& stop) {
+    prepare(from.keys[0], from.bytes[0], decoded, nullptr);  // memory is taken once
+    const double begin = cpu_s();
+    std::size_t done = 0;
+    while ((done < 8 || cpu_s() - begin < seconds) && !(stop && stop())) {
+      const std::size_t at = (first + done++) % from.keys.size();
+      prepare(from.keys[at], from.bytes[at], decoded, nullptr);
+    }
+    return (cpu_s() - begin) / static_cast<double>(std::max<std::size_t>(1, done));
   }
 
  private:
@@ -241,23 +251,62 @@ class Preparations {
     return done == prepare::Prepared::done;
   }
 
-  template <class One>
-  double each(One&& one) {
-    const double begin = cpu_s();
-    std::size_t done = 0;
-    while ((done < 8 || cpu_s() - begin < options_.seconds) && !(options_.stop && options_.stop()))
-      one(done++);
-    return (cpu_s() - begin) / static_cast<double>(std::max<std::size_t>(1, done));
-  }
-
   const OpenedDataset& data_;
   const prepare::Pipeline& pipeline_;
-  const CalibrationOptions& options_;
   batch::BlockLayout layout_;
   std::vector<std::byte> slot_;
   std::unique_ptr<prepare::Preparer> preparer_;
   std::uint64_t draws_ = 0;
 };
+
+// What all cores need for a sample when each prepares another one: they share memory and, if they
+// are threads of one core, that.
+double on_all_cores(const OpenedDataset& data, const prepare::Pipeline& pipeline, const Forms& from,
+                    bool decoded, const CalibrationOptions& options) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<double> costs(cores);
+  std::vector<std::exception_ptr> problems(cores);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < cores; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        costs[i] =
+            Preparations(data, pipeline)
+                .each(from, decoded, i * from.keys.size() / cores, options.seconds, options.stop);
+      } catch (...) {
+        problems[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& problem : problems)
+    if (problem) std::rethrow_exception(problem);
+  double sum = 0;
+  for (const double cost : costs) sum += cost;
+  return sum / cores;
+}
+
+PreparationCost preparation_cost(const OpenedDataset& data, const prepare::Pipeline& pipeline,
+                                 const CalibrationOptions& options) {
+  Forms stored;
+  stored.bytes = load(data, stored.keys);
+  PreparationCost cost;
+  Bytes sum = 0;
+  for (const auto& bytes : stored.bytes) sum += bytes.size();
+  cost.stored = sum / stored.bytes.size();
+  Preparations alone(data, pipeline);
+  cost.prepared = alone.prepared_bytes();
+  cost.random = pipeline.info().has_random;
+  cost.alone_s = alone.each(stored, false, 0, options.seconds / 2, options.stop);
+  cost.cold_s = on_all_cores(data, pipeline, stored, false, options);
+  const Forms decoded = alone.decode(stored);
+  if (decoded.keys.empty()) return cost;
+  sum = 0;
+  for (const auto& bytes : decoded.bytes) sum += bytes.size();
+  cost.decoded = sum / decoded.bytes.size();
+  cost.decoded_s = on_all_cores(data, pipeline, decoded, true, options);
+  return cost;
+}
 
 // Between areas that no cache of a processor holds.
 double copy_rate(double seconds) {
@@ -299,13 +348,28 @@ double wake_time(double seconds) {
   return percentile(took, 0.5);
 }
 
+// How much longer than it should a thread sleeps, mean.
+double sleep_over(double seconds) {
+  const auto begin = Clock::now();
+  double over_s = 0;
+  int slept = 0;
+  while (since(begin) < seconds || slept < 20) {
+    const auto until = Clock::now() + std::chrono::milliseconds(2);
+    std::this_thread::sleep_until(until);
+    over_s += since(until);
+    ++slept;
+  }
+  return over_s / slept;
+}
+
 }  // namespace
 
 Calibration calibrate(const OpenedDataset& data, const prepare::Pipeline* pipeline,
                       const CalibrationOptions& options) {
   if (data.index->samples() == 0) throw ConfigError("the dataset has no samples to measure with");
   Calibration made;
-  const double parts = static_cast<double>(std::size(kDepths)) + (pipeline ? 2 : 0) + 2;
+  const double parts = static_cast<double>(std::size(kDepths) + std::size(kSizes)) +
+                       (pipeline ? 3 : 0) + (options.service ? 2 : 0) + 2;
   double done = 0;
   const auto begin_part = [&](const std::string& what) {
     if (options.progress) options.progress(done++ / parts, what);
@@ -314,19 +378,32 @@ Calibration calibrate(const OpenedDataset& data, const prepare::Pipeline* pipeli
   made.past_page_cache = reads_past_page_cache(data);
   for (const unsigned depth : kDepths) {
     if (!begin_part(fmt::format("reading, {} at once", depth))) return made;
-    Reads reads(data, depth, options.seconds, options.stop);
+    Reads reads(data, depth, kSampleMost, options.seconds, options.stop);
     made.reads.push_back(reads.run());
     made.reader = reads.reader();
   }
+  for (const Bytes bytes : kSizes) {
+    if (2 * bytes > made.reads.back().bytes) continue;  // samples are hardly larger
+    if (!begin_part(fmt::format("reading {} bytes", bytes))) return made;
+    made.sizes.push_back(
+        Reads(data, kDepths[std::size(kDepths) - 1], bytes, options.seconds / 2, options.stop)
+            .run());
+  }
+  made.sizes.push_back(made.reads.back());
   if (pipeline) {
     if (!begin_part("preparing")) return made;
-    made.preparation = Preparations(data, *pipeline, options).run();
-    ++done;
+    made.preparation = preparation_cost(data, *pipeline, options);
+    done += 2;
   }
   if (!begin_part("copying")) return made;
   made.copy_bytes_per_s = copy_rate(options.seconds / 2);
   if (!begin_part("waking")) return made;
   made.wake_s = wake_time(options.seconds / 2);
+  made.sleep_over_s = sleep_over(options.seconds / 4);
+  if (options.service) {
+    if (!begin_part("a service of its own")) return made;
+    made.service = measure_service_costs(*options.service);
+  }
   return made;
 }
 

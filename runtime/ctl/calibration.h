@@ -13,35 +13,43 @@
 
 #include "core/base/types.h"
 #include "runtime/ctl/dataset_path.h"
+#include "runtime/ctl/service_costs.h"
 #include "runtime/prepare/pipeline.h"
 
 namespace batchflow::ctl {
 
-// So many reads of whole samples at once.
+// So many reads of whole samples at once, or of their first bytes.
 struct ReadRate {
   unsigned depth = 0;
+  Bytes bytes = 0;  // of a read, mean
   double reads_per_s = 0, bytes_per_s = 0;
   double p50_s = 0, p99_s = 0;  // of one read, from its submission
 };
 
-// Of one sample, on one core, by processor time.
+// Of one sample, by processor time of a core, while all cores do the same.
 struct PreparationCost {
+  double alone_s = 0;    // as cold_s, while the other cores do nothing
   double cold_s = 0;     // from stored bytes that no cache of the processor has
   double decoded_s = 0;  // from its decoded form; 0: the pipeline has none
   Bytes stored = 0, decoded = 0, prepared = 0;  // means
+  bool random = false;                          // it differs each time
 };
 
 struct Calibration {
   std::string reader;            // as `io_uring`
   bool past_page_cache = false;  // else reads were of memory, and say nothing about the store
   std::vector<ReadRate> reads;   // by ascending depth
+  std::vector<ReadRate> sizes;   // at the greatest depth, by ascending size
   std::optional<PreparationCost> preparation;
   double copy_bytes_per_s = 0;  // of one core, in memory
   double wake_s = 0;            // from a notification until another thread runs
+  double sleep_over_s = 0;      // that a thread sleeps longer than it should, mean
+  std::optional<ServiceCosts> service;
 };
 
 struct CalibrationOptions {
-  double seconds = 2;  // for each thing that is measured
+  double seconds = 2;                          // for each thing that is measured
+  std::optional<ServiceCostsOptions> service;  // how to ask a service; its seconds are these
   std::function<void(double done, std::string_view what)> progress;
   std::function<bool()> stop;  // true: what was measured so far is answered
 };

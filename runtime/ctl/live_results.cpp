@@ -23,6 +23,9 @@ using nlohmann::json;
 constexpr const char* kNotMeasured[] = {"aggregate.cached_bytes_most",
                                         "aggregate.network_bytes",
                                         "aggregate.pcie_bytes",
+                                        "aggregate.requests_again",
+                                        "aggregate.requests_price",
+                                        "aggregate.store_written_bytes",
                                         "aggregate.cancelled_read_bytes",
                                         "aggregate.cancelled_preparation_s",
                                         "aggregate.lost_samples",
@@ -234,6 +237,7 @@ output::RunResult live_results(const input::Scenario& scenario, const LiveNames&
   sum.samples_read = grown("read_samples");
   sum.storage_bytes = grown("read_bytes");
   sum.storage_reads = grown("reads");
+  sum.store_requests = grown("device_reads");
   sum.nvme_bytes = grown("spill_read_bytes");
   sum.nvme_written_bytes = grown("spill_written_bytes");
   sum.failed_reads = grown("failed_reads");

@@ -18,8 +18,6 @@
 namespace batchflow::ctl {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::uint32_t kRanksMost = 256;  // a thread each
 
 bf_order order_of(const input::JobModel& job) {

@@ -20,8 +20,9 @@ Backend::Backend(const Parts& parts, CompletionHandler& handler)
       counters_(parts.counters),
       watch_(parts.watch),
       handler_(handler),
-      streamed_blocks_(parts.platform),
-      nodes_(parts.scenario.cluster.nodes.size()) {
+      streamed_blocks_(parts.platform) {
+  for (std::size_t i = 0; i < scenario_.cluster.nodes.size(); ++i)
+    nodes_.push_back({0, 0, ReadQueue(scenario_.cluster.store.queue)});
   for (const Workload::Preparation& preparation : workload_.preparations()) {
     step_s_.emplace_back(preparation.steps.size(), 0.);
   }
@@ -89,24 +90,38 @@ void Backend::on(const engine::Read& command) {
     streamed_blocks_.add(command, kernel_.now(), amount);
     return reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
   }
-  const TaskId task = begin(request, [this, request] {
+  const std::size_t to = index_of(command.to.node);
+  const TaskId task = begin(request, [this, request, to] {
     if (tasks_.ended_by_transfer()) watch_.came_by_links(request.id);
     reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
+    nodes_[to].reads.leave(request.id.value);
   });
   running_.at(request.id.value).bytes = bytes;
+  running_.at(request.id.value).reads_at = to;
   count_read(command, samples, bytes);
-  const std::size_t to = index_of(command.to.node);
+  const input::OverheadModel& overhead = scenario_.cluster.nodes[to].overhead;
+  platform_.work(task, to,
+                 overhead.read * static_cast<std::int64_t>(amount.operations) +
+                     duration_of(overhead.read_ns_per_byte * static_cast<double>(bytes) * 1e-9));
   if (command.from.tier == Tier::store) {
-    platform_.read_store(task, to, amount, read_chance(Chance::store_latency, command));
-  } else {
-    const std::size_t from = index_of(command.from.node);
-    if (command.from.tier == Tier::nvme) {
-      platform_.read_nvme(task, from, amount, read_chance(Chance::nvme_latency, command));
-    }
-    if (from != to) platform_.copy(task, from, to, bytes);
+    // An item that is kept on a drive is kept when it has been written there, which happens during
+    // the read.
+    nodes_[to].reads.enter(
+        request.id.value, amount.operations,
+        [this, task, to, amount, keeps = keeps_on_drive(command), at = command.keep_at,
+         chance = read_chance(Chance::store_latency, command)](std::uint32_t ahead) {
+          Platform::Amount begun = amount;
+          begun.ahead = ahead;
+          platform_.read_store(task, to, begun, chance);
+          if (keeps) platform_.write_nvme(task, index_of(at.node), amount.bytes);
+          tasks_.go(task);
+        });
+    return;
   }
-  // An item that is kept on a drive is kept when it has been written there, which happens during
-  // the read.
+  const std::size_t from = index_of(command.from.node);
+  if (command.from.tier == Tier::nvme)
+    platform_.read_nvme(task, from, amount, read_chance(Chance::nvme_latency, command));
+  if (from != to) platform_.copy(task, from, to, bytes);
   if (keeps_on_drive(command)) platform_.write_nvme(task, index_of(command.keep_at.node), bytes);
   tasks_.go(task);
 }
@@ -214,7 +229,9 @@ void Backend::on(const engine::Prepare& command) {
   if (item_bytes_of_.size() <= command.share.value) item_bytes_of_.resize(command.share.value + 1);
   item_bytes_of_[command.share.value] = preparation.moved_bytes * preparation.epochs;
   if (preparation.is_streamed) return prepare_stream(command);
-  prepare_for(command.worker.value, preparation_time(command, worker.visits, worker.decodings));
+  const input::OverheadModel& overhead = scenario_.cluster.nodes[index_of(command.node)].overhead;
+  prepare_for(command.worker.value, preparation_time(command, worker.visits, worker.decodings) +
+                                        overhead.block + overhead.wake);
 }
 
 // Reads and cores work at once; but one after the other where a worker that reads does nothing
@@ -252,7 +269,15 @@ void Backend::prepare_for(std::uint32_t index, Duration time) {
   worker.ends = kernel_.now() + time;
   const TaskId task = begin(worker.request, [this, index] { prepared(index); });
   running_.at(worker.request.id.value).worker = index;
-  tasks_.add_delay(task, time);
+  const std::size_t node = index_of(worker.node);
+  platform_.work(task, node, time);
+  // Pages that are there for the first time. Watched for all nodes together, and charged where the
+  // next block is prepared.
+  const Bytes most = watch_.cached_most();
+  const double touched = static_cast<double>(most - std::exchange(touched_bytes_, most));
+  platform_.work(
+      task, node,
+      duration_of(scenario_.cluster.nodes[node].overhead.touch_ns_per_byte * touched * 1e-9));
   tasks_.go(task);
 }
 
@@ -385,7 +410,13 @@ void Backend::on(const engine::Deliver& command) {
   for (const order::Slice& slice : command.slices) items += slice.to - slice.from;
   const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
   counters_.pcie_bytes += bytes;
-  platform_.to_gpu(task, handler_.node_of(command.job, command.rank), bytes);
+  const std::size_t node = handler_.node_of(command.job, command.rank);
+  const input::OverheadModel& overhead = scenario_.cluster.nodes[node].overhead;
+  const double samples = static_cast<double>(batch.samples + batch.fillers + batch.rehearsed);
+  platform_.work(
+      task, node,
+      overhead.batch + overhead.wake + duration_of(overhead.ns_per_sample * samples * 1e-9));
+  platform_.to_gpu(task, node, bytes);
   tasks_.go(task);
 }
 
@@ -393,6 +424,8 @@ void Backend::on(const engine::Cancel& command) {
   const auto found = running_.find(command.request.id.value);
   if (found == running_.end() || found->second.attempt != command.request.attempt) return;
   tasks_.cancel(found->second.task);
+  if (found->second.reads_at != kNone)
+    nodes_[found->second.reads_at].reads.leave(command.request.id.value);
   counters_.cancelled_read_bytes += found->second.bytes;
   if (found->second.worker != kNone) {
     Worker& worker = workers_[found->second.worker];

@@ -13,6 +13,7 @@
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
 #include "sim/world/platform.h"
+#include "sim/world/read_queue.h"
 #include "sim/world/reports.h"
 #include "sim/world/streamed_blocks.h"
 #include "sim/world/tasks.h"
@@ -79,6 +80,7 @@ class Backend {
     TaskId task;
     std::uint32_t worker = kNone;  // of a preparation
     Bytes bytes = 0;               // of a read
+    std::size_t reads_at = kNone;  // the node of a read
   };
   struct Worker {
     NodeId node;
@@ -97,6 +99,7 @@ class Backend {
   struct Node {
     std::uint32_t wanted = 0;
     std::uint32_t there = 0;
+    ReadQueue reads{0};  // from the store
   };
 
   void on(const engine::Admit& command) { handler_.admitted(command); }
@@ -151,6 +154,7 @@ class Backend {
   std::vector<Node> nodes_;
   std::vector<NodeId> scaled_;        // by the commands being carried out
   std::vector<Bytes> item_bytes_of_;  // by share of blocks
+  Bytes touched_bytes_ = 0;
   order::Expander expander_;
   std::vector<SampleId> unnamed_;            // scratch
   std::vector<std::vector<double>> step_s_;  // core time, by preparation and step

@@ -14,7 +14,9 @@ enum class Chance : std::uint8_t {
   preparation,
   exemplars,
   importance,
-  slow_sample
+  slow_sample,
+  arrival,
+  job_steps  // of all ranks
 };
 
 template <class... Words>

@@ -16,6 +16,7 @@ struct Counters {
   Bytes nvme_bytes = 0;            // read
   Bytes nvme_written_bytes = 0;
   Bytes network_bytes = 0;
+  Bytes written_bytes = 0;  // checkpoints, to the store
   Bytes pcie_bytes = 0;
   Bytes copied_bytes = 0;               // within a node
   std::uint64_t samples_requested = 0;  // by preparations

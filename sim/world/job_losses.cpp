@@ -54,6 +54,7 @@ void Jobs::forget_step(Job& job) {
   job.fillers_done = 0;
   job.rehearsed_done = 0;
   job.ranks_done = 0;
+  forget_traffic(job);
   job.result->lost_samples += lost;
   counters_.samples_lost += lost;
 }

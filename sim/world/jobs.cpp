@@ -49,29 +49,32 @@ std::string reason(const engine::Refuse& command) {
 
 }  // namespace
 
-Jobs::Jobs(Kernel& kernel, const input::Scenario& scenario, const Workload& workload,
-           Reports& reports, Counters& counters, Watch& watch)
-    : kernel_(kernel),
-      scenario_(scenario),
-      workload_(workload),
-      reports_(reports),
-      counters_(counters),
-      watch_(watch),
-      scores_(scenario, reports),
-      gpus_(scenario.cluster),
-      jobs_(scenario.jobs.size()),
-      results_(scenario.jobs.size()),
-      queue_(scenario.scheduler) {
+Jobs::Jobs(const Parts& parts)
+    : kernel_(parts.kernel),
+      tasks_(parts.tasks),
+      platform_(parts.platform),
+      scenario_(parts.scenario),
+      workload_(parts.workload),
+      reports_(parts.reports),
+      counters_(parts.counters),
+      watch_(parts.watch),
+      scores_(scenario_, reports_),
+      gpus_(scenario_.cluster),
+      jobs_(scenario_.jobs.size()),
+      results_(scenario_.jobs.size()),
+      queue_(scenario_.scheduler) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
-    job.model = &scenario.jobs[i];
-    job.preparation = &workload.preparation(*job.model);
+    job.model = &scenario_.jobs[i];
+    job.preparation = &workload_.preparation(*job.model);
     job.result = &results_[i];
     job.result->name = job.model->name;
     job.result->user = job.model->user;
-    job.result->dataset = scenario.datasets[static_cast<std::size_t>(job.model->dataset)].name;
+    job.result->dataset = scenario_.datasets[static_cast<std::size_t>(job.model->dataset)].name;
     job.result->ranks = job.model->ranks;
-    job.result->arrived_s = seconds(job.model->arrives);
+    if (is_validation(job))
+      jobs_[static_cast<std::size_t>(job.model->validates_for)].validation =
+          static_cast<std::uint32_t>(i);
     work_all_ += job.preparation->is_streamed ? job.model->steps : batches_of(*job.model);
   }
 }
@@ -100,8 +103,15 @@ const Workload::Preparation& Jobs::preparation(JobId id) const {
 
 void Jobs::begin() {
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
-    kernel_.at(std::max(jobs_[i].model->arrives, jobs_[i].model->not_before),
-               [this, i] { arrive(i); });
+    const input::JobModel& model = *jobs_[i].model;
+    if (is_validation(jobs_[i])) continue;
+    Duration later{0};
+    if (model.arrives_spread.count() > 0) {
+      Random chance = chance_of(scenario_.seed, Chance::arrival, i);
+      later = scaled(model.arrives_spread, chance.unit());
+    }
+    jobs_[i].result->arrived_s = seconds(model.arrives + later);
+    kernel_.at(std::max(model.arrives + later, model.not_before), [this, i] { arrive(i); });
   }
 }
 
@@ -136,6 +146,9 @@ void Jobs::start_queued() {
 void Jobs::assign_gpus(Job& job, std::vector<NodeId> gpus) const {
   job.gpus = std::move(gpus);
   job.nodes = job.gpus;
+  job.ring = job.gpus;
+  std::sort(job.ring.begin(), job.ring.end());
+  job.ring.erase(std::unique(job.ring.begin(), job.ring.end()), job.ring.end());
   if (!job.preparation->is_streamed) return;
   std::map<NodeId, std::uint32_t> on;
   for (const NodeId node : job.gpus) ++on[node];
@@ -183,6 +196,11 @@ void Jobs::join(std::uint32_t index) {
   Job& job = jobs_[index];
   const input::JobModel& model = *job.model;
   job.state = Job::State::joining;
+  if (std::string problem = no_room_on_gpus(job); !problem.empty()) {
+    job.result->refusal = std::move(problem);
+    // Not within the walk through the queue that gave it its GPUs.
+    return kernel_.after(Duration(0), [this, index] { over(jobs_[index], "refused"); });
+  }
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
     job.idle += of_gpus(job, model.start_up);
@@ -237,7 +255,8 @@ void Jobs::admitted(const engine::Admit& command) {
   mine.state = Job::State::running;
   mine.step = command.first_step;
   for (Rank rank = 0; rank < mine.ranks.size(); ++rank) {
-    reports_.fact(engine::BatchWanted{command.job, rank, command.credits});
+    reports_.fact(
+        engine::BatchWanted{command.job, rank, std::min(command.credits, batches_on_gpu(mine))});
   }
 }
 
@@ -271,8 +290,22 @@ void Jobs::over(Job& job, const char* state) {
   job.ended = last_end_ = kernel_.now();
   job.ranks.clear();
   ++over_;
-  running_.erase(static_cast<std::uint32_t>(&job - jobs_.data()));
-  gpus_.give_back(job.gpus);
+  running_.erase(index_of(job));
+  if (is_validation(job)) end_validation(index_of(job));
+  if (job.validation != kNone && jobs_[job.validation].state != Job::State::over) {
+    // The last validation has the GPUs until it is over.
+    job.lends_gpus = job.validates && job.result->state == "done";
+    if (job.lends_gpus) return;
+    leave(job.validation, "left");
+    if (jobs_[job.validation].state != Job::State::over) over(jobs_[job.validation], "left");
+  }
+  if (is_validation(job)) {
+    Job& trains = jobs_[static_cast<std::size_t>(job.model->validates_for)];
+    if (!std::exchange(trains.lends_gpus, false)) return;
+    gpus_.give_back(trains.gpus);
+  } else {
+    gpus_.give_back(job.gpus);
+  }
   start_queued();
 }
 
@@ -296,16 +329,19 @@ void Jobs::delivered(const Delivered& batch) {
 void Jobs::train_rank(std::uint32_t index, Rank number) {
   Job& job = jobs_[index];
   RankState& rank = job.ranks[number];
-  if (rank.training || rank.done || rank.batches.empty()) return;
-  if (rank.batches.front().step != job.step) return;
+  if (job.holds > 0 || rank.training || rank.done || rank.batches.empty()) return;
+  if (rank.batches.front().step != job.step || loads(index, number)) return;
   rank.training = true;
   const input::JobModel& model = *job.model;
   Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
   // A batch stands for one of each epoch.
   const auto epochs = static_cast<double>(job.preparation->epochs);
-  const double factor = (1 - job.kept) * epochs * model.step_spread.draw(chance, epochs) /
-                        scenario_.cluster.nodes[job.nodes[number].value].gpu_speed;
-  const Duration compute = scaled(model.step, factor);
+  Random common = chance_of(scenario_.seed, Chance::job_steps, index, job.step);
+  const input::Spread varies{model.steps_vary, input::Spread::Shape::normal};
+  const input::NodeModel& node = scenario_.cluster.nodes[job.nodes[number].value];
+  const double factor = (1 - job.kept) * epochs * model.step_spread.draw(chance, epochs) *
+                        varies.draw(common, epochs) / node.gpu_speed;
+  const Duration compute = scaled(model.step, factor) + node.overhead.step;
   // A block that stands for a stream comes bit by bit, and is worked on as it comes. A rank that
   // seemed to wait for all of it has computed meanwhile, and is done with it when its last bit is
   // there.
@@ -321,6 +357,8 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
   rank.computes = compute;
+  if (++job.ranks_computing == job.ranks.size() && has_exchange(job))
+    begin_exchange(index, compute);
 }
 
 void Jobs::trained(std::uint32_t index, Rank number) {
@@ -329,8 +367,9 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   RankState& rank = job.ranks[number];
   const Delivered batch = rank.batches.front();
   rank.batches.pop_front();
-  rank.training = false;
+  rank.training = rank.loaded = false;
   rank.done = true;
+  job.epoch_over = batch.last_of_epoch;
   watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
   job.compute += of_gpus(job, rank.computes);
@@ -340,7 +379,8 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
   scores_.report(batch);
-  if (++job.ranks_done == job.ranks.size()) step_done(index);
+  if (++job.ranks_done == job.ranks.size() && (job.is_exchanged || !has_exchange(job)))
+    step_done(index);
 }
 
 // All ranks go on together: a step is over, and its batch is used up, when all ranks have exchanged
@@ -364,9 +404,20 @@ void Jobs::step_done(std::uint32_t index) {
   job.result->samples += std::exchange(job.samples_done, 0);
   job.result->fillers += std::exchange(job.fillers_done, 0);
   job.result->rehearsed += std::exchange(job.rehearsed_done, 0);
-  job.ranks_done = 0;
+  job.ranks_done = job.ranks_computing = 0;
+  job.is_exchanged = false;
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return leave(index, "done");
+  const std::uint64_t every = job.model->checkpoint.every;
+  if (every > 0 && job.steps_done % every == 0) begin_checkpoint(index);
+  if (std::exchange(job.epoch_over, false)) {
+    ++job.epochs_trained;
+    if (job.validation != kNone) begin_validation(index);
+    if (is_validation(job)) {
+      ++job.holds;
+      end_validation(index);
+    }
+  }
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     // The engine takes 0 for a time that was not measured.

@@ -30,8 +30,17 @@ namespace batchflow::world {
 
 class Jobs final : public CompletionHandler {
  public:
-  Jobs(Kernel& kernel, const input::Scenario& scenario, const Workload& workload, Reports& reports,
-       Counters& counters, Watch& watch);
+  struct Parts {
+    Kernel& kernel;
+    Tasks& tasks;
+    Platform& platform;
+    const input::Scenario& scenario;
+    const Workload& workload;
+    Reports& reports;
+    Counters& counters;
+    Watch& watch;
+  };
+  explicit Jobs(const Parts& parts);
 
   // Sets the timers of all arrivals.
   void begin();
@@ -69,6 +78,8 @@ class Jobs final : public CompletionHandler {
 
  private:
   struct RankState {
+    bool loading = false;  // its loader has the batch
+    bool loaded = false;
     bool training = false;
     bool done = false;  // with the current step
     Instant since{};    // when its present state began: it computes, or waits for its batch or the
@@ -98,7 +109,17 @@ class Jobs final : public CompletionHandler {
     double kept = 0;               // of the current step, computed before the job was preempted
     std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
-    std::uint64_t samples_done = 0;  // of the current step, by these ranks
+    // What the step also takes (job_traffic.cpp).
+    std::vector<NodeId> ring;           // its nodes, each once
+    std::uint32_t ranks_computing = 0;  // that have begun the step
+    bool is_exchanged = false;          // what the ranks have learnt in this step
+    bool epoch_over = false;            // with this step
+    std::uint32_t holds = 0;            // what it waits for before the next step
+    std::uint32_t epochs_trained = 0;
+    std::uint32_t validation = kNone;  // the index of its validation
+    bool validates = false;            // it waits for that
+    bool lends_gpus = false;           // to that, after its own end
+    std::uint64_t samples_done = 0;    // of the current step, by these ranks
     std::uint64_t fillers_done = 0;
     std::uint64_t rehearsed_done = 0;
     Instant started{};
@@ -114,6 +135,8 @@ class Jobs final : public CompletionHandler {
     TotalTime first_compute{0};  // of the first step
     output::JobResult* result = nullptr;
   };
+
+  static constexpr std::uint32_t kNone = UINT32_MAX;
 
   Job& job(JobId id) { return jobs_[id.value]; }
   const Job& job(JobId id) const { return jobs_[id.value]; }
@@ -136,6 +159,24 @@ class Jobs final : public CompletionHandler {
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
   void step_done(std::uint32_t index);
+  // job_traffic.cpp
+  bool loads(std::uint32_t index, Rank number);
+  bool has_exchange(const Job& job) const {
+    return job.model->exchange.bytes > 0 && job.ring.size() > 1;
+  }
+  void begin_exchange(std::uint32_t index, Duration compute);
+  void begin_checkpoint(std::uint32_t index);
+  void begin_validation(std::uint32_t index);
+  void end_validation(std::uint32_t index);
+  void hold_over(std::uint32_t index);
+  void forget_traffic(Job& job) const;
+  std::string no_room_on_gpus(const Job& job) const;
+  std::uint32_t batches_on_gpu(const Job& job) const;
+  bool is_validation(const Job& job) const { return job.model->validates_for >= 0; }
+  std::uint32_t index_of(const Job& job) const {
+    return static_cast<std::uint32_t>(&job - jobs_.data());
+  }
+
   void leave(std::uint32_t index, const char* state);
   void over(Job& job, const char* state);
   void count_unfinished(Job& job);
@@ -155,6 +196,8 @@ class Jobs final : public CompletionHandler {
   }
 
   Kernel& kernel_;
+  Tasks& tasks_;
+  Platform& platform_;
   const input::Scenario& scenario_;
   const Workload& workload_;
   Reports& reports_;

@@ -19,8 +19,9 @@ constexpr double kUnlimited_bytes_per_s = 1e15;
 // and each of these takes its latency and its bytes at the reader's rate. 0: no limit.
 double alone_bytes_per_s(const input::DriveModel& drive, double operation_bytes, double latency_s,
                          const Platform::Amount& amount) {
-  const auto ahead = static_cast<double>(std::min<std::uint64_t>(
-      std::uint64_t{drive.operations_ahead} * amount.readers, amount.operations));
+  const std::uint64_t most =
+      amount.ahead > 0 ? amount.ahead : std::uint64_t{drive.operations_ahead} * amount.readers;
+  const auto ahead = static_cast<double>(std::min(most, amount.operations));
   const double cap = drive.reader_bytes_per_s * amount.readers;
   const double own = drive.reader_bytes_per_s;
   const double one_s = latency_s + (own > 0 ? operation_bytes / own : 0);
@@ -44,7 +45,9 @@ Platform::Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& clus
                       drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
                       server(node.name + ".pcie", node.pcie_bytes_per_s),
-                      server(node.name + ".cores", node.workers > 0 ? node.cores : 0)});
+                      server(node.name + ".cores", node.processors > 0 ? node.processors
+                                                   : node.workers > 0  ? node.cores
+                                                                       : 0)});
   }
   const auto limited = [&](const input::NodeModel& node) { return limits(node); };
   if (cluster.store_nic_bytes_per_s > 0 || link_limits(cluster.store_link) ||
@@ -82,7 +85,13 @@ Platform::Drive Platform::drive(const std::string& name, const input::DriveModel
   return drive;
 }
 
+void Platform::set_store_load(double part) {
+  store_free_ = 1 - part;
+  set_speed(hardware_.store(), store_factor_);
+}
+
 void Platform::set_speed(std::uint32_t hardware, double factor) {
+  if (hardware == hardware_.store()) factor = (store_factor_ = factor) * store_free_;
   speeds_[hardware] = factor;
   if (hardware_.is_drive(hardware)) return kernel_.speeds_changed();
   Wire& wire = wires_[hardware];
@@ -258,7 +267,43 @@ void Platform::read(TaskId task, Drive& drive, Amount amount, double weight, Ran
   }
 }
 
+// Some requests fail, some of these again, and so on. They are under way together, so the read
+// waits as long as the unluckiest of them. No bytes come with a failure.
+Duration Platform::requests_fail(Amount& amount, Random& chance) {
+  const input::RequestModel& model = cluster_.store_requests;
+  Duration waited{0};
+  std::uint64_t again = amount.operations;
+  const input::Pauses failures{model.failed, 0, {}};
+  for (Duration wait = model.retry_after; again > 0 && model.failed > 0; wait *= 2) {
+    again = failures.count(chance, again);
+    if (again == 0) break;
+    requests_again_ += again;
+    waited += wait;
+    if (wait > std::chrono::minutes(1)) wait = std::chrono::seconds(30);
+  }
+  return waited;
+}
+
+void Platform::write_store(TaskId task, std::size_t from_node, Bytes bytes) {
+  Server& writes = store_.writes.limited() ? store_.writes : store_.data;
+  if (writes.limited()) tasks_.add_work(task, writes, {static_cast<double>(bytes)});
+  if (!store_is_remote(from_node)) return;
+  const input::NodeModel& from = cluster_.nodes[from_node];
+  tasks_.add_transfer(task, *nodes_[from_node].endpoint, *store_endpoint_,
+                      static_cast<double>(bytes),
+                      latency(from.link, cluster_.store_link) + from.nic_latency);
+}
+
+void Platform::work(TaskId task, std::size_t node, Duration core_time) {
+  if (core_time.count() <= 0) return;
+  if (cluster_.nodes[node].processors == 0) return tasks_.add_delay(task, core_time);
+  tasks_.add_work(task, nodes_[node].cores, {seconds(core_time), 1});
+}
+
 void Platform::read_store(TaskId task, std::size_t to_node, Amount amount, Random chance) {
+  store_requests_ += amount.operations;
+  if (const Duration waits = requests_fail(amount, chance); waits.count() > 0)
+    tasks_.add_delay(task, waits);
   read(task, store_, amount, cluster_.nodes[to_node].store_weight, chance);
   if (!store_is_remote(to_node)) return;
   const input::NodeModel& to = cluster_.nodes[to_node];
@@ -285,6 +330,9 @@ void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Byt
     tasks_.add_transfer(
         task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
         from_model.nic_latency + latency(from_model.link, to_model.link) + to_model.nic_latency);
+  } else if (const input::NodeModel& node = cluster_.nodes[to_node];
+             node.processors > 0 && node.memory_bytes_per_s > 0) {
+    work(task, to_node, duration_of(static_cast<double>(bytes) / node.memory_bytes_per_s));
   } else if (from.memory.limited()) {
     tasks_.add_work(task, from.memory, {static_cast<double>(bytes)});
   }

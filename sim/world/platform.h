@@ -61,15 +61,19 @@ class Platform {
     std::uint64_t operations = 0;
     Bytes bytes = 0;
     std::uint32_t readers = 1;
+    std::uint32_t ahead = 0;  // operations that they have under way at once; 0: the drive's, each
   };
   // `chance` draws the tail of the latency.
   void read_store(TaskId task, std::size_t to_node, Amount amount, Random chance);
   void read_nvme(TaskId task, std::size_t node, Amount amount, Random chance);
   void write_nvme(TaskId task, std::size_t node, Bytes bytes);
+  void write_store(TaskId task, std::size_t from_node, Bytes bytes);
   void copy(TaskId task, std::size_t from_node, std::size_t to_node, Bytes bytes);
   // From several nodes that each have a part of it: the limits of single nodes do not count.
   void gather(TaskId task, std::size_t to_node, Bytes bytes);
   void to_gpu(TaskId task, std::size_t node, Bytes bytes);
+  // What takes a core for so long, beside preparation: of the node's processors where it has them.
+  void work(TaskId task, std::size_t node, Duration core_time);
   // On a node with cores that prepare together: `core_s` seconds of one core, on `cores_most` at
   // most.
   void prepare(TaskId task, std::size_t node, double core_s, std::uint32_t cores_most);
@@ -83,6 +87,11 @@ class Platform {
   // From now on the hardware is `factor` times as fast as it was built; for all that is under way,
   // too. But a read that began before keeps its latency, and the bound of one reader.
   void set_speed(std::uint32_t hardware, double factor);
+  // From now on others take this part of the store.
+  void set_store_load(double part);
+  // Requests to the store that were answered by 503, and sent again.
+  std::uint64_t requests_again() const { return requests_again_; }
+  std::uint64_t store_requests() const { return store_requests_; }
   // The curve of the store in the scenario has changed. A read under way keeps the bound of one
   // reader that it began with.
   void store_changed() { kernel_.speeds_changed(); }
@@ -121,6 +130,7 @@ class Platform {
   simgrid::s4u::LinkInRoute wire(std::uint32_t hardware, simgrid::s4u::NetZone& zone,
                                  const std::string& name, double bytes_per_s);
   void read(TaskId task, Drive& drive, Amount amount, double weight, Random& chance);
+  Duration requests_fail(Amount& amount, Random& chance);
   Duration latency(int from_link, int to_link) const;
   bool limits(const input::NodeModel& node) const;
   bool link_limits(int link) const;
@@ -129,6 +139,10 @@ class Platform {
   Tasks& tasks_;
   const input::ClusterModel& cluster_;
   const Hardware hardware_;
+  double store_factor_ = 1;  // by set_speed
+  double store_free_ = 1;    // of others' load
+  std::uint64_t store_requests_ = 0;
+  std::uint64_t requests_again_ = 0;
   std::vector<double> speeds_;  // by number of the hardware; links and drives refer to theirs
   std::vector<Wire> wires_;     // by number of the hardware; empty where there is no network
   Drive store_;

@@ -58,7 +58,7 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
       timeline_(options.timeline.empty() ? std::nullopt
                                          : std::optional<Timeline>(options.timeline_events)),
       watch_(scenario, workload_, timeline_ ? &*timeline_ : nullptr),
-      jobs_(kernel_, scenario, workload_, reports_, counters_, watch_),
+      jobs_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_}),
       backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_},
                jobs_),
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
@@ -83,6 +83,9 @@ void World::begin() {
   begun_ = true;
   backend_.bring_up();
   jobs_.begin();
+  const input::OtherLoad& load = scenario_.cluster.store_load;
+  for (std::size_t i = 0; i < load.parts.size(); ++i)
+    kernel_.after(load.parts[i].at, [this, i] { change_store_load(i); });
   kernel_.each_instant([this] { instant(); });
   if (scenario_.ends_after.count() > 0) {
     kernel_.after(scenario_.ends_after, [this] { kernel_.stop(); });
@@ -152,6 +155,13 @@ std::span<const engine::Command> World::decide(Instant now, std::span<const engi
   return commands;
 }
 
+void World::change_store_load(std::size_t index) {
+  const input::OtherLoad& load = scenario_.cluster.store_load;
+  platform_.set_store_load(load.parts[index].part);
+  if (load.period.count() > 0)
+    kernel_.after(load.period, [this, index] { change_store_load(index); });
+}
+
 void World::set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor) {
   switch (part) {
     case faults::FaultInjector::Part::node:
@@ -195,6 +205,11 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
   sum.cached_bytes_most = watch_.cached_most();
   sum.storage_bytes = counters_.storage_bytes;
   sum.storage_reads = counters_.storage_reads;
+  sum.store_requests = platform_.store_requests() + platform_.requests_again();
+  sum.requests_again = platform_.requests_again();
+  sum.requests_price = static_cast<double>(sum.store_requests) *
+                       scenario_.cluster.store_requests.price_per_million * 1e-6;
+  sum.store_written_bytes = counters_.written_bytes;
   sum.nvme_bytes = counters_.nvme_bytes;
   sum.nvme_written_bytes = counters_.nvme_written_bytes;
   sum.network_bytes = counters_.network_bytes;

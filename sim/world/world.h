@@ -57,6 +57,7 @@ class World {
   void begin();
   void instant();
   std::span<const engine::Command> decide(Instant now, std::span<const engine::Event> events);
+  void change_store_load(std::size_t index);
   void set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor);
   void explain(char mark, const std::string& text) const;
   engine::Explain explainer() const;

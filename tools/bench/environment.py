@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 BUILD = Path(os.environ.get("BATCHFLOW_BUILD", "build/release"))
-_BEGIN, _END = "<!-- measured -->", "<!-- end of what was measured -->"
+_END = "<!-- end of what was measured -->"
 
 
 def install(name: str, packages: Sequence[str], with_system: bool = True,
@@ -96,11 +96,11 @@ def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
     return [lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]
 
 
-def write_part(file: Path, text: str) -> None:
-    """Puts the text between the two marks of a page."""
+def write_part(file: Path, text: str, begin: str = "<!-- measured -->") -> None:
+    """Puts the text between the mark `begin` of a page and the next mark of an end."""
     page = file.read_text()
-    if page.count(_BEGIN) != 1 or page.count(_END) != 1:
-        sys.exit(f"{file} does not have '{_BEGIN}' and '{_END}' once, between which it is put")
-    before, rest = page.split(_BEGIN)
-    after = rest.split(_END)[1]
-    file.write_text(f"{before}{_BEGIN}\n{text}{_END}{after}")
+    before, found, rest = page.partition(begin)
+    if not found or begin in rest or _END not in rest:
+        sys.exit(f"{file} does not have '{begin}' once, and '{_END}' after it: the text is put "
+                 "between these")
+    file.write_text(f"{before}{begin}\n{text}{_END}{rest.partition(_END)[2]}")
