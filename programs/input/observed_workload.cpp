@@ -345,9 +345,10 @@ DerivedScenario derive_scenario(const ObservedWorkload& observed,
       "datasets, jobs, their arrivals and step times, workers, memory, policies: as recorded");
   if (cluster != nullptr) check_cluster(observed, *cluster, derived);
   NamedData named;
-  const std::string body = cluster_text(observed, cluster, derived) +
-                           data_text(observed, named, derived) +
-                           jobs_text(observed, named, derived) + engine_text(observed, derived);
+  std::string body = cluster_text(observed, cluster, derived);
+  body += data_text(observed, named, derived);  // it names what jobs name
+  body += jobs_text(observed, named, derived);
+  body += engine_text(observed, derived);
   derived.text = fmt::format(
       "# A workload that ran, as a scenario. Recorded or measured:\n{}# Assumed or estimated:\n"
       "{}{}{}kind: scenario\nname: {}\nseed: {}\n{}",
