@@ -351,10 +351,11 @@ DerivedScenario derive_scenario(const ObservedWorkload& observed,
   body += engine_text(observed, derived);
   derived.text = fmt::format(
       "# A workload that ran, as a scenario. Recorded or measured:\n{}# Assumed or estimated:\n"
-      "{}{}{}kind: scenario\nname: {}\nseed: {}\n{}",
+      "{}{}{}kind: scenario\nname: {}\nseed: {}\nends_after: {}ns\n{}",
       comment(derived.known), comment(derived.assumed),
       observed.notes.empty() ? "" : "# Left out:\n", comment(observed.notes),
-      in_quotes(plain(observed.name, "recorded")), observed.seed, body);
+      in_quotes(plain(observed.name, "recorded")), observed.seed, observed.ends_after.count(),
+      body);
   return derived;
 }
 

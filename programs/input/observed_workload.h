@@ -85,6 +85,7 @@ struct ObservedWorkload {
   std::vector<ObservedPipeline> pipelines;
   std::vector<ObservedJob> jobs;  // by arrival
   std::optional<ObservedStore> store;
+  Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done
   std::vector<std::string> notes;  // what is not as it was, each a sentence
 };
 
