@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/config_value.h"
 #include "core/base/names.h"
 #include "core/engine/engine_config.h"
 #include "core/engine/preset.h"
@@ -81,7 +82,7 @@ std::optional<input::ObservedStore> store_of(const json& status) {
 }
 
 // Its times and what it asked for; how long it goes on is found when all are there.
-input::ObservedJob job_of(const json& job, double node_mean_s) {
+input::ObservedJob job_of(const json& job) {
   const json& model = object(job, "model");
   input::ObservedJob one;
   one.name = text(job, "name");
@@ -100,7 +101,7 @@ input::ObservedJob job_of(const json& job, double node_mean_s) {
   one.weight = std::max(1e-6, number(model, "weight"));
   one.latency_target = Duration(static_cast<std::int64_t>(1e9 * number(model, "latency_target_s")));
   const double batches = number(model, "consumed_batches");
-  const double mean = batches > 0 ? number(job, "compute_s") / batches : node_mean_s;
+  const double mean = batches > 0 ? number(job, "compute_s") / batches : 0;
   one.step_s = mean;
   if (batches > 1 && mean > 0) {
     const double variance = number(model, "compute_squares_s2") / batches - mean * mean;
@@ -117,8 +118,13 @@ ComingHours coming_hours(const json& status, double hours) {
   workload.name = "the-coming-hours";
   workload.seed = std::max<std::uint64_t>(1, whole<std::uint64_t>(status, "seed"));
   workload.configuration = configuration_of(status);
+  // The engine counts what reads land in, too, in the memory that it is told of.
+  const json& settings = object(status, "settings");
+  const Bytes staging = text(settings, "count_staging") == "true"
+                            ? parse_unsigned(text(settings, "staging_bytes")).value_or(0)
+                            : 0;
   workload.nodes.push_back({std::max(1U, whole<std::uint32_t>(status, "workers_most")),
-                            whole<Bytes>(status, "planned_bytes"),
+                            whole<Bytes>(status, "planned_bytes") + staging,
                             whole<Bytes>(status, "spill_limit_bytes")});
   workload.store = store_of(status);
   const double factor = cost_factor(status);
@@ -126,7 +132,7 @@ ComingHours coming_hours(const json& status, double hours) {
   for (const json& dataset : list(status, "datasets")) datasets[text(dataset, "name")] = &dataset;
   std::map<std::string, std::size_t> dataset_of;
   std::map<std::pair<std::size_t, std::string>, std::size_t> pipeline_of;
-  std::vector<double> epoch_steps, to_go;
+  std::vector<double> epoch_steps, to_go, pace_s;
   for (const json& job : list(status, "jobs")) {
     const std::string name = output::printable(text(job, "name"));
     if (!flag(job, "running") || flag(job, "left")) {
@@ -144,7 +150,7 @@ ComingHours coming_hours(const json& status, double hours) {
       throw ConfigError(
           "the service does not tell what its jobs asked for; it is of an older version: start it "
           "anew with the version of batchflowctl");
-    input::ObservedJob one = job_of(job, 0);
+    input::ObservedJob one = job_of(job);
     const auto [data, is_new] = dataset_of.try_emplace(found->first, workload.datasets.size());
     if (is_new) {
       const json& from = *found->second;
@@ -175,20 +181,22 @@ ComingHours coming_hours(const json& status, double hours) {
     epoch_steps.push_back(std::max(
         1., std::ceil(static_cast<double>(workload.datasets[one.dataset].samples) / step_samples)));
     to_go.push_back(number(model, "steps_to_go"));
+    const double batches = std::max(1., number(model, "consumed_batches"));
+    pace_s.push_back(one.step_s + number(job, "wait_s") / batches);
     workload.jobs.push_back(one);
   }
   if (workload.jobs.empty()) throw ConfigError("no job runs, so nothing can be foretold");
-  // Caches are warm after an epoch; a job that nothing is known of yet may take any time for it.
+  // Caches are warm after an epoch.
   const double hours_s = 3600 * hours;
   for (std::size_t i = 0; i < workload.jobs.size(); ++i)
-    coming.warm_s = std::max(coming.warm_s, epoch_steps[i] * workload.jobs[i].step_s);
-  coming.warm_s = std::min({1.2 * coming.warm_s, kWarmMost, hours_s});
+    coming.warm_s = std::max(coming.warm_s, epoch_steps[i] * pace_s[i]);
+  coming.warm_s = std::min({coming.warm_s, kWarmMost, hours_s});
   for (std::size_t i = 0; i < workload.jobs.size(); ++i) {
     input::ObservedJob& job = workload.jobs[i];
     constexpr double kStepsMost = 1e9;
     const double step_s = std::max(job.step_s, 1e-6);
     const double in_hours = std::ceil(hours_s / step_s) + 1;
-    const double steps = std::ceil(coming.warm_s / step_s) +
+    const double steps = std::ceil(coming.warm_s / std::max(step_s, pace_s[i])) +
                          (to_go[i] > 0 ? std::min(to_go[i], in_hours) : in_hours);
     job.steps = static_cast<std::uint64_t>(std::min(kStepsMost, std::max(1., steps)));
     job.epochs = static_cast<std::uint32_t>(
