@@ -299,7 +299,7 @@ void add_whatif(Json& to, const WhatIfAnswer& answer, const RecordedResult& reco
                 {"failure", candidate.failure},
                 {"figures", means_of(candidate)},
                 {"differences", Json::object()}};
-    if (candidate.runs.size() == answer.as_is.runs.size()) {
+    if (!candidate.runs.empty() && candidate.runs.size() == answer.as_is.runs.size()) {
       for (const Compared& field : kCompared) {
         const Estimate gain = gain_of(answer, candidate, figure_named(field.field));
         one["differences"][field.field] = {{"mean", number(gain.mean)},

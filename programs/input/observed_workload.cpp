@@ -192,12 +192,16 @@ std::string cluster_text(const ObservedWorkload& observed, const config::ConfigN
                          DerivedScenario& derived) {
   std::uint64_t gpus = 0;
   for (const ObservedJob& job : observed.jobs) gpus += job.ranks;
+  // Nobody has said how much a machine has beside its cache.
+  constexpr Bytes kMemories = 64;
+  derived.assumed.push_back(
+      fmt::format("nodes have memory for {} times the cache, for what-ifs of it", kMemories));
   std::string text = "cluster:\n  name: recorded\n  nodes:\n";
   for (std::size_t i = 0; i < observed.nodes.size(); ++i) {
     const ObservedNode& node = observed.nodes[i];
     text += fmt::format("    - {{name: node-{}, cores: {}, gpus: {}, memory: {}, cache: {}{}{}}}\n",
                         i, std::max(1U, node.cores), std::max<std::uint64_t>(1, gpus),
-                        std::max<Bytes>(1, node.cache), node.cache,
+                        kMemories * std::max<Bytes>(1, node.cache), node.cache,
                         node.nvme > 0 ? fmt::format(", nvme: {}", node.nvme) : "",
                         rates_of(cluster, i));
   }

@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -156,6 +158,7 @@ std::string lines(const char* head, const json& all) {
 }
 
 std::string candidates_table(const json& answer) {
+  const json& live = object(answer, "lived");
   const json& now = object(object(answer, "as_is"), "figures");
   std::vector<std::vector<std::string>> rows = {
       {"", "samples/s", "gain", "95 % interval", "stall", "from storage", "prepared"}};
@@ -166,7 +169,9 @@ std::string candidates_table(const json& answer) {
                     bytes_text(number(figures, "storage_bytes")),
                     fmt::format("{:.0f}", number(figures, "preparations"))});
   };
-  row("as it is", now, "", "");
+  rows.push_back({"lived so far", fmt::format("{:.1f}", number(live, "samples_per_s")), "", "",
+                  percent(number(live, "stall_fraction")), "", ""});
+  row("simulated as it is", now, "", "");
   const double speed = std::max(1e-9, number(now, "samples_per_s"));
   std::string failures;
   for (const json& one : list(answer, "candidates")) {
@@ -181,6 +186,8 @@ std::string candidates_table(const json& answer) {
                           100 * number(gain, "high") / speed, flag(gain, "sure") ? " *" : "")
             : "-");
   }
+  for (const json& far : list(answer, "far"))
+    failures += fmt::format("far from what was lived: {}\n", far.get<std::string>());
   return table(rows) + "* is surely not zero\n" + failures;
 }
 
@@ -243,6 +250,39 @@ std::vector<std::string> words_of(const WhatIfOptions& options, const json& stat
   return words;
 }
 
+// What the jobs that run have had so far, as a row beside what is simulated.
+LiveFigures lived(const json& status) {
+  LiveFigures figures;
+  double waited = 0, all = 0;
+  for (const json& job : list(status, "jobs")) {
+    if (!flag(job, "running") || flag(job, "left")) continue;
+    const double time_s = number(job, "wait_s") + number(job, "compute_s");
+    if (time_s <= 0) continue;
+    const double ranks = std::max(1., number(job, "ranks"));
+    figures.samples_per_s += number(job, "samples") * ranks / time_s;
+    figures.span_s = std::max(figures.span_s, time_s / ranks);
+    waited += number(job, "wait_s");
+    all += time_s;
+  }
+  if (all > 0) figures.stall_fraction = waited / all;
+  return figures;
+}
+
+// Where what is simulated as it is is far from what was lived, in a line each.
+std::vector<std::string> far_from_lived(const LiveFigures& live, const json& figures) {
+  constexpr double kFarRate = 0.15, kFarPart = 0.1;
+  std::vector<std::string> far;
+  const double rate = number(figures, "samples_per_s"), stall = number(figures, "stall_fraction");
+  if (live.samples_per_s > 0 && std::abs(rate / live.samples_per_s - 1) > kFarRate)
+    far.push_back(
+        fmt::format("samples/s were {:.1f} so far and are simulated as {:.1f} ({:+.0f} %)",
+                    live.samples_per_s, rate, 100 * (rate / live.samples_per_s - 1)));
+  if (std::abs(stall - live.stall_fraction) > kFarPart)
+    far.push_back(fmt::format("stalls were {} so far and are simulated as {}",
+                              percent(live.stall_fraction), percent(stall)));
+  return far;
+}
+
 int whatif(const WhatIfOptions& options, const std::string& service) {
   options.outputs.check();
   if (options.past) return show_past(options, service);
@@ -265,13 +305,15 @@ int whatif(const WhatIfOptions& options, const std::string& service) {
   answer["command"] = "whatif";
   answer.erase("scenario");
   answer.erase("recorded");
-  answer.erase("far");
   answer["hours"] = options.hours;
   answer["warm_s"] = coming.warm_s;
   answer["known"] = derived.known;
   answer["assumed"] = derived.assumed;
   answer["left_out"] = coming.workload.notes;
   answer["applied"] = nullptr;
+  const LiveFigures so_far = lived(status);
+  answer["lived"] = as_json(so_far);
+  answer["far"] = far_from_lived(so_far, object(object(answer, "as_is"), "figures"));
   std::string out =
       fmt::format("the coming {:.3g} h of {} jobs\n", options.hours, coming.workload.jobs.size()) +
       lines("known", answer["known"]) + lines("assumed or estimated", answer["assumed"]) +
