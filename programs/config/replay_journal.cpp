@@ -20,8 +20,8 @@ std::string without_preset(std::string text) {
 }
 
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
-                                 const std::function<void()>& before_step,
-                                 const ExplainAt& explain, const ObserveStep& observe) {
+                                 const std::function<void()>& before_step, const ExplainAt& explain,
+                                 const ObserveStep& observe) {
   const engine::EngineConfig config =
       engine_config_of(without_preset(journal.header().configuration), "its configuration");
   Instant at{};

@@ -294,9 +294,9 @@ int whatif(const WhatIfOptions& options, const std::string& service) {
   ServiceClient client(service);
   const json status = client.ask("status", {{"models", true}});
   if (options.apply) applied_file(status);
-  const ComingHours coming = coming_hours(status, options.hours);
   std::optional<config::ConfigNode> cluster;
   if (!options.cluster.empty()) cluster = cluster_of(options.cluster, status);
+  const ComingHours coming = coming_hours(status, options.hours);
   const input::DerivedScenario derived =
       input::derive_scenario(coming.workload, cluster ? &*cluster : nullptr);
   if (!options.scenario.empty())

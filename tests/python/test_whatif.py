@@ -92,6 +92,10 @@ class WhatIf(Folder):
         self.assertIn("--apply sets policies alone",
                       self.ctl("whatif", "--apply", "--set", "cluster.nodes.0.cache=1gb", code=2))
         self.assertIn("needs an interval", self.ctl("whatif", "--apply", "--seeds", "1", code=2))
+        other = self.folder / "other.yaml"
+        cores = self.daemon.status()["cores"] + 1
+        other.write_text(f"kind: cluster\nnodes: [{{name: n, cores: {cores}, memory: 1gb}}]\n")
+        self.assertIn("measured on another machine", self.ctl("whatif", "--cluster", str(other), code=2))
 
 
 if __name__ == "__main__":
