@@ -17,10 +17,13 @@ void add_cache_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
 void add_journal_command(CLI::App& app, Action& action);
+// Adds `whatif` to the command `journal`.
+void add_journal_whatif(CLI::App& journal, Action& action);
 void add_policy_command(CLI::App& app, Action& action);
 void add_replay_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
 void add_sweep_command(CLI::App& app, Action& action);
 void add_trace_command(CLI::App& app, Action& action);
+void add_whatif_command(CLI::App& app, Action& action);
 
 }  // namespace batchflow::sim

@@ -1,11 +1,10 @@
 // batchflow-sim journal replay: decides a recorded run, simulated or live, once more.
+// `journal whatif` is in whatif_command.cpp.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "sim/commands.h"
+#include "sim/journal_reading.h"
 
 namespace batchflow::sim {
 namespace {
@@ -27,45 +27,8 @@ struct JournalOptions {
   output::OutputFlags outputs;
 };
 
-std::vector<char> read_journal(const std::string& path) {
-  constexpr std::uintmax_t kMost = std::uintmax_t{8} << 30;  // eight times the default bound
-  std::error_code error;
-  const bool is_file = std::filesystem::is_regular_file(path, error);
-  const std::uintmax_t size = is_file ? std::filesystem::file_size(path, error) : 0;
-  if (is_file && size > kMost)
-    throw ConfigError(
-        fmt::format("{}: {} bytes, and {} are the most that is read", path, size, kMost));
-  std::vector<char> bytes(static_cast<std::size_t>(error ? 0 : size));
-  std::ifstream file(path, std::ios::binary);
-  if (!is_file || error || !file)
-    throw ConfigError(
-        fmt::format("{}: cannot be read; name a file that `batchflowd --journal` or "
-                    "`batchflow-sim run --journal FILE` has written",
-                    path));
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  return bytes;
-}
-
-std::string end_text(const log::JournalReader& journal) {
-  switch (journal.end()) {
-    case log::LogEnd::closed:
-      return "";
-    case log::LogEnd::at_bound:
-      return "the journal ends at its bound in bytes; what came after was not recorded\n";
-    case log::LogEnd::none:
-      break;
-  }
-  return fmt::format(
-      "the journal has no end: its writer died, or still writes ({} bytes of a last step are "
-      "left "
-      "out); the commands of the last whole step were not recorded and are not compared\n",
-      journal.bytes_cut());
-}
-
 std::string json_text(const std::string& file, const log::JournalReader& journal,
                       const log::ReplayResult& result) {
-  constexpr const char* kEnds[] = {"none", "closed", "at_bound"};
   nlohmann::ordered_json all = {{"command", "journal replay"},
                                 {"version", BATCHFLOW_VERSION},
                                 {"file", file},
@@ -75,7 +38,7 @@ std::string json_text(const std::string& file, const log::JournalReader& journal
                                 {"digest", fmt::format("{:016x}", result.digest)},
                                 {"steps", result.steps},
                                 {"events", result.events},
-                                {"end", kEnds[static_cast<int>(journal.end())]},
+                                {"end", journal_end_name(journal)},
                                 {"bytes_cut", journal.bytes_cut()}};
   if (!result.same()) {
     all["first_difference"] = *result.first_difference;
@@ -107,7 +70,7 @@ int replay_and_report(const JournalOptions& options) {
   if (result.same()) {
     text = fmt::format("{}: {} steps, {} events, digest {:016x}: as recorded\n{}",
                        output::printable(options.file), result.steps, result.events, result.digest,
-                       end_text(journal));
+                       journal_end_text(journal));
   } else {
     text = fmt::format("{}: not as recorded; {}\n", output::printable(options.file), result.report);
     if (journal.header().version != BATCHFLOW_VERSION)
@@ -122,7 +85,8 @@ int replay_and_report(const JournalOptions& options) {
 }  // namespace
 
 void add_journal_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("journal", "Replay what a run has recorded");
+  CLI::App* command =
+      app.add_subcommand("journal", "What a run has recorded: replay it, or ask what if");
   command->require_subcommand(1);
   CLI::App* replaying = command->add_subcommand(
       "replay", "Decide a recorded run once more, and say where the commands first differ");
@@ -137,7 +101,8 @@ void add_journal_command(CLI::App& app, Action& action) {
   options->outputs.add(*replaying, "json", "JSON");
   replaying->callback(
       [options, &action] { action = [options] { return replay_and_report(*options); }; });
-  command->footer(
+  add_journal_whatif(*command, action);
+  replaying->footer(
       "Exit codes: 0 the same commands, 1 others (the first difference is printed), 2 a file that "
       "cannot be read.\n"
       "Example:\n"

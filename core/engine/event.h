@@ -319,6 +319,12 @@ struct Prepare {
   std::span<const order::Replacement>
       replacements;    // for corrupt samples: drawn with the key of `corrupt`
   bool mends = false;  // all was made before, but for what could not be decoded
+
+  // How many samples it prepares.
+  std::uint64_t samples() const {
+    if (kept_to > 0) return kept_to - kept_from;
+    return ingredients.empty() ? lineage.samples : ingredients.size();
+  }
 };
 
 // Copy a slice of a block into a batch's slot, on the same node or on another.

@@ -13,20 +13,15 @@
 #include "programs/config/engine_settings.h"
 
 namespace batchflow::config {
-namespace {
 
-// All settings stand there, so a preset decides nothing; and a plugin may have brought it, which is
-// not there.
 std::string without_preset(std::string text) {
   if (text.starts_with("preset=")) text.erase(0, text.find('\n') + 1);
   return text;
 }
 
-}  // namespace
-
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
-                                 const std::function<void()>& before_step,
-                                 const ExplainAt& explain) {
+                                 const std::function<void()>& before_step, const ExplainAt& explain,
+                                 const ObserveStep& observe) {
   const engine::EngineConfig config =
       engine_config_of(without_preset(journal.header().configuration), "its configuration");
   Instant at{};
@@ -63,7 +58,9 @@ log::ReplayResult replay_journal(log::JournalReader& journal, const engine::Poli
     if (!engine) engine.emplace(config, list, journal.catalogues(), tell);
     require_policies(step.events);
     at = step.now;
-    return engine->step(step.now, step.events);
+    const std::span<const engine::Command> commands = engine->step(step.now, step.events);
+    if (observe) observe(step, commands);
+    return commands;
   });
 }
 

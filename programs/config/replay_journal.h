@@ -5,6 +5,8 @@
 #pragma once
 
 #include <functional>
+#include <span>
+#include <string>
 
 #include "core/engine/explain.h"
 #include "core/engine/policy_list.h"
@@ -15,8 +17,14 @@ namespace batchflow::config {
 // `explain`, if given, is called for each decision of a policy, with the time of its step. Throws
 // ConfigError where the recorded configuration cannot be read, and what `before_step` throws.
 using ExplainAt = std::function<void(Instant, const engine::Decision&)>;
+// `observe`, if given, is called with each step and its commands, which live until it returns.
+using ObserveStep =
+    std::function<void(const log::JournalReader::EngineStep&, std::span<const engine::Command>)>;
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
                                  const std::function<void()>& before_step = {},
-                                 const ExplainAt& explain = {});
+                                 const ExplainAt& explain = {}, const ObserveStep& observe = {});
+// The text of a configuration as journals have it, without its preset: all settings stand there, so
+// a preset decides nothing, and a plugin that is not loaded may have brought it.
+std::string without_preset(std::string text);
 
 }  // namespace batchflow::config

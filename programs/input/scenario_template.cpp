@@ -100,6 +100,7 @@ jobs:
     batch: 128          # of one rank (default 1)
     drop_last: false
     epochs: 1
+    steps: 0            # after which it is done; 0: when its epochs are
     credits: 0          # batches a rank may hold or have asked for; 0: engine.credits
     weight: 1
     latency_target: 0s  # how long the job may wait for a batch; others are served before it

@@ -280,6 +280,7 @@ void read_batch(config::ConfigSection& entry, const Scenario& scenario, JobModel
   job.batch = read_count(entry, scenario, "batch", 1 << 24);
   job.drop_last = entry.flag("drop_last", job.drop_last);
   job.epochs = static_cast<std::uint32_t>(entry.integer("epochs", job.epochs, 1, 1'000'000));
+  job.steps = static_cast<std::uint64_t>(entry.integer("steps", 0, 0, INT32_MAX));
   job.credits = static_cast<std::uint32_t>(entry.integer("credits", 0, 0, 1024));
   job.weight = entry.number("weight", job.weight);
   job.latency_target = entry.duration("latency_target", job.latency_target);

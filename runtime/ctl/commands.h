@@ -28,6 +28,8 @@ void add_step_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 // Measures this node for the simulator.
 void add_calibrate_command(CLI::App& app, const std::string& service, Action& action);
+// Simulates the coming hours of a service.
+void add_whatif_command(CLI::App& app, const std::string& service, Action& action);
 void add_verify_command(CLI::App& app, const std::string& service, Action& action);
 
 }  // namespace batchflow::ctl

@@ -11,6 +11,7 @@
 #include "core/base/config_value.h"
 #include "core/base/random.h"
 #include "core/order/permutation.h"
+#include "nlohmann/json.hpp"
 #include "programs/output/output.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/sources/npy.h"

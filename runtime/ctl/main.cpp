@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   ctl::add_calibrate_command(app, service, action);
   ctl::add_operate_commands(app, service, action);
   ctl::add_run_command(app, service, action);
+  ctl::add_whatif_command(app, service, action);
   if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     failpoint::configure_failpoints(failing);

@@ -58,6 +58,11 @@ Snapshot Service::Parts::snapshot() const {
   all.digest = recorder.digest();
   all.moved = backend->counters();
   all.jobs = jobs.status(now());
+  for (const Jobs::Status& job : all.jobs)
+    if (const auto* info = datasets.catalogues().find(job.pipeline_id, job.pipeline_hash))
+      all.job_pipelines[job.pipeline_id.value] = *info;
+  all.waited = jobs.wait_totals();
+  all.state = config.state.string();
   all.stalls = jobs.stalls();
   all.waits = jobs.waits();
   all.user_labels = config.user_labels;

@@ -190,21 +190,11 @@ Duration Backend::preparation_time(const engine::Prepare& command, std::uint64_t
   return scaled(mean, factor);
 }
 
-namespace {
-
-// How many items the command prepares.
-std::uint64_t items_of(const engine::Prepare& command) {
-  if (command.kept_to > 0) return command.kept_to - command.kept_from;
-  return command.ingredients.empty() ? command.lineage.samples : command.ingredients.size();
-}
-
-}  // namespace
-
 // How often items are decoded for the command: an item that is kept decoded is decoded once, for
 // all epochs. Those that are no ingredients are encoded.
 std::uint64_t Backend::decodings_of(const engine::Prepare& command) const {
   const std::uint64_t epochs = workload_.preparation(command.lineage.pipeline).epochs;
-  std::uint64_t count = (items_of(command) - command.ingredients.size()) * epochs;
+  std::uint64_t count = (command.samples() - command.ingredients.size()) * epochs;
   for (const engine::Ingredient& ingredient : command.ingredients) {
     if (ingredient.form == Form::encoded) count += ingredient.keep_decoded ? 1 : epochs;
   }
@@ -220,7 +210,7 @@ void Backend::on(const engine::Prepare& command) {
   worker.busy = true;
   worker.request = command.request;
   worker.pipeline = command.lineage.pipeline;
-  worker.visits = items_of(command) * preparation.epochs;
+  worker.visits = command.samples() * preparation.epochs;
   worker.decodings = decodings_of(command);
   worker.began = kernel_.now();
   counters_.samples_requested += preparation.stored(worker.visits);

@@ -45,7 +45,9 @@ std::string failed(const std::string& message) {
 }
 
 std::string status(const Question& asked) {
-  return to_json(as_seen_by(asked.user, asked.service.snapshot()));
+  const auto models = asked.arguments.find("models");
+  const bool with_models = models != asked.arguments.end() && *models == true;
+  return to_json(as_seen_by(asked.user, asked.service.snapshot()), with_models);
 }
 
 std::string describe(const Question& asked) {

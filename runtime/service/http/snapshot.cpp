@@ -72,6 +72,31 @@ Json json_of(const JournalState& journal) {
           {"steps", journal.steps},     {"events", journal.events}};
 }
 
+// What a simulation of the job needs to know beside the rest.
+Json model_of(const Snapshot& now, const Jobs::Status& job) {
+  Json all = {{"order", name_of(job.order)},
+              {"shuffle_seed", nullptr},
+              {"drop_last", job.drop_last},
+              {"node_local", job.order_options.node_local},
+              {"runs", job.order_options.runs},
+              {"rehearsed", job.order_options.rehearsed},
+              {"exemplars", job.exemplars},
+              {"credits", job.credits},
+              {"weight", job.weight},
+              {"latency_target_s", job.latency_target_s},
+              {"steps_to_go", job.steps_to_go},
+              {"consumed_batches", job.consumed},
+              {"compute_squares_s2", job.compute_squares_s2}};
+  if (job.shuffle_seed) all["shuffle_seed"] = *job.shuffle_seed;
+  const auto found = now.job_pipelines.find(job.pipeline_id.value);
+  if (found == now.job_pipelines.end()) return all;
+  all["decoded_bytes"] = found->second.decoded_bytes;
+  all["prepared_bytes"] = found->second.prepared_bytes;
+  all["decode_s"] = seconds(found->second.decode_cost);
+  all["augment_s"] = seconds(found->second.augment_cost);
+  return all;
+}
+
 // The path of a folder that a job has brought is only for its user.
 void hide(std::string& dataset, const Snapshot& all) {
   if (!is_brought_name(dataset)) return;
@@ -80,6 +105,7 @@ void hide(std::string& dataset, const Snapshot& all) {
 }
 
 void hide_folders(Snapshot& all) {
+  all.state.clear();
   for (CacheShare& one : all.cache) hide(one.dataset, all);
   for (StepReport& one : all.step_reports) {
     if (is_brought_name(one.dataset)) one.file.clear();
@@ -122,7 +148,7 @@ Snapshot as_seen_by_anybody(Snapshot all) {
   return all;
 }
 
-std::string to_json(const Snapshot& now) {
+std::string to_json(const Snapshot& now, bool with_models) {
   Json all = {{"type", "answer"},
               {"version", now.version},
               {"pid", now.process},
@@ -198,6 +224,9 @@ std::string to_json(const Snapshot& now) {
               {"opening", now.opening},
               {"returning", now.returning},
               {"draining", now.draining},
+              {"wait_s", now.waited.wait_s},
+              {"compute_s", now.waited.compute_s},
+              {"state", now.state},
               {"others",
                {{"jobs", now.others.jobs},
                 {"samples", now.others.samples},
@@ -236,6 +265,7 @@ std::string to_json(const Snapshot& now) {
                            {"waits_to_begin_s", seconds(job.waits_to_begin)},
                            {"wait_s", seconds(job.waited)},
                            {"compute_s", seconds(job.computed)}});
+    if (with_models) all["jobs"].back()["model"] = model_of(now, job);
   }
   for (const Snapshot::Dataset& one : now.datasets) {
     all["datasets"].push_back({{"name", one.name},

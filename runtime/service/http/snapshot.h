@@ -85,6 +85,9 @@ struct Snapshot {
   std::uint64_t locked_memory_most = 0;  // bytes, as the system limits this process
   std::uint64_t files_most = 0;
   std::vector<Jobs::Status> jobs;
+  std::map<std::uint32_t, engine::PipelineInfo> job_pipelines;  // of jobs, by id
+  WaitTotals waited;                                            // by all jobs there ever were
+  std::string state;                                            // its folder
   std::vector<Dataset> datasets;
   std::map<std::string, std::uint32_t> brought;  // all those ever, by name: their numbers
   Bytes steps_bytes = 0;                         // of memory, set apart for steps' processes
@@ -109,8 +112,9 @@ Snapshot as_seen_by(uid_t user, Snapshot all);
 // service's have numbers for names, and so have all folders that jobs have brought.
 Snapshot as_seen_by_anybody(Snapshot all);
 
-// The object that `batchflowctl status --json` prints.
-std::string to_json(const Snapshot& snapshot);
+// The object that `batchflowctl status --json` prints; `with_models`, each job has what a
+// simulation of it needs to know, too.
+std::string to_json(const Snapshot& snapshot, bool with_models = false);
 // In Prometheus' text format, version 0.0.4.
 std::string metrics_text(const Snapshot& snapshot);
 // A page that loads nothing else, and reloads itself now and then.

@@ -303,8 +303,11 @@ bool Jobs::take_record(RankEnd& end, std::span<const std::byte> bytes) {
       if (end.delivered <= end.consumed) begin_wait(end);
       const Duration computed = bounded(record.compute_ns);
       job.sums.computed += computed;
+      const double computed_s = std::chrono::duration<double>(computed).count();
+      job.sums.compute_squares_s2 += computed_s * computed_s;
+      ++job.sums.consumed;
       wait_totals_.wait_s += std::chrono::duration<double>(waited).count();
-      wait_totals_.compute_s += std::chrono::duration<double>(computed).count();
+      wait_totals_.compute_s += computed_s;
       job.sums.steps = std::max(job.sums.steps, end.consumed);
       if (job.running)
         inbox_.add(

@@ -162,6 +162,19 @@ class Jobs final : public JobCommands {
     Duration waits_to_begin{0};  // for its ranks, or for the engine's admission
     std::uint32_t held = 0;      // batches
     Bytes batch_bytes = 0;       // that it may hold
+    // What it asked for when it joined, and how far it is to its end: for what-ifs.
+    std::optional<std::uint64_t> shuffle_seed;
+    bool drop_last = false;
+    protocol::OrderOptions order_options;
+    std::uint32_t credits = 0;
+    double weight = 1;
+    double latency_target_s = 0;
+    std::uint64_t exemplars = 0;    // that it rehearses from
+    std::uint64_t steps_to_go = 0;  // of a rank; 0: nobody knows
+    PipelineId pipeline_id;
+    Digest pipeline_hash = 0;
+    std::uint64_t consumed = 0;     // batches, of all ranks
+    double compute_squares_s2 = 0;  // the squares of the times in `computed`, added up
   };
   std::vector<Status> status(Instant now) const;
   // Of all jobs since the start: by stage, and how long each wait was.

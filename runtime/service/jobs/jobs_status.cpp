@@ -47,6 +47,20 @@ std::vector<Jobs::Status> Jobs::status(Instant now) const {
     one.batch_bytes = job->batch_bytes;
     if (!one.running) one.waits_to_begin = now - job->since;
     one.waits_for = stalls_.stage(job->pipeline->id);
+    one.shuffle_seed = job->request.shuffle_seed;
+    one.drop_last = job->request.drop_last;
+    one.order_options = job->request.order_options;
+    one.credits = job->request.credits == 0 ? options_.credits : job->request.credits;
+    one.weight = job->request.weight;
+    one.latency_target_s = job->request.latency_target_s;
+    one.exemplars = std::max<std::uint64_t>(job->request.exemplars.size(), job->buffer_samples);
+    one.pipeline_id = job->pipeline->id;
+    one.pipeline_hash = job->pipeline->hash;
+    const std::uint64_t in_all = job->request.steps > 0 ? job->request.steps
+                                 : job->request.epochs > 0
+                                     ? job->request.epochs * steps_per_epoch(*job)
+                                     : 0;
+    if (in_all > 0) one.steps_to_go = in_all - std::min(in_all - 1, one.steps);
     for (const RankEnd* end : job->ranks) {
       if (!end) continue;
       ++one.ranks_here;
