@@ -156,7 +156,34 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   return node;
 }
 
+PricesModel read_prices(config::ConfigSection& section) {
+  constexpr double kMost = 1e9;
+  PricesModel prices;
+  prices.currency = section.text("currency", "");
+  if (prices.currency.size() > 10)
+    section.refuse("currency", "more than ten letters", "write a short one, as USD");
+  prices.node_hour = section.number("node_hour", 0, 0, kMost);
+  prices.gpu_hour = section.number("gpu_hour", 0, 0, kMost);
+  prices.core_hour = section.number("core_hour", 0, 0, kMost);
+  prices.memory_gb_hour = section.number("memory_gb_hour", 0, 0, kMost);
+  prices.cache_gb_hour = section.number("cache_gb_hour", 0, 0, kMost);
+  prices.nvme_gb_hour = section.number("nvme_gb_hour", 0, 0, kMost);
+  return prices;
+}
+
 }  // namespace
+
+double ClusterModel::price_per_hour() const {
+  if (!prices) return 0;
+  double sum = 0;
+  for (const NodeModel& node : nodes) {
+    sum += prices->node_hour + prices->gpu_hour * node.gpus + prices->core_hour * node.cores +
+           1e-9 * (prices->memory_gb_hour * static_cast<double>(node.memory) +
+                   prices->cache_gb_hour * static_cast<double>(node.cache) +
+                   prices->nvme_gb_hour * static_cast<double>(node.nvme));
+  }
+  return sum;
+}
 
 std::uint32_t ClusterModel::gpus() const {
   std::uint32_t all = 0;
@@ -195,6 +222,8 @@ ClusterModel read_cluster(config::ConfigSection& section) {
     cluster.store_nic_bytes_per_s = rate(store, "nic_bytes_per_s");
     cluster.store_link = find_link(store, "link", cluster.links);
   });
+  section.section("prices",
+                  [&](config::ConfigSection& prices) { cluster.prices = read_prices(prices); });
   return cluster;
 }
 

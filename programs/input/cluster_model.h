@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,17 @@ struct NodeModel {
   DriveModel nvme_drive;
 };
 
+// What an hour of a part costs; 0: nothing. A GB is 10^9 bytes.
+struct PricesModel {
+  std::string currency;  // as it is shown beside prices; may be empty
+  double node_hour = 0;
+  double gpu_hour = 0;
+  double core_hour = 0;
+  double memory_gb_hour = 0;  // of nodes' memory
+  double cache_gb_hour = 0;   // of the part of it for blocks and caches, beside memory_gb_hour
+  double nvme_gb_hour = 0;    // of the part of drives for caches
+};
+
 struct ClusterModel {
   std::string name;
   std::vector<NodeModel> nodes;  // counted entries are written out: gpu-0, gpu-1, ...
@@ -60,7 +72,9 @@ struct ClusterModel {
   DriveModel store;
   double store_nic_bytes_per_s = 0;
   int store_link = -1;
+  std::optional<PricesModel> prices;
 
+  double price_per_hour() const;  // of all nodes; 0 without prices
   std::uint32_t gpus() const;
   int node(std::string_view name) const;  // -1: none
 };

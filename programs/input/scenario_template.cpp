@@ -11,6 +11,7 @@ name: example
 about: what it is for
 seed: 1                 # of everything that varies
 ends_after: 0s          # of simulated time; 0s: when all jobs are done
+warm_up: 0s             # of simulated time, which the figures over all jobs leave out
 
 cluster:                # or the name or path of a cluster, as `cluster: laptop`
   name: example
@@ -48,6 +49,14 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     efficiency: []      # example: [{bytes: 4kb, efficiency: 0.2}, {bytes: 1mb, efficiency: 1}]
     nic_bytes_per_s: 0
     link: ''
+  prices:               # of an hour, for figures of cost; without them there are none
+    currency: ''        # example: USD
+    node_hour: 0
+    gpu_hour: 0
+    core_hour: 0
+    memory_gb_hour: 0   # a GB is 10^9 bytes
+    cache_gb_hour: 0    # of the part of memory for blocks and caches, beside memory_gb_hour
+    nvme_gb_hour: 0     # of the part of drives for caches
 
 # workload: w1-imagenet # brings the datasets, pipelines and jobs below from configs/workloads
 datasets:               # examples

@@ -8,6 +8,7 @@
 #include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/common_setup.h"
 #include "sim/numbers.h"
 #include "sim/run_report.h"
 #include "traces/text_fields.h"
@@ -108,6 +109,15 @@ std::string scheduler_text(const Replayed& replayed) {
       replayed.scheduler);
 }
 
+std::string faults_text(const Replayed& replayed) {
+  const input::FaultTraceCounts& faults = replayed.faults;
+  if (faults.faults + faults.too_early + faults.too_late == 0) return "";
+  std::string text = fmt::format("{} losses of nodes are replayed", count_text(faults.faults));
+  if (faults.too_early > 0)
+    text += fmt::format("; {} were over before the first job", count_text(faults.too_early));
+  return text;
+}
+
 std::string replay_table(std::span<const output::RunResult> runs, const Replayed& replayed) {
   std::string text = run_table(runs);
   if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
@@ -145,7 +155,7 @@ std::string replay_json(std::span<const output::RunResult> runs, const Replayed&
   json["slowed_down"] = out.slowed_down;
   json["parts_of_gpus"] = out.parts_of_gpus;
   json.update(Json::parse(more));
-  return json.dump();
+  return with_common_setup(runs, json.dump());
 }
 
 std::string simulated_date(const Replayed& replayed, double simulated_s) {
