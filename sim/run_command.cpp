@@ -53,7 +53,7 @@ std::vector<PlannedRun> plan(const RunOptions& options) {
   for (Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
     output::check_interrupted();
     notes.clear();  // they are the same for each
-    input::Scenario scenario = scenario_of(options, scenario_tree(options, variant, notes));
+    input::Scenario scenario = scenario_of(options, scenario_tree(options, variant, notes), notes);
     planned.push_back({std::move(variant.label), std::move(scenario)});
   }
   for (const std::string& note : notes) output::say(note);
@@ -171,7 +171,7 @@ int run_check(const RunOptions& options) {
     throw ConfigError("check: no scenario; write its name or path, or --cluster and --workload");
   }
   std::vector<std::string> notes;
-  const input::Scenario scenario = scenario_of(options, scenario_tree(options, {}, notes));
+  const input::Scenario scenario = scenario_of(options, scenario_tree(options, {}, notes), notes);
   for (const std::string& note : notes) output::say(note);
   std::uint64_t samples = 0;
   for (const input::DatasetModel& dataset : scenario.datasets) samples += dataset.samples;

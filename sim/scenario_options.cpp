@@ -76,7 +76,8 @@ config::ConfigNode scenario_tree(const ScenarioOptions& options, const Variant& 
   return tree;
 }
 
-input::Scenario scenario_of(const ScenarioOptions& options, const config::ConfigNode& tree) {
+input::Scenario scenario_of(const ScenarioOptions& options, const config::ConfigNode& tree,
+                            std::vector<std::string>& notes) {
   input::Scenario scenario = input::read_scenario(tree);
   check_policies(policies::policy_list(), scenario.engine.policies, tree);
   if (scenario.name.empty()) scenario.name = options.scenario;
@@ -84,7 +85,11 @@ input::Scenario scenario_of(const ScenarioOptions& options, const config::Config
     if (!scenario.name.empty() && options.workloads.size() == 1 && options.scenario.empty()) break;
     scenario.name += (scenario.name.empty() ? "" : " + ") + text;
   }
-  if (!options.faults.empty()) input::add_fault_trace(scenario, options.faults);
+  if (!options.faults.empty()) {
+    const auto counts = input::add_fault_trace(scenario, options.faults);
+    if (std::string text = input::text_of(counts, scenario); !text.empty())
+      notes.push_back(std::move(text));
+  }
   return scenario;
 }
 

@@ -31,9 +31,11 @@ struct ScenarioOptions {
 void add_scenario_options(CLI::App& command, ScenarioOptions& options, const std::string& name,
                           const std::string& help);
 
-// Each throws ConfigError. What was renamed where workloads are mixed is added to `notes`.
+// Each throws ConfigError. What was renamed where workloads are mixed, and which faults come from a
+// file, is added to `notes`.
 config::ConfigNode scenario_tree(const ScenarioOptions& options, const Variant& variant,
                                  std::vector<std::string>& notes);
-input::Scenario scenario_of(const ScenarioOptions& options, const config::ConfigNode& tree);
+input::Scenario scenario_of(const ScenarioOptions& options, const config::ConfigNode& tree,
+                            std::vector<std::string>& notes);
 
 }  // namespace batchflow::sim

@@ -74,7 +74,8 @@ class Searching {
   input::Scenario scenario(std::uint64_t value) const {
     config::ConfigNode tree = tree_;
     results_.setting.set(tree, value);
-    return scenario_of(options_, tree);
+    std::vector<std::string> notes;
+    return scenario_of(options_, tree, notes);
   }
 
   bool try_all(const std::vector<std::uint64_t>& values, const RunSettings& settings,

@@ -134,6 +134,8 @@ class FaultTrace {
     const Duration at = std::max(Duration(0), outage.down);
     fault.at = Instant(at);
     if (outage.up) fault.lasts = *outage.up - at;
+    const bool is_long = fault.lasts.count() == 0 || fault.lasts > scenario_.engine.rank_timeout;
+    counts_.too_long += is_long;
     scenario_.faults.push_back(std::move(fault));
     ++counts_.faults;
   }
@@ -152,6 +154,24 @@ class FaultTrace {
 };
 
 }  // namespace
+
+std::string text_of(const FaultTraceCounts& counts, const Scenario& scenario) {
+  const auto losses = [](std::size_t count) {
+    return fmt::format("{} loss{} of nodes", count, count == 1 ? "" : "es");
+  };
+  if (counts.faults + counts.too_early + counts.too_late == 0) return "";
+  std::string text = losses(counts.faults) + " will strike";
+  if (counts.too_early > 0) text += fmt::format("; {} before the start", losses(counts.too_early));
+  if (counts.too_late > 0) text += fmt::format("; {} after the end", losses(counts.too_late));
+  if (counts.too_long > 0) {
+    text += fmt::format(
+        "; {} longer than engine.rank_timeout ({:.3g} s), after which the jobs that have ranks "
+        "there end with an error: --set engine.rank_timeout=1d lets them go on",
+        losses(counts.too_long),
+        std::chrono::duration<double>(scenario.engine.rank_timeout).count());
+  }
+  return text;
+}
 
 FaultTraceCounts add_fault_trace(Scenario& scenario, const std::string& path,
                                  const ReadFaultTime& other_time) {

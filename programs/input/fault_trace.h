@@ -23,7 +23,13 @@ struct FaultTraceCounts {
   std::size_t faults = 0;     // that were added
   std::size_t too_early = 0;  // over before the run begins
   std::size_t too_late = 0;   // after the run ends, by `ends_after`
+  // That last longer than the engine waits for a lost rank: jobs that they strike end with an
+  // error.
+  std::size_t too_long = 0;
 };
+
+// A sentence for people; empty where there were no rows.
+std::string text_of(const FaultTraceCounts& counts, const Scenario& scenario);
 
 // Adds a fault to the scenario for each row, merged where rows of a node overlap. Throws
 // ConfigError with the line.

@@ -86,7 +86,7 @@ int run_replay(const ReplayCommandOptions& options) {
   if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
     output::say(scheduler);
   output::say(left_out_text(trace, replayed.left_out, replayed.jobs));
-  if (const std::string faults = faults_text(replayed); !faults.empty()) output::say(faults);
+  if (!replayed.faults.empty()) output::say(replayed.faults);
   RunSettings settings;
   settings.series = true;
   settings.at_once = options.at_once;

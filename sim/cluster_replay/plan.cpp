@@ -102,8 +102,10 @@ Replayed ReplayPlan::replayed(const input::OverlayModel& overlay) const {
   for (std::uint64_t i = 0; i < options_.seeds; ++i) {
     const std::uint64_t seed = options_.seed + i;
     replayed.left_out = {};
-    const input::Scenario replay = scenario(base_of(options_, variants_.front(), seed), overlay,
-                                            replayed.left_out, replayed.faults);
+    input::FaultTraceCounts faults;
+    const input::Scenario replay =
+        scenario(base_of(options_, variants_.front(), seed), overlay, replayed.left_out, faults);
+    replayed.faults = input::text_of(faults, replay);
     replayed.cluster = replay.cluster.name;
     replayed.jobs = replay.jobs.size();
     replayed.begins_ns = replayed.left_out.begins_ns;

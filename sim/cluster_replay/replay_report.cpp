@@ -109,15 +109,6 @@ std::string scheduler_text(const Replayed& replayed) {
       replayed.scheduler);
 }
 
-std::string faults_text(const Replayed& replayed) {
-  const input::FaultTraceCounts& faults = replayed.faults;
-  if (faults.faults + faults.too_early + faults.too_late == 0) return "";
-  std::string text = fmt::format("{} losses of nodes are replayed", count_text(faults.faults));
-  if (faults.too_early > 0)
-    text += fmt::format("; {} were over before the first job", count_text(faults.too_early));
-  return text;
-}
-
 std::string replay_table(std::span<const output::RunResult> runs, const Replayed& replayed) {
   std::string text = run_table(runs);
   if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())

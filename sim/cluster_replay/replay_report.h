@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 
-#include "programs/input/fault_trace.h"
 #include "programs/input/overlay_model.h"
 #include "programs/output/results.h"
 #include "sim/cluster_replay/assignment.h"
@@ -25,7 +24,7 @@ struct Replayed {
   std::size_t jobs = 0;                           // of the trace, that are replayed
   traces::TraceTime begins_ns = traces::kNoTime;  // when the first of them was submitted
   LeftOut left_out = {};
-  input::FaultTraceCounts faults = {};
+  std::string faults = {};  // about the losses of nodes from a file; empty: none are replayed
   std::map<std::uint64_t, FluidBound> bounds = {};  // by seed
 };
 
@@ -34,9 +33,6 @@ std::string left_out_text(const traces::JobTrace& trace, const LeftOut& out, std
 
 // The scheduler that assigns GPUs, where the log does not say it; else empty.
 std::string scheduler_text(const Replayed& replayed);
-
-// A line that counts the losses of nodes that are replayed; empty where there are none.
-std::string faults_text(const Replayed& replayed);
 
 std::string replay_table(std::span<const output::RunResult> runs, const Replayed& replayed);
 // Members of the JSON beside `runs`; `more` are further members, an object.

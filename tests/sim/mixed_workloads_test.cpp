@@ -133,15 +133,15 @@ TEST_CASE("every report says what is the same in all runs") {
   const Folder folder;
   const std::string path = folder.file("s.yaml", scenario());
   const Outcome outcome = run({"run", path, "--policy", "eviction=lru,sieve", "--set",
-                               "engine.credits=3", "--html", folder.name("r.html"), "--json"});
+                               "engine.credits=5", "--html", folder.name("r.html"), "--json"});
   REQUIRE(outcome.code == 0);
   const json same = json::parse(outcome.out)["same_in_all_runs"];
-  CHECK(same["settings"]["credits"] == "3");
+  CHECK(same["settings"]["credits"] == "5");
   CHECK(same["cluster"]["cluster.nodes"] == "2");
   CHECK(same["policies"]["preset"] == "default");
   CHECK_FALSE(same["policies"].contains("eviction.encoded"));
   CHECK(same["workload"].contains("dataset data"));
-  CHECK(outcome.err.find("engine in all runs: credits=3\n") != std::string::npos);
+  CHECK(outcome.err.find("engine in all runs: credits=5\n") != std::string::npos);
   CHECK(outcome.err.find("cluster in all runs: 2 nodes, 4 gpus, 8 cores") != std::string::npos);
   CHECK(outcome.err.find("workload in all runs: dataset data") != std::string::npos);
   CHECK(content(folder.name("r.html")).find("The same in all runs") != std::string::npos);
@@ -165,7 +165,7 @@ TEST_CASE("losses of nodes come from a file: overlapping ones are merged, early 
                                        "30,node-0,10\n"
                                        "1min,node-0,20s\n"  // overlaps the one above
                                        "5,node-1,-5\n"      // has begun before
-                                       "-1,node-1,-9\n"     // was over before
+                                       "-7,node-1,-9\n"     // was over before
                                        ",node-1,100\n");    // for good
   const input::FaultTraceCounts counts = input::add_fault_trace(scenario, path);
   CHECK(counts.faults == 3);
@@ -177,6 +177,9 @@ TEST_CASE("losses of nodes come from a file: overlapping ones are merged, early 
   CHECK(scenario.faults[1].at == Instant{});
   CHECK(scenario.faults[1].lasts == std::chrono::seconds(5));
   CHECK(scenario.faults[2].lasts == Duration(0));
+  // Of 50 s, and for good, where the engine waits for 5 s.
+  CHECK(counts.too_long == 2);
+  CHECK(input::text_of(counts, scenario).find("--set engine.rank_timeout=1d") != std::string::npos);
   const auto refused = [&](const std::string& text, const std::string& part) {
     CAPTURE(text);
     try {
