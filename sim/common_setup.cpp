@@ -76,7 +76,8 @@ std::string cluster_text(const SetupPairs& cluster) {
     if (value == "0" || value == "not measured" || value == "no limit") continue;
     text += text.empty() ? "" : ", ";
     if (name.find("bytes") == std::string::npos) {
-      text += fmt::format("{} {}", value, name);
+      const std::string_view one = std::string_view(name).substr(0, name.size() - 1);
+      text += fmt::format("{} {}", value, value == "1" ? one : std::string_view(name));
       continue;
     }
     const bool is_rate = name.ends_with("_per_s");

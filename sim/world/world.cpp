@@ -92,6 +92,11 @@ void World::begin() {
 
 bool World::run_until(Instant when) {
   begin();
+  if (Instant(scenario_.warm_up) <= when) warm_up();
+  return halt_at(when);
+}
+
+bool World::halt_at(Instant when) {
   kernel_.run_until(when);
   return !kernel_.stopped();
 }
@@ -113,8 +118,8 @@ output::RunResult World::run() {
 
 void World::warm_up() {
   const Instant until(scenario_.warm_up);
-  if (scenario_.warm_up.count() == 0 || until < kernel_.now()) return;
-  if (!run_until(until)) {
+  if (scenario_.warm_up.count() == 0 || warm_up_ || kernel_.stopped()) return;
+  if (!halt_at(until)) {
     if (stopped_) return;
     throw ConfigError(
         fmt::format("key 'warm_up': all jobs are done {:.3g} s after the start; write less, or 0s",

@@ -56,6 +56,7 @@ class World {
  private:
   void begin();
   void instant();
+  bool halt_at(Instant when);
   void warm_up();
   std::span<const engine::Command> decide(Instant now, std::span<const engine::Event> events);
   void set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor);

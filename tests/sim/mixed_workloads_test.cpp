@@ -126,6 +126,19 @@ TEST_CASE("figures leave out what was before the warm-up, and costs follow") {
   CHECK(part["jobs"][0]["samples"] == 160);
   CHECK(outcome.err.find("figures over all jobs count from 4.5 s on") != std::string::npos);
   check_refused({"run", path, "--skip", "1h"}, "all jobs are done");
+  // Runs with a common beginning leave it out, too.
+  const std::string study =
+      folder.file("study.yaml", "kind: study\nscenario: " + path +
+                                    "\nset: {warm_up: 2500ms}\nwarm_start: {at: 4s}\n"
+                                    "grid: {cluster.nodes.0.cores: [2, 4]}\n"
+                                    "policies: [scaling=static]\n");
+  const Outcome swept = run({"sweep", study, "--out", folder.name("r.jsonl"), "--json"});
+  CAPTURE(swept.err);
+  REQUIRE(swept.code == 0);
+  for (const json& one : json::parse(swept.out)["runs"]) {
+    CHECK(one["counted_from_s"] == 2.5);
+    CHECK(one["aggregate"]["samples"] == 128);
+  }
 }
 
 TEST_CASE("every report says what is the same in all runs") {
