@@ -130,7 +130,7 @@ TEST_CASE("figures leave out what was before the warm-up, and costs follow") {
   const std::string study =
       folder.file("study.yaml", "kind: study\nscenario: " + path +
                                     "\nset: {warm_up: 2500ms}\nwarm_start: {at: 4s}\n"
-                                    "grid: {cluster.nodes.0.cores: [2, 4]}\n"
+                                    "grid: {cluster.nodes.0.cache: [512mb, 1gb]}\n"
                                     "policies: [scaling=static]\n");
   const Outcome swept = run({"sweep", study, "--out", folder.name("r.jsonl"), "--json"});
   CAPTURE(swept.err);
