@@ -7,7 +7,6 @@
 #include "core/base/config_value.h"
 #include "policies/registry.h"
 #include "programs/input/yaml.h"
-#include "traces/text_fields.h"
 
 namespace batchflow::sim {
 
@@ -89,9 +88,9 @@ input::Scenario ReplayPlan::scenario(input::Scenario base, const input::OverlayM
       replay_scenario(std::move(base), trace_, overlay, options_.grain, window_, out);
   if (options_.faults.empty()) return replay;
   const auto date = [&](std::string_view text) -> std::optional<Duration> {
-    const auto time = traces::calendar_time(text);
+    const auto time = date_of(std::string(text));
     if (!time || trace_.time_base == traces::TimeBase::relative) return std::nullopt;
-    return Duration(time->ns - out.begins_ns);
+    return Duration(*time - out.begins_ns);
   };
   faults = input::add_fault_trace(replay, options_.faults, date);
   return replay;

@@ -158,19 +158,24 @@ std::string simulated_date(const Replayed& replayed, double simulated_s) {
   return traces::calendar_text(replayed.begins_ns + since).substr(0, sizeof "2017-10-07 01:12" - 1);
 }
 
+std::optional<traces::TraceTime> date_of(const std::string& text) {
+  for (const char* rest : {"", ":00", " 00:00:00"}) {
+    if (const auto time = traces::calendar_time(text + rest)) return time->ns;
+  }
+  return std::nullopt;
+}
+
 traces::TraceTime window_time(const char* flag, const std::string& text,
                               const traces::JobTrace& trace) {
   if (text.empty()) return traces::kNoTime;
-  for (const char* rest : {"", ":00", " 00:00:00"}) {
-    const auto time = traces::calendar_time(text + rest);
-    if (!time) continue;
+  if (const auto time = date_of(text)) {
     if (trace.time_base == traces::TimeBase::relative) {
       throw ConfigError(
           fmt::format("{} '{}': this log names no days; write a time after the "
                       "first job (10d, 36h)",
                       flag, output::printable(text)));
     }
-    return time->ns;
+    return *time;
   }
   // `10d`, which is longer than any other setting allows.
   std::optional<Duration> after = parse_duration(text);

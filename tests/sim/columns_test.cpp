@@ -103,6 +103,9 @@ TEST_CASE("a described log without starts is replayed with a scheduler, which is
   CHECK(result["runs"][0]["jobs"].size() == 2);
   CHECK(result["runs"][0]["faults"][0]["struck"] == true);
   CHECK(result["runs"][0]["counted_from_s"] == 300);
+  check_refused({"replay", log, "--columns", columns, "--cluster", "dgx", "--faults",
+                 folder.file("d.csv", "node,down,up\nnode-0,2024-03-01,2024-03-02\n")},
+                "is not a time");  // the log has no calendar
   CHECK(outcome.err.find("the log has no start of any job") != std::string::npos);
   CHECK(outcome.err.find("1 loss of nodes will strike") != std::string::npos);
 }
