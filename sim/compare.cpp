@@ -61,10 +61,8 @@ void pair_jobs(Match& match) {
 }
 
 bool is_measured(const Group& group, const Figure& figure) {
-  const std::string field = fmt::format("aggregate.{}", figure.field);
-  return std::all_of(group.runs.begin(), group.runs.end(), [&](const output::RunResult* run) {
-    return output::is_measured(*run, field);
-  });
+  return std::all_of(group.runs.begin(), group.runs.end(),
+                     [&](const output::RunResult* run) { return is_known(*run, figure); });
 }
 
 Match match(const Group& a, const Group& b) {
@@ -75,6 +73,8 @@ Match match(const Group& a, const Group& b) {
   for (const Figure& figure : figures()) {
     const std::vector<double> of_a = values(a, figure);
     const std::vector<double> of_b = values(b, figure);
+    const bool is_cost = std::string_view(figure.field).starts_with("cost");
+    if (is_cost && !is_measured(a, figure) && !is_measured(b, figure)) continue;
     match.figures.push_back({&figure, estimate(of_a).mean, estimate(of_b).mean,
                              match.paired ? paired_difference(of_a, of_b) : difference(of_a, of_b),
                              is_measured(a, figure), is_measured(b, figure)});

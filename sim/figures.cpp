@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -67,6 +68,14 @@ const Figure kFigures[] = {
      [](const output::RunResult& run) { return run.aggregate.fairness; }, ratio_text,
      "Jain's index of the jobs' speeds over those they would have without waiting: 1 if all lose "
      "the same part"},
+    {"fairness of users", "user_fairness", Better::more,
+     [](const output::RunResult& run) { return run.aggregate.user_fairness; }, ratio_text,
+     "Jain's index of users' speeds while they have GPUs over those without waiting"},
+    {"cost", "cost", Better::less, [](const output::RunResult& run) { return run.aggregate.cost; },
+     price_text, "of the cluster for as long as the run took, by the prices of its file"},
+    {"cost of 10^6 samples", "cost_per_million_samples", Better::less,
+     [](const output::RunResult& run) { return run.aggregate.cost_per_million_samples; },
+     price_text, "the same over the samples that jobs trained on"},
     {"repeats", "repeats", Better::none,
      [](const output::RunResult& run) { return static_cast<double>(run.aggregate.repeats); },
      whole_text, "deliveries of a prepared sample to a job that had it before"}};
@@ -75,6 +84,24 @@ const Figure kFigures[] = {
 
 std::span<const Figure> figures() {
   return kFigures;
+}
+
+bool is_known(const output::RunResult& run, const Figure& figure) {
+  // Files of older versions say nothing of costs.
+  const bool is_cost = std::string_view(figure.field).starts_with("cost");
+  return output::is_measured(run, fmt::format("aggregate.{}", figure.field)) &&
+         !(is_cost && figure.value(run) == 0);
+}
+
+std::vector<const Figure*> figures_in(std::span<const output::RunResult> runs) {
+  std::vector<const Figure*> known;
+  for (const Figure& figure : kFigures) {
+    const bool in_one = std::any_of(runs.begin(), runs.end(), [&](const output::RunResult& run) {
+      return is_known(run, figure);
+    });
+    if (in_one) known.push_back(&figure);
+  }
+  return known;
 }
 
 const Figure& figure_named(const std::string& field) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "programs/output/results.h"
 
@@ -22,6 +23,9 @@ struct Figure {
 };
 
 std::span<const Figure> figures();
+// Those that one of the runs has at least: without prices, runs have no cost.
+std::vector<const Figure*> figures_in(std::span<const output::RunResult> runs);
+bool is_known(const output::RunResult& run, const Figure& figure);
 // Throws ConfigError, which names the nearest field.
 const Figure& figure_named(const std::string& field);
 

@@ -85,6 +85,10 @@ std::string rate_text(double per_s) {
                        : fmt::format("{:.1f}", per_s);
 }
 
+std::string price_text(double price) {
+  return price >= 1 || price == 0 ? fmt::format("{:.2f}", price) : fmt::format("{:.3g}", price);
+}
+
 std::string time_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);
   if (seconds < 3600) {

@@ -34,6 +34,8 @@ std::string size_text(Bytes bytes);
 std::string count_text(std::uint64_t count);
 std::string percent(double ratio);  // 0.123 as `12.3 %`
 std::string rate_text(double per_s);
+// With two digits behind the point, or three that count: `12.34`, `0.00123`.
+std::string price_text(double price);
 // 1234.5 as `20 min 34.5 s`.
 std::string time_text(double seconds);
 

@@ -18,6 +18,20 @@ namespace batchflow::sim {
 
 namespace {
 
+// What the cluster of a run costs for as long as the run took.
+void price(output::RunResult& run, const input::ClusterModel& cluster) {
+  if (!cluster.prices) {
+    for (const char* field : {"aggregate.cost", "aggregate.cost_per_million_samples"})
+      run.not_measured.emplace_back(field);
+    return;
+  }
+  output::Aggregate& sum = run.aggregate;
+  sum.cost = cluster.price_per_hour() * (run.makespan_s - run.counted_from_s) / 3600;
+  if (sum.samples > 0) {
+    sum.cost_per_million_samples = sum.cost * 1e6 / static_cast<double>(sum.samples);
+  }
+}
+
 std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
                          const ForkedRuns::ReportProgress& report) {
   SimulateOptions how = settings.how;
@@ -25,13 +39,22 @@ std::string simulate_one(const PlannedRun& planned, const RunSettings& settings,
   const bool is_whole = !planned.complete;
   const input::Scenario completed =
       is_whole ? input::Scenario{} : planned.complete(planned.scenario);
-  output::RunResult run = simulate(is_whole ? planned.scenario : completed, how);
+  const input::Scenario& scenario = is_whole ? planned.scenario : completed;
+  output::RunResult run = simulate(scenario, how);
+  price(run, scenario.cluster);
   run.label = planned.label;
   if (!settings.series) run.series.clear();  // no report draws it
   return output::pack_run(run);
 }
 
 }  // namespace
+
+input::Scenario with_next_seed(input::Scenario scenario, std::uint64_t further) {
+  const bool follows = scenario.engine.seed == scenario.seed;
+  scenario.seed += further;
+  if (follows) scenario.engine.seed = scenario.seed;
+  return scenario;
+}
 
 std::size_t RunSettings::processes() const {
   return at_once > 0 ? at_once : std::max(1u, std::thread::hardware_concurrency());
@@ -138,6 +161,7 @@ std::string run_group(const Branching& group, std::size_t at_once,
       current = &own;
       simulation->change_to(branch.scenario);
       output::RunResult run = simulation->run();
+      price(run, branch.scenario.cluster);
       run.label = branch.label;
       run.series.clear();
       return output::pack_run(run);

@@ -22,6 +22,9 @@ struct PlannedRun {
   std::function<input::Scenario(input::Scenario)> complete = {};
 };
 
+// The random numbers of policies follow the seed of the scenario, unless they were given a seed.
+input::Scenario with_next_seed(input::Scenario scenario, std::uint64_t further);
+
 struct RunSettings {
   std::size_t at_once = 0;  // 0: as many as there are cores
   bool series = false;      // results keep their series

@@ -3,34 +3,29 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <optional>
 
 #include "core/base/config_value.h"
 #include "policies/registry.h"
-#include "programs/input/yaml.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
 #include "sim/bottlenecks.h"
 #include "sim/commands.h"
+#include "sim/common_setup.h"
 #include "sim/planned_runs.h"
 #include "sim/plugin_check/command.h"
 #include "sim/report/run_html.h"
 #include "sim/report/sections.h"
 #include "sim/run_report.h"
+#include "sim/scenario_options.h"
 #include "sim/variants.h"
 
 namespace batchflow::sim {
 namespace {
 
-struct RunOptions {
-  std::string scenario;
-  std::string cluster;
-  std::string workload;
+struct RunOptions : ScenarioOptions {
   std::vector<std::string> policies;
-  std::vector<std::string> overrides;
-  std::optional<std::uint64_t> seed;
   std::string journal;
   std::string batches;
   std::string html;
@@ -41,26 +36,6 @@ struct RunOptions {
   bool bottleneck = false;
   bool gen_config = false;
 };
-
-input::Scenario scenario_of(const RunOptions& options, const Variant& variant) {
-  config::ConfigNode tree;
-  if (!options.scenario.empty()) tree = input::load_scenario(options.scenario);
-  const auto set = [&](const std::string& assignment) {
-    input::apply_override(tree, assignment);
-    input::resolve_names(tree);  // it may have named a cluster
-  };
-  if (!options.cluster.empty()) set("cluster=" + options.cluster);
-  if (!options.workload.empty()) set("workload=" + options.workload);
-  apply_variant(variant, tree);
-  for (const std::string& text : options.overrides) set(text);
-  if (options.seed) input::apply_override(tree, fmt::format("seed={}", *options.seed));
-  input::Scenario scenario = input::read_scenario(tree);
-  check_policies(policies::policy_list(), scenario.engine.policies, tree);
-  if (scenario.name.empty()) {
-    scenario.name = options.scenario.empty() ? options.workload : options.scenario;
-  }
-  return scenario;
-}
 
 // Batches name samples, so items must be samples, and batches must not stand for several.
 void check_names_samples(const input::Scenario& scenario) {
@@ -74,11 +49,14 @@ void check_names_samples(const input::Scenario& scenario) {
 // All scenarios are read before the first run begins.
 std::vector<PlannedRun> plan(const RunOptions& options) {
   std::vector<PlannedRun> planned;
+  std::vector<std::string> notes;
   for (Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
     output::check_interrupted();
-    input::Scenario scenario = scenario_of(options, variant);
+    notes.clear();  // they are the same for each
+    input::Scenario scenario = scenario_of(options, scenario_tree(options, variant, notes), notes);
     planned.push_back({std::move(variant.label), std::move(scenario)});
   }
+  for (const std::string& note : notes) output::say(note);
   const char* of_one_run = options.explain             ? "--explain"
                            : !options.journal.empty()  ? "--journal"
                            : !options.batches.empty()  ? "--batches"
@@ -163,7 +141,7 @@ int run_run(const RunOptions& options) {
     output::write_file_atomically("-", input::scenario_template(), output::check_interrupted);
     return 0;
   }
-  if (options.scenario.empty() && options.workload.empty()) {
+  if (!options.names_any()) {
     throw ConfigError(
         "run: no scenario; write its name or path, --cluster and --workload, or --gen-config for "
         "one to begin with");
@@ -174,7 +152,8 @@ int run_run(const RunOptions& options) {
   if (runs.empty()) return exit_code(runs, planned.size());
   if (options.bottleneck) find_bottlenecks(planned, runs);
   if (options.outputs.wanted("json")) {
-    options.outputs.write("json", output::results_json(runs, "run", BATCHFLOW_VERSION));
+    options.outputs.write("json", output::results_json(runs, "run", BATCHFLOW_VERSION,
+                                                       with_common_setup(runs, "{}")));
   }
   if (options.outputs.wanted("jobs-csv")) options.outputs.write("jobs-csv", output::jobs_csv(runs));
   if (!options.html.empty()) {
@@ -188,10 +167,12 @@ int run_run(const RunOptions& options) {
 }
 
 int run_check(const RunOptions& options) {
-  if (options.scenario.empty() && options.workload.empty()) {
+  if (!options.names_any()) {
     throw ConfigError("check: no scenario; write its name or path, or --cluster and --workload");
   }
-  const input::Scenario scenario = scenario_of(options, {});
+  std::vector<std::string> notes;
+  const input::Scenario scenario = scenario_of(options, scenario_tree(options, {}, notes), notes);
+  for (const std::string& note : notes) output::say(note);
   std::uint64_t samples = 0;
   for (const input::DatasetModel& dataset : scenario.datasets) samples += dataset.samples;
   output::write_file_atomically(
@@ -201,23 +182,6 @@ int run_check(const RunOptions& options) {
                   scenario.cluster.gpus(), scenario.datasets.size(), samples, scenario.jobs.size()),
       output::check_interrupted);
   return 0;
-}
-
-// `name` is what the help calls the scenario, which may be a plugin for `check`.
-void add_scenario_options(CLI::App& command, RunOptions& options, const std::string& name,
-                          const std::string& help) {
-  command.add_option(name, options.scenario, help);
-  command.add_option("--cluster", options.cluster,
-                     "A file, or the name of one of configs/clusters: in place of the scenario's");
-  command.add_option("--workload", options.workload,
-                     "A file, or the name of one of configs/workloads: with --cluster, it takes\n"
-                     "the place of a scenario");
-  command
-      .add_option("--set", options.overrides,
-                  "path.to.key=value: changes the scenario, also its cluster (repeat it)")
-      ->allow_extra_args(false);
-  command.add_option("--seed", options.seed, "In place of the scenario's")
-      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "programs/output/terminal.h"
+#include "sim/common_setup.h"
+#include "sim/figures.h"
 #include "sim/numbers.h"
-#include "sim/variants.h"
 
 namespace batchflow::sim {
 
@@ -33,6 +34,29 @@ std::string runs_table(std::span<const output::RunResult> runs) {
                            size_text(sum.storage_bytes), count_text(sum.preparations),
                            count_text(sum.repeats)});
     rows.push_back(std::move(row));
+  }
+  return aligned(rows);
+}
+
+// How jobs fared as wholes, and what it cost.
+std::string completions_table(std::span<const output::RunResult> runs) {
+  std::vector<const Figure*> shown = figures_in(runs);
+  std::erase_if(shown, [](const Figure* figure) {
+    constexpr std::string_view kFields[] = {"jct_s",
+                                            "jct_p95_s",
+                                            "slowdown",
+                                            "fairness",
+                                            "user_fairness",
+                                            "cost",
+                                            "cost_per_million_samples"};
+    return std::find(std::begin(kFields), std::end(kFields), figure->field) == std::end(kFields);
+  });
+  std::vector<Row> rows{{runs.size() > 1 ? "run" : "scenario"}};
+  for (const Figure* figure : shown) rows.front().emplace_back(figure->name);
+  for (const output::RunResult& run : runs) {
+    Row& row = rows.emplace_back(Row{run_name(run)});
+    for (const Figure* figure : shown)
+      row.push_back(is_known(run, *figure) ? figure->text(figure->value(run)) : "-");
   }
   return aligned(rows);
 }
@@ -124,12 +148,12 @@ std::string run_name(const output::RunResult& run) {
 }
 
 std::string run_table(std::span<const output::RunResult> runs) {
-  std::string text = runs_table(runs);
+  std::string text = runs_table(runs) + "\n" + completions_table(runs);
   if (runs.size() == 1) {
     text += "\n" + jobs_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
-  text += "\n" + policies_lines(runs);
+  text += "\n" + common_lines(runs);
   for (const output::RunResult& run : runs) text += remarks(run);
   for (const output::RunResult& run : runs) {
     text += fmt::format("{}: seed {}, digest {}, simulated in {}\n", run_name(run), run.seed,

@@ -30,8 +30,13 @@ void add(const Pairs& a, const Pairs& b, std::vector<Difference>& all) {
     if (value_of(a, key) == "-") all.push_back({key, "-", value});
 }
 
-// The sizes of a run's cluster.
-Pairs cluster_of(const output::RunResult& run) {
+void add_once(std::vector<std::string>& texts, const std::string& text) {
+  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> cluster_of(const output::RunResult& run) {
   Pairs pairs;
   output::for_each_field(run.cluster, [&](const char* name, const auto& size) {
     const std::string key = fmt::format("cluster.{}", name);
@@ -42,12 +47,6 @@ Pairs cluster_of(const output::RunResult& run) {
   });
   return pairs;
 }
-
-void add_once(std::vector<std::string>& texts, const std::string& text) {
-  if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
-}
-
-}  // namespace
 
 std::vector<Difference> workload_differences(const output::RunResult& a,
                                              const output::RunResult& b) {

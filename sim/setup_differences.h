@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "programs/output/results.h"
@@ -20,6 +21,9 @@ struct Difference {
 // What two runs trained on. Different scenarios have some; the seed is no part of it.
 std::vector<Difference> workload_differences(const output::RunResult& a,
                                              const output::RunResult& b);
+
+// The sizes of a run's cluster: `cluster.nodes` and its like.
+std::vector<std::pair<std::string, std::string>> cluster_of(const output::RunResult& run);
 
 // How it was served: preset, each policy, each other setting of the engine, and the cluster.
 std::vector<Difference> settings_differences(const output::RunResult& a,

@@ -9,6 +9,7 @@
 #include "core/base/random.h"
 #include "policies/registry.h"
 #include "programs/input/find_config.h"
+#include "programs/input/mixed_workloads.h"
 #include "programs/input/yaml.h"
 #include "sim/figures.h"
 #include "sim/variants.h"
@@ -25,7 +26,8 @@ using Assignments = std::vector<Assignment>;
 struct Study {
   std::string name;
   std::string about;
-  std::string scenario;  // a path, or a name
+  std::string scenario;                // a path, or a name
+  std::vector<std::string> workloads;  // that join it: NAME[@TIME]
   std::vector<Variant> variants;
   Assignments set;
   std::vector<std::pair<std::string, std::vector<config::ConfigNode>>> grid;
@@ -36,27 +38,6 @@ struct Study {
   bool warm = false;
   Duration warm_at{0};
 };
-
-std::string text_of(const config::ConfigNode& node) {
-  std::string text;
-  switch (node.kind) {
-    case config::ConfigNode::Kind::empty:
-      return "";
-    case config::ConfigNode::Kind::scalar:
-      return node.scalar;
-    case config::ConfigNode::Kind::list:
-      for (const config::ConfigNode& entry : node.list) {
-        text += (text.empty() ? "" : ", ") + text_of(entry);
-      }
-      return "[" + text + "]";
-    case config::ConfigNode::Kind::map:
-      for (const config::ConfigEntry& entry : node.map) {
-        text += (text.empty() ? "" : ", ") + entry.key + ": " + text_of(entry.value);
-      }
-      return "{" + text + "}";
-  }
-  return text;
-}
 
 [[noreturn]] void refuse(const config::ConfigNode& node, const std::string& what) {
   throw ConfigError(node.source.text() + ": " + what);
@@ -81,10 +62,10 @@ void read_grid(const config::ConfigNode& tree, Study& study) {
       refuse(values, fmt::format("key 'grid.{}': not a list of values; write [1gb, 2gb]", path));
     }
     for (auto value = values.list.begin(); value != values.list.end(); ++value) {
-      const std::string text = text_of(*value);
-      const bool twice =
-          std::any_of(values.list.begin(), value,
-                      [&](const config::ConfigNode& other) { return text_of(other) == text; });
+      const std::string text = config::text_of(*value);
+      const bool twice = std::any_of(
+          values.list.begin(), value,
+          [&](const config::ConfigNode& other) { return config::text_of(other) == text; });
       if (twice) {
         refuse(*value,
                fmt::format("key 'grid.{}': {} stands there twice; leave one out", path, text));
@@ -114,9 +95,10 @@ void read_list(const config::ConfigNode& tree, Study& study) {
     }
     const bool twice =
         std::any_of(study.list.begin(), study.list.end() - 1, [&](const Assignments& other) {
-          return std::equal(
-              other.begin(), other.end(), last.begin(), last.end(),
-              [](const auto& a, const auto& b) { return text_of(a.second) == text_of(b.second); });
+          return std::equal(other.begin(), other.end(), last.begin(), last.end(),
+                            [](const auto& a, const auto& b) {
+                              return config::text_of(a.second) == config::text_of(b.second);
+                            });
         });
     if (twice) refuse(entry, "key 'list': an entry stands there twice; leave one out");
   }
@@ -134,6 +116,7 @@ Study read_study(const std::string& path) {
     study.about = section.text("about", "");
     section.require("scenario", "the name or path of a scenario");
     study.scenario = input::find_config(section.text("scenario", ""), "scenarios", path);
+    study.workloads = section.texts("workloads");
     try {
       study.variants = parse_variants(policies::policy_list(), section.texts("policies"));
     } catch (const ConfigError& error) {
@@ -190,7 +173,7 @@ std::vector<Point> points_of(const Study& study, StudyPlan& plan) {
   };
   for (const auto& [path, values] : study.grid) {
     StudyAxis axis{path, {}};
-    for (const config::ConfigNode& value : values) axis.values.push_back(text_of(value));
+    for (const config::ConfigNode& value : values) axis.values.push_back(config::text_of(value));
     plan.axes.push_back(std::move(axis));
     cross(values.size(), [&, &name = path, &all = values](std::size_t i, Point& point) {
       point.set.emplace_back(name, all[i]);
@@ -203,7 +186,7 @@ std::vector<Point> points_of(const Study& study, StudyPlan& plan) {
       std::string text;
       for (const auto& [path, value] : entry) {
         if (&entry == &study.list.front()) name += (name.empty() ? "" : ", ") + path;
-        text += (text.empty() ? "" : ", ") + text_of(value);
+        text += (text.empty() ? "" : ", ") + config::text_of(value);
       }
       axis.values.push_back(text);
     }
@@ -301,12 +284,27 @@ input::Scenario scenario_of(const Study& study, const config::ConfigNode& tree) 
   return scenario;
 }
 
-// The random numbers of policies follow the seed of the scenario, unless they were given a seed.
 input::Scenario with_seed(input::Scenario scenario, const Study& study, std::size_t index) {
   const bool follows = scenario.engine.seed == scenario.seed;
-  scenario.seed = (study.seed != 0 ? study.seed : scenario.seed) + index;
+  if (study.seed != 0) scenario.seed = study.seed;
   if (follows) scenario.engine.seed = scenario.seed;
-  return scenario;
+  return with_next_seed(std::move(scenario), index);
+}
+
+// The scenario with the workloads that join it. What `set` names holds for all.
+config::ConfigNode mixed_scenario(const Study& study, std::vector<std::string>& notes) {
+  config::ConfigNode tree = input::load_scenario(study.scenario);
+  std::vector<std::string> settled;
+  for (const auto& [path, value] : study.set) {
+    settled.push_back(path.substr(0, path.find('.')));
+    if (settled.back() == path) tree.set(path, value);
+  }
+  for (const std::string& text : study.workloads) {
+    for (std::string& note :
+         input::add_workload(tree, input::parse_added_workload(text), settled, study.scenario))
+      notes.push_back(std::move(note));
+  }
+  return tree;
 }
 
 }  // namespace
@@ -323,7 +321,7 @@ StudyPlan plan_study(const std::string& name_or_path) {
     throw ConfigError(fmt::format("{}: {} runs, and {} are allowed; vary less", name_or_path,
                                   points.size() * study.seeds, kRunsMost));
   }
-  const config::ConfigNode base = input::load_scenario(study.scenario);
+  const config::ConfigNode base = mixed_scenario(study, plan.notes);
   Digest digest = hash(digest_of(study.name, 0), study.warm_at.count());
   if (study.warm) {
     plan.warm_until = Instant(study.warm_at);
@@ -336,7 +334,7 @@ StudyPlan plan_study(const std::string& name_or_path) {
     const config::ConfigNode tree = tree_of(study, base, point);
     const input::Scenario scenario = scenario_of(study, tree);
     if (study.warm) check_warm(point, plan.beginnings.front(), scenario);
-    digest = digest_of(text_of(tree), hash(digest, study.seeds, study.seed));
+    digest = digest_of(config::text_of(tree), hash(digest, study.seeds, study.seed));
     plan.points.push_back(point.indices);
     for (std::size_t i = 0; i < study.seeds; ++i) {
       plan.runs.push_back({label_of(plan, point), with_seed(scenario, study, i)});
@@ -353,6 +351,7 @@ kind: study
 name: example           # default: the file's name
 about: what it is for
 scenario: four-jobs     # example: the name or path of a scenario
+workloads: []           # more to train on the same cluster; example: [four-seeds@10min]
 
 policies: []            # example: [preset=independent, preset=default], as for run --policy
 set: {}                 # of all runs; example: {jobs.0.epochs: 1}

@@ -25,6 +25,7 @@ struct StudyPlan {
   std::size_t seeds = 1;
   // The runs of a point stand together, by seed.
   std::vector<PlannedRun> runs;
+  std::vector<std::string> notes;    // what was renamed where workloads were mixed
   std::vector<std::string> figures;  // that tables and plots show
   std::string fingerprint;           // a hash of all that the results depend on
   // With `warm_start`, by seed: the common beginning of all runs of that seed.

@@ -98,6 +98,7 @@ int run_sweep(const SweepOptions& options) {
   options.outputs.check();
   if (!options.html.empty()) output::require_writable(options.html);
   const StudyPlan plan = plan_study(options.study);
+  for (const std::string& note : plan.notes) output::say(note);
   const std::string out =
       !options.out.empty()
           ? options.out

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "programs/output/terminal.h"
+#include "sim/common_setup.h"
 #include "sim/run_report.h"
 #include "sim/variants.h"
 
@@ -65,7 +66,7 @@ std::string sweep_table(const SweepResults& results) {
     failures += fmt::format("{}, seed {}: failed: {}\n", run_name(*run), run->seed,
                             output::printable(run->failure));
   }
-  std::string text = aligned(rows) + "\n" + policies_lines(results.finished()) + failures;
+  std::string text = aligned(rows) + "\n" + common_lines(results.finished()) + failures;
   if (plan.seeds > 1) {
     text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
   }
@@ -94,7 +95,8 @@ std::string sweep_json(const SweepResults& results) {
     for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {
       point_json["values"][plan.axes[axis].name] = plan.value(point, axis);
     }
-    for (const Figure& figure : figures()) {
+    for (const Figure* one : figures_in(runs)) {
+      const Figure& figure = *one;
       const Estimate estimate = results.estimate(point, figure);
       if (estimate.count == 0) continue;
       Json& entry = point_json["figures"][figure.field];
@@ -104,7 +106,8 @@ std::string sweep_json(const SweepResults& results) {
     json["points"].push_back(std::move(point_json));
   }
   return output::text_of(output::results_json(
-      runs, "sweep", BATCHFLOW_VERSION, json.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      runs, "sweep", BATCHFLOW_VERSION,
+      with_common_setup(runs, json.dump(-1, ' ', false, Json::error_handler_t::replace))));
 }
 
 std::string sweep_csv(const SweepResults& results) {

@@ -12,6 +12,7 @@
 #include "programs/output/terminal.h"
 #include "programs/output/usage.h"
 #include "sim/commands.h"
+#include "sim/job_columns.h"
 #include "sim/numbers.h"
 #include "sim/trace_report.h"
 #include "traces/byte_source.h"
@@ -25,6 +26,7 @@ namespace {
 struct TraceOptions {
   std::string trace;
   std::string format = "auto";
+  std::string columns;
   std::string corrupt_limit = "1%";
   std::string output;
   output::OutputFlags outputs;
@@ -43,6 +45,7 @@ traces::JobTrace read_trace(const TraceOptions& options) {
   output::ProgressBar bar("reading " + options.trace);
   traces::JobReadOptions reading;
   reading.format = options.format;
+  if (!options.columns.empty()) reading.columns = read_job_columns(options.columns);
   reading.corrupt_limit = limit;
   reading.progress = progress_of(bar);
   return traces::open_job_trace(options.trace, reading);
@@ -136,6 +139,7 @@ std::string formats_help() {
 }
 
 void add_format(CLI::App& command, TraceOptions& options) {
+  add_columns_option(command, options.columns);
   command
       .add_option("--format", options.format,
                   "The format of the file, in place of a guess by its content")

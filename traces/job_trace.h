@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "traces/access_trace.h"
@@ -110,9 +112,33 @@ struct JobTrace {
   std::uint64_t rows_without_job() const;  // rows == jobs + these
 };
 
+// The columns of a log that no format knows, as its user describes them.
+struct JobColumns {
+  // How a number of a column becomes nanoseconds: times 10^digits, times the factor.
+  struct Unit {
+    int digits = 9;
+    std::int64_t factor = 1;
+  };
+  struct Column {
+    std::string key;     // id, name, user, queue, arrival, start, end, duration, gpus, nodes, cpus,
+                         // state
+    std::string name;    // in the log's header
+    Unit unit;           // of times and durations
+    std::string format;  // of times, as strptime has it; empty: a calendar's usual, or a number
+    std::string where;   // `file:line`, for errors
+  };
+  char delimiter = ',';
+  TimeBase numbers = TimeBase::relative;  // what times that are numbers count from
+  std::vector<Column> columns;
+  std::vector<std::pair<std::string, std::string>> states;  // the log's word, and ours
+};
+// The keys that a column may have.
+std::vector<std::string_view> job_column_keys();
+
 struct JobReadOptions {
-  std::string format = "auto";  // one of job_formats(), or recognised by the content
-  double corrupt_limit = 0.01;  // the share of rows that may be corrupt and are left out
+  std::string format = "auto";             // one of job_formats(), or recognised by the content
+  std::optional<JobColumns> columns = {};  // in place of a format
+  double corrupt_limit = 0.01;             // the share of rows that may be corrupt and are left out
   Progress progress;
 };
 // `path` may be compressed with zstd or gzip, and `-` is standard input. Throws ConfigError when

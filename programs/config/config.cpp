@@ -300,4 +300,25 @@ void ConfigSection::sections(std::string_view key, const Reader& reader) {
   }
 }
 
+std::string text_of(const ConfigNode& node) {
+  std::string text;
+  switch (node.kind) {
+    case ConfigNode::Kind::empty:
+      return "";
+    case ConfigNode::Kind::scalar:
+      return node.scalar;
+    case ConfigNode::Kind::list:
+      for (const ConfigNode& entry : node.list) {
+        text += (text.empty() ? "" : ", ") + text_of(entry);
+      }
+      return "[" + text + "]";
+    case ConfigNode::Kind::map:
+      for (const ConfigEntry& entry : node.map) {
+        text += (text.empty() ? "" : ", ") + entry.key + ": " + text_of(entry.value);
+      }
+      return "{" + text + "}";
+  }
+  return text;
+}
+
 }  // namespace batchflow::config

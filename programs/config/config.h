@@ -54,6 +54,9 @@ struct ConfigEntry {
   ConfigNode value;
 };
 
+// As YAML writes it on one line, without quotes: `{cost: 1ms, steps: [a, b]}`.
+std::string text_of(const ConfigNode& node);
+
 // One map that is being read. It exists only inside read_config, which checks it at the end.
 class ConfigSection {
  public:

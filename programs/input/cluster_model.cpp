@@ -183,6 +183,7 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   node.cores = count(section, "cores", node.cores, 1, 65536);
   node.gpus = count(section, "gpus", node.gpus, 0, 65536);
   node.processors = count(section, "processors", node.processors, 0, 65536);
+  node.workers_help = section.flag("workers_help", node.workers_help);
   node.overhead = read_overhead(section);
   node.core_speed = section.number("core_speed", 1, 1e-6, 1e6);
   node.gpu_speed = section.number("gpu_speed", 1, 1e-6, 1e6);
@@ -206,7 +207,34 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   return node;
 }
 
+PricesModel read_prices(config::ConfigSection& section) {
+  constexpr double kMost = 1e9;
+  PricesModel prices;
+  prices.currency = section.text("currency", "");
+  if (prices.currency.size() > 10)
+    section.refuse("currency", "more than ten letters", "write a short one, as USD");
+  prices.node_hour = section.number("node_hour", 0, 0, kMost);
+  prices.gpu_hour = section.number("gpu_hour", 0, 0, kMost);
+  prices.core_hour = section.number("core_hour", 0, 0, kMost);
+  prices.memory_gb_hour = section.number("memory_gb_hour", 0, 0, kMost);
+  prices.cache_gb_hour = section.number("cache_gb_hour", 0, 0, kMost);
+  prices.nvme_gb_hour = section.number("nvme_gb_hour", 0, 0, kMost);
+  return prices;
+}
+
 }  // namespace
+
+double ClusterModel::price_per_hour() const {
+  if (!prices) return 0;
+  double sum = 0;
+  for (const NodeModel& node : nodes) {
+    sum += prices->node_hour + prices->gpu_hour * node.gpus + prices->core_hour * node.cores +
+           1e-9 * (prices->memory_gb_hour * static_cast<double>(node.memory) +
+                   prices->cache_gb_hour * static_cast<double>(node.cache) +
+                   prices->nvme_gb_hour * static_cast<double>(node.nvme));
+  }
+  return sum;
+}
 
 std::uint32_t ClusterModel::gpus() const {
   std::uint32_t all = 0;
@@ -248,6 +276,8 @@ ClusterModel read_cluster(config::ConfigSection& section) {
     cluster.store_load = read_load(store);
     cluster.store_requests = read_requests(store);
   });
+  section.section("prices",
+                  [&](config::ConfigSection& prices) { cluster.prices = read_prices(prices); });
   return cluster;
 }
 

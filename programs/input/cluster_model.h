@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct NodeModel {
   // What workers, readers, hand-over and loaders of the node share; 0: cores prepare alone, and
   // nothing else takes time of a processor.
   std::uint32_t processors = 0;
+  bool workers_help = false;  // all prepare the block that came first, and then the next
   OverheadModel overhead;
   double core_speed = 1;  // preparation costs are divided by it
   double gpu_speed = 1;   // step times are divided by it
@@ -92,6 +94,17 @@ struct NodeModel {
   DriveModel nvme_drive;
 };
 
+// What an hour of a part costs; 0: nothing. A GB is 10^9 bytes.
+struct PricesModel {
+  std::string currency;  // as it is shown beside prices; may be empty
+  double node_hour = 0;
+  double gpu_hour = 0;
+  double core_hour = 0;
+  double memory_gb_hour = 0;  // of nodes' memory
+  double cache_gb_hour = 0;   // of the part of it for blocks and caches, beside memory_gb_hour
+  double nvme_gb_hour = 0;    // of the part of drives for caches
+};
+
 struct ClusterModel {
   std::string name;
   std::vector<NodeModel> nodes;  // counted entries are written out: gpu-0, gpu-1, ...
@@ -101,7 +114,9 @@ struct ClusterModel {
   int store_link = -1;
   OtherLoad store_load;
   RequestModel store_requests;
+  std::optional<PricesModel> prices;
 
+  double price_per_hour() const;  // of all nodes; 0 without prices
   std::uint32_t gpus() const;
   int node(std::string_view name) const;  // -1: none
 };

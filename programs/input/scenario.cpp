@@ -175,6 +175,9 @@ void read_name_and_seed(config::ConfigSection& section, Scenario& scenario) {
   section.text("about", "");
   scenario.seed = section.seed("seed", scenario.seed);
   scenario.ends_after = section.duration("ends_after", scenario.ends_after);
+  scenario.warm_up = section.duration("warm_up", scenario.warm_up);
+  if (scenario.ends_after.count() > 0 && scenario.warm_up >= scenario.ends_after)
+    section.refuse("warm_up", "the run ends before that", "write less than ends_after");
   scenario.scheduler = section.choice("scheduler", {std::begin(kSchedulers), std::end(kSchedulers)},
                                       scenario.scheduler);
   section.require("cluster", "the name of a cluster, or its nodes and store");

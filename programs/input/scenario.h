@@ -65,6 +65,7 @@ struct Scenario {
   GrainModel grain;
   JitterModel jitter;
   std::vector<FaultModel> faults;
+  Duration warm_up{0};     // simulated time that the figures over all jobs leave out
   Duration ends_after{0};  // simulated time at which the run is cut; 0: when all jobs are done
 
   // In units of the engine.

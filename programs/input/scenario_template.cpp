@@ -11,6 +11,7 @@ name: example
 about: what it is for
 seed: 1                 # of everything that varies
 ends_after: 0s          # of simulated time; 0s: when all jobs are done
+warm_up: 0s             # of simulated time, which the figures over all jobs leave out
 
 cluster:                # or the name or path of a cluster, as `cluster: laptop`
   name: example
@@ -21,6 +22,7 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       cores: 8          # for preparation (default 1)
       gpus: 4           # (default 1)
       processors: 0     # that preparation, reads, hand-over and loaders share; 0: cores prepare alone
+      workers_help: false  # true, as in the service: all prepare the first block, then the next
       overhead: {}      # example: {read: 12us, read_ns_per_byte: 0.1, touch_ns_per_byte: 0.2, block: 50us,
                         #           batch: 30us, ns_per_sample: 100, wake: 50us, step: 60us}
       core_speed: 1     # preparation costs are divided by it
@@ -57,6 +59,14 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
     load: []            # example: [{at: 0s, part: 0%}, {at: 10min, part: 40%}]: what others take
     load_period: 0s     # after which it comes again; 0s: never
     requests: {}        # example: {failed: 0.1%, retry_after: 100ms, price_per_million: 0.4}
+  prices:               # of an hour, for figures of cost; without them there are none
+    currency: ''        # example: USD
+    node_hour: 0
+    gpu_hour: 0
+    core_hour: 0
+    memory_gb_hour: 0   # a GB is 10^9 bytes
+    cache_gb_hour: 0    # of the part of memory for blocks and caches, beside memory_gb_hour
+    nvme_gb_hour: 0     # of the part of drives for caches
 
 # workload: w1-imagenet # brings the datasets, pipelines and jobs below from configs/workloads
 datasets:               # examples
@@ -66,6 +76,8 @@ datasets:               # examples
     bytes_shape: lognormal
     bytes_jitter: 0
     format: jpeg        # or raw (default)
+    # read_bytes: 120kb # that reading a sample alone takes of the store; bytes unless said
+    opens: 0s           # until the first job can begin
     bundle: 0           # bytes in which small samples are read and kept, as 64kb; 0: each alone
   # - {name: none, samples: 51200, compute_only: true}   # made where it is used: nothing is moved
 
@@ -78,6 +90,7 @@ pipelines:              # examples; sizes and costs are of one sample, on one co
       times: 1
     steps:
       - {name: decode, random: false, cost: 1.2ms, ns_per_byte: 0, output: 588kb}
+      # kept: false for a step (default true): no form is kept beyond it
       - {name: crop, random: true, cost: 400us, output: 150528}  # bytes, or of its input: 25%
 
 jobs:

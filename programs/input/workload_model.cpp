@@ -49,6 +49,7 @@ StepModel read_step(config::ConfigSection& section) {
   section.require("name", "the name of the step in reports");
   step.name = section.text("name", "");
   step.random = section.flag("random", step.random);
+  step.kept = section.flag("kept", step.kept);
   step.cost = section.duration("cost", step.cost);
   step.ns_per_byte = section.number("ns_per_byte", 0);
   step.output = section.size("output", step.output);
@@ -68,7 +69,7 @@ std::vector<AppliedStep> PipelineModel::applied(Bytes stored_bytes) const {
   Bytes bytes = stored_bytes;
   bool before_random = true;
   for (const StepModel& step : steps) {
-    before_random = before_random && !step.random;
+    before_random = before_random && !step.random && step.kept;
     const auto by_size = Duration(std::llround(step.ns_per_byte * static_cast<double>(bytes)));
     bytes = std::max<Bytes>(1, step.output.bytes_of(bytes));
     all.push_back({&step, step.cost + by_size, bytes, before_random});
@@ -114,6 +115,8 @@ DatasetModel read_dataset(config::ConfigSection& entry) {
   if (dataset.bytes > kBytesMost / dataset.samples) {
     entry.refuse("bytes", "all samples together are more than 2^60 bytes", "write less");
   }
+  dataset.read_bytes = entry.bytes("read_bytes", dataset.bytes, 1);
+  dataset.opens = entry.duration("opens", dataset.opens);
   dataset.bytes_spread = read_spread(entry, "bytes");
   dataset.format = entry.choice("format", {"raw", "jpeg"}, dataset.format);
   dataset.bundle = entry.bytes("bundle", dataset.bundle, 0);

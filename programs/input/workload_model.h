@@ -23,6 +23,8 @@ struct DatasetModel {
   std::string name;
   std::uint64_t samples = 0;
   Bytes bytes = 0;            // of a stored sample, mean
+  Bytes read_bytes = 0;       // that reading it alone takes of the store: whole sectors, say
+  Duration opens{0};          // until the first job on it can begin
   bool compute_only = false;  // made where it is used: nothing is moved
   Spread bytes_spread;
   Format format = Format::raw;
@@ -33,6 +35,7 @@ struct DatasetModel {
 struct StepModel {
   std::string name;
   bool random = false;
+  bool kept = true;                       // false: neither its output nor a later one is kept
   Duration cost{0};                       // on one core
   double ns_per_byte = 0;                 // of its input, beside `cost`
   Size output{true, 0, {Ratio::kWhole}};  // bytes, or relative to its input

@@ -34,7 +34,7 @@ BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached
                  nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
                  remade_blocks, repeats, preparation_s, cancelled_read_bytes,
                  cancelled_preparation_s, failed_reads, replaced_samples, lost_samples, jct_s,
-                 jct_p95_s, slowdown, fairness)
+                 jct_p95_s, slowdown, fairness, user_fairness, cost, cost_per_million_samples)
 BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
 BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
 BATCHFLOW_RESULT(JobPoint, samples, stall_s)
@@ -45,10 +45,10 @@ BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, 
 BATCHFLOW_RESULT(JobGain, name, time_s, speedup)
 BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
 BATCHFLOW_RESULT(RunResult, label, scenario, policies, settings, workload, not_measured, seed,
-                 digest, interrupted, failure, remark, makespan_s, wall_s, steps, stale_completions,
-                 protocol_errors, refused_proposals, followed_requests, followed_hits,
-                 followed_bound_hits, aggregate, cluster, jobs, faults, preparation_steps,
-                 bottlenecks, series)
+                 digest, interrupted, failure, remark, makespan_s, counted_from_s, wall_s, steps,
+                 stale_completions, protocol_errors, refused_proposals, followed_requests,
+                 followed_hits, followed_bound_hits, aggregate, cluster, jobs, faults,
+                 preparation_steps, bottlenecks, series)
 
 #undef BATCHFLOW_RESULT
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -339,32 +340,65 @@ double hit_ratio(std::uint64_t read, std::uint64_t requested) {
   return std::max(0., 1 - static_cast<double>(read) / static_cast<double>(requested));
 }
 
-void count_completions(std::span<const JobResult> jobs, Aggregate& sum) {
-  std::vector<double> times;
-  double slowdowns = 0;
-  double speeds = 0;
+double quantile(std::span<const double> sorted, double share) {
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  return sorted[std::min(sorted.size(), static_cast<std::size_t>(std::max(1., rank))) - 1];
+}
+
+double jain_index(std::span<const double> values) {
+  double sum = 0;
   double squares = 0;
-  double computed = 0;  // jobs
+  for (const double value : values) {
+    sum += value;
+    squares += value * value;
+  }
+  return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
+}
+
+std::vector<double> user_slowdowns(std::span<const JobResult> jobs) {
+  struct Served {
+    double time_s = 0;
+    double compute_s = 0;
+  };
+  std::map<std::string_view, Served> users;
+  for (const JobResult& job : jobs) {
+    if (job.state != "done" || job.user.empty()) continue;
+    Served& user = users[job.user];
+    user.time_s += job.time_s;
+    user.compute_s += job.compute_s;
+  }
+  std::vector<double> slowdowns;
+  for (const auto& [name, user] : users)
+    if (user.compute_s > 0 && user.time_s > 0) slowdowns.push_back(user.time_s / user.compute_s);
+  std::sort(slowdowns.begin(), slowdowns.end());
+  return slowdowns;
+}
+
+void count_completions(std::span<const JobResult> jobs, Aggregate& sum, double ended_after_s) {
+  std::vector<double> times;
+  std::vector<double> speeds;
+  double slowdowns = 0;
   for (const JobResult& job : jobs) {
     if (job.state != "done" && job.state != "left") continue;
+    if (job.ended_s < ended_after_s) continue;
     times.push_back(job.ended_s - job.arrived_s);
     if (job.compute_s <= 0 || times.back() <= 0) continue;
-    const double speed = job.compute_s / times.back();
-    computed += 1;
-    slowdowns += 1 / speed;
-    speeds += speed;
-    squares += speed * speed;
+    speeds.push_back(job.compute_s / times.back());
+    slowdowns += 1 / speeds.back();
   }
   if (!times.empty()) {
     std::sort(times.begin(), times.end());
-    const auto count = static_cast<double>(times.size());
-    sum.jct_s = std::accumulate(times.begin(), times.end(), 0.0) / count;
-    sum.jct_p95_s = times[static_cast<std::size_t>(std::ceil(0.95 * count)) - 1];
+    sum.jct_s =
+        std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+    sum.jct_p95_s = quantile(times, 0.95);
   }
-  if (computed > 0) {
-    sum.slowdown = slowdowns / computed;
-    sum.fairness = speeds * speeds / (computed * squares);
+  if (!speeds.empty()) {
+    sum.slowdown = slowdowns / static_cast<double>(speeds.size());
+    sum.fairness = jain_index(speeds);
   }
+  std::vector<double> of_users = user_slowdowns(jobs);
+  for (double& value : of_users) value = 1 / value;
+  sum.user_fairness = jain_index(of_users);
 }
 
 }  // namespace batchflow::output

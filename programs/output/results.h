@@ -120,6 +120,11 @@ struct Aggregate {
   double jct_p95_s = 0;
   double slowdown = 0;
   double fairness = 1;
+  double user_fairness = 1;  // Jain's index of users' speeds while they have GPUs: user_slowdowns()
+  // The price of the cluster for as long as the run took, and of 10^6 samples; not measured where
+  // the cluster names no prices.
+  double cost = 0;
+  double cost_per_million_samples = 0;
 };
 
 // Core time of one step of a pipeline, over all samples of a dataset that went through it.
@@ -203,8 +208,9 @@ struct RunResult {
   std::string failure;  // why the run has no results
   std::string remark;   // what else a reader should know
   double makespan_s = 0;
-  double wall_s = 0;        // that the simulation took
-  std::uint64_t steps = 0;  // of the engine
+  double counted_from_s = 0;  // the figures over all jobs leave out what was before (warm_up)
+  double wall_s = 0;          // that the simulation took
+  std::uint64_t steps = 0;    // of the engine
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;
   std::uint64_t refused_proposals = 0;
@@ -252,8 +258,15 @@ RunResult decode_run(const std::string& text);
 
 // The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);
-// Sets the times to completion, slowdown and fairness.
-void count_completions(std::span<const JobResult> jobs, Aggregate& sum);
+// Sets the times to completion, slowdown and fairness, over the jobs that ended after that time.
+void count_completions(std::span<const JobResult> jobs, Aggregate& sum, double ended_after_s = 0);
+// Each user's time with GPUs / time computed, over that user's jobs that were done; least first.
+// Jobs without a user are passed over.
+std::vector<double> user_slowdowns(std::span<const JobResult> jobs);
+// Jain's index: 1 if all are equal, 1/n if one of n has everything. Values of 0 and none are 1.
+double jain_index(std::span<const double> values);
+// The least value that so large a share of the sorted values does not exceed. REQUIRES: !empty()
+double quantile(std::span<const double> sorted, double share);
 
 // The share of the requested samples that were not read. Failed reads are read again, so `read` may
 // be more than `requested`.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -62,9 +63,11 @@ std::string host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
 }
 
+double most_bytes_per_s(const Calibration& made);
+
 // What a read takes beside the time for its bytes, where it is alone.
 double latency_s(const Calibration& made, double bytes_each) {
-  return std::max(0.0, made.reads.front().p50_s - bytes_each / made.reads.back().bytes_per_s);
+  return std::max(0.0, made.reads.front().p50_s - bytes_each / most_bytes_per_s(made));
 }
 
 double bytes_each(const Calibration& made) {
@@ -85,21 +88,27 @@ std::string overhead_text(const Calibration& made) {
   return "{" + text + "}";
 }
 
-// The part of the greatest rate that reads of each size reach.
-std::string efficiency_text(const Calibration& made) {
-  double most = 0;
-  for (const ReadRate& rate : made.sizes) most = std::max(most, rate.bytes_per_s);
-  std::string text;
-  for (const ReadRate& rate : made.sizes)
-    text += fmt::format("{}{{bytes: {}, efficiency: {:.3f}}}", text.empty() ? "" : ", ", rate.bytes,
-                        std::clamp(rate.bytes_per_s / most, 1e-3, 1.0));
-  return "[" + text + "]";
+double taken_bytes_per_s(const ReadRate& rate) {
+  return rate.reads_per_s * static_cast<double>(rate.taken_bytes);
 }
 
 double most_bytes_per_s(const Calibration& made) {
   double most = 0;
-  for (const ReadRate& rate : made.sizes) most = std::max(most, rate.bytes_per_s);
+  for (const ReadRate& rate : made.sizes) most = std::max(most, taken_bytes_per_s(rate));
   return most;
+}
+
+// The part of the greatest rate that reads of each size reach.
+std::string efficiency_text(const Calibration& made) {
+  const double most = most_bytes_per_s(made);
+  std::string text;
+  Bytes before = 0;
+  for (const ReadRate& rate : made.sizes) {
+    if (rate.taken_bytes == std::exchange(before, rate.taken_bytes)) continue;
+    text += fmt::format("{}{{bytes: {}, efficiency: {:.3f}}}", text.empty() ? "" : ", ",
+                        rate.taken_bytes, std::clamp(taken_bytes_per_s(rate) / most, 1e-3, 1.0));
+  }
+  return "[" + text + "]";
 }
 
 std::string cluster_text(const Calibration& made, const CalibrateCommandOptions& options) {
@@ -114,6 +123,7 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       "  - name: {}\n"
       "    cores: {}\n"
       "    processors: {}\n"
+      "    workers_help: true\n"
       "    overhead: {}\n"
       "    gpus: 8  # not measured\n"
       "    memory: {}\n"
@@ -150,8 +160,10 @@ std::string workload_text(const Calibration& made, const CalibrateCommandOptions
       "# Measured by `batchflowctl calibrate {}` on {}: for `datasets:` and `pipelines:` of a\n"
       "# scenario. Costs are of one core, while all work.\n"
       "datasets:\n"
-      "  - {{name: data, samples: {}, bytes: {}{}}}\n",
+      "  - {{name: data, samples: {}, bytes: {}, read_bytes: {}, opens: {}{}}}\n",
       output::printable(options.dataset), output::printable(host()), data.index->samples(), mean,
+      std::max(mean, made.reads.back().taken_bytes),
+      microseconds(made.service ? made.service->opens_s : 0),
       shift >= 2 ? fmt::format(", bundle: {}", mean << shift) : "");
   if (!made.preparation) return text;
   const PreparationCost& cost = *made.preparation;
@@ -159,7 +171,7 @@ std::string workload_text(const Calibration& made, const CalibrateCommandOptions
   if (cost.decoded > 0)
     text += fmt::format("      - {{name: decode, cost: {}, output: {}}}\n",
                         microseconds(std::max(0.0, cold_s(made) - cost.decoded_s)), cost.decoded);
-  return text + fmt::format("      - {{name: {}, random: {}, cost: {}, output: {}}}\n",
+  return text + fmt::format("      - {{name: {}, random: {}, kept: false, cost: {}, output: {}}}\n",
                             cost.random ? "augment" : "finish", cost.random,
                             microseconds(cost.decoded > 0 ? cost.decoded_s : cold_s(made)),
                             cost.prepared);
@@ -214,6 +226,7 @@ std::string json_of(const Calibration& made) {
   const auto read = [](const ReadRate& rate) -> nlohmann::json {
     return {{"depth", rate.depth},
             {"bytes", rate.bytes},
+            {"taken_bytes", rate.taken_bytes},
             {"reads_per_s", rate.reads_per_s},
             {"bytes_per_s", rate.bytes_per_s},
             {"p50_s", rate.p50_s},
@@ -229,6 +242,7 @@ std::string json_of(const Calibration& made) {
     all["service"] = {{"workers", costs->workers},
                       {"prepare_s", costs->prepare_s},
                       {"read_s", costs->read_s},
+                      {"opens_s", costs->opens_s},
                       {"copy_s_per_byte", costs->copy_s_per_byte},
                       {"touch_s_per_byte", costs->touch_s_per_byte},
                       {"batch_s", costs->batch_s},

@@ -49,14 +49,15 @@ double percentile(std::vector<double>& values, double part) {
 // Keeps so many reads of random samples under way, from within the engine's results.
 class Reads {
  public:
-  // No read has more than `most` bytes; the rest of its sample is not read.
-  Reads(const OpenedDataset& data, unsigned depth, Bytes most, double seconds,
+  // Reads of `each` bytes from where a sample begins, as far as its file goes; 0: of samples.
+  Reads(const OpenedDataset& data, unsigned depth, Bytes each, double seconds,
         const std::function<bool()>& stop)
-      : data_(data), most_(most), seconds_(seconds), stop_(stop), slots_(depth) {
+      : data_(data), each_(each), seconds_(seconds), stop_(stop), slots_(depth) {
     storage::ReadEngineOptions options;
     options.depth = 32;
     Bytes largest = 0;
     for (int i = 0; i < 256; ++i) largest = std::max(largest, data.index->extent(random()).bytes);
+    if (each > 0) largest = each;
     room_ = std::min(kSampleMost, 2 * storage::room_for(0, largest) + storage::kSector);
     options.staging = room_ * depth + (Bytes{4} << 20);
     engine_ = std::make_unique<storage::ReadEngine>(
@@ -76,6 +77,7 @@ class Reads {
     ReadRate rate;
     rate.depth = static_cast<unsigned>(slots_.size());
     rate.bytes = bytes_ / std::max<std::size_t>(1, took_.size());
+    rate.taken_bytes = taken_ / std::max<std::size_t>(1, took_.size());
     rate.reads_per_s = static_cast<double>(took_.size()) / ended_s_;
     rate.bytes_per_s = static_cast<double>(bytes_) / ended_s_;
     rate.p50_s = percentile(took_, 0.5);
@@ -96,7 +98,9 @@ class Reads {
   storage::ReadPiece next(std::size_t number) {
     Slot& slot = slots_[number];
     sources::Extent extent = data_.index->extent(random());
-    extent.bytes = std::min({extent.bytes, most_, room_ - 2 * storage::kSector});
+    if (each_ > 0)
+      extent.bytes = std::min(each_, data_.index->file_bytes(extent.file) - extent.offset);
+    extent.bytes = std::min(extent.bytes, room_ - 2 * storage::kSector);
     slot.path = data_.index->path(extent.file);
     storage::ReadPiece piece;
     piece.root = data_.root.get();
@@ -108,6 +112,7 @@ class Reads {
     piece.to = slot.memory;
     piece.tag = number;
     slot.begin = Clock::now();
+    taken_ += storage::room_for(piece.offset, piece.bytes);
     return piece;
   }
 
@@ -132,7 +137,7 @@ class Reads {
   }
 
   const OpenedDataset& data_;
-  const Bytes most_;
+  const Bytes each_;
   const double seconds_;
   const std::function<bool()>& stop_;
   Random random_{hash(29, 1)};
@@ -143,6 +148,7 @@ class Reads {
   std::condition_variable changed_;
   std::vector<double> took_;
   Bytes bytes_ = 0;
+  Bytes taken_ = 0;  // of the store, in whole sectors
   std::size_t under_way_ = 0;
   double ended_s_ = 0;
   std::string problem_;
@@ -199,7 +205,8 @@ class Preparations {
         slot_(static_cast<std::size_t>(layout_.bytes)),
         preparer_(prepare::make_preparer()) {}
 
-  Bytes prepared_bytes() const { return layout_.bytes; }
+  // In a block of many.
+  Bytes prepared_bytes() const { return batch::BlockLayout(pipeline_.spec(), 64).bytes / 64; }
 
   // Decoded forms of as many as there is memory for; empty: the pipeline has none.
   Forms decode(const Forms& stored) {
@@ -378,18 +385,21 @@ Calibration calibrate(const OpenedDataset& data, const prepare::Pipeline* pipeli
   made.past_page_cache = reads_past_page_cache(data);
   for (const unsigned depth : kDepths) {
     if (!begin_part(fmt::format("reading, {} at once", depth))) return made;
-    Reads reads(data, depth, kSampleMost, options.seconds, options.stop);
+    Reads reads(data, depth, 0, options.seconds, options.stop);
     made.reads.push_back(reads.run());
     made.reader = reads.reader();
   }
   for (const Bytes bytes : kSizes) {
-    if (2 * bytes > made.reads.back().bytes) continue;  // samples are hardly larger
+    // Files that are hardly larger than that say nothing about it.
+    if (data.index->file_bytes(data.index->extent(SampleId{0}).file) < 4 * bytes) continue;
     if (!begin_part(fmt::format("reading {} bytes", bytes))) return made;
     made.sizes.push_back(
         Reads(data, kDepths[std::size(kDepths) - 1], bytes, options.seconds / 2, options.stop)
             .run());
   }
   made.sizes.push_back(made.reads.back());
+  std::sort(made.sizes.begin(), made.sizes.end(),
+            [](const ReadRate& a, const ReadRate& b) { return a.taken_bytes < b.taken_bytes; });
   if (pipeline) {
     if (!begin_part("preparing")) return made;
     made.preparation = preparation_cost(data, *pipeline, options);

@@ -18,10 +18,11 @@
 
 namespace batchflow::ctl {
 
-// So many reads of whole samples at once, or of their first bytes.
+// So many reads at once, of whole samples or of so many bytes from where samples begin.
 struct ReadRate {
   unsigned depth = 0;
-  Bytes bytes = 0;  // of a read, mean
+  Bytes bytes = 0;        // of a read, mean
+  Bytes taken_bytes = 0;  // of the store, in whole sectors
   double reads_per_s = 0, bytes_per_s = 0;
   double p50_s = 0, p99_s = 0;  // of one read, from its submission
 };

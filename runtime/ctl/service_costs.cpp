@@ -158,7 +158,7 @@ double own_cpu_s() {
 // What was used while one job ran through the dataset once, or for as long as it had. All that it
 // prepared was read, since hardly anything was kept before.
 struct Used {
-  double prepare_s = 0, read_s = 0, copy_s = 0, other_s = 0;
+  double opens_s = 0, prepare_s = 0, read_s = 0, copy_s = 0, other_s = 0;
   double samples = 0, prepared = 0, operations = 0, read_bytes = 0, grown_bytes = 0;
 };
 
@@ -170,19 +170,22 @@ class Measurement {
   // Begins with nothing kept; what it costs to have memory for the first time is seen beside a
   // second time.
   Used first(std::uint32_t batch) {
-    job(batch, 1);  // the dataset is opened
-    return run(batch);
+    const double opening_s = job(batch, 1).first_batch_s;
+    Used used = run(batch);
+    used.opens_s = std::max(0.0, opening_s - job(batch, 1).first_batch_s);
+    return used;
   }
   Used run(std::uint32_t batch) {
     const double own_before = own_cpu_s();
     const ThreadTimes threads_before = service_.thread_times();
     const nlohmann::json before = service_.status();
     Used used;
-    used.samples = job(batch, 0);
+    used.samples = static_cast<double>(job(batch, 0).samples);
     used.other_s = own_cpu_s() - own_before;
     const nlohmann::json after = service_.status();
     for (const auto& [name, cpu_s] : service_.thread_times()) {
       const auto was = threads_before.find(name);
+      if (name == "bf-unmap") continue;  // of memory that is given back: beside all else
       (name == "bf-prepare" ? used.prepare_s
        : name == "bf-read"  ? used.read_s
        : name == "bf-copy"  ? used.copy_s
@@ -198,8 +201,8 @@ class Measurement {
   }
 
  private:
-  // The samples that it trained on; 0 steps: in the time that there is.
-  double job(std::uint32_t batch, std::uint64_t steps) {
+  // 0 steps: as many as it takes in the time that there is.
+  output::JobResult job(std::uint32_t batch, std::uint64_t steps) {
     toys::ToyJob job;
     job.service = service_.socket();
     job.dataset = options_.dataset;
@@ -211,10 +214,10 @@ class Measurement {
     job.leaves_after = std::chrono::nanoseconds(static_cast<std::int64_t>(options_.seconds * 1e9));
     const std::vector<toys::ToyOutcome> outcomes =
         toys::run_toys({&job, 1}, 1, [this] { return options_.stop && options_.stop(); });
-    const output::JobResult& result = outcomes[0].result;
+    output::JobResult result = outcomes[0].result;
     if (result.state == "refused")
       throw ConfigError("the service for this measurement refused the job: " + result.refusal);
-    return static_cast<double>(result.samples);
+    return result;
   }
 
   const ServiceCostsOptions& options_;
@@ -242,6 +245,7 @@ std::optional<ServiceCosts> measure_service_costs(const ServiceCostsOptions& opt
   const Used few = with_few.run(kFew);
   ServiceCosts costs;
   costs.workers = options.workers;
+  costs.opens_s = cold.opens_s;
   costs.prepare_s = each(cold.prepare_s, cold.prepared);
   costs.read_s = each(cold.read_s, cold.operations);
   costs.copy_s_per_byte = each(cold.copy_s, cold.read_bytes);

@@ -13,6 +13,7 @@ namespace batchflow::ctl {
 // Processor time.
 struct ServiceCosts {
   unsigned workers = 0;
+  double opens_s = 0;    // not processor time: until the first job on the dataset begins
   double prepare_s = 0;  // of a worker, for a sample from its stored bytes, while all are busy
   double read_s = 0;     // of the reader, for an operation
   double copy_s_per_byte = 0;   // of what is read, until it is kept

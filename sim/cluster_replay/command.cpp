@@ -13,6 +13,7 @@
 #include "sim/cluster_replay/replay_html.h"
 #include "sim/cluster_replay/sensitivity.h"
 #include "sim/commands.h"
+#include "sim/job_columns.h"
 #include "sim/numbers.h"
 #include "sim/report/run_html.h"
 #include "traces/job_synth.h"
@@ -21,6 +22,7 @@ namespace batchflow::sim {
 namespace {
 
 struct ReplayCommandOptions : ReplayOptions {
+  std::string columns;  // a file; empty: none
   bool sensitivity = false;
   std::string corrupt_limit = "1%";
   std::string html;
@@ -33,6 +35,7 @@ traces::JobTrace read_trace(const ReplayCommandOptions& options) {
   output::ProgressBar bar("reading " + options.trace);
   traces::JobReadOptions reading;
   reading.format = options.format;
+  if (!options.columns.empty()) reading.columns = read_job_columns(options.columns);
   reading.corrupt_limit = limit;
   reading.progress = [&bar](double done) {
     output::check_interrupted();
@@ -83,6 +86,7 @@ int run_replay(const ReplayCommandOptions& options) {
   if (const std::string scheduler = scheduler_text(replayed); !scheduler.empty())
     output::say(scheduler);
   output::say(left_out_text(trace, replayed.left_out, replayed.jobs));
+  if (!replayed.faults.empty()) output::say(replayed.faults);
   RunSettings settings;
   settings.series = true;
   settings.at_once = options.at_once;
@@ -127,6 +131,7 @@ void add_replay_command(CLI::App& app, Action& action) {
       ->add_option("--format", options->format,
                    "The format of the trace, in place of a guess by its content")
       ->type_name("FORMAT");
+  add_columns_option(*command, options->columns);
   add_corrupt_limit(*command, options->corrupt_limit);
   command->add_option("--cluster", options->cluster,
                       "A file, or the name of one of configs/clusters (default: philly)");
@@ -157,6 +162,12 @@ void add_replay_command(CLI::App& app, Action& action) {
       ->add_option("--set", options->overrides,
                    "path.to.key=value: changes cluster.* or engine.* (repeat it)")
       ->allow_extra_args(false);
+  command->add_option(
+      "--faults", options->faults,
+      "A CSV of nodes that were lost, with columns node, down and up: dates of the\n"
+      "log's calendar, or times after the first job");
+  command->add_option("--skip", options->skip,
+                      "Leave so much simulated time out of the figures over all jobs, as 1d");
   output::add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
                            "The seed of the overlay, and of all random draws (default: 1)");
   output::add_whole_number(*command, "--seeds", options->seeds, 1, 1000,

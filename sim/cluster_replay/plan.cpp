@@ -23,6 +23,7 @@ input::Scenario base_of(const ReplayOptions& options, const Variant& variant, st
   apply_variant(variant, tree);
   for (const std::string& text : options.overrides) set(text);
   input::apply_override(tree, fmt::format("seed={}", seed));
+  if (!options.skip.empty()) input::apply_override(tree, "warm_up=" + options.skip);
   input::Scenario base = input::read_cluster_and_engine(tree);
   check_policies(policies::policy_list(), base.engine.policies, tree);
   base.name = options.trace;
@@ -73,12 +74,26 @@ std::vector<PlannedRun> ReplayPlan::runs(const input::OverlayModel& overlay) con
       planned.push_back({variant.label, base_of(options_, variant, options_.seed + i),
                          [this, overlay](input::Scenario of) {
                            LeftOut out;
-                           return replay_scenario(std::move(of), trace_, overlay, options_.grain,
-                                                  window_, out);
+                           input::FaultTraceCounts faults;
+                           return scenario(std::move(of), overlay, out, faults);
                          }});
     }
   }
   return planned;
+}
+
+input::Scenario ReplayPlan::scenario(input::Scenario base, const input::OverlayModel& overlay,
+                                     LeftOut& out, input::FaultTraceCounts& faults) const {
+  input::Scenario replay =
+      replay_scenario(std::move(base), trace_, overlay, options_.grain, window_, out);
+  if (options_.faults.empty()) return replay;
+  const auto date = [&](std::string_view text) -> std::optional<Duration> {
+    const auto time = date_of(std::string(text));
+    if (!time || trace_.time_base == traces::TimeBase::relative) return std::nullopt;
+    return Duration(*time - out.begins_ns);
+  };
+  faults = input::add_fault_trace(replay, options_.faults, date);
+  return replay;
 }
 
 Replayed ReplayPlan::replayed(const input::OverlayModel& overlay) const {
@@ -86,13 +101,14 @@ Replayed ReplayPlan::replayed(const input::OverlayModel& overlay) const {
   for (std::uint64_t i = 0; i < options_.seeds; ++i) {
     const std::uint64_t seed = options_.seed + i;
     replayed.left_out = {};
-    const input::Scenario scenario =
-        replay_scenario(base_of(options_, variants_.front(), seed), trace_, overlay, options_.grain,
-                        window_, replayed.left_out);
-    replayed.cluster = scenario.cluster.name;
-    replayed.jobs = scenario.jobs.size();
+    input::FaultTraceCounts faults;
+    const input::Scenario replay =
+        scenario(base_of(options_, variants_.front(), seed), overlay, replayed.left_out, faults);
+    replayed.faults = input::text_of(faults, replay);
+    replayed.cluster = replay.cluster.name;
+    replayed.jobs = replay.jobs.size();
     replayed.begins_ns = replayed.left_out.begins_ns;
-    replayed.bounds[seed] = fluid_bound(scenario);
+    replayed.bounds[seed] = fluid_bound(replay);
   }
   return replayed;
 }

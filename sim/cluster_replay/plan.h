@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "programs/input/fault_trace.h"
 #include "programs/input/overlay_model.h"
 #include "sim/cluster_replay/replay_report.h"
 #include "sim/cluster_replay/replay_scenario.h"
@@ -19,6 +20,8 @@ struct ReplayOptions {
   std::string overlay = "mixed";
   std::string scheduler;              // empty: what `with_scheduler` chooses
   bool scheduler_is_assumed = false;  // `with_scheduler` chose a simulated scheduler
+  std::string faults;                 // a file of nodes that were lost; empty: none
+  std::string skip;  // simulated time that figures over all jobs leave out; empty: none
   std::string from;
   std::string to;
   double scale_gpus = 1;
@@ -51,6 +54,9 @@ class ReplayPlan {
   Replayed replayed(const input::OverlayModel& overlay) const;
 
  private:
+  input::Scenario scenario(input::Scenario base, const input::OverlayModel& overlay, LeftOut& out,
+                           input::FaultTraceCounts& faults) const;
+
   const ReplayOptions& options_;
   const traces::JobTrace& trace_;
   ReplayWindow window_;

@@ -131,7 +131,7 @@ std::string users(Runs runs, const Groups& groups) {
   for (const ReplayGroup& group : groups) {
     std::vector<double> slowdowns;
     for_each_run(runs, group, [&](const output::RunResult& run) {
-      if (slowdowns.empty()) slowdowns = user_slowdowns(run);
+      if (slowdowns.empty()) slowdowns = output::user_slowdowns(run.jobs);
     });
     if (slowdowns.empty()) continue;
     Series series{name_of(group), color_of(chart.series.size()), {}};

@@ -8,6 +8,7 @@
 #include "core/base/config_value.h"
 #include "programs/output/terminal.h"
 #include "sim/cluster_replay/replay_summary.h"
+#include "sim/common_setup.h"
 #include "sim/numbers.h"
 #include "sim/run_report.h"
 #include "traces/text_fields.h"
@@ -145,7 +146,7 @@ std::string replay_json(std::span<const output::RunResult> runs, const Replayed&
   json["slowed_down"] = out.slowed_down;
   json["parts_of_gpus"] = out.parts_of_gpus;
   json.update(Json::parse(more));
-  return json.dump();
+  return with_common_setup(runs, json.dump());
 }
 
 std::string simulated_date(const Replayed& replayed, double simulated_s) {
@@ -157,19 +158,24 @@ std::string simulated_date(const Replayed& replayed, double simulated_s) {
   return traces::calendar_text(replayed.begins_ns + since).substr(0, sizeof "2017-10-07 01:12" - 1);
 }
 
+std::optional<traces::TraceTime> date_of(const std::string& text) {
+  for (const char* rest : {"", ":00", " 00:00:00"}) {
+    if (const auto time = traces::calendar_time(text + rest)) return time->ns;
+  }
+  return std::nullopt;
+}
+
 traces::TraceTime window_time(const char* flag, const std::string& text,
                               const traces::JobTrace& trace) {
   if (text.empty()) return traces::kNoTime;
-  for (const char* rest : {"", ":00", " 00:00:00"}) {
-    const auto time = traces::calendar_time(text + rest);
-    if (!time) continue;
+  if (const auto time = date_of(text)) {
     if (trace.time_base == traces::TimeBase::relative) {
       throw ConfigError(
           fmt::format("{} '{}': this log names no days; write a time after the "
                       "first job (10d, 36h)",
                       flag, output::printable(text)));
     }
-    return time->ns;
+    return *time;
   }
   // `10d`, which is longer than any other setting allows.
   std::optional<Duration> after = parse_duration(text);

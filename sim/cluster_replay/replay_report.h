@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +25,7 @@ struct Replayed {
   std::size_t jobs = 0;                           // of the trace, that are replayed
   traces::TraceTime begins_ns = traces::kNoTime;  // when the first of them was submitted
   LeftOut left_out = {};
+  std::string faults = {};  // about the losses of nodes from a file; empty: none are replayed
   std::map<std::uint64_t, FluidBound> bounds = {};  // by seed
 };
 
@@ -40,6 +42,9 @@ std::string replay_json(std::span<const output::RunResult> runs, const Replayed&
 
 // The simulated time in the calendar of the trace; in days where it has none.
 std::string simulated_date(const Replayed& replayed, double simulated_s);
+
+// A day or an instant, to the minute or finer, by the clock of the trace; none: it is neither.
+std::optional<traces::TraceTime> date_of(const std::string& text);
 
 // A time as a user writes it for --from and --to: a day or an instant by the clock of the trace, or
 // a duration after the first job. kNoTime: the text is empty. Throws ConfigError.

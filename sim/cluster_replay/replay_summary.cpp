@@ -4,18 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "sim/numbers.h"
 
 namespace batchflow::sim {
 
 namespace {
-
-struct Served {
-  double time_s = 0;
-  double compute_s = 0;
-};
 
 std::string hours_text(double hours) {
   return fmt::format("{} h", rate_text(hours));
@@ -34,7 +28,7 @@ constexpr ReplayFigure kFigures[] = {
      "GPU hours in which jobs waited for data"},
     {"of", [](const ReplaySummary& s) { return s.gpu_h; }, hours_text, false,
      "GPU hours that jobs held"},
-    {"fairness", [](const ReplaySummary& s) { return s.fairness; },
+    {"fairness of users", [](const ReplaySummary& s) { return s.fairness; },
      [](double value) { return value > 0 ? fmt::format("{:.3f}", value) : "-"; }, false,
      "Jain's index of users' slowdown: 1 when all are served alike; -: no user has a name"},
     {"cached", [](const ReplaySummary& s) { return s.cached_bytes_mean; },
@@ -42,17 +36,6 @@ constexpr ReplayFigure kFigures[] = {
      "bytes kept, mean over time"},
 };
 constexpr std::size_t kHeadline = 4;
-
-std::map<std::string, Served> served(const output::RunResult& run) {
-  std::map<std::string, Served> users;
-  for (const output::JobResult& job : run.jobs) {
-    if (job.state != "done" || job.user.empty()) continue;
-    Served& user = users[job.user];
-    user.time_s += job.time_s;
-    user.compute_s += job.compute_s;
-  }
-  return users;
-}
 
 }  // namespace
 
@@ -62,29 +45,15 @@ Distribution distribution(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   for (const double value : values) result.mean += value;
   result.mean /= static_cast<double>(values.size());
-  // The least value that so large a share does not exceed.
-  const auto at = [&](double share) {
-    const double rank = std::ceil(share * static_cast<double>(values.size()));
-    return values[std::min(values.size(), static_cast<std::size_t>(std::max(1., rank))) - 1];
-  };
-  result.p50 = at(0.5);
-  result.p95 = at(0.95);
-  result.p99 = at(0.99);
+  result.p50 = output::quantile(values, 0.5);
+  result.p95 = output::quantile(values, 0.95);
+  result.p99 = output::quantile(values, 0.99);
   return result;
 }
 
 double cached_bytes(const output::CachedBytes& cached) {
   return static_cast<double>(cached.encoded_dram + cached.decoded_dram + cached.prepared_dram +
                              cached.encoded_nvme + cached.decoded_nvme);
-}
-
-std::vector<double> user_slowdowns(const output::RunResult& run) {
-  std::vector<double> slowdowns;
-  for (const auto& [name, user] : served(run)) {
-    if (user.compute_s > 0) slowdowns.push_back(user.time_s / user.compute_s);
-  }
-  std::sort(slowdowns.begin(), slowdowns.end());
-  return slowdowns;
 }
 
 ReplaySummary summary_of(const output::RunResult& run) {
@@ -110,16 +79,12 @@ ReplaySummary summary_of(const output::RunResult& run) {
   sum.completion_s = distribution(std::move(completion));
   sum.queueing_s = distribution(std::move(queueing));
   sum.stall_ratio = distribution(std::move(stalls));
-  double speeds = 0;
-  double squares = 0;
-  for (const double slowdown : user_slowdowns(run)) {
-    if (slowdown <= 0) continue;
-    ++sum.users;
-    speeds += 1 / slowdown;
-    squares += 1 / (slowdown * slowdown);
-    sum.user_slowdown_worst = std::max(sum.user_slowdown_worst, slowdown);
+  const std::vector<double> slowdowns = output::user_slowdowns(run.jobs);
+  sum.users = slowdowns.size();
+  if (!slowdowns.empty()) {
+    sum.fairness = run.aggregate.user_fairness;
+    sum.user_slowdown_worst = slowdowns.back();
   }
-  if (squares > 0) sum.fairness = speeds * speeds / (static_cast<double>(sum.users) * squares);
   double area = 0;
   for (std::size_t i = 0; i < run.series.size(); ++i) {
     const double bytes = cached_bytes(run.series[i].cached);

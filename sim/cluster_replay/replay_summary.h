@@ -44,8 +44,6 @@ struct ReplaySummary {
 };
 ReplaySummary summary_of(const output::RunResult& run);
 
-// Each user's time / compute over that user's finished jobs, least first.
-std::vector<double> user_slowdowns(const output::RunResult& run);
 double cached_bytes(const output::CachedBytes& cached);
 
 // The runs of one policy.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "programs/output/output.h"
+#include "programs/output/terminal.h"
 #include "sim/plugin_check/confine.h"
 
 namespace batchflow::sim {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/common_setup.h"
 #include "sim/figures.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
@@ -52,12 +53,18 @@ double best_of(Runs runs, const Figure& figure) {
 
 std::string summary(Runs runs) {
   std::vector<Column> columns{{"run", "", true}};
-  for (const Figure& figure : figures()) columns.push_back({figure.name, figure.help});
+  const std::vector<const Figure*> shown = figures_in(runs);
+  for (const Figure* figure : shown) columns.push_back({figure->name, figure->help});
   columns.push_back({"seed"});
   std::vector<std::vector<Cell>> rows;
   for (const output::RunResult& run : runs) {
     std::vector<Cell> row{text_cell(run_name(run))};
-    for (const Figure& figure : figures()) {
+    for (const Figure* one : shown) {
+      const Figure& figure = *one;
+      if (!is_known(run, figure)) {
+        row.push_back(text_cell("-"));
+        continue;
+      }
       const double value = figure.value(run);
       const double first = figure.value(runs.front());
       Cell cell = figure_cell(figure.text(value), figure.field, value);
@@ -297,6 +304,7 @@ std::string run_html(Runs runs, const std::string& more) {
                        utilisation(runs));
   body += jobs_html(runs);
   body += faults_html(runs);
+  body += common_html(runs);
   body += html_section("settings", "Policies", "", settings(runs));
   return html_page(scenario + " - batchflow-sim", body);
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/base/config_value.h"
+#include "sim/common_setup.h"
 #include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/variants.h"
@@ -206,7 +207,9 @@ std::string table(const SweepResults& results) {
   const StudyPlan& plan = results.plan;
   std::vector<Column> columns;
   for (const StudyAxis& axis : plan.axes) columns.push_back({axis.name, "", true});
-  for (const Figure& figure : figures()) columns.push_back({figure.name, figure.help});
+  const std::vector<output::RunResult> finished = results.finished();
+  const std::vector<const Figure*> shown = figures_in(finished);
+  for (const Figure* figure : shown) columns.push_back({figure->name, figure->help});
   columns.push_back({"runs"});
   std::vector<std::vector<Cell>> rows;
   for (std::size_t point = 0; point < plan.points.size(); ++point) {
@@ -215,7 +218,8 @@ std::string table(const SweepResults& results) {
       row.push_back(text_cell(plan.value(point, axis)));
     }
     std::size_t count = 0;
-    for (const Figure& figure : figures()) {
+    for (const Figure* one : shown) {
+      const Figure& figure = *one;
       const Estimate estimate = results.estimate(point, figure);
       count = estimate.count;
       if (count == 0) {
@@ -255,6 +259,7 @@ std::string sweep_html(const SweepResults& results) {
       html_section("points", "All points",
                    plan.seeds > 1 ? "Means over the seeds, with 95 % intervals (Student's t)." : "",
                    table(results));
+  body += common_html(results.finished());
   return html_page(plan.name + " - batchflow-sim sweep", body);
 }
 

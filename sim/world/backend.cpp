@@ -108,10 +108,12 @@ void Backend::on(const engine::Read& command) {
     // the read.
     nodes_[to].reads.enter(
         request.id.value, amount.operations,
-        [this, task, to, amount, keeps = keeps_on_drive(command), at = command.keep_at,
+        [this, task, to, amount, more = workload_.data(command.dataset).more_bytes,
+         keeps = keeps_on_drive(command), at = command.keep_at,
          chance = read_chance(Chance::store_latency, command)](std::uint32_t ahead) {
           Platform::Amount begun = amount;
           begun.ahead = ahead;
+          begun.bytes += more * amount.operations;
           platform_.read_store(task, to, begun, chance);
           if (keeps) platform_.write_nvme(task, index_of(at.node), amount.bytes);
           tasks_.go(task);
@@ -256,19 +258,54 @@ void Backend::prepare_stream(const engine::Prepare& command) {
 
 void Backend::prepare_for(std::uint32_t index, Duration time) {
   Worker& worker = workers_[index];
+  const std::size_t at = index_of(worker.node);
+  const input::NodeModel& model = scenario_.cluster.nodes[at];
   worker.ends = kernel_.now() + time;
-  const TaskId task = begin(worker.request, [this, index] { prepared(index); });
-  running_.at(worker.request.id.value).worker = index;
-  const std::size_t node = index_of(worker.node);
-  platform_.work(task, node, time);
   // Pages that are there for the first time. Watched for all nodes together, and charged where the
   // next block is prepared.
   const Bytes most = watch_.cached_most();
   const double touched = static_cast<double>(most - std::exchange(touched_bytes_, most));
-  platform_.work(
-      task, node,
-      duration_of(scenario_.cluster.nodes[node].overhead.touch_ns_per_byte * touched * 1e-9));
+  const Duration more = duration_of(model.overhead.touch_ns_per_byte * touched * 1e-9);
+  const TaskId task = begin(worker.request, [this, index] {
+    turn_over(index);
+    prepared(index);
+  });
+  running_.at(worker.request.id.value).worker = index;
+  if (model.workers_help) {
+    worker.core_s = seconds(time + more);
+    worker.waits = task;
+    nodes_[at].turns.push_back(index);
+    if (nodes_[at].turns.front() == index) take_turn(at);
+    return;
+  }
+  if (model.processors > 0) {
+    platform_.prepare(task, at, seconds(time), 1);
+    platform_.work(task, at, more);
+  } else {
+    tasks_.add_delay(task, time + more);
+  }
   tasks_.go(task);
+}
+
+// All workers of the node prepare the block that was asked for first.
+void Backend::take_turn(std::size_t node) {
+  const Worker& worker = workers_[nodes_[node].turns.front()];
+  platform_.prepare(worker.waits, node, worker.core_s,
+                    std::min<std::uint32_t>(
+                        scenario_.cluster.nodes[node].cores,
+                        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, worker.visits))));
+  tasks_.go(worker.waits);
+}
+
+// The block is prepared, or given up.
+void Backend::turn_over(std::uint32_t index) {
+  const std::size_t node = index_of(workers_[index].node);
+  std::deque<std::uint32_t>& turns = nodes_[node].turns;
+  const auto found = std::find(turns.begin(), turns.end(), index);
+  if (found == turns.end()) return;
+  const bool first = found == turns.begin();
+  turns.erase(found);
+  if (first && !turns.empty()) take_turn(node);
 }
 
 // The work of one core.
@@ -323,6 +360,7 @@ void Backend::set_worker_speed(WorkerId id, double factor) {
   worker.speed = factor;
   if (!worker.busy) return;
   tasks_.cancel(running_.at(worker.request.id.value).task);
+  turn_over(id.value);
   prepare_for(id.value, scaled(worker.ends - kernel_.now(), longer));
 }
 
@@ -420,6 +458,7 @@ void Backend::on(const engine::Cancel& command) {
   if (found->second.worker != kNone) {
     Worker& worker = workers_[found->second.worker];
     worker.busy = false;
+    turn_over(found->second.worker);
     const std::int64_t cores = scenario_.cluster.nodes[index_of(worker.node)].cores;
     counters_.cancelled_preparation +=
         std::min(core_time(worker), (kernel_.now() - worker.began) * cores);

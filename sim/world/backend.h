@@ -5,6 +5,7 @@
 // jobs, which are also notified of all other commands that concern them.
 #pragma once
 
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -92,6 +93,7 @@ class Backend {
     std::uint64_t visits = 0;     // of items, in all epochs that the block stands for
     std::uint64_t decodings = 0;  // of these visits, from the stored form
     PipelineId pipeline;
+    TaskId waits = 0;   // for its turn
     double core_s = 0;  // of its cores together, if they prepare together
     Instant began{};
     Instant ends{};
@@ -99,7 +101,8 @@ class Backend {
   struct Node {
     std::uint32_t wanted = 0;
     std::uint32_t there = 0;
-    ReadQueue reads{0};  // from the store
+    ReadQueue reads{0};               // from the store
+    std::deque<std::uint32_t> turns;  // workers whose blocks are prepared one after the other
   };
 
   void on(const engine::Admit& command) { handler_.admitted(command); }
@@ -118,6 +121,8 @@ class Backend {
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);
   void prepare_for(std::uint32_t worker, Duration time);
+  void take_turn(std::size_t node);
+  void turn_over(std::uint32_t worker);
   void prepare_stream(const engine::Prepare& command);
   Duration core_time(const Worker& worker) const;
   void prepared(std::uint32_t worker);

@@ -16,7 +16,9 @@ struct Counters {
   Bytes nvme_bytes = 0;            // read
   Bytes nvme_written_bytes = 0;
   Bytes network_bytes = 0;
-  Bytes written_bytes = 0;  // checkpoints, to the store
+  Bytes written_bytes = 0;           // checkpoints, to the store
+  std::uint64_t store_requests = 0;  // operations of reads
+  std::uint64_t requests_again = 0;  // that were answered by 503, and sent again
   Bytes pcie_bytes = 0;
   Bytes copied_bytes = 0;               // within a node
   std::uint64_t samples_requested = 0;  // by preparations
@@ -34,6 +36,40 @@ struct Counters {
   TotalTime stall{0};
   TotalTime idle{0};
   TotalTime down{0};
+
+  // What came after `earlier`.
+  Counters since(const Counters& earlier) const;
 };
+
+inline Counters Counters::since(const Counters& earlier) const {
+  Counters rest = *this;
+  rest.storage_reads -= earlier.storage_reads;
+  rest.storage_bytes -= earlier.storage_bytes;
+  rest.samples_read -= earlier.samples_read;
+  rest.nvme_bytes -= earlier.nvme_bytes;
+  rest.nvme_written_bytes -= earlier.nvme_written_bytes;
+  rest.network_bytes -= earlier.network_bytes;
+  rest.written_bytes -= earlier.written_bytes;
+  rest.store_requests -= earlier.store_requests;
+  rest.requests_again -= earlier.requests_again;
+  rest.pcie_bytes -= earlier.pcie_bytes;
+  rest.copied_bytes -= earlier.copied_bytes;
+  rest.samples_requested -= earlier.samples_requested;
+  rest.samples_decoded -= earlier.samples_decoded;
+  rest.samples_prepared -= earlier.samples_prepared;
+  rest.blocks_prepared -= earlier.blocks_prepared;
+  rest.preparation -= earlier.preparation;
+  rest.batches_trained -= earlier.batches_trained;
+  rest.samples_trained -= earlier.samples_trained;
+  rest.repeats -= earlier.repeats;
+  rest.cancelled_read_bytes -= earlier.cancelled_read_bytes;
+  rest.cancelled_preparation -= earlier.cancelled_preparation;
+  rest.samples_lost -= earlier.samples_lost;
+  rest.compute -= earlier.compute;
+  rest.stall -= earlier.stall;
+  rest.idle -= earlier.idle;
+  rest.down -= earlier.down;
+  return rest;
+}
 
 }  // namespace batchflow::world

@@ -59,6 +59,9 @@ void Jobs::count_unfinished(Job& job) {
     };
     const Duration spent = kernel_.now() - rank.since;
     clock_of(job) += of_gpus(job, spent);
+    // A first step that came to nothing is part of the time until the first is over.
+    if (!down && rank.training && job.first_step == Instant{})
+      job.first_compute += of_gpus(job, spent);
     clock_of(counters_) += of_gpus(job, spent);
     rank.since = kernel_.now();
   }

@@ -186,8 +186,14 @@ void Jobs::start(std::uint32_t index) {
   job.state = Job::State::starting;
   job.started = kernel_.now();
   job.ranks.assign(job.nodes.size(), {});
-  if (job.model->start_up.count() == 0) return join(index);
-  kernel_.after(job.model->start_up, [this, index, restarts = job.restarts] {
+  // The first job on a dataset opens it, and others wait for that.
+  const auto [opened, is_first] = opened_at_.try_emplace(job.model->dataset);
+  const Instant asks = kernel_.now() + job.model->start_up;
+  if (is_first)
+    opened->second = asks + scenario_.datasets[static_cast<std::size_t>(job.model->dataset)].opens;
+  const Duration begins = std::max(asks, opened->second) - kernel_.now();
+  if (begins.count() == 0) return join(index);
+  kernel_.after(begins, [this, index, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) join(index);
   });
 }
@@ -203,8 +209,8 @@ void Jobs::join(std::uint32_t index) {
   }
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
-    job.idle += of_gpus(job, model.start_up);
-    counters_.idle += of_gpus(job, model.start_up);
+    job.idle += of_gpus(job, kernel_.now() - job.started);
+    counters_.idle += of_gpus(job, kernel_.now() - job.started);
   }
   engine::JobJoined event;
   event.job = JobId(index);

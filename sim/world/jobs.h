@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -206,6 +207,7 @@ class Jobs final : public CompletionHandler {
   ScoreReports scores_;
   GpuQueue gpus_;
   std::set<NodeId> down_;
+  std::map<int, Instant> opened_at_;        // by dataset
   std::vector<Job> jobs_;                   // a job's id is its index
   std::vector<output::JobResult> results_;  // by job
   JobQueue queue_;

@@ -30,11 +30,21 @@ double alone_bytes_per_s(const input::DriveModel& drive, double operation_bytes,
   return cap > 0 ? std::min(rate, cap) : rate;
 }
 
+// How many cores share the work of the node, if they share it.
+double processors(const input::NodeModel& node) {
+  if (node.processors > 0) return node.processors;
+  return node.workers > 0 || node.workers_help ? node.cores : 0;
+}
+
+constexpr double kBeforeWorkers = 64;  // the weight of what is not preparation
+
 }  // namespace
 
-Platform::Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& cluster)
+Platform::Platform(Kernel& kernel, Tasks& tasks, Counters& counters,
+                   const input::ClusterModel& cluster)
     : kernel_(kernel),
       tasks_(tasks),
+      counters_(counters),
       cluster_(cluster),
       hardware_(cluster),
       speeds_(hardware_.count(), 1),
@@ -45,9 +55,7 @@ Platform::Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& clus
                       drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
                       server(node.name + ".pcie", node.pcie_bytes_per_s),
-                      server(node.name + ".cores", node.processors > 0 ? node.processors
-                                                   : node.workers > 0  ? node.cores
-                                                                       : 0)});
+                      server(node.name + ".cores", processors(node))});
   }
   const auto limited = [&](const input::NodeModel& node) { return limits(node); };
   if (cluster.store_nic_bytes_per_s > 0 || link_limits(cluster.store_link) ||
@@ -277,7 +285,7 @@ Duration Platform::requests_fail(Amount& amount, Random& chance) {
   for (Duration wait = model.retry_after; again > 0 && model.failed > 0; wait *= 2) {
     again = failures.count(chance, again);
     if (again == 0) break;
-    requests_again_ += again;
+    counters_.requests_again += again;
     waited += wait;
     if (wait > std::chrono::minutes(1)) wait = std::chrono::seconds(30);
   }
@@ -297,11 +305,11 @@ void Platform::write_store(TaskId task, std::size_t from_node, Bytes bytes) {
 void Platform::work(TaskId task, std::size_t node, Duration core_time) {
   if (core_time.count() <= 0) return;
   if (cluster_.nodes[node].processors == 0) return tasks_.add_delay(task, core_time);
-  tasks_.add_work(task, nodes_[node].cores, {seconds(core_time), 1});
+  tasks_.add_work(task, nodes_[node].cores, {seconds(core_time), 1, kBeforeWorkers});
 }
 
 void Platform::read_store(TaskId task, std::size_t to_node, Amount amount, Random chance) {
-  store_requests_ += amount.operations;
+  counters_.store_requests += amount.operations;
   if (const Duration waits = requests_fail(amount, chance); waits.count() > 0)
     tasks_.add_delay(task, waits);
   read(task, store_, amount, cluster_.nodes[to_node].store_weight, chance);

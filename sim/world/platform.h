@@ -17,6 +17,7 @@
 
 #include "core/base/random.h"
 #include "programs/input/cluster_model.h"
+#include "sim/world/counters.h"
 #include "sim/world/tasks.h"
 
 namespace simgrid::s4u {
@@ -52,7 +53,7 @@ class Hardware {
 class Platform {
  public:
   // `cluster` outlives it.
-  Platform(Kernel& kernel, Tasks& tasks, const input::ClusterModel& cluster);
+  Platform(Kernel& kernel, Tasks& tasks, Counters& counters, const input::ClusterModel& cluster);
   Platform(const Platform&) = delete;
   Platform& operator=(const Platform&) = delete;
 
@@ -74,8 +75,9 @@ class Platform {
   void to_gpu(TaskId task, std::size_t node, Bytes bytes);
   // What takes a core for so long, beside preparation: of the node's processors where it has them.
   void work(TaskId task, std::size_t node, Duration core_time);
-  // On a node with cores that prepare together: `core_s` seconds of one core, on `cores_most` at
-  // most.
+  // On a node whose cores prepare together, or are shared with others: `core_s` seconds of one
+  // core, on `cores_most` at most. All else that takes a processor comes first, as in the service,
+  // whose workers have a lower priority.
   void prepare(TaskId task, std::size_t node, double core_s, std::uint32_t cores_most);
   bool is_cores(const Server* server, std::size_t node) const {
     return server == &nodes_[node].cores;
@@ -89,9 +91,6 @@ class Platform {
   void set_speed(std::uint32_t hardware, double factor);
   // From now on others take this part of the store.
   void set_store_load(double part);
-  // Requests to the store that were answered by 503, and sent again.
-  std::uint64_t requests_again() const { return requests_again_; }
-  std::uint64_t store_requests() const { return store_requests_; }
   // The curve of the store in the scenario has changed. A read under way keeps the bound of one
   // reader that it began with.
   void store_changed() { kernel_.speeds_changed(); }
@@ -137,12 +136,11 @@ class Platform {
 
   Kernel& kernel_;
   Tasks& tasks_;
+  Counters& counters_;
   const input::ClusterModel& cluster_;
   const Hardware hardware_;
-  double store_factor_ = 1;  // by set_speed
-  double store_free_ = 1;    // of others' load
-  std::uint64_t store_requests_ = 0;
-  std::uint64_t requests_again_ = 0;
+  double store_factor_ = 1;     // by set_speed
+  double store_free_ = 1;       // of others' load
   std::vector<double> speeds_;  // by number of the hardware; links and drives refer to theirs
   std::vector<Wire> wires_;     // by number of the hardware; empty where there is no network
   Drive store_;

@@ -72,7 +72,8 @@ Workload::Workload(const input::Scenario& scenario) {
     const Digest version = version_of(dataset, per_item);
     const engine::Catalogue& catalogue =
         catalogues_.add(id, make_catalogue(dataset, scenario, version));
-    datasets_.push_back({id, version, &catalogue, dataset.compute_only, per_item});
+    datasets_.push_back({id, version, &catalogue, dataset.compute_only, per_item,
+                         std::max(dataset.read_bytes, dataset.bytes) - dataset.bytes});
   }
   for (const input::JobModel& job : scenario.jobs) {
     const PipelineId id(static_cast<std::uint32_t>(preparations_.size() + 1));

@@ -35,6 +35,7 @@ class Workload {
     const engine::Catalogue* catalogue;
     bool compute_only;
     std::uint64_t samples_per_item;
+    Bytes more_bytes;  // that an operation takes of the store beside what it is for
   };
   struct PipelineStep {
     std::string name;

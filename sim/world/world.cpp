@@ -54,7 +54,7 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
       options_(options),
       workload_(scenario),
       tasks_(kernel_),
-      platform_(kernel_, tasks_, scenario.cluster),
+      platform_(kernel_, tasks_, counters_, scenario.cluster),
       timeline_(options.timeline.empty() ? std::nullopt
                                          : std::optional<Timeline>(options.timeline_events)),
       watch_(scenario, workload_, timeline_ ? &*timeline_ : nullptr),
@@ -95,6 +95,11 @@ void World::begin() {
 
 bool World::run_until(Instant when) {
   begin();
+  if (Instant(scenario_.warm_up) <= when) warm_up();
+  return halt_at(when);
+}
+
+bool World::halt_at(Instant when) {
   kernel_.run_until(when);
   return !kernel_.stopped();
 }
@@ -102,6 +107,7 @@ bool World::run_until(Instant when) {
 output::RunResult World::run() {
   const auto began = std::chrono::steady_clock::now();
   begin();
+  warm_up();
   kernel_.run();
   journal_.close();
   batches_.close();
@@ -111,6 +117,22 @@ output::RunResult World::run() {
   if (timeline_) write_timeline(run);
   run.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return run;
+}
+
+void World::warm_up() {
+  const Instant until(scenario_.warm_up);
+  if (scenario_.warm_up.count() == 0 || warm_up_ || kernel_.stopped()) return;
+  if (!halt_at(until)) {
+    if (stopped_) return;
+    throw ConfigError(
+        fmt::format("key 'warm_up': all jobs are done {:.3g} s after the start; write less, or 0s",
+                    seconds(jobs_.last_end())));
+  }
+  warm_up_ = {until, counters_, engine_.counters()};
+  const Jobs::UnderWay now = jobs_.under_way();
+  warm_up_->counters.compute += now.compute;
+  warm_up_->counters.stall += now.stall;
+  warm_up_->counters.idle += now.idle;
 }
 
 void World::write_timeline(output::RunResult& run) const {
@@ -198,41 +220,43 @@ std::string World::failure() const {
 }
 
 output::Aggregate World::aggregate(const output::RunResult& run) const {
+  const Counters counted = warm_up_ ? counters_.since(warm_up_->counters) : counters_;
+  const engine::EngineCounters before = warm_up_ ? warm_up_->engine : engine::EngineCounters{};
   output::Aggregate sum;
-  sum.samples = counters_.samples_trained;
-  sum.samples_requested = counters_.samples_requested;
-  sum.samples_read = counters_.samples_read;
+  sum.samples = counted.samples_trained;
+  sum.samples_requested = counted.samples_requested;
+  sum.samples_read = counted.samples_read;
   sum.cached_bytes_most = watch_.cached_most();
-  sum.storage_bytes = counters_.storage_bytes;
-  sum.storage_reads = counters_.storage_reads;
-  sum.store_requests = platform_.store_requests() + platform_.requests_again();
-  sum.requests_again = platform_.requests_again();
+  sum.storage_bytes = counted.storage_bytes;
+  sum.storage_reads = counted.storage_reads;
+  sum.store_requests = counted.store_requests + counted.requests_again;
+  sum.requests_again = counted.requests_again;
   sum.requests_price = static_cast<double>(sum.store_requests) *
                        scenario_.cluster.store_requests.price_per_million * 1e-6;
-  sum.store_written_bytes = counters_.written_bytes;
-  sum.nvme_bytes = counters_.nvme_bytes;
-  sum.nvme_written_bytes = counters_.nvme_written_bytes;
-  sum.network_bytes = counters_.network_bytes;
-  sum.pcie_bytes = counters_.pcie_bytes;
-  sum.preparations = counters_.samples_prepared;
-  sum.prepared_blocks = counters_.blocks_prepared;
-  sum.remade_blocks = engine_.counters().remakes;
-  sum.repeats = counters_.repeats;
-  sum.preparation_s = seconds(counters_.preparation);
-  if (run.makespan_s > 0) {
-    sum.samples_per_s = static_cast<double>(sum.samples) / run.makespan_s;
-  }
-  sum.cancelled_read_bytes = counters_.cancelled_read_bytes;
-  sum.cancelled_preparation_s = seconds(counters_.cancelled_preparation);
-  sum.failed_reads = engine_.counters().failed_reads;
-  sum.replaced_samples = engine_.counters().corrupt_samples;
-  sum.lost_samples = counters_.samples_lost;
-  const TotalTime ranks_time =
-      counters_.compute + counters_.stall + counters_.idle + counters_.down;
-  if (ranks_time.count() > 0) sum.stall_fraction = seconds(counters_.stall) / seconds(ranks_time);
+  sum.store_written_bytes = counted.written_bytes;
+  sum.nvme_bytes = counted.nvme_bytes;
+  sum.nvme_written_bytes = counted.nvme_written_bytes;
+  sum.network_bytes = counted.network_bytes;
+  sum.pcie_bytes = counted.pcie_bytes;
+  sum.preparations = counted.samples_prepared;
+  sum.prepared_blocks = counted.blocks_prepared;
+  sum.remade_blocks = engine_.counters().remakes - before.remakes;
+  sum.repeats = counted.repeats;
+  sum.preparation_s = seconds(counted.preparation);
+  const double counted_s = run.makespan_s - run.counted_from_s;
+  if (counted_s > 0) sum.samples_per_s = static_cast<double>(sum.samples) / counted_s;
+  sum.cancelled_read_bytes = counted.cancelled_read_bytes;
+  sum.cancelled_preparation_s = seconds(counted.cancelled_preparation);
+  sum.failed_reads = engine_.counters().failed_reads - before.failed_reads;
+  sum.replaced_samples = engine_.counters().corrupt_samples - before.corrupt_samples;
+  sum.lost_samples = counted.samples_lost;
+  const TotalTime ranks_time = counted.compute + counted.stall + counted.idle + counted.down;
+  if (ranks_time.count() > 0) sum.stall_fraction = seconds(counted.stall) / seconds(ranks_time);
   sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);
-  sum.au = output::mean_au(run.jobs);
-  output::count_completions(run.jobs, sum);
+  sum.au = !warm_up_                ? output::mean_au(run.jobs)
+           : ranks_time.count() > 0 ? seconds(counted.compute) / seconds(ranks_time)
+                                    : 0;
+  output::count_completions(run.jobs, sum, run.counted_from_s);
   return sum;
 }
 
@@ -301,6 +325,7 @@ output::RunResult World::result() {
   run.failure = failure();
   const Instant end = jobs_.all_over() ? jobs_.last_end() : kernel_.now();
   run.makespan_s = seconds(end);
+  if (warm_up_) run.counted_from_s = seconds(warm_up_->ended);
   run.steps = steps_;
   const engine::EngineCounters counters = engine_.counters();
   run.stale_completions = counters.stale_completions;

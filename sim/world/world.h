@@ -56,6 +56,8 @@ class World {
  private:
   void begin();
   void instant();
+  bool halt_at(Instant when);
+  void warm_up();
   std::span<const engine::Command> decide(Instant now, std::span<const engine::Event> events);
   void change_store_load(std::size_t index);
   void set_speed(faults::FaultInjector::Part part, std::uint32_t which, double factor);
@@ -88,6 +90,13 @@ class World {
   log::CommandDigest digest_;
   JournalFile journal_;
   BatchFile batches_;
+  // At the end of `warm_up`: what the figures over all jobs leave out.
+  struct WarmUp {
+    Instant ended;
+    Counters counters;  // with what ranks had under way
+    engine::EngineCounters engine;
+  };
+  std::optional<WarmUp> warm_up_;
   Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
   bool begun_ = false;

@@ -153,4 +153,46 @@ TEST_CASE("results of many jobs are never in memory as a whole") {
   CHECK(output::pack_run(run).size() < 60 * run.jobs.size());
 }
 
+namespace {
+
+output::JobResult done_job(const std::string& user, double arrived_s, double started_s,
+                           double ended_s, double compute_s) {
+  output::JobResult job;
+  job.user = user;
+  job.state = "done";
+  job.arrived_s = arrived_s;
+  job.started_s = started_s;
+  job.ended_s = ended_s;
+  job.time_s = ended_s - started_s;
+  job.compute_s = compute_s;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("completion times, slowdowns and both kinds of fairness are those worked out by hand") {
+  const std::vector<output::JobResult> jobs = {
+      done_job("ann", 0, 0, 10, 10),    // 10 s, slowdown 1
+      done_job("bob", 0, 10, 30, 10),   // 30 s, slowdown 3, of which 20 s with GPUs
+      done_job("bob", 0, 10, 50, 20)};  // 50 s, slowdown 2.5, of which 40 s with GPUs
+  output::Aggregate sum;
+  output::count_completions(jobs, sum);
+  CHECK(sum.jct_s == doctest::Approx(30));
+  CHECK(sum.jct_p95_s == 50);
+  CHECK(sum.slowdown == doctest::Approx((1 + 3 + 2.5) / 3));
+  // Speeds 1, 1/3 and 2/5.
+  const double all = 1 + 1. / 3 + 0.4;
+  CHECK(sum.fairness == doctest::Approx(all * all / (3 * (1 + 1. / 9 + 0.16))));
+  // Users' speeds 1 and 30/60.
+  CHECK(sum.user_fairness == doctest::Approx(1.5 * 1.5 / (2 * 1.25)));
+  CHECK(output::user_slowdowns(jobs) == std::vector<double>{1, 2});
+  // After 20 s two jobs end.
+  output::count_completions(jobs, sum, 20);
+  CHECK(sum.jct_s == doctest::Approx(40));
+  const std::vector<double> none;
+  CHECK(output::jain_index(none) == 1);
+  CHECK(output::jain_index(std::vector<double>{5, 0, 0, 0}) == doctest::Approx(0.25));
+  CHECK(output::quantile(std::vector<double>{1, 2, 3, 4}, 0.5) == 2);
+}
+
 }  // namespace batchflow::test::results_test

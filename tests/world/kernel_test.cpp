@@ -54,7 +54,8 @@ std::vector<double> read_times(const std::string& store,
   std::istringstream text(in_child([&] {
     world::Kernel kernel;
     world::Tasks tasks(kernel);
-    world::Platform platform(kernel, tasks, scenario.cluster);
+    world::Counters counters;
+    world::Platform platform(kernel, tasks, counters, scenario.cluster);
     std::vector<double> end(amounts.size());
     kernel.after(Duration(0), [&] {
       for (std::size_t i = 0; i < amounts.size(); ++i) {
@@ -169,7 +170,8 @@ TEST_CASE("bytes of a peer come after the latencies on the way, at the narrowest
   const std::string result = in_child([&] {
     world::Kernel kernel;
     world::Tasks tasks(kernel);
-    world::Platform platform(kernel, tasks, scenario.cluster);
+    world::Counters counters;
+    world::Platform platform(kernel, tasks, counters, scenario.cluster);
     std::string all;
     const auto copy = [&](std::size_t from, std::size_t to, int at_s) {
       kernel.after(std::chrono::seconds(at_s), [&, from, to, at_s] {
@@ -202,7 +204,8 @@ TEST_CASE("check 20, two tiers side by side take the longer of both, one after t
   const std::string result = in_child([&] {
     world::Kernel kernel;
     world::Tasks tasks(kernel);
-    world::Platform platform(kernel, tasks, scenario.cluster);
+    world::Counters counters;
+    world::Platform platform(kernel, tasks, counters, scenario.cluster);
     std::string all;
     const auto say = [&](const char* what) {
       all += fmt::format("{} {} ", what, kernel.now().time_since_epoch().count());

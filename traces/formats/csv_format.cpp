@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <time.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <string>
 #include <type_traits>
 
 #include "traces/formats/format.h"
@@ -39,9 +45,10 @@ class CsvJobs {
   };
 
   // False when the text cannot be a value of the role.
-  bool take(Role role, std::string_view text, Row& row);
-  bool take_number(Role role, std::string_view text, Row& row);
-  bool take_time(std::string_view text, TraceTime& time);
+  bool take(const Column& column, std::string_view text, Row& row);
+  bool take_number(const Column& column, std::string_view text, Row& row);
+  bool take_time(const Column& column, std::string_view text, TraceTime& time);
+  void take_status(std::string_view text, Row& row);
   void finish(Row& row, std::uint64_t number);
   std::string refusal(const FileColumn& column) const;
 
@@ -91,7 +98,7 @@ void CsvJobs::read_row(std::string_view line, std::uint64_t number) {
       builder_.part_of_job(number);
       return;
     }
-    if (!take(column.meaning->role, text, row)) {
+    if (!take(*column.meaning, text, row)) {
       builder_.corrupt(number, refusal(column));
       return;
     }
@@ -118,15 +125,44 @@ std::string CsvJobs::refusal(const FileColumn& column) const {
                      wanted());
 }
 
-bool CsvJobs::take_time(std::string_view text, TraceTime& time) {
-  if (!builder_.read_time(text, time)) return false;
+// A time in a form of its own, as read_time() understands it; none where it is not of that form.
+std::optional<std::string> usual_time(const Column& column, std::string_view text) {
+  if (!column.time_format.empty()) {
+    std::tm calendar{};
+    const std::string whole(text);
+    const char* end = strptime(whole.c_str(), std::string(column.time_format).c_str(), &calendar);
+    if (end == nullptr || *end != 0) return std::nullopt;
+    return calendar_text(timegm(&calendar) * kNanosPerSecond);
+  }
+  const auto number = decimal(text, column.unit.digits);
+  if (!number || std::abs(*number) > kMostTime / column.unit.factor) return std::string(text);
+  const std::int64_t ns = *number * column.unit.factor;
+  return fmt::format("{}{}.{:09}", ns < 0 ? "-" : "", std::abs(ns) / kNanosPerSecond,
+                     std::abs(ns) % kNanosPerSecond);
+}
+
+bool CsvJobs::take_time(const Column& column, std::string_view text, TraceTime& time) {
+  const bool is_usual =
+      column.time_format.empty() && column.unit.digits == 9 && column.unit.factor == 1;
+  if (is_usual || is_missing(text)) {
+    if (!builder_.read_time(text, time)) return false;
+  } else {
+    const auto usual = usual_time(column, text);
+    if (!usual || !builder_.read_time(*usual, time)) return false;
+  }
   if (format_.zero_is_no_time && time == 0) time = kNoTime;
   return true;
 }
 
-bool CsvJobs::take(Role role, std::string_view text, Row& row) {
+void CsvJobs::take_status(std::string_view text, Row& row) {
+  const auto found = std::find_if(format_.states.begin(), format_.states.end(),
+                                  [&](const auto& state) { return state.first == text; });
+  row.draft.set_status(found == format_.states.end() ? text : std::string_view(found->second));
+}
+
+bool CsvJobs::take(const Column& column, std::string_view text, Row& row) {
   JobRecord& job = row.draft.record;
-  switch (role) {
+  switch (column.role) {
     case Role::id:
       job.id = builder_.texts().keep(text);
       return true;
@@ -140,13 +176,13 @@ bool CsvJobs::take(Role role, std::string_view text, Row& row) {
       job.queue = builder_.texts().intern(text);
       return true;
     case Role::submit:
-      return take_time(text, job.submit_ns);
+      return take_time(column, text, job.submit_ns);
     case Role::start:
-      return take_time(text, job.start_ns);
+      return take_time(column, text, job.start_ns);
     case Role::end:
-      return take_time(text, row.draft.end_ns);
+      return take_time(column, text, row.draft.end_ns);
     case Role::status:
-      row.draft.set_status(text);
+      take_status(text, row);
       return true;
     case Role::tres_allocated:
     case Role::tres_requested:
@@ -154,11 +190,12 @@ bool CsvJobs::take(Role role, std::string_view text, Row& row) {
       row.has_tres = true;
       return read_tres(text, job);
     default:
-      return take_number(role, text, row);
+      return take_number(column, text, row);
   }
 }
 
-bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
+bool CsvJobs::take_number(const Column& column, std::string_view text, Row& row) {
+  const Role role = column.role;
   JobRecord& job = row.draft.record;
   if (is_missing(text)) {
     if (role == Role::gpus) row.draft.knows_gpus = false;
@@ -176,9 +213,10 @@ bool CsvJobs::take_number(Role role, std::string_view text, Row& row) {
   };
   switch (role) {
     case Role::duration: {  // a negative one is an error of a clock, and not a corrupt line
-      const auto value = decimal(text, 9);
-      if (!value || *value > kMostTime || *value < -kMostTime) return false;
-      job.duration_ns = *value;
+      const auto value = decimal(text, column.unit.digits);
+      const std::int64_t most = kMostTime / column.unit.factor;
+      if (!value || *value > most || *value < -most) return false;
+      job.duration_ns = *value * column.unit.factor;
       return true;
     }
     case Role::interval:

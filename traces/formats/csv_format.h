@@ -40,6 +40,8 @@ enum class Role : std::uint8_t {
 struct Column {
   std::string_view name;  // in small letters; a header may write it in capitals
   Role role;
+  JobColumns::Unit unit = {};         // of times and durations that are numbers
+  std::string_view time_format = {};  // as strptime has it; empty: what read_time() understands
 };
 
 struct CsvFormat {
@@ -51,6 +53,8 @@ struct CsvFormat {
   bool zero_is_no_time = false;
   bool zero_is_no_duration = false;  // of a job without a start, which never ran
   bool has_steps = false;            // rows with a dot in their id are parts of jobs
+  // Words of statuses, and ours for them; other words are taken as they are.
+  std::span<const std::pair<std::string, std::string>> states = {};
 };
 
 void read_csv_jobs(const JobInput& input, const CsvFormat& format, JobTraceBuilder& builder);

@@ -102,6 +102,57 @@ bool Beginning::has_columns(char delimiter, std::span<const std::string_view> na
   });
 }
 
+namespace {
+
+struct KeyedRole {
+  std::string_view key;
+  Role role;
+};
+constexpr KeyedRole kKeyedRoles[] = {
+    {"id", Role::id},       {"name", Role::name},         {"user", Role::user},
+    {"queue", Role::queue}, {"arrival", Role::submit},    {"start", Role::start},
+    {"end", Role::end},     {"duration", Role::duration}, {"gpus", Role::gpus},
+    {"nodes", Role::nodes}, {"cpus", Role::cpus},         {"state", Role::status}};
+
+// Reads a log by the columns that its user has described.
+void read_described(const JobInput& input, const std::string& name, const Beginning& begin,
+                    const JobColumns& described, JobTraceBuilder& builder) {
+  std::vector<std::string_view> fields;
+  split(begin.line, described.delimiter, fields);
+  std::vector<std::string> header;
+  for (const std::string_view field : fields) header.push_back(lower(unquoted(field)));
+  std::vector<std::string> names;  // the columns refer to them
+  names.reserve(described.columns.size());
+  std::vector<Column> columns;
+  for (const JobColumns::Column& one : described.columns) {
+    names.push_back(lower(one.name));
+    if (std::find(header.begin(), header.end(), names.back()) == header.end()) {
+      const std::string nearest = nearest_name(names.back(), {header.begin(), header.end()});
+      throw ConfigError(fmt::format("{}: key '{}': {} has no column '{}'; {}its columns are {}",
+                                    one.where, one.key, name, one.name,
+                                    nearest.empty() ? "" : fmt::format("write '{}'; ", nearest),
+                                    fmt::join(header, ", ")));
+    }
+    const auto role = std::find_if(std::begin(kKeyedRoles), std::end(kKeyedRoles),
+                                   [&](const KeyedRole& keyed) { return keyed.key == one.key; });
+    columns.push_back({names.back(), role->role, one.unit, one.format});
+  }
+  CsvFormat format;
+  format.delimiter = described.delimiter;
+  format.columns = columns;
+  format.numbers = described.numbers;
+  format.states = described.states;
+  read_csv_jobs(input, format, builder);
+}
+
+}  // namespace
+
+std::vector<std::string_view> job_column_keys() {
+  std::vector<std::string_view> keys;
+  for (const KeyedRole& keyed : kKeyedRoles) keys.push_back(keyed.key);
+  return keys;
+}
+
 JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) {
   constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
   const std::string name = path == "-" ? std::string(kStandardInput) : path;
@@ -116,6 +167,11 @@ JobTrace read_job_trace(const std::string& path, const JobReadOptions& options) 
   const Beginning begin = beginning_of(text);
   if (filled < block.size() && begin.text.find_first_not_of(" \t\r\n") == begin.text.npos) {
     throw ConfigError(name + ": has only blanks; write at least one line");
+  }
+  if (options.columns) {
+    JobTraceBuilder builder(name, "columns", options.corrupt_limit);
+    read_described({path, source, block, filled, options}, name, begin, *options.columns, builder);
+    return builder.finish();
   }
   const JobFormat& format = format_of(name, begin, options.format);
   JobTraceBuilder builder(name, format.name, options.corrupt_limit);
