@@ -26,8 +26,8 @@ std::string plain(std::string_view name, std::string_view otherwise) {
   return text.empty() ? std::string(otherwise) : text;
 }
 
-// Names as `plain` makes them, each once.
-class Names {
+// TakenNames as `plain` makes them, each once.
+class TakenNames {
  public:
   std::string add(std::string_view name, std::string_view otherwise) {
     const std::string first = plain(name, otherwise);
@@ -242,7 +242,7 @@ struct NamedData {
 std::string data_text(const ObservedWorkload& observed, NamedData& named,
                       DerivedScenario& derived) {
   std::string text = "datasets:\n";
-  Names datasets, pipelines;
+  TakenNames datasets, pipelines;
   for (const ObservedDataset& one : observed.datasets) {
     named.datasets.push_back(datasets.add(one.name, "data"));
     std::string bundle;
@@ -282,7 +282,7 @@ std::string data_text(const ObservedWorkload& observed, NamedData& named,
 std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
                       DerivedScenario& derived) {
   std::string text = "jobs:\n";
-  Names names;
+  TakenNames names;
   for (const ObservedJob& job : observed.jobs) {
     Order order = job.order;
     const std::string name = names.add(job.name, "job");

@@ -74,17 +74,33 @@ double bytes_each(const Calibration& made) {
   return made.reads.back().bytes_per_s / made.reads.back().reads_per_s;
 }
 
+// The processor time of reads, by their number and their bytes.
+struct ReadCost {
+  double each_s = 0;
+  double s_per_byte = 0;
+};
+ReadCost read_cost(const Calibration& made) {
+  const ReadRate& small = made.sizes.front();
+  const ReadRate& large = made.sizes.back();
+  const auto more = static_cast<double>(large.taken_bytes - small.taken_bytes);
+  ReadCost cost;
+  if (more > 0) cost.s_per_byte = std::max(0.0, (large.cpu_s - small.cpu_s) / more);
+  cost.each_s =
+      std::max(0.0, small.cpu_s - cost.s_per_byte * static_cast<double>(small.taken_bytes));
+  return cost;
+}
+
 // What a service costs beside preparation, where one was measured.
 std::string overhead_text(const Calibration& made) {
-  std::string text =
-      fmt::format("step: {}, wake: {}", microseconds(made.sleep_over_s), microseconds(made.wake_s));
-  if (const auto& costs = made.service) {
-    text += fmt::format(
-        ", read: {}, read_ns_per_byte: {:.4f}, touch_ns_per_byte: {:.4f}, batch: {}, "
-        "ns_per_sample: {:.0f}",
-        microseconds(costs->read_s), costs->copy_s_per_byte * 1e9, costs->touch_s_per_byte * 1e9,
-        microseconds(costs->batch_s), costs->sample_s * 1e9);
-  }
+  const ReadCost read = read_cost(made);
+  const double copies = made.service ? made.service->copy_s_per_byte : 0;
+  std::string text = fmt::format("step: {}, wake: {}, read: {}, read_ns_per_byte: {:.4f}",
+                                 microseconds(made.sleep_over_s), microseconds(made.wake_s),
+                                 microseconds(read.each_s), (read.s_per_byte + copies) * 1e9);
+  if (const auto& costs = made.service)
+    text += fmt::format(", touch_ns_per_byte: {:.4f}, batch: {}, ns_per_sample: {:.0f}",
+                        costs->touch_s_per_byte * 1e9, microseconds(costs->batch_s),
+                        costs->sample_s * 1e9);
   return "{" + text + "}";
 }
 
@@ -144,11 +160,10 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       made.reads.back().depth, made.reads.back().depth);
 }
 
-// From stored bytes, in the service if one was measured: there a worker also keeps what it decodes,
-// and uses memory for the first time.
+// From stored bytes, in the service if one was measured: there they come out of more memory.
 double cold_s(const Calibration& made) {
-  const double in_service = made.service ? made.service->prepare_s : 0;
-  return std::max(in_service, made.preparation->cold_s);
+  const bool in_service = made.service && made.service->prepare_s > 0;
+  return in_service ? made.service->prepare_s : made.preparation->cold_s;
 }
 
 std::string workload_text(const Calibration& made, const CalibrateCommandOptions& options,
@@ -230,7 +245,8 @@ std::string json_of(const Calibration& made) {
             {"reads_per_s", rate.reads_per_s},
             {"bytes_per_s", rate.bytes_per_s},
             {"p50_s", rate.p50_s},
-            {"p99_s", rate.p99_s}};
+            {"p99_s", rate.p99_s},
+            {"cpu_s", rate.cpu_s}};
   };
   for (const ReadRate& rate : made.reads) all["reads"].push_back(read(rate));
   for (const ReadRate& rate : made.sizes) all["sizes"].push_back(read(rate));

@@ -40,6 +40,12 @@ double cpu_s() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+double process_cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 double percentile(std::vector<double>& values, double part) {
   const auto at = static_cast<std::size_t>(static_cast<double>(values.size() - 1) * part);
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
@@ -66,6 +72,7 @@ class Reads {
   }
 
   ReadRate run() {
+    const double cpu_before = process_cpu_s();
     begin_ = Clock::now();
     std::vector<storage::ReadPiece> pieces;
     for (std::size_t i = 0; i < slots_.size(); ++i) pieces.push_back(next(i));
@@ -78,6 +85,7 @@ class Reads {
     rate.depth = static_cast<unsigned>(slots_.size());
     rate.bytes = bytes_ / std::max<std::size_t>(1, took_.size());
     rate.taken_bytes = taken_ / std::max<std::size_t>(1, took_.size());
+    rate.cpu_s = (process_cpu_s() - cpu_before) / static_cast<double>(took_.size());
     rate.reads_per_s = static_cast<double>(took_.size()) / ended_s_;
     rate.bytes_per_s = static_cast<double>(bytes_) / ended_s_;
     rate.p50_s = percentile(took_, 0.5);
@@ -205,9 +213,6 @@ class Preparations {
         slot_(static_cast<std::size_t>(layout_.bytes)),
         preparer_(prepare::make_preparer()) {}
 
-  // In a block of many.
-  Bytes prepared_bytes() const { return batch::BlockLayout(pipeline_.spec(), 64).bytes / 64; }
-
   // Decoded forms of as many as there is memory for; empty: the pipeline has none.
   Forms decode(const Forms& stored) {
     Forms decoded;
@@ -302,7 +307,7 @@ PreparationCost preparation_cost(const OpenedDataset& data, const prepare::Pipel
   for (const auto& bytes : stored.bytes) sum += bytes.size();
   cost.stored = sum / stored.bytes.size();
   Preparations alone(data, pipeline);
-  cost.prepared = alone.prepared_bytes();
+  cost.prepared = pipeline.info().prepared_bytes;  // by which the engine fits blocks
   cost.random = pipeline.info().has_random;
   cost.alone_s = alone.each(stored, false, 0, options.seconds / 2, options.stop);
   cost.cold_s = on_all_cores(data, pipeline, stored, false, options);

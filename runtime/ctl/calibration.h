@@ -25,6 +25,7 @@ struct ReadRate {
   Bytes taken_bytes = 0;  // of the store, in whole sectors
   double reads_per_s = 0, bytes_per_s = 0;
   double p50_s = 0, p99_s = 0;  // of one read, from its submission
+  double cpu_s = 0;             // that one read takes of processors
 };
 
 // Of one sample, by processor time of a core, while all cores do the same.

@@ -22,7 +22,7 @@ Backend::Backend(const Parts& parts, CompletionHandler& handler)
       handler_(handler),
       streamed_blocks_(parts.platform) {
   for (std::size_t i = 0; i < scenario_.cluster.nodes.size(); ++i)
-    nodes_.push_back({0, 0, ReadQueue(scenario_.cluster.store.queue)});
+    nodes_.push_back({0, 0, ReadQueue(scenario_.cluster.store.queue), {}});
   for (const Workload::Preparation& preparation : workload_.preparations()) {
     step_s_.emplace_back(preparation.steps.size(), 0.);
   }

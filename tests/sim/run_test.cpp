@@ -132,8 +132,8 @@ TEST_CASE("what came of runs, as a table, JSON and CSV") {
 TEST_CASE("every order is explained with its time") {
   if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
-  const Outcome outcome = run({"run", folder.file("s.yaml", small_scenario()), "--explain",
-                               "--set", "jitter={arrival: 0s}"});
+  const Outcome outcome = run({"run", folder.file("s.yaml", small_scenario()), "--explain", "--set",
+                               "jitter={arrival: 0s}"});
   CHECK(outcome.code == 0);
   CHECK(outcome.out.find("0.000000000 < JobJoined job=0") != std::string::npos);
   CHECK(outcome.out.find("> Prepare request=") != std::string::npos);

@@ -250,4 +250,78 @@ TEST_CASE("batches beyond a GPU's memory are not asked for, and a job without ro
   CHECK(run.jobs[0].refusal.find("does not fit a GPU of 79000000") != std::string::npos);
 }
 
+TEST_CASE("workers help with the block that came first, and then with the next") {
+  // Four blocks of one sample each, a batch: four workers prepare them in 10 ms each. Two blocks of
+  // two samples: with help the first batch is there after 10 ms, without after 20.
+  Small small = one_step("cores: 2");
+  small.samples = 4;
+  small.jobs = {"batch: 2, step: 1us"};
+  small.set = {"grain.items_per_block=2"};
+  CHECK(simulate_small(small).jobs[0].first_batch_s == exactly(0.020));
+  small.node = "cores: 2, workers_help: true, gpus: 16, memory: 1gb";
+  output::RunResult run = simulate_small(small);
+  CHECK(run.jobs[0].first_batch_s == doctest::Approx(0.010).epsilon(1e-4));
+  CHECK(run.makespan_s == doctest::Approx(0.020).epsilon(1e-3));
+  CHECK(run.aggregate.preparation_s == doctest::Approx(0.040).epsilon(1e-6));
+  // One sample is prepared by one worker.
+  small.samples = 1;
+  small.jobs = {"batch: 1, step: 1us"};
+  CHECK(simulate_small(small).jobs[0].first_batch_s == doctest::Approx(0.010).epsilon(1e-4));
+}
+
+TEST_CASE("what takes a processor comes before preparation, as its workers have less priority") {
+  // One processor. Two batches, each of one block of 160 ms. Handing over the first takes 50 ms of
+  // the processor, and the second block waits for that.
+  Small small = one_step("cores: 1, processors: 1, overhead: {batch: 50ms}");
+  small.samples = 32;
+  small.jobs = {"batch: 16, step: 1us"};
+  small.set = {"grain.items_per_block=16"};
+  const output::RunResult run = simulate_small(small);
+  CHECK(run.jobs[0].first_batch_s == doctest::Approx(0.160 + 0.050).epsilon(0.01));
+  CHECK(run.makespan_s == doctest::Approx(0.420).epsilon(0.01));
+}
+
+TEST_CASE("a dataset is opened by its first job, and others wait for that") {
+  Small small = one_step("cores: 1");
+  small.steps = "[]";
+  small.jobs = {"name: a, batch: 10, step: 100ms", "name: b, batch: 10, step: 100ms, arrives: 30ms",
+                "name: c, batch: 10, step: 100ms, arrives: 80ms"};
+  std::string yaml = small.yaml();
+  const std::string before = "bytes: 1000}";
+  yaml.replace(yaml.find(before), before.size(), "bytes: 1000, opens: 50ms}");
+  const output::RunResult run = simulate_text(yaml);
+  CHECK(run.jobs[0].ended_s == exactly(0.150));
+  CHECK(run.jobs[1].ended_s == exactly(0.150));
+  CHECK(run.jobs[2].ended_s == exactly(0.180));
+  CHECK(run.jobs[0].idle_s == exactly(0.050));
+  CHECK(run.jobs[1].idle_s == exactly(0.020));
+}
+
+TEST_CASE("reading a sample alone takes whole sectors of the store") {
+  // 100 samples of 1,000 bytes take 4,096 each at 1 MB/s.
+  Small small;
+  small.jobs = {"batch: 100, step: 1us"};
+  small.store = "{bytes_per_s: 1mb}";
+  std::string yaml = small.yaml();
+  const std::string before = "bytes: 1000}";
+  yaml.replace(yaml.find(before), before.size(), "bytes: 1000, read_bytes: 4096}");
+  const output::RunResult run = simulate_text(yaml);
+  CHECK(run.makespan_s == doctest::Approx(0.4096).epsilon(1e-3));
+  CHECK(run.aggregate.storage_bytes == 100'000);
+}
+
+TEST_CASE("a step that is not kept has no decoded form behind it, though it is not random") {
+  const auto info = [](const std::string& steps) {
+    Small small;
+    small.steps = steps;
+    small.jobs = {"batch: 1, step: 1us"};
+    return scenario_of(small.yaml()).pipelines[0].info(1000);
+  };
+  CHECK(info("[{name: a, output: 500}]").decoded_bytes == 500);
+  const engine::PipelineInfo not_kept = info("[{name: a, output: 500, kept: false, cost: 1ms}]");
+  CHECK(not_kept.decoded_bytes == 0);
+  CHECK(not_kept.has_random == false);
+  CHECK(not_kept.augment_cost == std::chrono::milliseconds(1));
+}
+
 }  // namespace batchflow::test::overheads_test

@@ -49,6 +49,10 @@ TEST_CASE("a folder of pictures: reads at all depths, and costs with and without
   CHECK(json["preparation"]["decoded_bytes"] == 16 + 40 * 30 * 3);
   CHECK(json["preparation"]["cold_s"] > 0);
   CHECK(json["preparation"]["decoded_s"] > 0);
+  CHECK(json["preparation"]["alone_s"] > 0);
+  CHECK(json["sleep_over_s"] >= 0);
+  // Beside these programs there is a service to measure.
+  CHECK(json["service"]["prepare_s"] > 0);
   CHECK(json["copy_bytes_per_s"] > 0);
   CHECK(json["wake_s"] > 0);
 
@@ -58,10 +62,16 @@ TEST_CASE("a folder of pictures: reads at all depths, and costs with and without
   CHECK(read.name == "mine");
   REQUIRE(read.nodes.size() == 1);
   CHECK(read.store.operations_ahead == 32);
+  CHECK(read.store.queue == 32);
+  CHECK(read.nodes[0].processors == read.nodes[0].cores);
+  CHECK(read.nodes[0].workers_help);
+  CHECK(read.nodes[0].overhead.read.count() + read.nodes[0].overhead.step.count() > 0);
   config::read_config(input::read_yaml_file(workload), [&](config::ConfigSection& section) {
     const auto datasets = input::read_datasets(section);
     const auto pipelines = input::read_pipelines(section);
     CHECK(datasets.at(0).samples == 41);
+    CHECK(datasets[0].read_bytes % 4096 == 0);
+    CHECK(datasets[0].read_bytes >= datasets[0].bytes);
     REQUIRE(pipelines.at(0).steps.size() == 2);
     CHECK(pipelines[0].name == "imagenet-train");
     CHECK(pipelines[0].steps[1].random);

@@ -102,12 +102,12 @@ def simulated_as(scenario: dict[str, Any], case: dict[str, Any],
                  lived: dict[str, Any]) -> dict[str, Any]:
     """What docs/simulated-and-lived.md says that differs on purpose is told to the simulator."""
     cluster = json.loads(json.dumps(scenario["cluster"]))
-    cluster["nodes"][0]["cache"] = lived["planned_bytes"]
+    settings = {name: lived["settings"][name]
+                for name in ("count_staging", "staging_bytes", "staging_sector_bytes")}
+    cluster["nodes"][0]["cache"] = lived["planned_bytes"] + int(settings["staging_bytes"])
     if "store_bytes_per_s" in case:
         cluster["store"]["bytes_per_s"] = case["store_bytes_per_s"]
         cluster["store"].pop("efficiency", None)
-    settings = {name: lived["settings"][name]
-                for name in ("count_staging", "staging_bytes", "staging_sector_bytes")}
     return {**scenario, "cluster": cluster, "engine": settings}
 
 
