@@ -14,6 +14,7 @@ namespace batchflow::sim {
 using Action = std::function<int()>;
 
 void add_cache_command(CLI::App& app, Action& action);
+void add_calibrate_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
 void add_journal_command(CLI::App& app, Action& action);

@@ -7,6 +7,10 @@
 #include <fstream>
 
 #include "core/base/config_value.h"
+#include "policies/registry.h"
+#include "programs/output/output.h"
+#include "programs/output/terminal.h"
+#include "sim/numbers.h"
 
 namespace batchflow::sim {
 
@@ -48,6 +52,32 @@ std::string journal_end_text(const log::JournalReader& journal) {
 const char* journal_end_name(const log::JournalReader& journal) {
   constexpr const char* kEnds[] = {"none", "closed", "at_bound"};
   return kEnds[static_cast<int>(journal.end())];
+}
+
+RecordedJournal read_recorded_journal(const std::string& file) {
+  const std::vector<char> bytes = read_journal(file);
+  log::JournalReader journal(std::as_bytes(std::span(bytes)), file);
+  if (!journal.has_header())
+    throw ConfigError(file + ": cut before its first step; there is nothing to take out of it");
+  output::ProgressBar bar("reading the journal");
+  std::uint64_t steps = 0;
+  RecordedJournal read;
+  read.run = input::read_recorded_run(journal, file, policies::policy_list(),
+                                      [&](const log::JournalReader::EngineStep&) {
+                                        output::check_interrupted();
+                                        if ((++steps & 1023) == 0)
+                                          bar.show(-1, fmt::format("{} steps", count_text(steps)));
+                                      });
+  if (read.run.differs) {
+    read.end = fmt::format(
+        "this version decides otherwise than {}, which recorded it, from step {} on; what came "
+        "before is used\n",
+        output::printable(read.run.recorded_by), read.run.steps);
+    return read;
+  }
+  read.end = journal_end_text(journal);
+  read.end_name = journal_end_name(journal);
+  return read;
 }
 
 }  // namespace batchflow::sim

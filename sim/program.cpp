@@ -24,10 +24,10 @@ namespace batchflow::sim {
 namespace {
 
 using AddCommand = void (*)(CLI::App&, Action&);
-constexpr AddCommand kCommands[] = {add_run_command,     add_replay_command,  add_sweep_command,
-                                    add_search_command,  add_compare_command, add_check_command,
-                                    add_cache_command,   add_trace_command,   add_policy_command,
-                                    add_journal_command, add_whatif_command};
+constexpr AddCommand kCommands[] = {
+    add_run_command,     add_replay_command,  add_sweep_command,  add_search_command,
+    add_compare_command, add_check_command,   add_cache_command,  add_trace_command,
+    add_policy_command,  add_journal_command, add_whatif_command, add_calibrate_command};
 
 void set_version_flag(CLI::App& app) {
   app.set_version_flag("--version", version::version_text("batchflow-sim"));

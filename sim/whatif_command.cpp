@@ -8,9 +8,7 @@
 #include <optional>
 
 #include "core/base/config_value.h"
-#include "policies/registry.h"
 #include "programs/input/find_config.h"
-#include "programs/input/journal_workload.h"
 #include "programs/input/scenario.h"
 #include "programs/input/yaml.h"
 #include "programs/output/exit_codes.h"
@@ -65,38 +63,6 @@ int whatif_scenario(WhatIfOptions& options) {
 
 // ------------------------------------------------------------------------------- of a journal ----
 
-struct ReadJournal {
-  input::RecordedRun run;
-  std::string end;  // for people; empty: it was closed
-  const char* end_name = "";
-};
-
-ReadJournal read_run(const std::string& file) {
-  const std::vector<char> bytes = read_journal(file);
-  log::JournalReader journal(std::as_bytes(std::span(bytes)), file);
-  if (!journal.has_header())
-    throw ConfigError(file + ": cut before its first step; there is nothing to take out of it");
-  output::ProgressBar bar("reading the journal");
-  std::uint64_t steps = 0;
-  ReadJournal read;
-  read.run = input::read_recorded_run(journal, file, policies::policy_list(),
-                                      [&](const log::JournalReader::EngineStep&) {
-                                        output::check_interrupted();
-                                        if ((++steps & 1023) == 0)
-                                          bar.show(-1, fmt::format("{} steps", count_text(steps)));
-                                      });
-  if (read.run.differs) {
-    read.end = fmt::format(
-        "this version decides otherwise than {}, which recorded it, from step {} on; what came "
-        "before is used\n",
-        output::printable(read.run.recorded_by), read.run.steps);
-    return read;
-  }
-  read.end = journal_end_text(journal);
-  read.end_name = journal_end_name(journal);
-  return read;
-}
-
 output::RunResult result_of(const input::RecordedFigures& figures) {
   output::RunResult run;
   output::Aggregate& sum = run.aggregate;
@@ -129,7 +95,7 @@ int whatif_journal(const WhatIfOptions& options) {
   std::optional<config::ConfigNode> cluster;
   if (!options.cluster.empty())
     cluster = input::read_yaml_file(input::find_config(options.cluster, "clusters"));
-  const ReadJournal read = read_run(options.file);
+  const RecordedJournal read = read_recorded_journal(options.file);
   const input::ObservedWorkload& workload = read.run.workload;
   const input::DerivedScenario derived =
       input::derive_scenario(workload, cluster ? &*cluster : nullptr);

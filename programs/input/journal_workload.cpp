@@ -431,6 +431,7 @@ class Watcher {
   void finish_pipelines() {
     const bool has_help =
         run_.workload.configuration.find("count_staging=true") != std::string::npos;
+    for (ObservedNode& node : run_.workload.nodes) node.workers_help = has_help;
     std::map<std::uint32_t, std::vector<std::size_t>> by_node;
     for (std::size_t i = 0; i < preparations_.size(); ++i)
       by_node[preparations_[i].node].push_back(i);

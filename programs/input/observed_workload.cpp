@@ -152,8 +152,9 @@ std::string rates_of(const config::ConfigNode* cluster, std::size_t node) {
   const config::ConfigNode& from = nodes->list[std::min(node, nodes->list.size() - 1)];
   std::string text;
   for (const config::ConfigEntry& entry : from.map) {
-    for (const char* key : {"core_speed", "gpu_speed", "memory_bytes_per_s", "pcie_bytes_per_s",
-                            "nic_bytes_per_s", "nic_latency", "nvme_drive"})
+    for (const char* key :
+         {"core_speed", "gpu_speed", "memory_bytes_per_s", "pcie_bytes_per_s", "nic_bytes_per_s",
+          "nic_latency", "processors", "workers_help", "overhead", "gpu_memory"})
       if (entry.key == key) text += fmt::format(", {}: {}", key, yaml_of(entry.value));
   }
   return text;
@@ -202,8 +203,10 @@ std::string cluster_text(const ObservedWorkload& observed, const config::ConfigN
     text += fmt::format("    - {{name: node-{}, cores: {}, gpus: {}, memory: {}, cache: {}{}{}}}\n",
                         i, std::max(1U, node.cores), std::max<std::uint64_t>(1, gpus),
                         kMemories * std::max<Bytes>(1, node.cache), node.cache,
-                        node.nvme > 0 ? fmt::format(", nvme: {}", node.nvme) : "",
-                        rates_of(cluster, i));
+                        node.nvme > 0 ? fmt::format(", nvme: {{size: {}}}", node.nvme) : "",
+                        cluster != nullptr  ? rates_of(cluster, i)
+                        : node.workers_help ? ", workers_help: true"
+                                            : "");
   }
   derived.assumed.push_back("there are GPUs enough, so that no job waits for one");
   if (cluster != nullptr) {
@@ -338,6 +341,33 @@ std::string comment(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+CalibrationFiles calibration_of(const ObservedWorkload& observed) {
+  DerivedScenario derived;
+  // Its cluster and its data, indented as in a scenario, are files of their own without that.
+  const auto unindented = [](const std::string& text, std::size_t from) {
+    std::string all;
+    for (std::size_t at = from; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size() - 1);
+      const std::size_t begin = text.compare(at, 2, "  ") == 0 ? at + 2 : at;
+      all += text.substr(begin, end + 1 - begin);
+      at = end + 1;
+    }
+    return all;
+  };
+  const std::string cluster = cluster_text(observed, nullptr, derived);
+  NamedData named;
+  CalibrationFiles files;
+  files.workload = data_text(observed, named, derived);
+  files.cluster = "kind: cluster\n" + unindented(cluster, cluster.find('\n') + 1);
+  files.assumed = derived.assumed;
+  const std::string head =
+      fmt::format("# Learnt from the journal of {}. Assumed or estimated:\n{}",
+                  in_quotes(plain(observed.name, "a run")), comment(derived.assumed));
+  files.cluster = head + files.cluster;
+  files.workload = head + files.workload;
+  return files;
+}
 
 DerivedScenario derive_scenario(const ObservedWorkload& observed,
                                 const config::ConfigNode* cluster) {

@@ -68,6 +68,7 @@ struct ObservedNode {
   std::uint32_t cores = 1;  // workers
   Bytes cache = 0;          // of memory, what the engine divides
   Bytes nvme = 0;
+  bool workers_help = false;  // all prepare the block that came first
 };
 
 // How the store answers, as far as times of reads tell.
@@ -102,6 +103,14 @@ struct DerivedScenario {
 // cannot be that machine, and for a workload without jobs.
 DerivedScenario derive_scenario(const ObservedWorkload& observed,
                                 const config::ConfigNode* cluster);
+
+// The machine and the data alone, as `batchflowctl calibrate` writes them.
+struct CalibrationFiles {
+  std::string cluster;   // YAML
+  std::string workload;  // YAML, of datasets and pipelines
+  std::vector<std::string> assumed;
+};
+CalibrationFiles calibration_of(const ObservedWorkload& observed);
 
 // How many reads or preparations went on at once, and how fast: for whoever fills the above.
 struct TimedWork {

@@ -35,10 +35,10 @@ struct DatasetModel {
 struct StepModel {
   std::string name;
   bool random = false;
-  bool kept = true;                       // false: neither its output nor a later one is kept
   Duration cost{0};                       // on one core
   double ns_per_byte = 0;                 // of its input, beside `cost`
   Size output{true, 0, {Ratio::kWhole}};  // bytes, or relative to its input
+  bool kept = true;  // false: neither its output nor a later one is kept decoded
 };
 
 // A step applied to one sample.

@@ -74,6 +74,33 @@ TEST_CASE("what ran is found in its journal: data, jobs, their times, costs and 
   CHECK(run({"run", derived}).code == 0);
 }
 
+TEST_CASE("calibrate learns a machine and its data from a journal, as files that scenarios take") {
+  if (!sim::can_simulate()) return skipped("SimGrid is not installed");
+  const Folder folder;
+  const std::string journal = recorded(folder, two_jobs("preset: independent"));
+  const std::string cluster = folder.name("c.yaml"), workload = folder.name("w.yaml");
+  const Outcome outcome =
+      run({"calibrate", journal, "--cluster=" + cluster, "--workload=" + workload, "--json"});
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  const json learnt = json::parse(outcome.out);
+  CHECK(learnt["pipelines"][0]["measured"] == true);
+  CHECK(learnt["pipelines"][0]["augment_s"].get<double>() == doctest::Approx(0.001).epsilon(0.05));
+  CHECK(learnt["jobs"][0]["step_s"].get<double>() == doctest::Approx(0.005).epsilon(0.02));
+  CHECK(learnt["store"]["bytes_per_s"].get<double>() == doctest::Approx(1e8).epsilon(0.1));
+  CHECK(content(cluster).find("kind: cluster\nname: recorded\nnodes:\n  - {") != std::string::npos);
+  // Both files are taken in place of a scenario's own.
+  const std::string again = folder.file(
+      "again.yaml", "cluster: " + cluster + "\n" + content(workload) +
+                        "jobs: [{dataset: data, pipeline: pipeline-1, batch: 16, step: 5ms}]\n");
+  const Outcome ran = run({"run", again, "--json"});
+  CAPTURE(content(workload));
+  REQUIRE_MESSAGE(ran.code == 0, ran.err);
+  CHECK(json::parse(ran.out)["runs"][0]["aggregate"]["samples"] == 640);
+  const Outcome cut = run({"calibrate", folder.file("cut", content(journal).substr(0, 10))});
+  CHECK(cut.code == 2);
+  CHECK(run({"calibrate", folder.name("none")}).code == 2);
+}
+
 TEST_CASE("jobs that share need half of the preparations, and that is recommended") {
   if (!sim::can_simulate()) return skipped("SimGrid is not installed");
   const Folder folder;
