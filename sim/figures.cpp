@@ -195,4 +195,19 @@ bool is_significant(const Estimate& difference) {
   return std::abs(difference.mean) > difference.margin;
 }
 
+std::string interval_text(std::size_t seeds, std::span<const output::RunResult> runs) {
+  std::size_t alike = 0, pairs = 0;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].seed == runs[i - 1].seed || runs[i].label != runs[i - 1].label) continue;
+    ++pairs;
+    alike += runs[i].digest == runs[i - 1].digest && runs[i].makespan_s == runs[i - 1].makespan_s;
+  }
+  std::string text = fmt::format("means of {} seeds, with 95 % intervals (Student's t)", seeds);
+  if (alike > 0)
+    text += fmt::format(
+        "; {} varied with the seed, so {} intervals say nothing: see `jitter` of the scenario",
+        alike == pairs ? "nothing" : "not all", alike == pairs ? "the" : "their");
+  return text + "\n";
+}
+
 }  // namespace batchflow::sim

@@ -50,4 +50,8 @@ Estimate difference(std::span<const double> a, std::span<const double> b);
 // Whether zero is outside the interval.
 bool is_significant(const Estimate& difference);
 
+// Below tables of means over seeds. The runs of a point stand together; where all of a point were
+// the same, whatever the seed, an interval of 0 says nothing, and that is said.
+std::string interval_text(std::size_t seeds, std::span<const output::RunResult> runs);
+
 }  // namespace batchflow::sim

@@ -68,7 +68,7 @@ std::string sweep_table(const SweepResults& results) {
   }
   std::string text = aligned(rows) + "\n" + common_lines(results.finished()) + failures;
   if (plan.seeds > 1) {
-    text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", plan.seeds);
+    text += interval_text(plan.seeds, results.finished());
   }
   return text + fmt::format("{} of {} runs\n", results.count(), plan.runs.size());
 }

@@ -385,7 +385,8 @@ DerivedScenario derive_scenario(const ObservedWorkload& observed,
   body += engine_text(observed, derived);
   derived.text = fmt::format(
       "# A workload that ran, as a scenario. Recorded or measured:\n{}# Assumed or estimated:\n"
-      "{}{}{}kind: scenario\nname: {}\nseed: {}\nends_after: {}ns\n{}",
+      "{}{}{}kind: scenario\nname: {}\nseed: {}\nends_after: {}ns\n"
+      "jitter: {{arrival: 0s, step: 0}}\n{}",
       comment(derived.known), comment(derived.assumed),
       observed.notes.empty() ? "" : "# Left out:\n", comment(observed.notes),
       in_quotes(plain(observed.name, "recorded")), observed.seed, observed.ends_after.count(),

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 const std::string kCluster =
     "cluster: {nodes: [{name: node, count: 2, cores: 4, gpus: 2, memory: 1gb}],\n"
-    "  prices: {node_hour: 1800}}\n";
+    "  prices: {node_hour: 1800}}\njitter: {arrival: 0s, step: 0}\n";
 const std::string kPipelines =
     "pipelines: [{name: train, steps: [{name: crop, random: true, cost: 1ms}]}]\n";
 

@@ -266,7 +266,8 @@ TEST_CASE(
                       "\ndatasets: [{name: data, samples: 640, bytes: 10kb}]\n"
                       "pipelines: [{name: train, steps: []}]\n"
                       "jobs: [{dataset: data, pipeline: train, step: 1us, epochs: 4, batch: " +
-                      std::to_string(batch) + "}]\ngrain: {items_per_block: 16}\n" + more);
+                      std::to_string(batch) +
+                      "}]\ngrain: {items_per_block: 16}\njitter: {arrival: 0s, step: 0}\n" + more);
     std::map<std::string, double> result;
     const json one = json::parse(run({"run", path, "--bottleneck", "--json"}).out)["runs"][0];
     for (const json& gain : one["bottlenecks"]) {

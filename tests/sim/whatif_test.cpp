@@ -51,7 +51,8 @@ TEST_CASE("what ran is found in its journal: data, jobs, their times, costs and 
   if (!sim::can_simulate()) return skipped("SimGrid is not installed");
   const Folder folder;
   const std::string journal = folder.name("toy.journal"), derived = folder.name("d.yaml");
-  REQUIRE(run({"run", "toy-jobs", "--journal", journal}).code == 0);
+  REQUIRE(run({"run", "toy-jobs", "--journal", journal, "--set", "jitter={arrival: 0s, step: 0}"})
+              .code == 0);
   const json answer = asked({journal, "--seeds", "1", "--scenario", derived});
   const std::string text = content(derived);
   CAPTURE(text);

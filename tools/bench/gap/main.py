@@ -9,6 +9,7 @@ to be reached, that says nothing, and is called so.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import itertools
 import json
 import os
@@ -48,6 +49,26 @@ FIGURES = [Figure("samples/s", "samples_per_s", True, 0.10, 0.02),
 def figures_of(run: dict[str, Any]) -> dict[str, float]:
     return {figure.field: float({**run["aggregate"], "makespan_s": run["makespan_s"]}[figure.field])
             for figure in FIGURES}
+
+
+# What the model knows of a machine and a service, and what it was without that.
+KEYS: dict[str, Any] = {
+    "processors": lambda s: s["cluster"]["nodes"][0].pop("processors", None),
+    "workers_help": lambda s: s["cluster"]["nodes"][0].pop("workers_help", None),
+    "overhead": lambda s: s["cluster"]["nodes"][0].pop("overhead", None),
+    "queue": lambda s: s["cluster"]["store"].pop("queue", None),
+    "read_bytes": lambda s: s["datasets"][0].pop("read_bytes", None),
+    "opens": lambda s: s["datasets"][0].pop("opens", None),
+    "kept": lambda s: [step.pop("kept", None) for step in s["pipelines"][0]["steps"]],
+    "staging": lambda s: s.pop("engine", None),
+}
+
+
+def without(scenario: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    less: dict[str, Any] = json.loads(json.dumps(scenario))
+    for key in keys:
+        KEYS[key](less)
+    return less
 
 
 class Cell(NamedTuple):
@@ -160,6 +181,40 @@ def report(rows: dict[tuple[str, str], dict[str, Cell]], intro: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def what_keys_are_worth(rows: dict[tuple[str, str], dict[str, Cell]], yaml: Any, folder: Path,
+                        cores: int) -> str:
+    """Each key left out of all simulations, and all of them: how far they are then."""
+    figures = [figure for figure in FIGURES if figure.field in ("samples_per_s", "storage_bytes")]
+    table = [["without", *(f"{figure.name}, {what}" for figure in figures
+                           for what in ("median", "worst", "the worst case"))]]
+    for label, keys in (("nothing", []), *((key, [key]) for key in KEYS),
+                        ("all of these", list(KEYS))):
+        gaps: dict[str, list[tuple[float, str]]] = {figure.field: [] for figure in figures}
+
+        def simulate(item: tuple[tuple[str, str], dict[str, Cell]]) -> None:
+            (case, policy), cells = item
+            name = f"{case}-{policy.replace('=', '-')}"
+            path = folder / f"{name}-without-{label.replace(' ', '-')}.yaml"
+            path.write_text(yaml.safe_dump(
+                without(yaml.safe_load((folder / f"{name}.yaml").read_text()), keys)))
+            run = answer([SIM, "run", str(path), "--policy", policy, "--json"])["runs"][0]
+            for figure in figures:
+                live = cells[figure.field].live
+                gap = (figures_of(run)[figure.field] - live) / max(abs(live), figure.of_ones, 1e-9)
+                gaps[figure.field].append((abs(gap), f"{case}, {policy}"))
+
+        with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+            list(pool.map(simulate, rows.items()))
+        row = [label]
+        for figure in figures:
+            ordered = sorted(gaps[figure.field])
+            row += [f"{100 * statistics.median(gap for gap, _ in ordered):.1f} %",
+                    f"{100 * ordered[-1][0]:.1f} %", ordered[-1][1]]
+        table.append(row)
+    return "\n".join(["What each key of the model is worth: how far the same runs are from the live "
+                      "ones without it.", "", *environment.markdown(table)]) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench gap", description=__doc__)
     parser.add_argument("cases", nargs="*", help="some of cases.yaml, by name")
@@ -191,6 +246,7 @@ def main() -> None:
         throttle = Throttle(environment.BUILD)
         try:
             rows = measure(yaml, cases, arguments, folder, throttle)
+            worth = what_keys_are_worth(rows, yaml, folder, len(os.sched_getaffinity(0)))
         finally:
             throttle.close()
     intro = (f"{environment.machine()}; `./dev bench gap`, {arguments.runs} live runs of each. "
@@ -199,7 +255,7 @@ def main() -> None:
              "themselves differ by more.")
     if throttle.reason:
         intro += f" No store was throttled: {throttle.reason}."
-    text = report(rows, intro)
+    text = report(rows, intro) + "\n" + worth
     print(text)
     if arguments.write:
         environment.write_part(Path(arguments.write), "\n" + text + "\n", MARK)
