@@ -15,7 +15,7 @@ name: heavy
 cluster: {nodes: [{name: node, cores: 2, gpus: 2, memory: 1gb, cache: 256mb}]}
 datasets: [{name: rows, samples: 256, bytes: 400kb}]
 pipelines: [{name: bytes, steps: [{name: copy, cost: 100us}]}]
-jobs: [{name: job, count: 2, dataset: rows, pipeline: bytes, batch: 16, step: 1ms, epochs: 4000}]
+jobs: [{name: job, count: 2, dataset: rows, pipeline: bytes, batch: 16, step: 100us, epochs: 20000}]
 """
 
 
@@ -61,7 +61,7 @@ class WhatIf(Folder):
             self.skipTest("batchflow-sim cannot simulate here")
         self.start_jobs()
         asked = ("whatif", "--policy", "preset=coordl,independent", "--hours", "0.002", "--seeds", "2")
-        # Two jobs that prepare alone make all twice; if they share, they wait less.
+        # Two jobs that hardly compute and prepare alone make all twice; if they share, they wait less.
         foretold = json.loads(self.ctl(*asked, "--json"))
         self.assertEqual(foretold["best"], "preset=coordl")
         self.assertIsNone(foretold["applied"])
