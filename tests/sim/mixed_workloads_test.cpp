@@ -135,7 +135,8 @@ TEST_CASE("figures leave out what was before the warm-up, and costs follow") {
   const Outcome swept = run({"sweep", study, "--out", folder.name("r.jsonl"), "--json"});
   CAPTURE(swept.err);
   REQUIRE(swept.code == 0);
-  for (const json& one : json::parse(swept.out)["runs"]) {
+  const json results = json::parse(swept.out);
+  for (const json& one : results["runs"]) {
     CHECK(one["counted_from_s"] == 2.5);
     CHECK(one["aggregate"]["samples"] == 128);
   }
