@@ -147,8 +147,7 @@ std::string order_lines(const SearchResults& results) {
 std::string search_table(const SearchResults& results) {
   std::string text = results.label.empty() ? "" : output::printable(results.label) + "\n";
   text += rows(results) + "\n" + answer_lines(results) + order_lines(results);
-  if (results.seeds > 1)
-    text += fmt::format("means of {} seeds, with 95 % intervals (Student's t)\n", results.seeds);
+  if (results.seeds > 1) text += interval_text(results.seeds, {});
   return text;
 }
 

@@ -8,7 +8,7 @@
 
 namespace batchflow::input {
 
-// A workload to add: `w3-coco`, `other.yaml`, or `w3-coco@10min`, whose jobs come ten minutes
+// A workload to add: `w3-coco`, `other.yaml`, or `w3-coco@10min`, with jobs that come ten minutes
 // later.
 struct AddedWorkload {
   std::string name;

@@ -193,7 +193,7 @@ std::string cluster_text(const ObservedWorkload& observed, const config::ConfigN
                          DerivedScenario& derived) {
   std::uint64_t gpus = 0;
   for (const ObservedJob& job : observed.jobs) gpus += job.ranks;
-  // Nobody has said how much a machine has beside its cache.
+  // No journal says how much a machine has beside its cache.
   constexpr Bytes kMemories = 64;
   derived.assumed.push_back(
       fmt::format("nodes have memory for {} times the cache, for what-ifs of it", kMemories));

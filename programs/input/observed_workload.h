@@ -2,7 +2,7 @@
 //
 // A journal (journal_workload.h) or the status of a service that runs fills it. One function turns
 // it into a scenario, so that a what-if of yesterday and one of the coming hour are derived alike.
-// What nobody measured is assumed, and every assumption stands in the scenario's first lines.
+// What was not measured is assumed, and every assumption stands in the scenario's first lines.
 #pragma once
 
 #include <chrono>
@@ -112,7 +112,7 @@ struct CalibrationFiles {
 };
 CalibrationFiles calibration_of(const ObservedWorkload& observed);
 
-// How many reads or preparations went on at once, and how fast: for whoever fills the above.
+// How many reads or preparations went on at once, and how fast: for what fills the above.
 struct TimedWork {
   Instant from;
   Instant to;

@@ -79,8 +79,8 @@ struct ExchangeModel {
   double after = 0.5;  // the part of the step that is computed before the first are there
 };
 
-// A job writes what it has learnt, each node its part, to the store. After a loss it goes on from
-// there.
+// A job writes what it has learnt, each node its part, to the store. A job that loses a node goes
+// on from its last step all the same.
 struct CheckpointModel {
   std::uint64_t every = 0;  // steps; 0: none
   Bytes bytes = 0;          // of all nodes together
@@ -121,9 +121,9 @@ struct JobModel {
   Bytes gpu_bytes = 0;  // that training takes of each GPU's memory
   ExchangeModel exchange;
   CheckpointModel checkpoint;
-  std::vector<JobModel> validation;  // while jobs are read: its own, if it has one
-  int validates_for = -1;  // the job whose validation this is, and which waits for it: it goes on
-  std::uint32_t validates_every = 1;  // when so many epochs of that are over
+  std::vector<JobModel> validation;   // while jobs are read: its own, if it has one
+  int validates_for = -1;             // the job that this one validates; -1: none
+  std::uint32_t validates_every = 1;  // after so many epochs of that job, which waits meanwhile
   Instant arrives{};
   Duration arrives_spread{0};  // it comes later by at most that much, by chance
   Instant not_before{};        // when it began, where jobs begin as recorded

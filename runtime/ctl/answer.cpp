@@ -282,4 +282,12 @@ std::string stats_line(const json& before, const json& now) {
                      regret.is_null() ? "-" : fmt::format("{:.1f} %", 100 * regret.get<double>()));
 }
 
+void write_answer(const output::OutputFlags& outputs, const nlohmann::json& answer,
+                  const std::string& for_people) {
+  if (outputs.wanted("json"))
+    outputs.write("json", answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  else
+    outputs.write_text(printable_lines(for_people));
+}
+
 }  // namespace batchflow::ctl

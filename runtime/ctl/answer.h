@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "programs/output/output_flags.h"
 
 namespace batchflow::ctl {
 
@@ -59,6 +60,9 @@ std::string stats_line(const nlohmann::json& before, const nlohmann::json& now);
 std::string bytes_text(double bytes);
 // Columns as wide as their widest entry; the first is left-aligned.
 std::string table(const std::vector<std::vector<std::string>>& rows);
+// Shows an answer of several lines: as JSON where that is wanted, else the text for people.
+void write_answer(const output::OutputFlags& outputs, const nlohmann::json& answer,
+                  const std::string& for_people);
 // The text without characters that would move a cursor, line by line.
 std::string printable_lines(const std::string& raw);
 

@@ -63,17 +63,6 @@ std::string host() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "this machine";
 }
 
-double most_bytes_per_s(const Calibration& made);
-
-// What a read takes beside the time for its bytes, where it is alone.
-double latency_s(const Calibration& made, double bytes_each) {
-  return std::max(0.0, made.reads.front().p50_s - bytes_each / most_bytes_per_s(made));
-}
-
-double bytes_each(const Calibration& made) {
-  return made.reads.back().bytes_per_s / made.reads.back().reads_per_s;
-}
-
 // The processor time of reads, by their number and their bytes.
 struct ReadCost {
   double each_s = 0;
@@ -114,6 +103,12 @@ double most_bytes_per_s(const Calibration& made) {
   return most;
 }
 
+// What a read takes beside the time for its bytes, where it is alone.
+double latency_s(const Calibration& made) {
+  const auto bytes = static_cast<double>(made.reads.back().bytes);
+  return std::max(0.0, made.reads.front().p50_s - bytes / most_bytes_per_s(made));
+}
+
 // The part of the greatest rate that reads of each size reach.
 std::string efficiency_text(const Calibration& made) {
   const double most = most_bytes_per_s(made);
@@ -132,7 +127,7 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       static_cast<Bytes>(sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   return fmt::format(
-      "# Measured by `batchflowctl calibrate {}` on {}: reads of {:.0f} bytes by {}, {}.\n"
+      "# Measured by `batchflowctl calibrate {}` on {}: reads of {} bytes by {}, {}.\n"
       "kind: cluster\n"
       "name: {}\n"
       "nodes:\n"
@@ -151,13 +146,14 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       "  latency: {}\n"
       "  operations_ahead: {}\n"
       "  queue: {}\n",
-      output::printable(options.dataset), output::printable(host()), bytes_each(made), made.reader,
+      output::printable(options.dataset), output::printable(host()), made.reads.back().bytes,
+      made.reader,
       made.past_page_cache ? "past the page cache"
                            : "out of the page cache, since the file system knows no other way",
       options.name, options.name, cores, cores, overhead_text(made), memory,
       bytes_number(made.copy_bytes_per_s), bytes_number(most_bytes_per_s(made)),
-      efficiency_text(made), microseconds(latency_s(made, bytes_each(made))),
-      made.reads.back().depth, made.reads.back().depth);
+      efficiency_text(made), microseconds(latency_s(made)), made.reads.back().depth,
+      made.reads.back().depth);
 }
 
 // From stored bytes, in the service if one was measured: there they come out of more memory.

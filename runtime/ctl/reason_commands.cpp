@@ -28,14 +28,6 @@ struct ReasonOptions {
   output::OutputFlags outputs;
 };
 
-void write(const output::OutputFlags& outputs, const json& answer, const std::string& for_people) {
-  if (outputs.wanted("json")) {
-    outputs.write("json", answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  } else {
-    outputs.write_text(printable_lines(for_people));
-  }
-}
-
 void require_job(const json& status, const std::string& job) {
   const json& jobs = list(status, "jobs");
   const bool known = job.empty() || std::any_of(jobs.begin(), jobs.end(), [&](const json& one) {
@@ -55,7 +47,7 @@ int explain(const ReasonOptions& options, const std::string& service) {
   for (const json& job : list(status, "jobs")) {
     if (options.job.empty() || text(job, "name") == options.job) answer["jobs"].push_back(job);
   }
-  write(options.outputs, answer, explain_text(status, decisions, options.job));
+  write_answer(options.outputs, answer, explain_text(status, decisions, options.job));
   return 0;
 }
 
@@ -98,7 +90,7 @@ int doctor(const ReasonOptions& options, const std::string& service) {
                               {"stalled_ratio", one.stalled},
                               {"facts", one.facts},
                               {"advice", one.advice}});
-  write(options.outputs, answer, doctor_text(found, remarks));
+  write_answer(options.outputs, answer, doctor_text(found, remarks));
   const bool held_up = std::any_of(found.begin(), found.end(),
                                    [](const Diagnosis& one) { return one.is_held_up(); });
   return held_up || !remarks.empty() ? 1 : 0;
@@ -109,15 +101,16 @@ int journal(const ReasonOptions& options, const std::string& service) {
   ServiceClient client(service);
   if (options.flush) client.ask("journal_flush");
   const json answer = object(client.ask("status"), "journal");
-  write(options.outputs, answer,
-        flag(answer, "is_kept")
-            ? fmt::format("{}: {}, {:.0f} steps, {:.0f} events{}\n", text(answer, "path"),
-                          bytes_text(number(answer, "bytes")), number(answer, "steps"),
-                          number(answer, "events"),
-                          flag(answer, "has_ended") ? "; it has ended, at its bound or since the "
-                                                      "disk was full"
-                                                    : "")
-            : std::string("no journal is kept; start the service with --journal\n"));
+  write_answer(
+      options.outputs, answer,
+      flag(answer, "is_kept")
+          ? fmt::format("{}: {}, {:.0f} steps, {:.0f} events{}\n", text(answer, "path"),
+                        bytes_text(number(answer, "bytes")), number(answer, "steps"),
+                        number(answer, "events"),
+                        flag(answer, "has_ended") ? "; it has ended, at its bound or since the "
+                                                    "disk was full"
+                                                  : "")
+          : std::string("no journal is kept; start the service with --journal\n"));
   return 0;
 }
 

@@ -43,14 +43,6 @@ struct WhatIfOptions {
   output::OutputFlags outputs;
 };
 
-void write(const output::OutputFlags& outputs, const json& answer, const std::string& for_people) {
-  if (outputs.wanted("json")) {
-    outputs.write("json", answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  } else {
-    outputs.write_text(printable_lines(for_people));
-  }
-}
-
 std::string percent(double part) {
   return fmt::format("{:.1f} %", 100 * part);
 }
@@ -120,7 +112,7 @@ int show_past(const WhatIfOptions& options, const std::string& service) {
   if (text.empty()) text = "nothing was applied by whatif --apply\n";
   if (applied.unreadable > 0)
     text += fmt::format("{} lines of {} cannot be read\n", applied.unreadable, file.string());
-  write(options.outputs, answer, text);
+  write_answer(options.outputs, answer, text);
   return 0;
 }
 
@@ -338,7 +330,7 @@ int whatif(const WhatIfOptions& options, const std::string& service) {
     for (const json& said : answer["applied"]["said"]) out += said.get<std::string>();
     out += "batchflowctl whatif --past shows what comes of it\n";
   }
-  write(options.outputs, answer, out);
+  write_answer(options.outputs, answer, out);
   return failure.empty() ? 0 : 1;
 }
 

@@ -13,6 +13,7 @@
 #include "programs/output/results.h"
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
+#include "sim/world/parts.h"
 #include "sim/world/platform.h"
 #include "sim/world/read_queue.h"
 #include "sim/world/reports.h"
@@ -53,16 +54,6 @@ class CompletionHandler {
 
 class Backend {
  public:
-  struct Parts {
-    Kernel& kernel;
-    Tasks& tasks;
-    Platform& platform;
-    const input::Scenario& scenario;
-    const Workload& workload;
-    Reports& reports;
-    Counters& counters;
-    Watch& watch;
-  };
   Backend(const Parts& parts, CompletionHandler& handler);
 
   // Reports all datasets, pipelines and nodes to the engine.
@@ -102,7 +93,7 @@ class Backend {
     std::uint32_t wanted = 0;
     std::uint32_t there = 0;
     ReadQueue reads{0};               // from the store
-    std::deque<std::uint32_t> turns;  // workers whose blocks are prepared one after the other
+    std::deque<std::uint32_t> turns;  // workers; their blocks come one after the other
   };
 
   void on(const engine::Admit& command) { handler_.admitted(command); }

@@ -31,16 +31,6 @@ namespace batchflow::world {
 
 class Jobs final : public CompletionHandler {
  public:
-  struct Parts {
-    Kernel& kernel;
-    Tasks& tasks;
-    Platform& platform;
-    const input::Scenario& scenario;
-    const Workload& workload;
-    Reports& reports;
-    Counters& counters;
-    Watch& watch;
-  };
   explicit Jobs(const Parts& parts);
 
   // Sets the timers of all arrivals.

@@ -170,6 +170,10 @@ void Kernel::speeds_changed() {
   }
 }
 
+std::size_t Kernel::pending() const {
+  return timers_.size() + simgrid_->flows.size();
+}
+
 std::vector<FlowId> Kernel::under_way() const {
   std::vector<FlowId> flows;
   for (const auto& [id, flow] : simgrid_->flows) flows.push_back(id);

@@ -67,6 +67,8 @@ class Kernel {
   bool stopped() const { return stopped_; }
   void stop();
 
+  // Timers that are set, and flows under way.
+  std::size_t pending() const;
   std::uint64_t flows_started() const { return flows_started_; }
 
  private:

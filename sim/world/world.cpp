@@ -180,7 +180,9 @@ std::span<const engine::Command> World::decide(Instant now, std::span<const engi
 void World::change_store_load(std::size_t index) {
   const input::OtherLoad& load = scenario_.cluster.store_load;
   platform_.set_store_load(load.parts[index].part);
-  if (load.period.count() > 0)
+  // Others' load alone does not keep a run going in which nothing else is left to happen.
+  const bool is_stuck = kernel_.pending() < load.parts.size() && reports_.empty();
+  if (load.period.count() > 0 && !is_stuck)
     kernel_.after(load.period, [this, index] { change_store_load(index); });
 }
 

@@ -58,6 +58,19 @@ TEST_CASE("an engine that returns no commands moves no byte") {
   CHECK(run.failure.find("jobs wait") != std::string::npos);
 }
 
+TEST_CASE("load that comes again and again does not keep a run going in which jobs wait for ever") {
+  const input::Scenario scenario =
+      scenario_of(varied(), {"cluster.store.load=[{at: 0s, part: 10%}, {at: 1s, part: 20%}]",
+                             "cluster.store.load_period=2s"});
+  const output::RunResult run = output::decode_run(in_child([&] {
+    world::World world(scenario, policies::policy_list(), {});
+    world.decide_by(
+        [](Instant, std::span<const engine::Event>) { return std::span<const engine::Command>(); });
+    return output::encode_run(world.run());
+  }));
+  CHECK(run.failure.find("jobs wait") != std::string::npos);
+}
+
 TEST_CASE("the same scenario gives the same orders in every process, another seed gives others") {
   const output::RunResult one = simulate_text(varied());
   const output::RunResult other = simulate_text(varied());

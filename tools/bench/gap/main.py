@@ -133,7 +133,7 @@ def simulated_as(scenario: dict[str, Any], case: dict[str, Any],
 
 
 def rank_agreement(rows: dict[tuple[str, str], dict[str, Cell]]) -> tuple[int, int, list[str]]:
-    """Of policies of a case whose samples/s differ by more than 3 % in both: the order."""
+    """Of policies of a case that differ by more than 3 % of samples/s in both: the order."""
     pairs, unlike = 0, []
     for (a, one), (b, other) in itertools.combinations(rows.items(), 2):
         if a[0] != b[0]:

@@ -1,0 +1,27 @@
+// The parts of a world that its jobs and its backend work with. All outlive these.
+#pragma once
+
+#include "programs/input/scenario.h"
+
+namespace batchflow::world {
+
+class Kernel;
+class Platform;
+class Reports;
+class Tasks;
+class Watch;
+class Workload;
+struct Counters;
+
+struct Parts {
+  Kernel& kernel;
+  Tasks& tasks;
+  Platform& platform;
+  const input::Scenario& scenario;
+  const Workload& workload;
+  Reports& reports;
+  Counters& counters;
+  Watch& watch;
+};
+
+}  // namespace batchflow::world
