@@ -192,28 +192,27 @@ json apply_best(const json& answer, const json& best, const json& before, Servic
   const json& figures = object(object(answer, "as_is"), "figures");
   const double speed = std::max(1e-9, number(figures, "samples_per_s"));
   const json& gain = object(object(best, "differences"), "samples_per_s");
-  json applied = {
-      {"time",
-       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()},
-      {"label", text(best, "label")},
-      {"policies", list(best, "choices")},
-      {"hours", number(answer, "hours")},
-      {"seeds", number(answer, "seeds")},
-      {"before", as_json(live_figures(before, now))},
-      {"expected",
-       {{"gain", number(gain, "mean") / speed},
-        {"gain_low", number(gain, "low") / speed},
-        {"gain_high", number(gain, "high") / speed},
-        {"samples_per_s_as_is", number(figures, "samples_per_s")},
-        {"samples_per_s", number(object(best, "figures"), "samples_per_s")},
-        {"stall_as_is", number(figures, "stall_fraction")},
-        {"stall", number(object(best, "figures"), "stall_fraction")}}},
-      {"counters",
-       {{"pid", number(now, "pid")},
-        {"up_s", number(now, "up_s")},
-        {"samples", number(now, "samples")},
-        {"wait_s", number(now, "wait_s")},
-        {"compute_s", number(now, "compute_s")}}}};
+  const auto applied_at = std::chrono::system_clock::now();
+  json applied = {{"time", std::chrono::duration<double>(applied_at.time_since_epoch()).count()},
+                  {"label", text(best, "label")},
+                  {"policies", list(best, "choices")},
+                  {"hours", number(answer, "hours")},
+                  {"seeds", number(answer, "seeds")},
+                  {"before", as_json(live_figures(before, now))},
+                  {"expected",
+                   {{"gain", number(gain, "mean") / speed},
+                    {"gain_low", number(gain, "low") / speed},
+                    {"gain_high", number(gain, "high") / speed},
+                    {"samples_per_s_as_is", number(figures, "samples_per_s")},
+                    {"samples_per_s", number(object(best, "figures"), "samples_per_s")},
+                    {"stall_as_is", number(figures, "stall_fraction")},
+                    {"stall", number(object(best, "figures"), "stall_fraction")}}},
+                  {"counters",
+                   {{"pid", number(now, "pid")},
+                    {"up_s", number(now, "up_s")},
+                    {"samples", number(now, "samples")},
+                    {"wait_s", number(now, "wait_s")},
+                    {"compute_s", number(now, "compute_s")}}}};
   append_applied(applied_file(now), applied);
   applied["said"] = said;
   return applied;
