@@ -19,22 +19,39 @@ namespace batchflow::log {
 
 namespace {
 
-using TakeEvent = engine::Event (*)(FieldReader&);
+template <class Variant>
+using Take = Variant (*)(FieldReader&);
 
-template <std::size_t index>
-engine::Event take_event(FieldReader& reader) {
-  std::variant_alternative_t<index, engine::Event> event{};
-  reader.take(event);
-  return event;
+template <class Variant, std::size_t index>
+Variant take_one(FieldReader& reader) {
+  std::variant_alternative_t<index, Variant> one{};
+  reader.take(one);
+  return one;
 }
 
 // One function for each alternative, by its index.
-template <std::size_t... index>
-constexpr std::array<TakeEvent, sizeof...(index)> take_functions(std::index_sequence<index...>) {
-  return {take_event<index>...};
+template <class Variant, std::size_t... index>
+constexpr std::array<Take<Variant>, sizeof...(index)> take_functions(
+    std::index_sequence<index...>) {
+  return {take_one<Variant, index>...};
 }
+template <class Variant>
 constexpr auto kTake =
-    take_functions(std::make_index_sequence<std::variant_size_v<engine::Event>>());
+    take_functions<Variant>(std::make_index_sequence<std::variant_size_v<Variant>>());
+
+template <class Variant>
+void put_all(std::span<const Variant> all, FieldWriter& writer) {
+  for (const Variant& one : all) {
+    writer.count(one.index());
+    std::visit([&](const auto& fields) { writer.put(fields); }, one);
+  }
+}
+
+template <class Variant>
+void take_all(FieldReader& reader, std::vector<Variant>& out) {
+  while (reader.ok() && !reader.at_end())
+    out.push_back(kTake<Variant>[reader.count(kTake<Variant>.size() - 1)](reader));
+}
 
 // Unsigned, so that a difference of any two times does not overflow.
 std::uint64_t count_of(Instant instant) {
@@ -48,10 +65,7 @@ void EventEncoder::step(Instant now, std::span<const engine::Event> events,
   FieldWriter writer(out);
   writer.put(Duration(static_cast<std::int64_t>(count_of(now) - count_of(last_))));
   last_ = now;
-  for (const engine::Event& event : events) {
-    writer.count(event.index());
-    std::visit([&](const auto& fields) { writer.put(fields); }, event);
-  }
+  put_all(events, writer);
 }
 
 std::optional<EventDecoder::EngineStep> EventDecoder::step(std::span<const std::byte> bytes) {
@@ -61,13 +75,27 @@ std::optional<EventDecoder::EngineStep> EventDecoder::step(std::span<const std::
   FieldReader reader(bytes, arena_, positions_);
   Duration since_last{};
   reader.take(since_last);
-  while (reader.ok() && !reader.at_end()) {
-    events_.push_back(kTake[reader.count(kTake.size() - 1)](reader));
-  }
+  take_all(reader, events_);
   if (!reader.ok()) return std::nullopt;
   const auto now = count_of(last_) + static_cast<std::uint64_t>(since_last.count());
   last_ = Instant(Duration(static_cast<std::int64_t>(now)));
   return EngineStep{last_, events_};
+}
+
+void encode(std::span<const engine::Command> commands, std::vector<std::byte>& out) {
+  FieldWriter writer(out);
+  put_all(commands, writer);
+}
+
+std::optional<std::span<const engine::Command>> CommandDecoder::commands(
+    std::span<const std::byte> bytes) {
+  arena_.clear();
+  positions_.clear();
+  commands_.clear();
+  FieldReader reader(bytes, arena_, positions_);
+  take_all(reader, commands_);
+  if (!reader.ok()) return std::nullopt;
+  return commands_;
 }
 
 namespace {

@@ -47,6 +47,21 @@ class EventDecoder {
   std::vector<engine::Event> events_;
 };
 
+// Commands, as they go to another machine: each list stands alone.
+void encode(std::span<const engine::Command> commands, std::vector<std::byte>& out);
+
+class CommandDecoder {
+ public:
+  // The commands that these bytes hold; nullopt when they are not a list of commands. What they
+  // refer to lives in the decoder until the next call.
+  std::optional<std::span<const engine::Command>> commands(std::span<const std::byte> bytes);
+
+ private:
+  Arena arena_;
+  std::deque<order::Position> positions_;  // of no command
+  std::vector<engine::Command> commands_;
+};
+
 // `BatchConsumed job=3 rank=0 step=17 compute=0.250000000s`. A list is cut after eight entries, and
 // its length is printed.
 std::string describe(const engine::Event& event);

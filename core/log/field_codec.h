@@ -37,6 +37,9 @@ constexpr std::uint64_t last_value(Tier) {
 constexpr std::uint64_t last_value(engine::Outcome) {
   return static_cast<std::uint64_t>(engine::Outcome::corrupt);
 }
+constexpr std::uint64_t last_value(engine::Refusal) {
+  return static_cast<std::uint64_t>(engine::Refusal::wrong_order);
+}
 constexpr std::uint64_t last_value(engine::Keep) {
   return static_cast<std::uint64_t>(engine::Keep::dropped);
 }
@@ -70,6 +73,8 @@ class FieldWriter {
         bytes_.u8(static_cast<std::uint8_t>(bits >> shift));
     } else if constexpr (std::is_same_v<T, Duration>) {
       bytes_.count(zigzag(field.count()));
+    } else if constexpr (std::is_same_v<T, Instant>) {
+      put(field.time_since_epoch());
     } else if constexpr (std::is_same_v<T, std::string_view>) {
       bytes_.count(field.size());
       for (const char c : field) bytes_.u8(static_cast<std::uint8_t>(c));
@@ -147,6 +152,8 @@ class FieldReader {
       field = std::bit_cast<float>(bits);
     } else if constexpr (std::is_same_v<T, Duration>) {
       field = Duration(unzigzag(bytes_.count()));
+    } else if constexpr (std::is_same_v<T, Instant>) {
+      field = Instant(Duration(unzigzag(bytes_.count())));
     } else if constexpr (std::is_same_v<T, std::string_view>) {
       take_text(field);
     } else if constexpr (std::is_same_v<T, const order::Position*>) {

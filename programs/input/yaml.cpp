@@ -245,27 +245,38 @@ config::ConfigNode parse_yaml(std::string_view text, std::string_view name,
   }
 }
 
-config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& limits) {
-  if (path == "-") {
-    return parse_yaml(read_all(std::cin, "standard input", limits.bytes), "standard input", limits);
-  }
+namespace {
+
+std::string read_file(const std::string& path, const YamlLimits& limits) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     const int why = errno;
     throw ConfigError(path + ": cannot read: " + std::strerror(why) +
                       (why == ENOENT ? "; name a configuration file that exists" : ""));
   }
-  return parse_yaml(read_all(file, path, limits.bytes), path, limits);
+  return read_all(file, path, limits.bytes);
 }
 
-config::ConfigNode read_regular_yaml_file(const std::string& path) {
+}  // namespace
+
+config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& limits) {
+  if (path == "-")
+    return parse_yaml(read_all(std::cin, "standard input", limits.bytes), "standard input", limits);
+  return parse_yaml(read_file(path, limits), path, limits);
+}
+
+std::string read_regular_file(const std::string& path) {
   std::error_code ignored;
   const bool is_other =
       std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
   if (is_other || path == "-")
     throw ConfigError(path +
                       ": it is no regular file, and might be waited for; write it to a file");
-  return read_yaml_file(path);
+  return read_file(path, {});
+}
+
+config::ConfigNode read_regular_yaml_file(const std::string& path) {
+  return parse_yaml(read_regular_file(path), path);
 }
 
 void apply_override(config::ConfigNode& root, std::string_view assignment) {

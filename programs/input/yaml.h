@@ -31,6 +31,8 @@ config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& lim
 // The same for a program that must not wait: refuses standard input, a pipe, and whatever else is
 // no regular file.
 config::ConfigNode read_regular_yaml_file(const std::string& path);
+// Its text, unread.
+std::string read_regular_file(const std::string& path);
 
 // Applies one `path.to.key=value` of the command line (`--set`); the value is YAML, so that a list
 // can be given too: `sizes=[1%, 10%]`.

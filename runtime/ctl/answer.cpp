@@ -143,6 +143,29 @@ std::string regret_text(const json& status) {
                      share_text(number(status, "followed_bound_hits"), requests));
 }
 
+std::string nodes_table(const json& status) {
+  std::vector<std::vector<std::string>> rows = {{"node", "name", "cores", "memory", "used", "ranks",
+                                                 "read", "fetched", "prepared", "ms each",
+                                                 "address"}};
+  const auto add = [&](const json& one, const std::string& name, const std::string& address,
+                       double cores, double memory, double ranks, double preparing_s) {
+    const double prepared = number(one, "prepared_samples");
+    rows.push_back(
+        {fmt::format("{:.0f}", one.contains("node") ? number(one, "node") : 0.0), name,
+         fmt::format("{:.0f}", cores), bytes_text(memory), bytes_text(number(one, "used_bytes")),
+         fmt::format("{:.0f}", ranks), bytes_text(number(one, "read_bytes")),
+         bytes_text(number(one, "fetched_bytes")), fmt::format("{:.0f}", prepared),
+         prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / prepared) : "-", address});
+  };
+  add(status, "(this one)", "", number(status, "workers_most"), number(status, "planned_bytes"),
+      number(status, "connections"), number(status, "preparing_s"));
+  for (const json& one : list(status, "nodes"))
+    add(one, output::printable(text(one, "name")) + (flag(one, "ready") ? "" : " (opens datasets)"),
+        output::printable(text(one, "address")), number(one, "cores"), number(one, "memory"),
+        number(one, "ranks"), number(one, "preparing_ns") / 1e9);
+  return table(rows);
+}
+
 std::string status_text(const json& status) {
   const double prepared = number(status, "prepared_samples");
   std::string out =
@@ -186,7 +209,8 @@ std::string status_text(const json& status) {
       prepared > 0 ? number(status, "samples") / prepared : 0.0, number(status, "copied_samples"),
       number(status, "repeats"), number(status, "remakes"), number(status, "corrupt_samples"));
   const std::string plugins = list(status, "plugins").empty() ? "" : plugins_table(status) + "\n";
-  return out + datasets_table(status) + "\n" + plugins + jobs_table(status);
+  const std::string nodes = list(status, "nodes").empty() ? "" : nodes_table(status) + "\n";
+  return out + nodes + datasets_table(status) + "\n" + plugins + jobs_table(status);
 }
 
 std::string cache_text(const json& status) {
@@ -229,6 +253,10 @@ json cache_json(const json& status) {
 
 json jobs_json(const json& status) {
   return {{"jobs", list(status, "jobs")}};
+}
+
+json nodes_json(const json& status) {
+  return {{"nodes", list(status, "nodes")}};
 }
 
 json datasets_json(const json& status) {

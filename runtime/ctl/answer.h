@@ -39,6 +39,7 @@ inline const nlohmann::json& object(const nlohmann::json& from, const char* key)
   return found != from.end() && found->is_object() ? *found : kNone;
 }
 
+std::string nodes_table(const nlohmann::json& status);
 std::string status_text(const nlohmann::json& status);
 std::string jobs_table(const nlohmann::json& status);
 std::string datasets_table(const nlohmann::json& status);
@@ -48,6 +49,7 @@ std::string described_text(const nlohmann::json& answer);
 // Parts of the same answers for programs.
 nlohmann::json jobs_json(const nlohmann::json& status);
 nlohmann::json datasets_json(const nlohmann::json& status);
+nlohmann::json nodes_json(const nlohmann::json& status);
 nlohmann::json cache_json(const nlohmann::json& status);
 
 std::string quotas_table(const nlohmann::json& quotas);

@@ -35,6 +35,8 @@ constexpr Question kQuestions[] = {
     {"status", "Storage, memory, preparation, delivery, jobs", "status", nullptr, status_text},
     {"jobs", "The jobs, and what each waits for", "status", jobs_json, jobs_table},
     {"datasets", "The datasets that are served", "status", datasets_json, datasets_table},
+    {"nodes", "The nodes of its cluster, and what each has done", "status", nodes_json,
+     nodes_table},
     {"cache", "What is kept, by form, tier and share; hit ratios", "status", cache_json,
      cache_text},
     {"describe", "What each job and block waits for, as the engine sees it", "describe", nullptr,

@@ -95,7 +95,8 @@ void discard_input(const TcpChannel& channel) {
   }
 }
 
-bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& shown) {
+bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& shown,
+                std::string& as) {
   TcpChannel::Head head;
   if (!channel.read_head(head, deadline) || head.kind != RemoteKind::text ||
       head.bytes > kTokenFrameMost)
@@ -105,6 +106,8 @@ bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std
   const auto message = nlohmann::json::parse(text, nullptr, false);
   if (message.is_object() && message.contains("token") && message["token"].is_string())
     shown = message["token"].get<std::string>();
+  if (message.is_object() && message.contains("as") && message["as"].is_string())
+    as = message["as"].get<std::string>();
   return true;
 }
 
@@ -133,15 +136,21 @@ void block_signals() {
 
 }  // namespace
 
-RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service)
-    : options_(options), service_(std::move(service)), unknown_most_(unknown_most()) {
-  if (options_.token_file.empty())
+RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service,
+                               ServeNode serve_node)
+    : options_(options),
+      service_(std::move(service)),
+      serve_node_(std::move(serve_node)),
+      unknown_most_(unknown_most()) {
+  if (options_.token_file.empty() && options_.cluster_token_file.empty())
     throw ConfigError(
         "tcp: no token file; every program that reaches the port could read all data. Write "
         "token_file (--tcp-token FILE)");
-  std::vector<std::string> tokens;
-  if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
-    throw ConfigError("tcp: " + problem);
+  for (const std::string& file : {options_.token_file, options_.cluster_token_file}) {
+    std::vector<std::string> tokens;
+    if (const std::string problem = file.empty() ? "" : read_tokens(file, tokens); !problem.empty())
+      throw ConfigError("tcp: " + problem);
+  }
   if (options_.certificate.empty() != options_.key.empty())
     throw ConfigError("tcp: a certificate needs its key, and a key its certificate; write both");
   if (!options_.certificate.empty())
@@ -218,12 +227,15 @@ void RemoteListener::let_in(protocol::Descriptor socket) {
 // Connections that show no token must not keep out those that would.
 void RemoteListener::make_room() {
   std::size_t unknown = 0;
-  for (Peer& peer : peers_) unknown += peer.is_unknown() ? 1 : 0;
+  for (Peer& peer : peers_) {
+    const std::lock_guard lock(peer.mutex);
+    unknown += peer.is_unknown() ? 1 : 0;
+  }
   if (unknown < unknown_most_) return;
   for (auto oldest = peers_.begin(); oldest != peers_.end(); ++oldest) {
     {
       const std::lock_guard lock(oldest->mutex);
-      if (!oldest->channel) continue;
+      if (!oldest->is_unknown()) continue;
       oldest->channel->shut("newer connections need its room");
     }
     oldest->thread.join();
@@ -238,6 +250,17 @@ void RemoteListener::remove_ended() {
     peer.thread.join();
     return true;
   });
+}
+
+// The file is read each time, so that a token that was taken out of it is no longer taken.
+bool RemoteListener::knows(const std::string& file, const std::string& shown,
+                           std::string& problem) const {
+  if (file.empty()) return false;
+  std::vector<std::string> tokens;
+  problem = read_tokens(file, tokens);
+  bool known = false;
+  for (const std::string& token : tokens) known = protocol::same_secret(token, shown) || known;
+  return known;
 }
 
 // Nothing that a peer sends is passed on before it has shown a token.
@@ -257,25 +280,32 @@ void RemoteListener::receive(Peer& peer) {
   if ((first == kTlsBegins) != static_cast<bool>(tls_))
     return leave("not_allowed", tls_ ? "this port speaks only TLS; write tls://HOST:PORT"
                                      : "this port speaks no TLS; write tcp://HOST:PORT");
-  std::string shown;
+  std::string shown, as, problem;
   if ((tls_ && !channel.handshake(tls_, true, "", deadline)) ||
-      !read_token(channel, deadline, shown))
+      !read_token(channel, deadline, shown, as))
     return;
-  // The file is read each time, so that a token that was taken out of it is no longer taken.
-  std::vector<std::string> tokens;
-  if (const std::string problem = read_tokens(options_.token_file, tokens); !problem.empty())
-    return leave("not_yet", "the service cannot read its tokens: " + problem);
-  bool known = false;
-  for (const std::string& token : tokens) known = protocol::same_secret(token, shown) || known;
+  const bool is_node = as == kAgent || as == kPeer;
+  const bool known =
+      knows(is_node ? options_.cluster_token_file : options_.token_file, shown, problem);
+  if (!problem.empty()) return leave("not_yet", "the service cannot read its tokens: " + problem);
   if (!known) {
     pollfd ends{channel.socket(), 0, 0};
     poll(&ends, 1, static_cast<int>(kAfterWrongToken.count()));
     return leave(
         "not_allowed",
-        "this service does not know the token; ask its operator for one, and name the file that "
-        "holds it by BATCHFLOW_TOKEN_FILE");
+        is_node ? "this service does not know the node's token; give both the same file of tokens "
+                  "(--cluster-token FILE)"
+                : "this service does not know the token; ask its operator for one, and name the "
+                  "file that holds it by BATCHFLOW_TOKEN_FILE");
   }
-  std::string problem;
+  if (is_node) {
+    channel.end_at(TcpChannel::kNever);
+    {
+      const std::lock_guard lock(peer.mutex);
+      peer.is_node = true;
+    }
+    return serve_node_(channel, as, address_of_peer(channel.socket()));
+  }
   protocol::Channel local = protocol::Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
   const RankCount rank(ranks_);

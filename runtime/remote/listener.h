@@ -20,8 +20,13 @@ namespace batchflow::remote {
 
 class RemoteListener {
  public:
+  // Serves a connection of another node until it ends, on a thread of its own. `as` is kAgent or
+  // kPeer; `from` is the address of the other side.
+  using ServeNode =
+      std::function<void(TcpChannel& channel, std::string_view as, const std::string& from)>;
   // `service` is the socket of the service to which jobs are passed on. Throws ConfigError.
-  RemoteListener(const RemoteOptions& options, std::filesystem::path service);
+  RemoteListener(const RemoteOptions& options, std::filesystem::path service,
+                 ServeNode serve_node = {});
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
 
@@ -33,11 +38,9 @@ class RemoteListener {
     std::mutex mutex;
     std::unique_ptr<TcpChannel> channel;  // until there is a relay
     std::unique_ptr<Relay> relay;
-    // It has not yet shown a token.
-    bool is_unknown() {
-      const std::lock_guard lock(mutex);
-      return channel != nullptr;
-    }
+    bool is_node = false;
+    // It has not yet shown a token. REQUIRES: with the mutex held
+    bool is_unknown() const { return channel != nullptr && !is_node; }
     void shut(std::string_view why);
   };
 
@@ -46,9 +49,11 @@ class RemoteListener {
   void make_room();
   void remove_ended();
   void receive(Peer& peer);
+  bool knows(const std::string& file, const std::string& shown, std::string& problem) const;
 
   const RemoteOptions options_;
   const std::filesystem::path service_;
+  const ServeNode serve_node_;
   const std::size_t unknown_most_;
   TlsContext tls_;
   protocol::Descriptor socket_;

@@ -19,9 +19,10 @@ constexpr std::size_t kFileMost = 4 << 20;  // with what is said beside them
 
 }  // namespace
 
-std::string token_message(std::string_view token) {
-  return nlohmann::json{{"type", "token"}, {"token", token}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string token_message(std::string_view token, std::string_view as) {
+  nlohmann::json message{{"type", "token"}, {"token", token}};
+  if (!as.empty()) message["as"] = as;
+  return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens) {

@@ -15,6 +15,9 @@ struct RemoteOptions {
   std::string token_file;   // a job that shows a token of this file may join
   std::string certificate;  // with a certificate and its key the service takes only TLS
   std::string key;
+  // A process that shows a token of this file may join the cluster as a node, and is told and may
+  // ask for everything. Empty: none may.
+  std::string cluster_token_file;
   std::chrono::milliseconds handshake_time{10'000};  // within which a token must be shown
   friend bool operator==(const RemoteOptions&, const RemoteOptions&) = default;
 };
@@ -22,6 +25,10 @@ struct RemoteOptions {
 // Reads a file with a token on each line. Answers what is wrong: there is none, one is too short,
 // or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
-std::string token_message(std::string_view token);
+// What a connection is for, beside a rank of a job: an agent's with its coordinator, or a node's
+// that asks another for its blocks and samples.
+inline constexpr std::string_view kAgent = "agent", kPeer = "peer";
+// `as` is empty for a rank of a job.
+std::string token_message(std::string_view token, std::string_view as = {});
 
 }  // namespace batchflow::remote

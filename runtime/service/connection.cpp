@@ -82,7 +82,7 @@ void Connection::start() {
 
 void Connection::wait_to_read() {
   wires_->socket.async_wait(asio::socket_base::wait_read,
-                            [self = shared_from_this()](const boost::system::error_code& error) {
+                            [self = self()](const boost::system::error_code& error) {
                               if (error || self->wires_->closed) return;
                               self->read();
                             });
@@ -137,7 +137,7 @@ void Connection::rest(Duration time) {
   if (time <= Duration(0)) return;
   wires_->resting = true;
   wires_->rest.expires_after(time);
-  wires_->rest.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+  wires_->rest.async_wait([self = self()](const boost::system::error_code& error) {
     self->wires_->resting = false;
     if (!error && !self->wires_->closed) self->read();
   });
@@ -205,12 +205,11 @@ void Connection::write() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
       wires_->writing = true;
-      wires_->socket.async_wait(
-          asio::socket_base::wait_write,
-          [self = shared_from_this()](const boost::system::error_code& error) {
-            self->wires_->writing = false;
-            if (!error && !self->wires_->closed) self->write();
-          });
+      wires_->socket.async_wait(asio::socket_base::wait_write,
+                                [self = self()](const boost::system::error_code& error) {
+                                  self->wires_->writing = false;
+                                  if (!error && !self->wires_->closed) self->write();
+                                });
       return;
     }
     if (sent < 0) return close_soon();
@@ -225,7 +224,7 @@ void Connection::write() {
 // It must not close while a send is running.
 void Connection::close_soon() {
   wires_->doomed = true;
-  asio::post(wires_->loop, [self = shared_from_this()] { self->close(); });
+  asio::post(wires_->loop, [self = self()] { self->close(); });
 }
 
 bool Connection::has_unsent() const {
@@ -242,7 +241,7 @@ void Connection::close() {
   wires_->doomed = true;
   // This comes first. So a peer that sees its socket end can tell whether the service dropped it or
   // died.
-  const auto self = shared_from_this();
+  const auto self = this->self();
   charge(0);
   host_.on_end(*this);
   boost::system::error_code ignored;
@@ -266,7 +265,7 @@ void Connection::watch(const protocol::Descriptor& doorbell) {
 }
 
 void Connection::ring_again() {
-  asio::post(wires_->loop, [self = shared_from_this()] {
+  asio::post(wires_->loop, [self = self()] {
     if (self->wires_->closed) return;
     self->host_.on_doorbell(*self);
   });
@@ -274,7 +273,7 @@ void Connection::ring_again() {
 
 void Connection::wait_for_doorbell() {
   wires_->bell.async_wait(asio::posix::stream_descriptor::wait_read,
-                          [self = shared_from_this()](const boost::system::error_code& error) {
+                          [self = self()](const boost::system::error_code& error) {
                             if (error || self->wires_->closed) return;
                             protocol::silence_doorbell(self->wires_->bell_descriptor);
                             self->host_.on_doorbell(*self);

@@ -37,7 +37,7 @@ class ConnectionHost {
   ~ConnectionHost() = default;
 };
 
-class Connection final : public Peer, public std::enable_shared_from_this<Connection> {
+class Connection final : public Peer {
  public:
   // Takes over the connected socket.
   Connection(boost::asio::io_context& loop, protocol::Descriptor socket, ConnectionHost& host);
@@ -60,6 +60,9 @@ class Connection final : public Peer, public std::enable_shared_from_this<Connec
   pid_t process() const override { return process_; }
   const std::string& from() const override { return from_; }
   void set_from(std::string machine) { from_ = std::move(machine); }
+  std::shared_ptr<Connection> self() {
+    return std::static_pointer_cast<Connection>(shared_from_this());
+  }
 
  private:
   struct Wires;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include "programs/version/version.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/service/cluster/agent.h"
 #include "runtime/service/log/log_file.h"
 #include "runtime/service/plugins/hang_guard.h"
 #include "runtime/service/service.h"
@@ -63,6 +65,10 @@ int check(const std::string& file, bool with_more) {
   return 0;
 }
 
+int exit_code(int ended_by) {
+  return ended_by == SIGINT ? 130 : 0;
+}
+
 int serve(int argc, char** argv) {
   CLI::App app("The data service of a node: prepares each sample once, for all jobs.",
                "batchflowd");
@@ -76,6 +82,8 @@ int serve(int argc, char** argv) {
   int http_port = INT_MIN;
   double exit_when_idle_s = -1;
   std::string tcp, tcp_token, tcp_certificate, tcp_key;
+  std::string join, name, cluster_token, cluster_authorities;
+  double lost_after_s = 0;
   bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
   app.add_option(
@@ -100,6 +108,17 @@ int serve(int argc, char** argv) {
                  "File of tokens, one a line; a remote job must show one of them");
   app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
   app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
+  app.add_option("--join", join,
+                 "tcp://HOST:PORT or tls://HOST:PORT of a coordinator: this process is its agent "
+                 "for this node");
+  app.add_option("--name", name, "Of this agent, among all agents; default: the machine's name");
+  app.add_option("--cluster-token", cluster_token,
+                 "File of tokens that nodes of one cluster share; with --tcp, agents may join");
+  app.add_option("--cluster-authorities", cluster_authorities,
+                 "In PEM: who signed the certificates of other nodes; default: the system's");
+  app.add_option("--lost-after", lost_after_s,
+                 "SECONDS of silence after which a node of the cluster is lost; default: 2")
+      ->check(output::number_between(0.5, 3600));
   app.add_option("--io-engine", io_engine, "auto, io_uring or pread")
       ->check(CLI::IsMember(
           std::vector<std::string>(storage::kEngines.begin(), storage::kEngines.end())));
@@ -184,6 +203,12 @@ int serve(int argc, char** argv) {
     if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
     if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
     if (!tcp_key.empty()) config.tcp.key = tcp_key;
+    if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
+    if (!cluster_authorities.empty()) config.cluster_authorities = cluster_authorities;
+    if (!join.empty()) config.join = join;
+    if (!name.empty()) config.name = name;
+    if (lost_after_s > 0)
+      config.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
     if (workers != 0) config.workers = workers;
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
@@ -213,12 +238,13 @@ int serve(int argc, char** argv) {
   NodeConfig config = read();
   std::optional<service::RotatingFile> file;
   if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
-  service::Service service(std::move(config), read_again);
-  const int ended_by = service.run([&file](const std::string& line) {
+  const auto write = [&file](const std::string& line) {
     // The line has names of jobs and files, which anybody may choose.
     if (!file || !file->append(output::printable(line))) output::say(line);
-  });
-  return ended_by == SIGINT ? 130 : 0;
+  };
+  if (!config.join.empty()) return exit_code(service::run_agent(std::move(config), write));
+  service::Service service(std::move(config), read_again);
+  return exit_code(service.run(write));
 }
 
 int serve_and_report(int argc, char** argv) {

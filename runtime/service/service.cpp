@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/service/cluster/agent.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
@@ -78,10 +79,12 @@ void Service::Parts::start() {
       });
     });
   };
+  options.peers = make_peers(post);
   warming = std::make_unique<Warming>(jobs, inbox, post);
   backend = std::make_unique<Backend>(options, memory, datasets, inbox, *warming, stalls, post);
   jobs.set_backend(*backend);
   warming->set_backend(*backend);
+  make_cluster(post);
   joining = std::make_unique<Joining>(
       config, datasets, inbox, jobs,
       JoiningHost{
@@ -101,6 +104,20 @@ void Service::Parts::start() {
                 report_memory();
               },
           .scratch = config.scratch_limits(),
+#ifdef BATCHFLOW_REMOTE
+          .dataset_added =
+              [this](const ServedDataset& one) {
+                if (cluster) cluster->added(one);
+              },
+          .pipeline_added =
+              [this](const ServedPipeline& one) {
+                if (cluster) cluster->added(one);
+              },
+          .waits_for_agents =
+              [this](DatasetId one, std::function<void(const std::string&)> then) {
+                return cluster && cluster->waits_for(one, std::move(then));
+              },
+#endif
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
           .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
       });
@@ -142,12 +159,74 @@ void Service::Parts::start() {
 }
 
 #ifdef BATCHFLOW_REMOTE
+Peers* Service::Parts::make_peers(const Post& post) {
+  if (config.tcp.cluster_token_file.empty()) return nullptr;
+  peers = std::make_unique<PeerLinks>(
+      PeerAccess{config.tcp.cluster_token_file, config.cluster_authorities}, post);
+  return peers.get();
+}
+
+void Service::Parts::make_cluster(const Post& post) {
+  if (!peers) return;
+  peer_server = std::make_unique<PeerServer>(*backend, post);
+  cluster = std::make_unique<Cluster>(Cluster::Host{
+      inbox, jobs, *warming, datasets, *peers, post, [this](const LogLine& line) { log.say(line); },
+      [this](Peer& peer, std::string_view frame, std::string& problem) {
+        const std::string type = protocol::message_type(frame, problem);
+        return !type.empty() && take_message(peer, type, frame, {}, problem);
+      },
+      [this](Peer& peer) {
+        jobs.gone(peer);
+        joining->gone(peer);
+        end_if_drained();
+      },
+      config.lost_after});
+}
+
+void Service::Parts::carry_out(std::span<const engine::Command> issued) {
+  if (cluster) {
+    cluster->carry_out(issued, *backend);
+  } else {
+    backend->carry_out(issued);
+  }
+}
+
 void Service::Parts::listen_remotely() {
-  if (config.tcp.port >= 0)
-    remote = std::make_unique<remote::RemoteListener>(config.tcp, config.socket);
+  if (config.tcp.port < 0) return;
+  remote = std::make_unique<remote::RemoteListener>(
+      config.tcp, config.socket,
+      [this](remote::TcpChannel& channel, std::string_view as, const std::string& from) {
+        if (as == remote::kAgent) {
+          cluster->serve(channel, from);
+        } else {
+          peer_server->serve(channel);
+        }
+      });
+  if (!cluster) return;
+  const std::string& host = config.tcp.address;
+  const bool is_everywhere = host == "0.0.0.0" || host == "::";
+  // An empty host is the one by which an agent reaches this service.
+  cluster->set_own_address(fmt::format("{}://{}:{}", config.tcp.certificate.empty() ? "tcp" : "tls",
+                                       is_everywhere ? "" : host, remote->port()));
 }
 
 #else
+Peers* Service::Parts::make_peers(const Post&) {
+  if (!config.tcp.cluster_token_file.empty())
+    throw ConfigError("cluster_token_file: this service was built without OpenSSL (libssl-dev)");
+  return nullptr;
+}
+
+void Service::Parts::make_cluster(const Post&) {}
+
+int run_agent(NodeConfig, const std::function<void(const std::string&)>&) {
+  throw ConfigError("--join: this service was built without OpenSSL (libssl-dev)");
+}
+
+void Service::Parts::carry_out(std::span<const engine::Command> issued) {
+  backend->carry_out(issued);
+}
+
 void Service::Parts::listen_remotely() {
   if (config.tcp.port >= 0)
     throw ConfigError("tcp: this service was built without OpenSSL (libssl-dev)");
@@ -209,6 +288,9 @@ void Service::Parts::end() {
 #endif
   joining.reset();
   backend.reset();
+#ifdef BATCHFLOW_REMOTE
+  peers.reset();
+#endif
   socket_file.remove(config.socket);
 }
 

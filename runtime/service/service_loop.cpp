@@ -47,7 +47,7 @@ void Service::Parts::step() {
       recorder.record_commands(issued);
       promises->write(engine->promises());
       jobs.promised(engine->promises());
-      backend->carry_out(issued);
+      carry_out(issued);
     }
   }
   if (const std::string problem = recorder.take_problem(); !problem.empty())
@@ -213,18 +213,24 @@ bool Service::Parts::on_frame(Connection& connection, std::string_view frame,
                     {});
     return true;
   }
+  if (!take_message(connection, type, frame, std::move(descriptors), problem)) return false;
+  if (type == "join") unwatched.insert(connection.self());
+  schedule();
+  return true;
+}
+
+bool Service::Parts::take_message(Peer& connection, const std::string& type, std::string_view frame,
+                                  std::vector<protocol::Descriptor> descriptors,
+                                  std::string& problem) {
   if (type == "join") {
     std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
     joining->join(connection, std::move(*request), std::move(descriptors));
-    unwatched.insert(connection.shared_from_this());
-    schedule();
     return true;
   }
   if (type == "leave") {
     jobs.leave(connection);
     end_if_drained();
-    schedule();
     return true;
   }
   if (type == "sample_name" || type == "class_name") {
@@ -250,7 +256,6 @@ bool Service::Parts::on_frame(Connection& connection, std::string_view frame,
                      [to = connection.weak_from_this()](std::string answer) {
                        if (const auto still = to.lock()) still->send(std::move(answer), {});
                      });
-    schedule();
     return true;
   }
   problem = fmt::format("a message of type '{}' means nothing here", type);

@@ -42,6 +42,7 @@
 #include "runtime/service/service.h"
 #ifdef BATCHFLOW_REMOTE
 #include "runtime/remote/listener.h"
+#include "runtime/service/cluster/cluster.h"
 #endif
 
 namespace batchflow::service {
@@ -100,6 +101,9 @@ struct Service::Parts final : ConnectionHost {
   Recorder recorder;
   std::unique_ptr<PromiseFile> promises;
   std::optional<Returning> returning;
+#ifdef BATCHFLOW_REMOTE
+  std::unique_ptr<PeerLinks> peers;  // the backend uses it
+#endif
   std::unique_ptr<Warming> warming;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Joining> joining;
@@ -126,6 +130,8 @@ struct Service::Parts final : ConnectionHost {
   std::vector<Reloaded> asked_reload, asked_next_reload;
   const std::uint32_t workers_at_start = config.workers;  // as the engine was told
 #ifdef BATCHFLOW_REMOTE
+  std::unique_ptr<Cluster> cluster;  // null: no agent may join
+  std::unique_ptr<PeerServer> peer_server;
   std::unique_ptr<remote::RemoteListener> remote;
 #endif
   Instant idle_since{};
@@ -141,6 +147,12 @@ struct Service::Parts final : ConnectionHost {
 
   void start();
   void listen_remotely();
+  Peers* make_peers(const Post& post);
+  void make_cluster(const Post& post);
+  void carry_out(std::span<const engine::Command> issued);
+  // A message of a local rank or of one on another node, but for its greeting.
+  bool take_message(Peer& peer, const std::string& type, std::string_view frame,
+                    std::vector<protocol::Descriptor> descriptors, std::string& problem);
   void wait_for_signal();
   // Jobs go on to the end of their epochs, or for `drain`. Then each looks for the next service,
   // and goes on where it was. No other job begins.

@@ -76,6 +76,9 @@ Snapshot Service::Parts::snapshot() const {
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
   all.draining = draining;
+#ifdef BATCHFLOW_REMOTE
+  if (cluster) all.nodes = cluster->status();
+#endif
   for (const auto& dataset : datasets.all()) {
     if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);
     if (dataset->removed || !dataset->index) continue;

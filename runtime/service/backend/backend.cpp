@@ -8,8 +8,8 @@ Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& dataset
                  JobCommands& jobs, StallBook& stalls, Post post)
     : jobs_(jobs),
       troubles_(options.say),
-      context_{options.node, datasets, inbox,           stalls,
-               troubles_,    budget,   std::move(post), options.say},
+      context_{options.node, datasets,        inbox,       stalls,       troubles_,
+               budget,       std::move(post), options.say, options.peers},
       kept_(context_),
       slots_(context_, kept_, [this](std::uint64_t slab) { jobs_.slab_gone(slab); }),
       spill_(context_, options.spill),
@@ -33,6 +33,29 @@ void Backend::carry_out(std::span<const engine::Command> commands) {
   needed_before_ = budget.needed();
 }
 
+std::optional<Backend::BlockView> Backend::block(ShareId share, SlotId slot) const {
+  const BlockSlots::Use* const use = slots_.use_of(share);
+  const Slot* const found = slots_.find(share, slot);
+  if (!use || !found) return std::nullopt;
+  ServedPipeline& pipeline = context_.datasets.pipeline(use->pipeline);
+  return BlockView{*found, pipeline.layout(use->samples), pipeline.spec, use->pipeline,
+                   use->audience};
+}
+
+Backend::ItemsView Backend::items(DatasetId dataset, Digest prefix) const {
+  if (!context_.datasets.knows(dataset)) return {};
+  const ServedDataset& served = context_.datasets.dataset(dataset);
+  return {kept_.shares_of(dataset, prefix), served.index,
+          prefix == 0 ? served.bundle_shift : std::uint8_t{0}};
+}
+
+void Backend::keep(const KeptItems& items) {
+  kept_.open(items.dataset, 0, items.share);
+  for (std::size_t i = 0; i < items.samples.size(); ++i)
+    kept_.put(items.share, engine::item_of(items.samples[i], items.bundle_shift),
+              {&items.parts[i], 1});
+}
+
 void Backend::set_memory(Bytes bytes) {
   context_.budget.set_most(bytes);
   slots_.make_room(0);
@@ -41,7 +64,7 @@ void Backend::set_memory(Bytes bytes) {
 void Backend::on(const engine::Deliver& command) {
   const Slot* slot = slots_.find(command.share, command.slot);
   const BlockSlots::Use* use = slots_.use_of(command.share);
-  const bool well = slot && use && jobs_.deliver(command, *slot, use->samples);
+  const bool well = slot && use && jobs_.deliver(command, slot, use->samples);
   context_.inbox.add(engine::DeliveryDone{command.request,
                                           well ? engine::Outcome::done : engine::Outcome::failed});
   if (!well) return;
@@ -92,6 +115,8 @@ BackendCounters Backend::counters() const {
   all.device_reads = readings_.counters().reads;
   all.read_bytes = readings_.counters().bytes;
   all.read_errors = readings_.counters().errors;
+  all.fetched_samples = readings_.counters().fetched;
+  all.fetched_bytes = readings_.counters().fetched_bytes;
   all.unregistered_staging = readings_.counters().unregistered;
   all.prepared_samples = preparations_.counters().samples;
   all.prepared_blocks = preparations_.counters().blocks;

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,8 +34,9 @@ class JobCommands {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
   virtual void refused(const engine::Refuse& command) = 0;
-  // False: the rank's connection is gone, or takes nothing now.
-  virtual bool deliver(const engine::Deliver& command, const Slot& slot,
+  // `slot` is null for a batch on another node. False: the rank's connection is gone, or takes
+  // nothing now.
+  virtual bool deliver(const engine::Deliver& command, const Slot* slot,
                        std::uint32_t slot_samples) = 0;
   virtual void epoch_ended(const engine::EpochEnded& command) = 0;
   virtual void slab_gone(std::uint64_t slab) = 0;
@@ -48,6 +51,8 @@ struct BackendCounters {
   std::uint64_t device_reads = 0;  // one may bring a bundle of samples
   Bytes read_bytes = 0;
   std::uint64_t read_errors = 0;
+  std::uint64_t fetched_samples = 0;  // from the memory of other nodes
+  Bytes fetched_bytes = 0;
   std::uint64_t prepared_samples = 0;
   std::uint64_t prepared_blocks = 0;
   std::uint64_t decoded_hits = 0;  // samples prepared from their decoded form
@@ -68,7 +73,8 @@ class Backend {
     memory::ScratchLimits scratch;  // of all workers
     storage::ReadEngineOptions storage;
     SpillOptions spill;
-    Say say;  // what people should know of
+    Say say;                 // what people should know of
+    Peers* peers = nullptr;  // null: there are no other nodes
   };
   // `budget` is for blocks, batches and kept samples, and for the rings of ranks. Throws
   // ConfigError when the spill file cannot be made.
@@ -83,6 +89,24 @@ class Backend {
   // These may differ from what it began with: fewer workers than the engine wants, another budget.
   void set_workers_most(std::uint32_t workers) { preparations_.set_workers_most(workers); }
   void set_memory(Bytes bytes);
+  // The prepared block in a slot, for a peer. Nothing: there is none.
+  struct BlockView {
+    Slot slot;
+    std::shared_ptr<const batch::BlockLayout> layout;
+    batch::BatchSpec spec;
+    PipelineId pipeline;
+    std::uint64_t audience = 0;
+  };
+  std::optional<BlockView> block(ShareId share, SlotId slot) const;
+  // Where samples of the dataset are kept, for a peer.
+  struct ItemsView {
+    std::vector<ShareId> shares;
+    std::shared_ptr<const sources::SampleIndex> index;
+    std::uint8_t bundle_shift = 0;  // of what is kept; 0: each sample is an item
+  };
+  ItemsView items(DatasetId dataset, Digest prefix) const;
+  // Keeps what a peer has read, if there is memory for it. REQUIRES: each item is one part
+  void keep(const KeptItems& items);
   // The rank has released a gathered batch: its slot is free.
   void released(ShareId share, SlotId slot);
   // Tries again what waits for memory. Code that has given some back calls it, and so does a timer.

@@ -5,6 +5,7 @@
 
 #include "core/base/types.h"
 #include "runtime/service/backend/memory_budget.h"
+#include "runtime/service/backend/peers.h"
 #include "runtime/service/backend/stalls.h"
 #include "runtime/service/backend/troubles.h"
 #include "runtime/service/datasets/datasets.h"
@@ -24,7 +25,8 @@ struct BackendContext {
   Troubles& troubles;
   MemoryBudget& budget;  // of blocks, batches and kept samples, and of the rings of ranks
   Post post;
-  Say say;  // what people should know of
+  Say say;                 // what people should know of
+  Peers* peers = nullptr;  // null: there are no other nodes
 };
 
 }  // namespace batchflow::service

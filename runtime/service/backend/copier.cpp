@@ -45,8 +45,8 @@ void Copier::run() {
     lock.unlock();
     const bool filled = task.to.fill() && !BF_FAILPOINT("service.gather.memory");
     if (filled) {
-      batch::copy_samples(*task.from_layout, task.from.memory(), task.first, task.last,
-                          *task.to_layout, task.to.memory(), task.at, task.marks);
+      batch::copy_samples(*task.from_layout, task.from, task.first, task.last, *task.to_layout,
+                          task.to.memory(), task.at, task.marks);
     }
     done_(task.request, filled ? engine::Outcome::done : engine::Outcome::failed);
     lock.lock();

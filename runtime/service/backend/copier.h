@@ -18,7 +18,8 @@ namespace batchflow::service {
 
 struct CopyTask {
   engine::Request request;
-  Slot from;
+  const std::byte* from = nullptr;
+  std::shared_ptr<const void> holds;  // the memory of `from`
   std::shared_ptr<const batch::BlockLayout> from_layout;
   Slot to;
   std::shared_ptr<const batch::BlockLayout> to_layout;

@@ -21,30 +21,68 @@ Gatherings::Gatherings(const BackendContext& context, BlockSlots& slots, MemoryW
         context_.post([this, request, outcome] { copied(request, outcome); });
       }) {}
 
-void Gatherings::gather(const engine::Transfer& command, Time since) {
+void Gatherings::gather(const engine::Transfer& command) {
+  if (command.from.node != context_.node) return fetch(command);
   const BlockSlots::Use* const from = slots_.use_of(command.from_share);
-  const Slot* source = slots_.find(command.from_share, command.from_slot);
-  if (!from || !source) {
+  const Slot* const slot = slots_.find(command.from_share, command.from_slot);
+  if (!from || !slot) {
     context_.inbox.add(engine::TransferDone{command.request, engine::Outcome::failed});
     return;
   }
-  const Copying entry{command, from->pipeline, since};
+  gather({command,
+          {slot->memory(), slot->slab, from->pipeline, from->audience, from->samples,
+           command.slice.from},
+          MemoryWait::Clock::now()});
+}
+
+void Gatherings::fetch(const engine::Transfer& command) {
+  const engine::Request request = command.request;
+  if (!context_.peers) {
+    context_.inbox.add(engine::TransferDone{request, engine::Outcome::failed});
+    return;
+  }
+  fetching_[request.id.value] = request.attempt;
+  context_.peers->fetch(
+      command.from.node,
+      WantedSlice{command.from_share, command.from_slot, command.slice.from, command.slice.to},
+      [this, command](std::optional<FetchedSlice> fetched) {
+        const auto found = fetching_.find(command.request.id.value);
+        if (found == fetching_.end() || found->second != command.request.attempt) return;
+        fetching_.erase(found);
+        const std::uint32_t samples = command.slice.to - command.slice.from;
+        if (!fetched || !context_.datasets.knows(fetched->pipeline) ||
+            fetched->slot.size() !=
+                context_.datasets.pipeline(fetched->pipeline).layout(samples)->bytes) {
+          context_.inbox.add(engine::TransferDone{command.request, engine::Outcome::failed});
+          return;
+        }
+        const auto slot = std::make_shared<const std::vector<std::byte>>(std::move(fetched->slot));
+        gather({command,
+                {slot->data(), slot, fetched->pipeline, fetched->audience, samples, 0},
+                MemoryWait::Clock::now()});
+      });
+}
+
+void Gatherings::gather(const Copying& entry) {
+  const engine::Transfer& command = entry.command;
+  const Source& source = entry.source;
   const std::optional<Slot> target = slots_.take(
-      command.to_share, command.to_slot, {entry.pipeline, command.slot_samples, from->audience});
+      command.to_share, command.to_slot, {source.pipeline, command.slot_samples, source.audience});
   if (!target) return wait_for_memory(entry);
-  ServedPipeline& pipeline = context_.datasets.pipeline(entry.pipeline);
+  ServedPipeline& pipeline = context_.datasets.pipeline(source.pipeline);
   CopyTask copy;
   copy.request = command.request;
-  copy.from = *source;
-  copy.from_layout = pipeline.layout(from->samples);
+  copy.from = source.memory;
+  copy.holds = source.holds;
+  copy.from_layout = pipeline.layout(source.samples);
   copy.to = *target;
   copy.to_layout = pipeline.layout(command.slot_samples);
-  copy.first = command.slice.from;
-  copy.last = command.slice.to;
+  copy.first = source.first;
+  copy.last = source.first + command.slice.to - command.slice.from;
   copy.at = command.offset_samples;
   copy.marks = marks_of(command.slice);
   if (copying_.insert_or_assign(command.request.id.value, entry).second)
-    context_.stalls.gathering(entry.pipeline, 1);
+    context_.stalls.gathering(source.pipeline, 1);
   begin(std::move(copy), {command.to_share.value, command.to_slot.value});
 }
 
@@ -67,7 +105,7 @@ void Gatherings::copied(engine::Request request, engine::Outcome outcome) {
   const auto found = copying_.find(request.id.value);
   if (found == copying_.end() || found->second.command.request != request) return;
   const Copying entry = found->second;
-  context_.stalls.gathering(entry.pipeline, -1);
+  context_.stalls.gathering(entry.source.pipeline, -1);
   copying_.erase(found);
   const auto to = copy_to_.extract(request.id.value);
   if (outcome != engine::Outcome::done) return wait_for_memory(entry);  // no pages for it
@@ -91,7 +129,7 @@ void Gatherings::copy_next(Batch& batch, std::uint32_t end) {
 
 void Gatherings::wait_for_memory(const Copying& entry) {
   wait_.note_short();
-  waiting_.push_back({entry, {wait_, entry.pipeline}});
+  waiting_.push_back({entry, {wait_, entry.source.pipeline}});
 }
 
 void Gatherings::retry(Time now) {
@@ -99,12 +137,17 @@ void Gatherings::retry(Time now) {
     if (wait_.is_over(one.entry.since, now)) {
       context_.inbox.add(engine::TransferDone{one.entry.command.request, engine::Outcome::failed});
     } else {
-      gather(one.entry.command, one.entry.since);
+      gather(one.entry);
     }
   }
 }
 
 bool Gatherings::cancel(const engine::Request& request) {
+  if (const auto found = fetching_.find(request.id.value);
+      found != fetching_.end() && found->second == request.attempt) {
+    fetching_.erase(found);
+    return true;
+  }
   const auto copy = copying_.find(request.id.value);
   if (copy == copying_.end()) {
     std::erase_if(waiting_,
@@ -114,7 +157,7 @@ bool Gatherings::cancel(const engine::Request& request) {
   // A copy of another attempt goes on.
   if (copy->second.command.request != request) return true;
   copier_.cancel(request);
-  context_.stalls.gathering(copy->second.pipeline, -1);
+  context_.stalls.gathering(copy->second.source.pipeline, -1);
   copying_.erase(copy);
   if (const auto to = copy_to_.find(request.id.value); to != copy_to_.end()) {
     std::erase_if(batches_[to->second].waiting,

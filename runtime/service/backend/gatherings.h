@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ class Gatherings {
  public:
   Gatherings(const BackendContext& context, BlockSlots& slots, MemoryWait& wait);
 
-  void gather(const engine::Transfer& command) { gather(command, MemoryWait::Clock::now()); }
+  void gather(const engine::Transfer& command);
   // False: nothing of it is being copied.
   bool cancel(const engine::Request& request);
   // The batch in this slot is no more.
@@ -34,9 +35,18 @@ class Gatherings {
  private:
   using Time = MemoryWait::Clock::time_point;
   using SlotKey = std::pair<std::uint32_t, std::uint32_t>;  // share and slot
+  // What a piece is copied from: a slot, or what another node has sent.
+  struct Source {
+    const std::byte* memory = nullptr;
+    std::shared_ptr<const void> holds;
+    PipelineId pipeline;
+    std::uint64_t audience = 0;
+    std::uint32_t samples = 0;  // of its layout
+    std::uint32_t first = 0;    // of these, the first of the piece
+  };
   struct Copying {
     engine::Transfer command;
-    PipelineId pipeline;
+    Source source;
     Time since;
   };
   struct Waiting {  // a piece that waits for memory
@@ -48,7 +58,8 @@ class Gatherings {
     std::vector<CopyTask> waiting;
   };
 
-  void gather(const engine::Transfer& command, Time since);
+  void fetch(const engine::Transfer& command);
+  void gather(const Copying& entry);
   void wait_for_memory(const Copying& entry);
   void begin(CopyTask&& copy, SlotKey to);
   void copied(engine::Request request, engine::Outcome outcome);
@@ -61,7 +72,9 @@ class Gatherings {
   std::map<SlotKey, Batch> batches_;
   std::deque<Waiting> waiting_;
   std::unordered_map<std::uint64_t, Copying> copying_;  // by request id
-  std::map<std::uint64_t, SlotKey> copy_to_;            // of pieces of ragged batches
+  // Of pieces that come from other nodes: the attempts, by request id.
+  std::unordered_map<std::uint64_t, std::uint32_t> fetching_;
+  std::map<std::uint64_t, SlotKey> copy_to_;  // of pieces of ragged batches
   // Comes last, so that its thread ends before what it uses.
   Copier copier_;
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct StagedSample {
   Bytes lead = 0;
   Bytes bytes = 0;
   bool failed = false;
+  bool fetched = false;     // a part of what another node has sent
   bool spilled = false;     // is read from the spill file
   bool heals = false;       // should have been there: is written anew
   Digest sum = 0;           // that it must have then
@@ -75,7 +77,9 @@ struct Reading {
   bool to_spill = false;
   bool written = false;  // to the spill file, if it is to be there
   bool cancelled = false;
-  std::uint32_t left = 0;             // reads, then writes
+  NodeId keep_at = NodeId::none();                        // another node, which is to keep it
+  std::shared_ptr<const std::vector<std::byte>> fetched;  // what another node has sent of it
+  std::uint32_t left = 0;                                 // reads, then writes
   std::vector<StagedSample> samples;  // the stretches of a bundle are neighbours
 
   // Null: it is no sample of this read.

@@ -72,7 +72,10 @@ void Readings::read(const engine::Read& command) {
   reading.staged = command.keep.is_none() || command.keep_at != command.to;
   reading.from_spill = command.from.tier == Tier::nvme;
   reading.to_spill = !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
-  if (reading.to_spill) {
+  if (!command.keep.is_none() && command.keep_at.node != context_.node) {
+    reading.keep_at = command.keep_at.node;
+    reading.to_spill = false;
+  } else if (reading.to_spill) {
     spill_.open(command.keep, command.dataset);
   } else if (!command.keep.is_none()) {
     kept_.open(command.dataset, 0, command.keep);
@@ -82,6 +85,11 @@ void Readings::read(const engine::Read& command) {
     expander_.expand(command.lineage, dataset.index->samples(), ids);
   } else {
     ids.assign(command.samples.begin(), command.samples.end());
+  }
+  if (command.from.tier == Tier::dram ||
+      (command.from.tier == Tier::nvme && command.from.node != context_.node)) {
+    for (const SampleId sample : ids) reading.samples.emplace_back().sample = sample;
+    return fetch(index, command);
   }
   reading.samples.reserve(ids.size());
   std::vector<sources::Extent> extents(1);
@@ -103,6 +111,77 @@ void Readings::read(const engine::Read& command) {
   reading_of_[command.request.id.value] = index;
   context_.stalls.reading(reading.pipeline, 1);
   submit(index);
+}
+
+// From the memory of another node. What that has no more comes with no bytes: preparation finds it
+// broken, and then the engine has it read from the store.
+void Readings::fetch(std::uint32_t index, const engine::Read& command) {
+  Reading& reading = readings_[index];
+  const engine::Request request = command.request;
+  reading_of_[request.id.value] = index;
+  context_.stalls.reading(reading.pipeline, 1);
+  reading.left = 1;
+  WantedItems wanted;
+  wanted.dataset = command.dataset;
+  wanted.bundle_shift = command.bundle_shift;
+  if (command.form == Form::decoded)
+    wanted.prefix =
+        context_.datasets.pipeline(command.lineage.pipeline).pipeline->info().prefix_hash;
+  for (const StagedSample& one : reading.samples) wanted.samples.push_back(one.sample);
+  const auto done = [this, index, request](std::optional<FetchedItems> items) {
+    Reading& one = readings_[index];
+    one.left = 0;
+    if (items && items->sizes.size() == one.samples.size()) {
+      std::size_t at = 0;
+      one.fetched = std::make_shared<const std::vector<std::byte>>(std::move(items->bytes));
+      for (std::size_t row = 0; row < one.samples.size(); ++row) {
+        StagedSample& sample = one.samples[row];
+        if (items->sizes[row] == FetchedItems::kMissing) continue;
+        sample.memory = const_cast<std::byte*>(one.fetched->data()) + at;  // only read from here on
+        sample.bytes = items->sizes[row];
+        sample.fetched = true;
+        at += sample.bytes;
+        ++counters_.fetched;
+        counters_.fetched_bytes += sample.bytes;
+      }
+    } else {
+      for (StagedSample& sample : one.samples) sample.failed = true;
+    }
+    finish(index);
+  };
+  if (context_.peers) return context_.peers->fetch(command.from.node, std::move(wanted), done);
+  context_.post([done] { done(std::nullopt); });
+}
+
+// Has another node keep what was read. False: nothing is to be kept elsewhere, or it is by now.
+bool Readings::keep_elsewhere(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  const NodeId at = std::exchange(reading.keep_at, NodeId::none());
+  if (at.is_none() || !context_.peers) return false;
+  KeptItems items;
+  items.dataset = reading.dataset;
+  items.share = reading.keep;
+  items.bundle_shift = reading.bundle_shift;
+  bool whole = true;
+  for (const StagedSample& one : reading.samples) {
+    const bool is_new = items.samples.empty() || items.samples.back() != one.sample;
+    if (is_new) {
+      whole = true;
+      items.samples.push_back(one.sample);
+      items.sizes.push_back(0);
+    }
+    // Nothing is in its place behind the end of a file that was cut.
+    items.parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
+    items.sizes.back() += items.parts.back().size();
+    whole = whole && one.bytes >= one.extent.bytes;
+  }
+  reading.keep = ShareId::none();
+  reading.left = 1;
+  context_.peers->keep(at, std::move(items), [this, index] {
+    readings_[index].left = 0;
+    finish(index);
+  });
+  return true;
 }
 
 std::uint32_t Readings::free_reading() {
@@ -170,6 +249,10 @@ bool Readings::stage(StagedSample& one) {
 
 void Readings::unstage(StagedSample& one) {
   if (!one.memory) return;
+  if (one.fetched) {
+    one.memory = nullptr;
+    return;
+  }
   staged_bytes_ -= one.room;
   if (!one.own.memory()) reader_.unstage(one.memory);
   one.own = {};
@@ -336,6 +419,7 @@ void Readings::finish(std::uint32_t index) {
   }
   const bool well = failed.empty();
   if (well && !reading.cancelled && !reading.written && write_spill(index)) return;
+  if (well && !reading.cancelled && keep_elsewhere(index)) return;
   context_.stalls.reading(reading.pipeline, -1);
   if (reading.cancelled) return free_staging(index);
   // A read that failed keeps nothing before the rest is there: the engine may give it up.

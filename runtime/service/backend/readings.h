@@ -28,6 +28,8 @@ class Readings {
     std::uint64_t reads = 0;  // of the device or its cache; one may bring a bundle of samples
     Bytes bytes = 0;
     std::uint64_t errors = 0;
+    std::uint64_t fetched = 0;  // samples, or bundles, from the memory of other nodes
+    Bytes fetched_bytes = 0;
     std::uint64_t unregistered = 0;  // samples that found no room in the staging memory
   };
 
@@ -51,6 +53,8 @@ class Readings {
 
  private:
   void read_rest(std::uint32_t index, const engine::Read& command);
+  void fetch(std::uint32_t index, const engine::Read& command);
+  bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();
   void submit(std::uint32_t index);
   bool stage(StagedSample& one);

@@ -77,7 +77,7 @@ void Warming::refused(const engine::Refuse& command) {
   one->problem = refusal_text(command);
 }
 
-bool Warming::deliver(const engine::Deliver& command, const Slot& slot,
+bool Warming::deliver(const engine::Deliver& command, const Slot* slot,
                       std::uint32_t slot_samples) {
   Status* const one = find_job(command.job);
   if (!one) return jobs_.deliver(command, slot, slot_samples);

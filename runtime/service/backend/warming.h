@@ -42,7 +42,7 @@ class Warming final : public JobCommands {
 
   void admitted(const engine::Admit& command) override;
   void refused(const engine::Refuse& command) override;
-  bool deliver(const engine::Deliver& command, const Slot& slot,
+  bool deliver(const engine::Deliver& command, const Slot* slot,
                std::uint32_t slot_samples) override;
   void epoch_ended(const engine::EpochEnded& command) override;
   void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }

@@ -1,18 +1,61 @@
 // Refuses what no service could use of a configuration, on whatever machine: at the start, and for
 // files that are checked elsewhere.
 #include "fmt/format.h"
+#include "runtime/protocol/channel.h"
 #include "runtime/service/control/node_config.h"
+#ifdef BATCHFLOW_REMOTE
+#include "runtime/remote/tcp_channel.h"
+#endif
 
 namespace batchflow::service {
 namespace {
 
 void check_remote(const remote::RemoteOptions& tcp) {
-  if (tcp.port >= 0 && tcp.token_file.empty())
+  if (tcp.port >= 0 && tcp.token_file.empty() && tcp.cluster_token_file.empty())
     throw ConfigError(
         "tcp: no token file; anyone at the port could read all data. Write "
         "token_file (--tcp-token FILE)");
   if (tcp.certificate.empty() != tcp.key.empty())
     throw ConfigError("tcp: a certificate takes its key, and a key its certificate; write both");
+}
+
+// What the nodes of a cluster cannot do yet.
+void check_cluster(const NodeConfig& config) {
+  if (!config.spill.path.empty())
+    throw ConfigError(
+        "spill: nodes of a cluster keep samples in memory alone; leave it out (--spill)");
+  if (config.join.empty() && config.tcp.port < 0)
+    throw ConfigError(
+        "cluster: no port for agents; write tcp: {port: 9838} (--tcp [ADDRESS:]PORT), or join for "
+        "an agent (--join tcp://HOST:PORT)");
+}
+
+std::string address_problem(const std::string& address) {
+  if (!protocol::is_remote(address))
+    return fmt::format("'{}' is not an address; write tcp://HOST:PORT or tls://HOST:PORT", address);
+#ifdef BATCHFLOW_REMOTE
+  std::string problem;
+  remote::RemoteAddress parsed;
+  remote::parse_remote(address, parsed, problem);
+  return problem;
+#else
+  return "this service was built without OpenSSL (libssl-dev)";
+#endif
+}
+
+void check_agent(const NodeConfig& config) {
+  if (const std::string problem = address_problem(config.join); !problem.empty())
+    throw ConfigError("--join: " + problem);
+  if (config.tcp.cluster_token_file.empty())
+    throw ConfigError(
+        "--join: no token; write the file of tokens that the coordinator has (--cluster-token "
+        "FILE)");
+  if (!config.datasets.empty() || config.open_datasets)
+    throw ConfigError(
+        "--join: an agent serves the datasets of its coordinator; leave --dataset and "
+        "--open-datasets out");
+  if (config.journal)
+    throw ConfigError("--journal: the coordinator has the engine, and records; leave it out here");
 }
 
 }  // namespace
@@ -40,9 +83,11 @@ void check_names(const std::vector<NodeDataset>& datasets) {
 
 void check_node_config(const NodeConfig& config) {
   check_names(config.datasets);
+  check_remote(config.tcp);
+  if (!config.tcp.cluster_token_file.empty()) check_cluster(config);
+  if (!config.join.empty()) return check_agent(config);
   if (config.datasets.empty() && !config.open_datasets)
     throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
-  check_remote(config.tcp);
 }
 
 }  // namespace batchflow::service

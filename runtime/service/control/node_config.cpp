@@ -112,6 +112,8 @@ NodeConfig default_node_config() {
   if (config.socket.empty())
     config.socket = root ? "/run/batchflow/batchflow.sock"
                          : fmt::format("/tmp/batchflow-{}/batchflow.sock", geteuid());
+  std::array<char, 256> machine{};
+  if (gethostname(machine.data(), machine.size() - 1) == 0) config.name = machine.data();
   config.state = from_environment("XDG_STATE_HOME", "batchflow");
   if (config.state.empty() && !root)
     config.state = from_environment("HOME", ".local/state/batchflow");
@@ -336,13 +338,23 @@ NodeConfig read_node(config::ConfigSection& section) {
     tcp.require("port", "the port that remote jobs reach");
     constexpr std::string_view kTokens =
         "a file of tokens, one a line; a remote job must show one of them";
-    tcp.require("token_file", kTokens);
     config.tcp.address = tcp.text("address", config.tcp.address);
     config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
     config.tcp.token_file = tcp.filled_text("token_file", "", kTokens);
     constexpr std::string_view kPem = "write a file in PEM, or leave both out: certificate and key";
     config.tcp.certificate = tcp.filled_text("certificate", "", kPem);
     config.tcp.key = tcp.filled_text("key", "", kPem);
+  });
+  section.section("cluster", [&](config::ConfigSection& cluster) {
+    constexpr std::string_view kTokens =
+        "a file of tokens, one a line, that all nodes of the cluster share";
+    cluster.require("token_file", kTokens);
+    config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
+    config.join = cluster.text("join", "");
+    config.name = cluster.filled_text("name", config.name, "a name that no other agent has");
+    config.cluster_authorities = cluster.text("authorities", "");
+    config.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+        cluster.duration("lost_after", config.lost_after));
   });
   section.section("http", [&](config::ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);

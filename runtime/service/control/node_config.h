@@ -69,7 +69,12 @@ struct NodeConfig {
   std::string http_address = "127.0.0.1";
   int http_port = 9837;                 // 0: any that is free; -1: none
   std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
-  remote::RemoteOptions tcp;            // for jobs on other machines
+  remote::RemoteOptions tcp;            // for jobs on other machines, and for agents
+  std::string join;                     // the coordinator of this agent; empty: it is none
+  std::string name;                     // of an agent; its machine's unless it is set
+  std::string cluster_authorities;      // of other nodes' certificates; empty: the system's
+  // A node that says nothing for so long is lost.
+  std::chrono::milliseconds lost_after{2000};
   LogForm log = LogForm::text;
   std::filesystem::path log_file;     // empty: standard error
   Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it

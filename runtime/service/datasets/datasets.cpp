@@ -110,6 +110,19 @@ ServedPipeline& Datasets::add(std::string name, DatasetId dataset,
   return *pipelines_.emplace_back(std::move(made));
 }
 
+ServedDataset& Datasets::add_unknown_dataset() {
+  auto made = std::make_unique<ServedDataset>();
+  made->id = DatasetId(static_cast<std::uint32_t>(datasets_.size()));
+  made->removed = true;
+  return *datasets_.emplace_back(std::move(made));
+}
+
+ServedPipeline& Datasets::add_unknown_pipeline() {
+  auto made = std::make_unique<ServedPipeline>();
+  made->id = PipelineId(static_cast<std::uint32_t>(pipelines_.size()));
+  return *pipelines_.emplace_back(std::move(made));
+}
+
 ServedDataset* Datasets::find(std::string_view name) {
   const auto found = served_.find(name);
   return found == served_.end() ? nullptr : &dataset(found->second);

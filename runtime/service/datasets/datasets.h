@@ -53,6 +53,8 @@ struct ServedDataset {
   bool removed = false;  // no job may join it any more; those that read it go on
   uid_t brought_by = 0;  // the user, if a job brought it
   Instant used{};        // last use, if a job brought it
+  NodeDataset asked;     // what was opened, for agents to open the same
+  std::size_t part = 0;  // which of the whole and its splits it is
 
   ServedDataset() = default;
   bool is_brought() const { return is_brought_name(name); }
@@ -73,7 +75,8 @@ struct ServedPipeline {
   batch::BatchSpec spec;                              // the batches that it makes
   Digest hash = 0;                                    // hash of all its steps
   bool brought = false;                               // a job brought it, as a text
-  Instant used{};  // last use, if a job brought it or its dataset
+  std::string text;  // YAML, for agents; empty: it has steps of users, and exists here alone
+  Instant used{};    // last use, if a job brought it or its dataset
   // Layouts by the number of samples that they have room for; each is made once.
   std::shared_ptr<const batch::BlockLayout> layout(std::uint32_t samples);
 
@@ -95,6 +98,10 @@ class Datasets {
                       std::unique_ptr<prepare::Pipeline> pipeline,
                       const engine::EngineConfig& engine);
 
+  // An agent has the ids of its coordinator. These take an id each, and hold nothing.
+  ServedDataset& add_unknown_dataset();
+  ServedPipeline& add_unknown_pipeline();
+
   // No job may join it any more; those that read it go on.
   void remove(ServedDataset& dataset);
   // Datasets that are removed and pipelines that are let go are not found.
@@ -103,6 +110,8 @@ class Datasets {
   ServedPipeline* find(std::string_view name, DatasetId dataset);
   ServedDataset& dataset(DatasetId id) { return *datasets_.at(id.value); }
   const ServedDataset& dataset(DatasetId id) const { return *datasets_.at(id.value); }
+  bool knows(DatasetId id) const { return id.value < datasets_.size() && dataset(id).index; }
+  bool knows(PipelineId id) const { return id.value < pipelines_.size() && pipeline(id).pipeline; }
   ServedPipeline& pipeline(PipelineId id) { return *pipelines_.at(id.value); }
   const ServedPipeline& pipeline(PipelineId id) const { return *pipelines_.at(id.value); }
   const std::vector<std::unique_ptr<ServedDataset>>& all() const { return datasets_; }

@@ -12,17 +12,20 @@
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
-namespace {
 
-// A user who shows a file or folder has opened it for reading.
 bool shows(const protocol::Descriptor& one) {
   const int flags = fcntl(one.get(), F_GETFL);
   return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
 }
 
+namespace {
+
 // A user who has opened the dataset's folder, or its only file, may read the dataset.
-bool may_read(const Connection& connection, const sources::DataRoot& root,
+bool may_read(Peer& connection, const ServedDataset& dataset,
               const std::vector<protocol::Descriptor>& descriptors) {
+  if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
+    return true;
+  const sources::DataRoot& root = *dataset.opened;
   return is_trusted(connection) ||
          std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
            return shows(one) && sources::is_same_file(one.get(), root.shown());
@@ -42,7 +45,7 @@ std::shared_ptr<const sources::DataRoot> shown_root(
 
 // A client opens the folder of a dataset that its job has named; a file, only if the job names the
 // file.
-void refuse_reading(Connection& connection, const std::filesystem::path& root, bool is_folder) {
+void refuse_reading(Peer& connection, const std::filesystem::path& root, bool is_folder) {
   connection.send(protocol::encode(protocol::Refused{
                       "not_allowed",
                       fmt::format("user {} has not shown the right to read {}; give that user read "
@@ -55,12 +58,11 @@ void refuse_reading(Connection& connection, const std::filesystem::path& root, b
 
 }  // namespace
 
-bool is_trusted(const Connection& connection) {
+bool is_trusted(const Peer& connection) {
   return connection.user() == geteuid() || connection.user() == 0;
 }
 
-void refuse_closed(Connection& connection, const std::filesystem::path& root,
-                   const std::string& closed) {
+void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed) {
   refuse(connection, "not_allowed",
          fmt::format("{}: other users cannot read {}; make everything in this folder readable by "
                      "all, or have the service serve it by a name (--dataset NAME={})",
@@ -82,7 +84,7 @@ void Joining::keep(ServedDataset& dataset, engine::Keep keep) {
   inbox_.add(engine::DatasetKept{dataset.id, keep});
 }
 
-void Joining::wait(Connection& connection, const std::string& name, protocol::JoinRequest request,
+void Joining::wait(Peer& connection, const std::string& name, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
   for (const auto& [other, opening] : opening_) {
     for (const Waiting& one : opening.waiting) {
@@ -94,7 +96,7 @@ void Joining::wait(Connection& connection, const std::string& name, protocol::Jo
       {connection.weak_from_this(), std::move(request), std::move(descriptors)});
 }
 
-void Joining::join(Connection& connection, protocol::JoinRequest request,
+void Joining::join(Peer& connection, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
   const bool is_path = !request.dataset.empty() &&
                        (request.dataset.front() == '/' || request.dataset.front() == '.');
@@ -159,13 +161,25 @@ void Joining::join(Connection& connection, protocol::JoinRequest request,
   enter(connection, request, descriptors, *dataset);
 }
 
-void Joining::enter(Connection& connection, const protocol::JoinRequest& request,
+void Joining::enter(Peer& connection, const protocol::JoinRequest& request,
                     const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset) {
   if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(connection))
     return refuse_closed(connection, dataset.root, dataset.closed);
-  if (!may_read(connection, *dataset.opened, descriptors))
+  if (!may_read(connection, dataset, descriptors))
     return refuse_reading(connection, dataset.root, dataset.opened->only.empty());
-  join(connection, request, dataset);
+  const auto then = [this, request, id = dataset.id,
+                     waiting = connection.weak_from_this()](const std::string& problem) {
+    const std::shared_ptr<Peer> one = waiting.lock();
+    if (!one) return;
+    ServedDataset& its = datasets_.dataset(id);
+    if (!problem.empty()) return refuse(*one, "bad_dataset", problem);
+    if (its.removed || !its.index)
+      return refuse(*one, kNotYet,
+                    fmt::format("dataset '{}' was replaced meanwhile; ask again", its.name));
+    join(*one, request, its);
+  };
+  if (!host_.waits_for_agents || !host_.waits_for_agents(dataset.id, then))
+    join(connection, request, dataset);
 }
 
 // Leaves out datasets that jobs have brought: their paths are their users'.
@@ -203,7 +217,7 @@ void Joining::let_folders_go(Duration kept) {
   }
 }
 
-void Joining::gone(const Connection& connection) {
+void Joining::gone(const Peer& connection) {
   opener_.forget(&connection);
   for (auto at = opening_.begin(); at != opening_.end();) {
     const auto one = at++;

@@ -24,11 +24,12 @@
 
 namespace batchflow::service {
 
+// Whether the user who shows a file or folder has opened it for reading.
+bool shows(const protocol::Descriptor& one);
 // Whether the user is the service's own user, or root.
-bool is_trusted(const Connection& connection);
+bool is_trusted(const Peer& connection);
 // Refuses a folder that has something which other users cannot read; says nothing else of it.
-void refuse_closed(Connection& connection, const std::filesystem::path& root,
-                   const std::string& closed);
+void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed);
 
 // What Joining needs of the service around it.
 struct JoiningHost {
@@ -43,6 +44,12 @@ struct JoiningHost {
   std::function<void(Bytes)> set_apart_for_data;
   std::function<void(Bytes)> give_back_of_data;
   memory::ScratchLimits scratch;  // of what pipelines make
+  // What the agents of other nodes do about it: they open it, too, and `then` is called when all
+  // have, or with why one cannot. Null: there are no agents.
+  std::function<void(const ServedDataset&)> dataset_added = nullptr;
+  std::function<void(const ServedPipeline&)> pipeline_added = nullptr;
+  std::function<bool(DatasetId, std::function<void(const std::string& problem)> then)>
+      waits_for_agents = nullptr;
   // Whether something uses it now other than a job of a user.
   std::function<bool(DatasetId)> reads;
   std::function<bool(PipelineId)> uses;
@@ -68,7 +75,7 @@ class Joining {
   // Serves what was opened so, instead of datasets with the same names.
   void serve(const std::vector<Opened>& all);
   // Answers now, or when the dataset is open.
-  void join(Connection& connection, protocol::JoinRequest request,
+  void join(Peer& connection, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
   // No job may join it or its splits any more. Jobs that read it go on.
   void remove(const NodeDataset& dataset);
@@ -79,7 +86,7 @@ class Joining {
   // Lets go of what jobs have brought and none has used for long: call it now and then.
   void let_unused_go();
   // The connection waits no more.
-  void gone(const Connection& connection);
+  void gone(const Peer& connection);
   // Datasets with an index in the making.
   std::vector<std::string> opening() const;
 
@@ -91,7 +98,7 @@ class Joining {
   static constexpr std::size_t kOpeningMost = 16;
   static constexpr std::size_t kOpeningOfUser = 4;
   struct Waiting {
-    std::weak_ptr<Connection> connection;
+    std::weak_ptr<Peer> connection;
     protocol::JoinRequest request;
     std::vector<protocol::Descriptor> descriptors;
   };
@@ -103,16 +110,16 @@ class Joining {
   };
   void open(const NodeDataset& dataset, Requester by);
   void open_brought(const NodeDataset& wanted,
-                    const std::shared_ptr<const sources::DataRoot>& shown, Connection& connection);
+                    const std::shared_ptr<const sources::DataRoot>& shown, Peer& connection);
   // The refusal if that may not be opened now; else empty.
   std::pair<std::string_view, std::string> opening_problem(const NodeDataset& wanted,
-                                                           const Connection& connection);
+                                                           const Peer& connection);
   void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
                      std::function<void(Opened)> then);
   void await(std::uint64_t number, const NodeDataset& dataset, const Requester& by);
   void opened(std::uint64_t number, const Opened& all);
-  void opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
-              double took);
+  void opened(std::uint64_t number, const NodeDataset& asked, std::size_t part,
+              const OpenedIndex& made, double took);
   ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
                            double took);
   void remove(ServedDataset& dataset);
@@ -123,25 +130,25 @@ class Joining {
   ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
                      double took);
   void set_apart_for_data(Bytes bytes);
-  void wait(Connection& connection, const std::string& name, protocol::JoinRequest request,
+  void wait(Peer& connection, const std::string& name, protocol::JoinRequest request,
             std::vector<protocol::Descriptor> descriptors);
   // Joins, if the user may read what is open by now.
-  void enter(Connection& connection, const protocol::JoinRequest& request,
+  void enter(Peer& connection, const protocol::JoinRequest& request,
              const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset);
-  void join(Connection& connection, const protocol::JoinRequest& request, ServedDataset& dataset);
+  void join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset);
   // Null: it is being set up, see opener_.
   ServedPipeline* find_pipeline(const std::string& name, ServedDataset& dataset);
   ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
-                               std::unique_ptr<prepare::Pipeline> compiled);
+                               std::unique_ptr<prepare::Pipeline> compiled, std::string text = {});
   using Made = std::function<void(std::unique_ptr<prepare::Pipeline>)>;
   void set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
               Made made);
   std::string names() const;
   // Null: its functions are being set up, under `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                   const Connection& connection, std::string& name);
+                                   const Peer& connection, std::string& name);
   ServedPipeline& add_brought(uid_t user, const std::string& key, DatasetId dataset,
-                              std::unique_ptr<prepare::Pipeline> made);
+                              std::unique_ptr<prepare::Pipeline> made, std::string text = {});
   std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& root,
                                              const ServedDataset& dataset) const;
 

@@ -131,7 +131,7 @@ void Joining::serve(const std::vector<Opened>& all) {
 // ------------------------------------------------------------------------ what a job brings ----
 
 std::pair<std::string_view, std::string> Joining::opening_problem(const NodeDataset& wanted,
-                                                                  const Connection& connection) {
+                                                                  const Peer& connection) {
   if (openers_.running() >= kOpeningMost)
     return {kNotYet, "many datasets are being opened; ask again soon"};
   if (openers_.running(connection.user()) >= kOpeningOfUser)
@@ -151,7 +151,7 @@ std::pair<std::string_view, std::string> Joining::opening_problem(const NodeData
 
 void Joining::open_brought(const NodeDataset& wanted,
                            const std::shared_ptr<const sources::DataRoot>& shown,
-                           Connection& connection) {
+                           Peer& connection) {
   Requester by;
   by.user = connection.user();
   by.is_trusted = is_trusted(connection);
@@ -170,19 +170,20 @@ void Joining::opened(std::uint64_t number, const Opened& all) {
   const bool has_failed = std::none_of(all.parts.begin(), all.parts.end(),
                                        [](const OpenedIndex& one) { return one.index != nullptr; });
   // Leaves out paths that a job has named: anybody may do that any number of times.
-  for (const OpenedIndex& one : all.parts) {
+  for (std::size_t part = 0; part < all.parts.size(); ++part) {
+    const OpenedIndex& one = all.parts[part];
     const auto waited_for = opening_.find(one.name);
     if (has_failed && !all.dataset.is_brought() && waited_for != opening_.end() &&
         waited_for->second.number == number)
       failed_.insert_or_assign(one.name, all.dataset);
-    NodeDataset part = all.dataset;
-    part.name = one.name;
-    opened(number, part, one, all.took);
+    opened(number, all.dataset, part, one, all.took);
   }
 }
 
-void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const OpenedIndex& made,
-                     double took) {
+void Joining::opened(std::uint64_t number, const NodeDataset& asked, std::size_t part,
+                     const OpenedIndex& made, double took) {
+  NodeDataset dataset = asked;
+  dataset.name = made.name;
   std::string problem = made.problem;
   const auto found = opening_.find(dataset.name);
   if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
@@ -191,7 +192,12 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   opening_.erase(found);
   ServedDataset* served = nullptr;
   try {
-    if (made.index) served = served_of(dataset, made, by, took);
+    if (made.index) {
+      served = served_of(dataset, made, by, took);
+      served->asked = asked;
+      served->part = part;
+      if (host_.dataset_added) host_.dataset_added(*served);
+    }
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -204,7 +210,7 @@ void Joining::opened(std::uint64_t number, const NodeDataset& dataset, const Ope
   }
   const bool is_closed = dataset.is_brought() && !made.closed.empty();
   for (Waiting& one : waiting) {
-    const std::shared_ptr<Connection> connection = one.connection.lock();
+    const std::shared_ptr<Peer> connection = one.connection.lock();
     if (!connection) continue;
     if (served) {
       enter(*connection, one.request, one.descriptors, *served);
@@ -299,7 +305,7 @@ void Joining::remove(const NodeDataset& dataset) {
     failed_.erase(name);
     if (const auto found = opening_.find(name); found != opening_.end()) {
       for (const Waiting& one : found->second.waiting) {
-        if (const std::shared_ptr<Connection> connection = one.connection.lock())
+        if (const std::shared_ptr<Peer> connection = one.connection.lock())
           refuse(*connection, "unknown_dataset",
                  fmt::format("dataset '{}' is served no more", name));
       }

@@ -36,8 +36,7 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 }  // namespace
 
-void Joining::join(Connection& connection, const protocol::JoinRequest& request,
-                   ServedDataset& dataset) {
+void Joining::join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset) {
   std::string name = pipeline_name(request.pipeline, dataset, request.order);
   const bool is_brought = request.pipeline.starts_with('{');
   ServedPipeline* pipeline = nullptr;
@@ -53,7 +52,7 @@ void Joining::join(Connection& connection, const protocol::JoinRequest& request,
   }
   const auto then = [this, name, request, is_brought, id = dataset.id,
                      waiting = connection.weak_from_this()] {
-    const std::shared_ptr<Connection> one = waiting.lock();
+    const std::shared_ptr<Peer> one = waiting.lock();
     if (!one) return;
     ServedDataset& its = datasets_.dataset(id);
     const auto failed = refused_.find({name, id.value});
@@ -82,7 +81,8 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
         input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                              "pipelines")));
   }
-  config::ConfigNode root = input::read_regular_yaml_file(*file);
+  std::string text = input::read_regular_file(*file);
+  config::ConfigNode root = input::parse_yaml(text, *file);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
            [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {
@@ -90,12 +90,12 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
            });
     return nullptr;
   }
-  return &add_pipeline(name, dataset.id, compile(root, dataset));
+  return &add_pipeline(name, dataset.id, compile(root, dataset), std::move(text));
 }
 
 // A job may bring its steps instead of a name.
 ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                          const Connection& connection, std::string& name) {
+                                          const Peer& connection, std::string& name) {
   std::map<std::string, ServedPipeline*>& brought = brought_[connection.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
@@ -111,7 +111,7 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
         "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
         "listed there (pipelines: of its node file), and name it");
   if (!prepare::has_functions(root))
-    return &add_brought(connection.user(), key, dataset.id, compile(root, dataset));
+    return &add_brought(connection.user(), key, dataset.id, compile(root, dataset), text);
   // To the service, a remote job is this process, which speaks for it.
   const bool is_own = connection.user() == geteuid() && connection.process() != getpid();
   if (!is_own)
@@ -134,13 +134,14 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
 
 // Brought pipelines are named by their hash, so that jobs that bring the same steps share them.
 ServedPipeline& Joining::add_brought(uid_t user, const std::string& key, DatasetId dataset,
-                                     std::unique_ptr<prepare::Pipeline> made) {
+                                     std::unique_ptr<prepare::Pipeline> made, std::string text) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
-  ServedPipeline& added = same ? *same : add_pipeline(name, dataset, std::move(made));
+  ServedPipeline& added =
+      same ? *same : add_pipeline(name, dataset, std::move(made), std::move(text));
   added.brought = true;
   // One text for each, or the texts of one that is in use would fill what the user may have.
-  std::erase_if(brought_[user], [&](const auto& text) { return text.second == &added; });
+  std::erase_if(brought_[user], [&](const auto& one) { return one.second == &added; });
   brought_[user][key] = &added;
   return added;
 }
@@ -182,10 +183,13 @@ std::unique_ptr<prepare::Pipeline> Joining::compile(const config::ConfigNode& ro
 }
 
 ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
-                                      std::unique_ptr<prepare::Pipeline> compiled) {
+                                      std::unique_ptr<prepare::Pipeline> compiled,
+                                      std::string text) {
   set_apart(step_bytes(*compiled));
   ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();
+  made.text = std::move(text);
+  if (host_.pipeline_added) host_.pipeline_added(made);
   inbox_.add(engine::PipelineKnown{made.id, made.hash});
   return made;
 }

@@ -30,6 +30,15 @@ Json json_of(const CacheShare& one) {
           {"room", one.room},         {"bytes", one.bytes}};
 }
 
+Json json_of(const NodeStatus& one) {
+  Json all{{"node", one.node},       {"name", one.name},   {"address", one.address},
+           {"version", one.version}, {"cores", one.cores}, {"memory", one.memory},
+           {"ranks", one.ranks},     {"ready", one.ready}};
+  NodeCounters::each(one.counters,
+                     [&](const char* name, std::uint64_t value) { all[name] = value; });
+  return all;
+}
+
 Json json_of(const StepReport& one) {
   return {{"pipeline", one.pipeline},
           {"dataset", one.dataset},
@@ -233,8 +242,12 @@ std::string to_json(const Snapshot& now, bool with_models) {
                 {"wait_s", seconds(now.others.waited)},
                 {"compute_s", seconds(now.others.computed)}}},
               {"failpoints", Json::array()},
+              {"fetched_samples", now.moved.fetched_samples},
+              {"fetched_bytes", now.moved.fetched_bytes},
+              {"nodes", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
+  for (const NodeStatus& one : now.nodes) all["nodes"].push_back(json_of(one));
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
   for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
   for (const failpoint::FailpointCount& one : now.failpoints)

@@ -13,6 +13,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/reports.h"
+#include "runtime/service/cluster/node_counters.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/log/recorder.h"
 
@@ -96,6 +97,7 @@ struct Snapshot {
   std::vector<std::string> opening;                   // datasets: their indices are being made
   std::vector<std::string> returning;  // jobs of the service before that are not back
   bool draining = false;
+  std::vector<NodeStatus> nodes;  // beside this one
   // Sums over the users with jobs that are not shown.
   struct Others {
     std::uint32_t jobs = 0;

@@ -31,7 +31,16 @@ bool fits_record(std::size_t slices, std::size_t indices) {
 // -------------------------------------------------------------------------------- batches out ----
 
 void Jobs::write(RankEnd& end, std::span<const std::byte> record) {
-  if (end.to_job->write(record)) written_.push_back(&end);
+  if (AgentEnd* const agent = end.peer->agent()) {
+    agent->write(record);
+  } else if (end.to_job->write(record)) {
+    written_.push_back(&end);
+  }
+}
+
+// An agent keeps what its rank's ring has no room for. It is little: the rank's credits bound it.
+bool Jobs::has_room_for(RankEnd& end, std::size_t bytes) {
+  return end.peer->agent() != nullptr || end.to_job->has_room_for(bytes);
 }
 
 // Of the batch's own samples, fillers and rehearsed ones apart.
@@ -63,16 +72,17 @@ void Jobs::encode_indices(std::vector<std::uint64_t>& indices) {
   order::write_indices(indices, writer);
 }
 
-bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32_t slot_samples) {
+bool Jobs::deliver(const engine::Deliver& command, const Slot* slot, std::uint32_t slot_samples) {
   Job* job = find_job(command.job);
   RankEnd* end = job && command.rank < job->ranks.size() ? job->ranks[command.rank] : nullptr;
-  if (!end || !end->to_job || job->is_let_go) return false;
+  if (!end || !end->is_admitted || job->is_let_go) return false;
+  if ((slot == nullptr) != (end->peer->agent() != nullptr)) return false;
   protocol::BatchRecord record;
   record.step = command.step;
   record.epoch = command.epoch;
   record.last_of_epoch = command.last_of_epoch;
-  record.slab = slot.slab->id();
-  record.offset = slot.offset;
+  record.slab = slot ? slot->slab->id() : command.share.value;
+  record.offset = slot ? slot->offset : command.slot.value;
   record.slot_samples = slot_samples;
   for (const order::Slice& slice : command.slices) {
     const std::uint32_t count = slice.to - slice.from;
@@ -90,12 +100,11 @@ bool Jobs::deliver(const engine::Deliver& command, const Slot& slot, std::uint32
   encode_indices(indices);
   if (!fits_record(command.slices.size(), index_bytes_.size())) index_bytes_.clear();
   const std::size_t bytes = ring_bytes(command.slices.size(), index_bytes_.size());
-  if (command.slices.size() > protocol::kSlicesMost ||
-      !end->to_job->has_room_for(end->unwritten + bytes))
+  if (command.slices.size() > protocol::kSlicesMost || !has_room_for(*end, end->unwritten + bytes))
     return false;
-  if (end->slabs.emplace(record.slab, slot.slab->charge()).second) {
-    end->peer->send(protocol::encode(protocol::SlabMessage{record.slab, slot.slab->bytes()}),
-                    {slot.slab->descriptor()});
+  if (slot && end->slabs.emplace(record.slab, slot->slab->charge()).second) {
+    end->peer->send(protocol::encode(protocol::SlabMessage{record.slab, slot->slab->bytes()}),
+                    {slot->slab->descriptor()});
   }
   TrainingStep& step = job->steps[command.step];
   step.parts.resize(job->ranks.size());
@@ -119,7 +128,7 @@ void Jobs::epoch_ended(const engine::EpochEnded& command) {
   record.samples = command.samples;
   const bool last = job->request.epochs > 0 && command.epoch + 1 >= job->request.epochs;
   for (RankEnd* end : job->ranks) {
-    if (!end || !end->to_job) continue;
+    if (!end || !end->is_admitted) continue;
     write(*end, protocol::bytes_of(record));
     if (last) finish(*end, protocol::ServiceRecordKind::finished);
   }
@@ -150,7 +159,13 @@ void Jobs::wake() {
   for (RankEnd* end : std::exchange(written_, {})) {
     if (end->to_job->publish()) asleep.push_back(end);
   }
-  for (const Job* job : std::exchange(raised_, {})) job->pace.raise(job->written);
+  for (Job* job : std::exchange(raised_, {})) {
+    job->pace.raise(job->written);
+    for (RankEnd* end : job->ranks) {
+      if (AgentEnd* const agent = end ? end->peer->agent() : nullptr)
+        agent->raise(job->id, job->written);
+    }
+  }
   for (RankEnd* end : asleep) end->to_job->wake();
 }
 
@@ -192,9 +207,8 @@ void Jobs::write_step(Job& job, TrainingStep& step) {
     if (!end) continue;
     // What is not written yet has room reserved.
     end->unwritten -= part.reserved;
-    const bool whole =
-        is_named && fits_record(slices_.size(), index_bytes) &&
-        end->to_job->has_room_for(end->unwritten + ring_bytes(slices_.size(), index_bytes));
+    const bool whole = is_named && fits_record(slices_.size(), index_bytes) &&
+                       has_room_for(*end, end->unwritten + ring_bytes(slices_.size(), index_bytes));
     part.record.whole_step = whole ? 1 : 0;
     if (!whole) part.record.own_from = 0;
     protocol::write_batch(part.record, whole ? slices_ : part.slices, record_,
@@ -224,9 +238,27 @@ bool Jobs::read_ring(Peer& peer) {
   return well;
 }
 
+bool Jobs::take_record(Peer& peer, std::span<const std::byte> record) {
+  RankEnd* end = find_end(peer);
+  if (!end || !end->is_admitted) return true;
+  const bool well = take_record(*end, record);
+  if (end->left) finish_if_left(*end->job);
+  return well;
+}
+
 bool Jobs::sleep(Peer& peer) {
   RankEnd* end = find_end(peer);
   return !end || !end->from_job || end->from_job->fall_asleep();
+}
+
+// Gives back the slot of a gathered batch.
+void Jobs::release(RankEnd& end, const Held& held) {
+  if (held.in_place) return;
+  if (AgentEnd* const agent = end.peer->agent()) {
+    agent->free(held.share, held.slot);
+  } else if (backend_) {
+    backend_->released(held.share, held.slot);
+  }
 }
 
 // The buffer that rank 0 came with. It counts from the first epoch on, since the engine gets it
@@ -321,8 +353,7 @@ bool Jobs::take_record(RankEnd& end, std::span<const std::byte> bytes) {
     case protocol::JobRecordKind::released: {
       const auto found = end.held.find(record.step);
       if (found == end.held.end()) return false;
-      if (!found->second.in_place && backend_)
-        backend_->released(found->second.share, found->second.slot);
+      release(end, found->second);
       end.held.erase(found);
       inbox_.add(engine::SlotReleased{job.id, end.rank, record.step});
       return true;

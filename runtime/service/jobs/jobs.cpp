@@ -268,7 +268,12 @@ bool Jobs::begin(Job& job) {
   event.runs = request.order_options.runs;
   event.rehearsed = request.order_options.rehearsed;
   event.pipeline_hash = request.pipeline_hash;
-  event.ranks = inbox_.keep(std::vector<NodeId>(job.ranks.size(), NodeId(0)));
+  std::vector<NodeId> nodes;
+  for (const RankEnd* end : job.ranks) {
+    const AgentEnd* const agent = end->peer->agent();
+    nodes.push_back(agent ? agent->node() : NodeId(0));
+  }
+  event.ranks = inbox_.keep(std::move(nodes));
 
   // Ranks that come back have had the same steps. Otherwise there is no common step to go on from.
   const auto refuse_all = [&](const std::string& why) {
@@ -349,20 +354,9 @@ void Jobs::admitted(const engine::Admit& command) {
       refuse(*end->peer, kNotYet, fmt::format("no memory for its pace: {}", problem));
       continue;
     }
-    if (backend_) end->ring_charge = MemoryCharge(backend_->budget(), 2 * options_.ring_bytes);
-    if (backend_ && !end->ring_charge) {
-      refuse(*end->peer, "no_memory",
-             "no memory for its rings: the service's memory is used up (--memory)");
-      continue;
-    }
-    end->files = protocol::make_rings(options_.ring_bytes, problem);
-    if (!end->files) {
-      // What the machine is short of comes back when other jobs end.
-      refuse(*end->peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
-      continue;
-    }
-    end->to_job = std::make_unique<protocol::RingWriter>(end->files.rings.to_job());
-    end->from_job = std::make_unique<protocol::RingReader>(end->files.rings.from_job());
+    if (!end->peer->agent() && !make_rings(*end)) continue;
+    end->is_admitted = true;
+    if (AgentEnd* const agent = end->peer->agent()) agent->admit(job->id);
     end->first_step = command.first_step;
     end->consumed = command.first_step;
     begin_wait(*end);
@@ -383,11 +377,33 @@ void Jobs::admitted(const engine::Admit& command) {
     admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
                                  end->request.pipeline.empty(), job->corrupt_most);
     admission.ticket = end->ticket = protocol::make_secret();
-    end->peer->send(protocol::encode(admission),
-                    {end->files.service_file.get(), end->files.job_file.get(),
-                     end->files.doorbell.get(), job->pace.file().get()});
+    std::vector<int> descriptors;  // of a rank on another node: its agent's
+    if (end->files)
+      descriptors = {end->files.service_file.get(), end->files.job_file.get(),
+                     end->files.doorbell.get(), job->pace.file().get()};
+    end->peer->send(protocol::encode(admission), descriptors);
     if (has_had_all(*job)) finish(*end, protocol::ServiceRecordKind::finished);
   }
+}
+
+// False: the rank was told that there is no memory for them.
+bool Jobs::make_rings(RankEnd& end) {
+  if (backend_) end.ring_charge = MemoryCharge(backend_->budget(), 2 * options_.ring_bytes);
+  if (backend_ && !end.ring_charge) {
+    refuse(*end.peer, "no_memory",
+           "no memory for its rings: the service's memory is used up (--memory)");
+    return false;
+  }
+  std::string problem;
+  end.files = protocol::make_rings(options_.ring_bytes, problem);
+  if (!end.files) {
+    // What the machine is short of comes back when other jobs end.
+    refuse(*end.peer, kNotYet, fmt::format("no memory for its rings: {}", problem));
+    return false;
+  }
+  end.to_job = std::make_unique<protocol::RingWriter>(end.files.rings.to_job());
+  end.from_job = std::make_unique<protocol::RingReader>(end.files.rings.from_job());
+  return true;
 }
 
 // The job comes back from a checkpoint at its end, or lost its service there.
@@ -420,7 +436,7 @@ void Jobs::refused(const engine::Refuse& command) {
     end->peer->send(
         protocol::encode(protocol::Refused{std::string(engine::name_of(command.why)), message}),
         {});
-    if (end->to_job) finish(*end, protocol::ServiceRecordKind::refused);
+    if (end->is_admitted) finish(*end, protocol::ServiceRecordKind::refused);
   }
 }
 
@@ -454,9 +470,7 @@ void Jobs::gone(Peer& peer) {
     } else {
       inbox_.add_left(job.id, job.dataset->id, job.pipeline->id);
     }
-    for (const auto& [step, held] : end->held) {
-      if (!held.in_place && backend_) backend_->released(held.share, held.slot);
-    }
+    for (const auto& [step, held] : end->held) release(*end, held);
   }
   if (last) forget(job);
 }

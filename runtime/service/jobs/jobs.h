@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,28 @@
 
 namespace batchflow::service {
 
+// What a rank's agent does for it, in the order in which it is asked for.
+class AgentEnd {
+ public:
+  virtual NodeId node() const = 0;
+  // The next frame for the rank admits it to the job: the agent adds rings, and the job's pace.
+  virtual void admit(JobId job) = 0;
+  // Writes into the rank's ring. A batch's record names the share and the slot of its batch in
+  // place of a slab and an offset.
+  virtual void write(std::span<const std::byte> record) = 0;
+  // Raises the pace of the rank's job.
+  virtual void raise(JobId job, std::uint64_t steps) = 0;
+  // The rank has released a gathered batch.
+  virtual void free(ShareId share, SlotId slot) = 0;
+  // Whether the rank has shown that its user may read the dataset.
+  virtual bool may_read(DatasetId dataset) const = 0;
+
+ protected:
+  ~AgentEnd() = default;
+};
+
 // The other end of a rank's socket.
-class Peer {
+class Peer : public std::enable_shared_from_this<Peer> {
  public:
   virtual void send(std::string frame, std::vector<int> descriptors) = 0;  // kept by the caller
   virtual void end() = 0;  // after what has been sent
@@ -46,6 +67,9 @@ class Peer {
   virtual uid_t user() const = 0;
   virtual pid_t process() const = 0;
   virtual const std::string& from() const = 0;  // another machine; empty: this one
+  // Of a rank on another node: its agent has its rings and the memory of its batches. Null: they
+  // are here.
+  virtual AgentEnd* agent() { return nullptr; }
 
  protected:
   ~Peer() = default;
@@ -126,10 +150,12 @@ class Jobs final : public JobCommands {
 
   void admitted(const engine::Admit& command) override;
   void refused(const engine::Refuse& command) override;
-  bool deliver(const engine::Deliver& command, const Slot& slot,
+  bool deliver(const engine::Deliver& command, const Slot* slot,
                std::uint32_t slot_samples) override;
   void epoch_ended(const engine::EpochEnded& command) override;
   void slab_gone(std::uint64_t slab) override;
+  // A rank's agent has read this in its ring. False: it is nonsense.
+  bool take_record(Peer& peer, std::span<const std::byte> record);
 
   // What people ask about a job.
   struct Status {
@@ -210,6 +236,7 @@ class Jobs final : public JobCommands {
     protocol::JoinRequest request;
     protocol::RingFiles files;
     std::string ticket;  // told to no other rank
+    bool is_admitted = false;
     MemoryCharge ring_charge;
     std::unique_ptr<protocol::RingWriter> to_job;
     std::unique_ptr<protocol::RingReader> from_job;
@@ -274,6 +301,9 @@ class Jobs final : public JobCommands {
   void end_wait(RankEnd& end);
   void add_stall(Job& job, const StageTimes& ended);
   void write(RankEnd& end, std::span<const std::byte> record);
+  static bool has_room_for(RankEnd& end, std::size_t bytes);
+  bool make_rings(RankEnd& end);
+  void release(RankEnd& end, const Held& held);
   void write_steps(Job& job);
   void write_step(Job& job, TrainingStep& step);
   static std::vector<std::uint64_t> chosen_indices(Job& job, const engine::Deliver& command);

@@ -1,0 +1,685 @@
+#include "runtime/service/cluster/agent.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <netdb.h>
+
+#include "core/log/event_codec.h"
+#include "fmt/format.h"
+#include "programs/input/yaml.h"
+#include "runtime/memory/out_of_memory.h"
+#include "runtime/remote/listener.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/cluster/agent_ranks.h"
+#include "runtime/service/cluster/node_link.h"
+#include "runtime/service/cluster/node_messages.h"
+#include "runtime/service/cluster/peer_links.h"
+#include "runtime/service/connection.h"
+#include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/datasets/openers.h"
+#include "runtime/service/jobs/refusals.h"
+#include "runtime/service/log/service_log.h"
+#include "runtime/service/node_sockets.h"
+
+namespace batchflow::service {
+namespace {
+
+namespace asio = boost::asio;
+using remote::RemoteKind;
+using remote::TcpChannel;
+
+constexpr std::chrono::seconds kConnectWithin{3};
+constexpr std::chrono::seconds kWelcomeWithin{10};
+constexpr std::chrono::milliseconds kAgainAfter{300};
+constexpr std::size_t kMessageMost = 65536;
+
+// The address of this machine by which the socket reaches the other side.
+std::string own_host(int socket) {
+  sockaddr_storage is{};
+  socklen_t size = sizeof is;
+  std::array<char, NI_MAXHOST> host{};
+  getsockname(socket, reinterpret_cast<sockaddr*>(&is), &size);
+  getnameinfo(reinterpret_cast<sockaddr*>(&is), size, host.data(), host.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  return host.data();
+}
+
+// What came of looking for the coordinator.
+struct Joined {
+  std::unique_ptr<TcpChannel> channel;
+  NodeId node = NodeId::none();
+  std::string problem;
+  bool is_refused = false;
+};
+
+class AgentSession final : public ConnectionHost {
+ public:
+  AgentSession(const NodeConfig& config, const protocol::Descriptor& listening, ServiceLog& log);
+  ~AgentSession();
+
+  // Until a signal ends it (which is answered), or the coordinator is lost (0).
+  int run();
+  // Why the coordinator refused this agent, if it did.
+  const std::string& refusal() const { return refusal_; }
+
+  bool on_frame(Connection& connection, std::string_view frame,
+                std::vector<protocol::Descriptor> descriptors, std::string& problem) override;
+  void on_doorbell(Connection& connection) override;
+  void on_end(Connection& connection) override;
+  bool on_unfinished(Connection& connection, std::int64_t change) override;
+
+ private:
+  void post(std::function<void()> what);
+  void schedule();
+  void step();
+  void accept();
+  void check();
+  void report();
+  void write_rest();
+  void wait_for_signal();
+  void look_for_coordinator();
+  Joined join_once();
+  void begin(Joined joined);
+  void lost(const std::string& why);
+  void take(NodeFrame frame);
+  void take_message(const NodeMessage& message);
+  void open(const DatasetMessage& wanted);
+  void opened(const DatasetMessage& wanted, const std::vector<OpenedIndex>& parts);
+  void answer_opened(DatasetId dataset, const std::string& problem);
+  void add(const PipelineMessage& wanted);
+  void carry_out(std::span<const std::byte> bytes);
+  bool can_carry_out(const engine::Command& command);
+  void serve_peer(TcpChannel& channel);
+
+  std::string host_of_coordinator() const;
+
+  const NodeConfig& config_;
+  const protocol::Descriptor& listening_;
+  ServiceLog& log_;
+  asio::io_context loop_{1};
+  asio::posix::stream_descriptor acceptor_;
+  asio::steady_timer check_timer_{loop_};
+  asio::steady_timer rest_timer_{loop_};
+  asio::signal_set signals_{loop_, SIGINT, SIGTERM};
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  int ended_by_ = 0;
+  bool step_due_ = false;
+  std::string refusal_;
+  Datasets datasets_;
+  Inbox inbox_, stepping_;
+  StallBook stalls_{[this] { return Instant(std::chrono::steady_clock::now() - began_); }};
+  MemoryBudget memory_;
+  std::map<const Connection*, std::shared_ptr<Connection>> connections_;
+  log::CommandDecoder decoder_;
+  std::uint64_t next_opening_ = 0;
+  std::vector<PipelineMessage> early_;  // their datasets are being opened
+
+  std::unique_ptr<TcpChannel> channel_;
+  std::unique_ptr<NodeLink> link_;
+  std::unique_ptr<PeerLinks> peers_;
+  std::unique_ptr<AgentRanks> ranks_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Openers> openers_;
+  std::mutex server_mutex_;
+  std::condition_variable server_changed_;
+  std::unique_ptr<PeerServer> server_;  // by server_mutex_
+  bool ending_ = false;                 // by server_mutex_
+  std::unique_ptr<remote::RemoteListener> listener_;
+  std::thread reader_;
+  std::thread joiner_;
+};
+
+AgentSession::AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
+                           ServiceLog& log)
+    : config_(config),
+      listening_(listening),
+      log_(log),
+      acceptor_(loop_, dup(listening.get())),
+      memory_(config.cache_bytes()) {}
+
+std::string AgentSession::host_of_coordinator() const {
+  remote::RemoteAddress address;
+  std::string ignored;
+  remote::parse_remote(config_.join, address, ignored);
+  return address.host;
+}
+
+AgentSession::~AgentSession() {
+  {
+    const std::lock_guard lock(server_mutex_);
+    ending_ = true;
+    server_changed_.notify_all();
+  }
+  if (joiner_.joinable()) joiner_.join();
+  openers_.reset();
+  listener_.reset();
+  if (link_) link_->shut("the agent ends");
+  if (reader_.joinable()) reader_.join();
+  backend_.reset();
+  peers_.reset();
+}
+
+void AgentSession::post(std::function<void()> what) {
+  const memory::WaitsForMemory scope;
+  memory::until_there_is_memory([&] {
+    asio::post(loop_, [this, what] {
+      what();
+      schedule();
+    });
+  });
+}
+
+int AgentSession::run() {
+  wait_for_signal();
+  accept();
+  check();
+  joiner_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "bf-join");
+    look_for_coordinator();
+  });
+  loop_.run();
+  return ended_by_;
+}
+
+void AgentSession::wait_for_signal() {
+  signals_.async_wait([this](const boost::system::error_code& cancelled, int number) {
+    if (cancelled) return;
+    log_.say(fmt::format("{}: ending; {} connections are let go", strsignal(number),
+                         connections_.size()));
+    ended_by_ = number;
+    loop_.stop();
+  });
+}
+
+void AgentSession::check() {
+  check_timer_.expires_after(std::chrono::seconds(1));
+  check_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    if (backend_) {
+      backend_->retry_waiting();
+      report();
+    }
+    log_.tick();
+    memory::refill_memory_reserve();
+    schedule();
+    check();
+  });
+}
+
+void AgentSession::report() {
+  const BackendCounters moved = backend_->counters();
+  NodeCounters now;
+  now.read_samples = moved.read_samples;
+  now.read_bytes = moved.read_bytes;
+  now.read_errors = moved.read_errors;
+  now.fetched_samples = moved.fetched_samples;
+  now.fetched_bytes = moved.fetched_bytes;
+  now.prepared_samples = moved.prepared_samples;
+  now.copied_samples = moved.copied_samples;
+  now.preparing_ns = static_cast<std::uint64_t>(backend_->preparations().busy().count());
+  now.workers = backend_->preparations().workers();
+  now.used_bytes = memory_.used();
+  link_->write(encode(now));
+}
+
+// ----------------------------------------------------------------------------- the coordinator
+// ----
+
+void AgentSession::look_for_coordinator() {
+  std::string said;
+  for (;;) {
+    Joined joined = join_once();
+    if (!joined.node.is_none() || joined.is_refused) {
+      const auto shared = std::make_shared<Joined>(std::move(joined));
+      return post([this, shared] { begin(std::move(*shared)); });
+    }
+    if (std::exchange(said, joined.problem) != joined.problem)
+      post([this, problem = joined.problem] {
+        log_.say({fmt::format("no coordinator at {}: {}; this agent goes on looking for it",
+                              config_.join, problem),
+                  LogLevel::warning});
+      });
+    std::unique_lock lock(server_mutex_);
+    if (server_changed_.wait_for(lock, kAgainAfter, [this] { return ending_; })) return;
+  }
+}
+
+Joined AgentSession::join_once() {
+  Joined joined;
+  std::vector<std::string> tokens;
+  remote::RemoteAddress address;
+  if (joined.problem = remote::read_tokens(config_.tcp.cluster_token_file, tokens);
+      !joined.problem.empty())
+    return joined;
+  if (!remote::parse_remote(config_.join, address, joined.problem)) return joined;
+  remote::TlsContext tls;
+  if (address.tls) tls = remote::TlsContext::of_client(config_.cluster_authorities, joined.problem);
+  if (address.tls && !tls) return joined;
+  std::unique_ptr<TcpChannel> channel =
+      TcpChannel::connect(address, address.tls ? &tls : nullptr,
+                          TcpChannel::Clock::now() + kConnectWithin, joined.problem);
+  if (!channel) return joined;
+  // Peers find this node at the address by which it reaches its coordinator, unless another is set.
+  if (!listener_) {
+    remote::RemoteOptions options = config_.tcp;
+    if (options.port < 0) {
+      options.address = own_host(channel->socket());
+      options.port = 0;
+    }
+    options.token_file.clear();
+    try {
+      listener_ = std::make_unique<remote::RemoteListener>(
+          options, config_.socket,
+          [this](TcpChannel& from, std::string_view as, const std::string&) {
+            if (as == remote::kPeer) serve_peer(from);
+          });
+    } catch (const ConfigError& error) {
+      joined.problem = error.what();
+      joined.is_refused = true;
+      return joined;
+    }
+  }
+  AgentGreeting greeting;
+  greeting.version = BATCHFLOW_VERSION;
+  greeting.name = config_.name;
+  greeting.cores = config_.workers;
+  greeting.memory = config_.engine_bytes();
+  const bool is_everywhere = config_.tcp.address == "0.0.0.0" || config_.tcp.address == "::";
+  const std::string host = config_.tcp.port < 0 ? own_host(channel->socket())
+                           : is_everywhere      ? ""
+                                                : config_.tcp.address;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  greeting.address = fmt::format("{}://{}:{}", config_.tcp.certificate.empty() ? "tcp" : "tls",
+                                 is_v6 ? "[" + host + "]" : host, listener_->port());
+  greeting.user = geteuid();
+  if (!channel->write_text(remote::token_message(tokens.front(), remote::kAgent)) ||
+      !channel->write_text(encode(greeting))) {
+    joined.problem = channel->problem();
+    return joined;
+  }
+  const auto deadline = TcpChannel::Clock::now() + kWelcomeWithin;
+  TcpChannel::Head head;
+  std::string text;
+  do {
+    if (!channel->read_head(head, deadline) || head.bytes > kMessageMost) {
+      joined.problem = channel->problem().empty() ? "it sent nonsense" : channel->problem();
+      return joined;
+    }
+    text.resize(head.bytes);
+    if (!channel->read(std::as_writable_bytes(std::span(text)))) return joined;
+  } while (text.empty());
+  try {
+    const NodeMessage message(text);
+    if (message.type() == "welcome") {
+      joined.node = message.node();
+      joined.channel = std::move(channel);
+    } else if (message.type() == "refused") {
+      joined.is_refused = message.text("why") != kNotYet;
+      joined.problem = message.text("message");
+    } else {
+      joined.problem = fmt::format("it answered with a message of type '{}'", message.type());
+    }
+  } catch (const MessageError& error) {
+    joined.problem = fmt::format("what answers there is no coordinator: {}", error.what());
+  }
+  return joined;
+}
+
+void AgentSession::begin(Joined joined) {
+  if (joined.is_refused) {
+    refusal_ = joined.problem;
+    return loop_.stop();
+  }
+  channel_ = std::move(joined.channel);
+  link_ = std::make_unique<NodeLink>(*channel_, config_.lost_after);
+  const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
+  peers_ = std::make_unique<PeerLinks>(
+      PeerAccess{config_.tcp.cluster_token_file, config_.cluster_authorities}, posting);
+  ranks_ = std::make_unique<AgentRanks>(datasets_, *link_);
+  Backend::Options options;
+  options.node = joined.node;
+  options.workers_most = config_.workers;
+  options.scratch = config_.scratch_limits();
+  options.storage = config_.storage;
+  options.say = [this](const LogLine& line) { log_.say(line); };
+  options.peers = peers_.get();
+  backend_ =
+      std::make_unique<Backend>(options, memory_, datasets_, inbox_, *ranks_, stalls_, posting);
+  ranks_->set_backend(*backend_);
+  openers_ = std::make_unique<Openers>(posting);
+  {
+    const std::lock_guard lock(server_mutex_);
+    server_ = std::make_unique<PeerServer>(*backend_, posting);
+    server_changed_.notify_all();
+  }
+  log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", config_.join,
+                       joined.node.value, config_.name, config_.workers,
+                       config_.engine_bytes() >> 20));
+  reader_ = std::thread([this, posting] {
+    pthread_setname_np(pthread_self(), "bf-node");
+    link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
+    const std::string problem = link_->problem();
+    asio::post(loop_, [this, problem] { lost(problem); });
+  });
+}
+
+void AgentSession::lost(const std::string& why) {
+  if (refusal_.empty())
+    log_.say({fmt::format("the coordinator at {} is lost: {}; {} connections are let go",
+                          config_.join, why, connections_.size()),
+              LogLevel::warning});
+  loop_.stop();
+}
+
+void AgentSession::serve_peer(TcpChannel& channel) {
+  PeerServer* server = nullptr;
+  {
+    std::unique_lock lock(server_mutex_);
+    server_changed_.wait(lock, [this] { return server_ || ending_; });
+    if (ending_) return;
+    server = server_.get();
+  }
+  server->serve(channel);
+}
+
+void AgentSession::take(NodeFrame frame) {
+  try {
+    switch (frame.kind) {
+      case RemoteKind::text:
+        return take_message(NodeMessage(frame.text()));
+      case RemoteKind::record:
+        if (!ranks_->take(frame.bytes)) throw MessageError("a record of no rank");
+        return write_rest();
+      case RemoteKind::payload:
+        return carry_out(frame.bytes);
+    }
+  } catch (const MessageError& error) {
+    link_->shut(fmt::format("the coordinator sent nonsense: {}", error.what()));
+  }
+}
+
+// A rank whose socket takes nothing now gets its records soon.
+void AgentSession::write_rest() {
+  if (ranks_->write_rest()) return;
+  rest_timer_.expires_after(std::chrono::milliseconds(1));
+  rest_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) write_rest();
+  });
+}
+
+void AgentSession::take_message(const NodeMessage& message) {
+  if (message.type() == "rank") return ranks_->take(message.rank());
+  if (message.type() == "peer") {
+    const std::string address = message.text("address");
+    if (address.empty()) return peers_->remove(message.node());
+    return peers_->set(message.node(), with_host(address, host_of_coordinator()));
+  }
+  if (message.type() == "dataset") return open(message.dataset());
+  if (message.type() == "pipeline") return add(message.pipeline());
+  if (message.type() == "refused") {
+    refusal_ = message.text("message");
+    return link_->shut(refusal_);
+  }
+  throw MessageError(fmt::format("a message of type '{}'", message.type()));
+}
+
+// ------------------------------------------------------------------------ datasets, pipelines ----
+
+void AgentSession::open(const DatasetMessage& wanted) {
+  while (datasets_.all().size() <= wanted.id.value) datasets_.add_unknown_dataset();
+  if (wanted.version == 0) return answer_opened(wanted.id, {});
+  const std::uint64_t number = next_opening_++;
+  const auto work = [this, wanted, folder = config_.state / "indices"](
+                        const sources::StopAsked& stop) -> std::function<void()> {
+    std::vector<OpenedIndex> parts;
+    try {
+      parts = open_with_splits(wanted.asked, {}, folder, stop);
+    } catch (const std::exception& error) {
+      parts.emplace_back().problem = error.what();
+    }
+    const auto shared = std::make_shared<std::vector<OpenedIndex>>(std::move(parts));
+    return [this, wanted, shared] { opened(wanted, *shared); };
+  };
+  try {
+    openers_->start(number, std::nullopt, work);
+  } catch (const std::system_error& error) {
+    answer_opened(wanted.id, fmt::format("no thread to open it: {}", error.code().message()));
+  }
+}
+
+void AgentSession::opened(const DatasetMessage& wanted, const std::vector<OpenedIndex>& parts) {
+  const OpenedIndex* const made = wanted.part < parts.size() ? &parts[wanted.part]
+                                  : parts.empty()            ? nullptr
+                                                             : &parts.front();
+  if (!made || !made->index)
+    return answer_opened(wanted.id,
+                         fmt::format("dataset '{}' at {} cannot be opened there: {}", wanted.name,
+                                     wanted.asked.path.string(), made ? made->problem : ""));
+  if (made->index->version() != wanted.version || made->index->listing() != wanted.listing)
+    return answer_opened(
+        wanted.id, fmt::format("dataset '{}' at {} is another one there: version {:016x}, and the "
+                               "coordinator's is {:016x}; mount the same data on all nodes",
+                               wanted.name, wanted.asked.path.string(), made->index->version(),
+                               wanted.version));
+  ServedDataset& dataset = datasets_.dataset(wanted.id);
+  dataset.name = wanted.name;
+  dataset.root = wanted.asked.path;
+  dataset.bundle_shift = made->catalogue->bundle_shift();
+  datasets_.add_again(dataset, made->root, made->index);
+  dataset.closed = made->closed;
+  for (const PipelineMessage& one : std::exchange(early_, {})) add(one);
+  log_.say(fmt::format("dataset {}: {} samples, version {:016x}", wanted.name,
+                       made->index->samples(), wanted.version));
+  answer_opened(wanted.id, {});
+}
+
+void AgentSession::answer_opened(DatasetId dataset, const std::string& problem) {
+  if (!problem.empty()) log_.say({problem, LogLevel::error, "dataset"});
+  link_->write(encode_opened(dataset, problem));
+}
+
+void AgentSession::add(const PipelineMessage& wanted) {
+  while (datasets_.pipelines().size() <= wanted.id.value) datasets_.add_unknown_pipeline();
+  if (wanted.text.empty()) return;
+  if (!datasets_.knows(wanted.dataset)) {
+    early_.push_back(wanted);
+    return;
+  }
+  ServedPipeline& pipeline = datasets_.pipeline(wanted.id);
+  std::string problem;
+  try {
+    config::read_config(
+        input::parse_yaml(wanted.text, wanted.name), [&](config::ConfigSection& section) {
+          pipeline.pipeline = prepare::compile_pipeline(
+              section, *datasets_.dataset(wanted.dataset).index, config_.scratch_limits());
+        });
+    if (pipeline.pipeline->info().hash != wanted.hash)
+      problem = fmt::format("it has the hash {:016x} here, and {:016x} at the coordinator",
+                            pipeline.pipeline->info().hash, wanted.hash);
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (!problem.empty()) {
+    pipeline.pipeline = nullptr;
+    log_.say({fmt::format("pipeline '{}': {}", wanted.name, problem), LogLevel::error, "pipeline"});
+    return;
+  }
+  pipeline.name = wanted.name;
+  pipeline.dataset = wanted.dataset;
+  pipeline.spec = pipeline.pipeline->spec();
+  pipeline.hash = wanted.hash;
+}
+
+// ------------------------------------------------------------------------- commands and events
+// ----
+
+// What this node has not got fails at once. The coordinator's engine tries it elsewhere.
+bool AgentSession::can_carry_out(const engine::Command& command) {
+  if (const auto* read = std::get_if<engine::Read>(&command)) {
+    const bool needs_pipeline = read->form == Form::decoded;
+    if (datasets_.knows(read->dataset) &&
+        (!needs_pipeline || datasets_.knows(read->lineage.pipeline)))
+      return true;
+    inbox_.add(engine::ReadDone{read->request, engine::Outcome::failed, {}});
+    return false;
+  }
+  if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
+    if (datasets_.knows(prepare->lineage.dataset) && datasets_.knows(prepare->lineage.pipeline))
+      return true;
+    inbox_.add(engine::PreparationDone{prepare->request, engine::Outcome::failed, {}});
+    return false;
+  }
+  return std::holds_alternative<engine::Transfer>(command) ||
+         std::holds_alternative<engine::Drop>(command) ||
+         std::holds_alternative<engine::Cancel>(command) ||
+         std::holds_alternative<engine::Release>(command) ||
+         std::holds_alternative<engine::SetWorkers>(command);
+}
+
+void AgentSession::carry_out(std::span<const std::byte> bytes) {
+  const auto commands = decoder_.commands(bytes);
+  if (!commands) throw MessageError("commands that cannot be read");
+  std::vector<engine::Command> mine;
+  mine.reserve(commands->size());
+  for (const engine::Command& one : *commands) {
+    if (can_carry_out(one)) mine.push_back(one);
+  }
+  backend_->carry_out(mine);
+}
+
+void AgentSession::schedule() {
+  if (step_due_ || inbox_.empty()) return;
+  step_due_ = true;
+  asio::post(loop_, [this] {
+    step_due_ = false;
+    step();
+  });
+}
+
+// What has happened goes to the coordinator's engine.
+void AgentSession::step() {
+  if (inbox_.empty() || !link_) return;
+  stepping_.clear();
+  stepping_.swap(inbox_);
+  std::vector<std::byte> bytes;
+  log::EventEncoder().step(Instant{}, stepping_.events(), bytes);
+  link_->write(RemoteKind::payload, std::move(bytes));
+}
+
+// -------------------------------------------------------------------------------- connections ----
+
+void AgentSession::accept() {
+  acceptor_.async_wait(
+      asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+        if (error) return;
+        protocol::Descriptor socket = accept_at(listening_);
+        if (socket) {
+          auto connection = std::make_shared<Connection>(loop_, std::move(socket), *this);
+          connections_[connection.get()] = connection;
+          connection->start();
+        }
+        accept();
+      });
+}
+
+bool AgentSession::on_frame(Connection& connection, std::string_view frame,
+                            std::vector<protocol::Descriptor> descriptors, std::string& problem) {
+  const std::string type = protocol::message_type(frame, problem);
+  if (type.empty()) return false;
+  if (type == "hello") {
+    const std::optional<protocol::Hello> hello = protocol::decode_hello(frame, problem);
+    if (!hello) return false;
+    if (hello->protocol != protocol::kProtocolVersion) {
+      refuse(connection, "protocol",
+             fmt::format("the agent {} speaks version {} of the protocol, and the client {} speaks "
+                         "version {}; install the same version of both",
+                         BATCHFLOW_VERSION, protocol::kProtocolVersion, hello->version,
+                         hello->protocol));
+      return true;
+    }
+    connection.send(protocol::encode(protocol::Welcome{
+                        protocol::kProtocolVersion, BATCHFLOW_VERSION,
+                        fmt::format("{}-{}", getpid(), static_cast<const void*>(this))}),
+                    {});
+    return true;
+  }
+  if (!link_) {
+    refuse(connection, kNotYet,
+           fmt::format("this agent looks for its coordinator at {}; ask again", config_.join));
+    return true;
+  }
+  ranks_->pass_on(connection, frame, descriptors);
+  return true;
+}
+
+void AgentSession::on_doorbell(Connection& connection) {
+  if (!ranks_->read_ring(connection)) {
+    refuse(connection, "protocol",
+           "the client wrote a record that this version does not know; the agent ended the job");
+    return;
+  }
+  if (ranks_->sleep(connection)) {
+    connection.wait_for_doorbell();
+  } else {
+    connection.ring_again();
+  }
+  write_rest();
+  schedule();
+}
+
+void AgentSession::on_end(Connection& connection) {
+  if (ranks_) ranks_->gone(connection);
+  connections_.erase(&connection);
+  schedule();
+}
+
+bool AgentSession::on_unfinished(Connection&, std::int64_t) {
+  return true;
+}
+
+}  // namespace
+
+int run_agent(NodeConfig config, const std::function<void(const std::string&)>& write) {
+  settle(config);
+  ServiceLog log(config.log);
+  log.write_to(write);
+  const protocol::Descriptor listening = listen_at(config.socket);
+  const SocketFile socket_file = SocketFile::at(config.socket);
+  std::filesystem::create_directories(config.state / "indices");
+  const protocol::Descriptor state_lock = lock_state(config.state);
+  log.say(fmt::format("an agent of {}, for jobs at {}", config.join, config.socket.string()));
+  int ended_by = 0;
+  std::string refusal;
+  while (ended_by == 0) {
+    AgentSession session(config, listening, log);
+    ended_by = session.run();
+    refusal = session.refusal();
+    if (!refusal.empty()) break;
+  }
+  socket_file.remove(config.socket);
+  if (!refusal.empty())
+    throw ConfigError(
+        fmt::format("the coordinator at {} refuses this agent: {}", config.join, refusal));
+  return ended_by;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,500 @@
+#include "runtime/service/cluster/cluster.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "fmt/format.h"
+#include "runtime/protocol/messages.h"
+
+namespace batchflow::service {
+namespace {
+
+using remote::RemoteKind;
+using remote::TcpChannel;
+
+constexpr std::chrono::seconds kGreetWithin{10};
+constexpr std::size_t kGreetingMost = 65536;
+constexpr std::size_t kAgentsMost = 4096;
+
+std::optional<AgentGreeting> read_greeting(TcpChannel& channel, std::string& problem) {
+  TcpChannel::Head head;
+  if (!channel.read_head(head, TcpChannel::Clock::now() + kGreetWithin) ||
+      head.kind != RemoteKind::text || head.bytes > kGreetingMost) {
+    problem = "no greeting came";
+    return std::nullopt;
+  }
+  std::string text(head.bytes, '\0');
+  if (!channel.read(std::as_writable_bytes(std::span(text)))) return std::nullopt;
+  try {
+    const NodeMessage message(text);
+    if (message.type() == "agent") return message.greeting();
+    problem = fmt::format("a greeting of type '{}'", message.type());
+  } catch (const MessageError& error) {
+    problem = error.what();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// A rank on another node. Jobs sees a peer like any other.
+class Cluster::AgentRank final : public Peer, public AgentEnd {
+ public:
+  AgentRank(NodeId node, std::uint32_t rank, std::shared_ptr<NodeLink> link, std::string from)
+      : node_(node), rank_(rank), link_(std::move(link)), from_(std::move(from)) {}
+
+  void set_user(uid_t user) { user_ = user; }
+  void add_shown(const std::vector<DatasetId>& shown) {
+    for (const DatasetId one : shown) shown_.insert(one.value);
+  }
+
+  void send(std::string frame, std::vector<int> /*descriptors*/) override {
+    RankMessage message;
+    message.rank = rank_;
+    message.frame = std::move(frame);
+    message.rings_of = std::exchange(admitted_to_, std::nullopt);
+    link_->write(encode(message));
+  }
+  void end() override {
+    RankMessage message;
+    message.rank = rank_;
+    link_->write(encode(message));
+  }
+  bool has_unsent() const override { return false; }
+  uid_t user() const override { return user_; }
+  pid_t process() const override { return getpid(); }  // which speaks for it
+  const std::string& from() const override { return from_; }
+  AgentEnd* agent() override { return this; }
+
+  NodeId node() const override { return node_; }
+  void admit(JobId job) override { admitted_to_ = job; }
+  void write(std::span<const std::byte> record) override {
+    link_->write(RemoteKind::record, rank_record({rank_, RankWord::record, 0, 0}, record));
+  }
+  void raise(JobId job, std::uint64_t steps) override {
+    link_->write(RemoteKind::record, rank_record({job.value, RankWord::raise, steps, 0}));
+  }
+  void free(ShareId share, SlotId slot) override {
+    link_->write(RemoteKind::record, rank_record({rank_, RankWord::free, share.value, slot.value}));
+  }
+  bool may_read(DatasetId dataset) const override { return shown_.contains(dataset.value); }
+
+ private:
+  const NodeId node_;
+  const std::uint32_t rank_;
+  const std::shared_ptr<NodeLink> link_;
+  const std::string from_;
+  uid_t user_ = static_cast<uid_t>(-1);
+  std::set<std::uint32_t> shown_;
+  std::optional<JobId> admitted_to_;
+};
+
+Cluster::Cluster(Host host) : host_(std::move(host)) {}
+
+Cluster::~Cluster() = default;
+
+Cluster::Agent* Cluster::find(NodeId node) const {
+  const auto found = agents_.find(node.value);
+  return found == agents_.end() ? nullptr : found->second.get();
+}
+
+// ---------------------------------------------------------------------------- coming and going
+// ----
+
+void Cluster::serve(TcpChannel& channel, const std::string& from) {
+  std::string problem;
+  std::optional<AgentGreeting> greeting = read_greeting(channel, problem);
+  const auto link = std::make_shared<NodeLink>(channel, host_.silence);
+  if (greeting && greeting->protocol != kNodeProtocol) {
+    problem = fmt::format(
+        "the coordinator {} speaks version {} of the nodes' protocol, and the agent {} speaks "
+        "version {}; install the same version on both",
+        BATCHFLOW_VERSION, kNodeProtocol, greeting->version, greeting->protocol);
+    greeting.reset();
+  }
+  NodeId node = NodeId::none();
+  if (greeting) {
+    struct Admission {
+      std::string problem;
+      NodeId node = NodeId::none();
+    };
+    const auto promise = std::make_shared<std::promise<Admission>>();
+    std::future<Admission> answer = promise->get_future();
+    host_.post([this, promise, greeting = *greeting, from, link] {
+      Admission made;
+      made.problem = admit(greeting, from, link, made.node);
+      promise->set_value(made);
+    });
+    while (answer.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+      if (!channel.is_open()) break;
+    }
+    if (answer.wait_for(std::chrono::milliseconds(0)) == std::future_status::ready) {
+      const Admission made = answer.get();
+      problem = made.problem;
+      node = made.node;
+    }
+  }
+  if (!node.is_none()) {
+    link->read(host_.post, [this, node](NodeFrame frame) { take(node, std::move(frame)); });
+    problem = link->problem();
+    host_.post([this, node, problem] { lost(node, problem); });
+  } else if (!problem.empty()) {
+    host_.post([this, from, problem] {
+      host_.say({fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning,
+                 "agent"});
+    });
+    link->write(protocol::encode(protocol::Refused{"not_allowed", problem}));
+    std::this_thread::sleep_for(2 * NodeLink::kBeat);  // so that it is sent
+  }
+  link->close();
+}
+
+// Answers why the agent is refused; empty: it is in.
+std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
+                           const std::shared_ptr<NodeLink>& link, NodeId& node) {
+  if (agents_.size() >= kAgentsMost)
+    return fmt::format("{} agents have joined, and no more may", kAgentsMost);
+  if (greeting.cores == 0 && greeting.memory == 0) return "it has neither cores nor memory";
+  for (const auto& [id, one] : agents_) {
+    if (one->greeting.name == greeting.name)
+      return fmt::format(
+          "an agent called '{}' has joined already, from {}; give this one another "
+          "name (--name)",
+          greeting.name, one->address);
+  }
+  auto agent = std::make_unique<Agent>();
+  agent->node = node = NodeId(next_node_++);
+  agent->address = with_host(greeting.address, from);
+  agent->greeting = std::move(greeting);
+  agent->link = link;
+  link->write(encode_welcome(node));
+  if (!own_address_.empty()) link->write(encode_peer(NodeId(0), own_address_));
+  for (const auto& [id, other] : agents_) {
+    link->write(encode_peer(other->node, other->address));
+    other->link->write(encode_peer(node, agent->address));
+  }
+  host_.peers.set(node, agent->address);
+  for (const auto& dataset : host_.datasets.all()) link->write(message_of(*dataset));
+  Agent& made = *(agents_[node.value] = std::move(agent));
+  for (const auto& pipeline : host_.datasets.pipelines())
+    link->write(encode(PipelineMessage{pipeline->id, pipeline->dataset, pipeline->name,
+                                       pipeline->text, pipeline->hash}));
+  host_.say(fmt::format("node {} '{}' at {}: {} cores, {} MiB; it opens {} datasets", node.value,
+                        made.greeting.name, made.address, made.greeting.cores,
+                        made.greeting.memory >> 20, host_.datasets.all().size()));
+  begin_if_ready(made);
+  return {};
+}
+
+std::string Cluster::message_of(const ServedDataset& dataset) {
+  DatasetMessage message;
+  message.id = dataset.id;
+  message.asked = dataset.asked;
+  message.part = dataset.part;
+  message.name = dataset.name;
+  message.version = dataset.index ? dataset.version : 0;
+  message.listing = dataset.listing;
+  return encode(message);
+}
+
+void Cluster::begin_if_ready(Agent& agent) {
+  if (agent.ready || agent.opened.size() < host_.datasets.all().size()) return;
+  agent.ready = true;
+  host_.inbox.add(engine::NodeJoined{agent.node, agent.greeting.cores});
+  host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::dram, 0}, agent.greeting.memory});
+  host_.say(fmt::format("node {} '{}' has joined", agent.node.value, agent.greeting.name));
+}
+
+void Cluster::lost(NodeId node, const std::string& why) {
+  const auto found = agents_.find(node.value);
+  if (found == agents_.end()) return;
+  const std::unique_ptr<Agent> agent = std::move(found->second);
+  agents_.erase(found);
+  host_.say({fmt::format("node {} '{}' is lost: {}; {} ranks were there", node.value,
+                         agent->greeting.name, why, agent->ranks.size()),
+             LogLevel::warning, "agent"});
+  while (!agent->ranks.empty()) end_rank(*agent, agent->ranks.begin()->first);
+  if (agent->ready) host_.inbox.add(engine::NodeLost{node});
+  for (const auto& [own, worker] : agent->workers) worker_here_.erase(worker.value);
+  std::erase_if(routes_, [node](const auto& one) { return one.second.node == node; });
+  there_.erase(node.value);
+  host_.peers.remove(node);
+  for (const auto& [id, other] : agents_) other->link->write(encode_peer(node, {}));
+  look_at_waiting();
+}
+
+// ------------------------------------------------------------------------ datasets, pipelines ----
+
+void Cluster::added(const ServedDataset& dataset) {
+  for (const auto& [id, agent] : agents_) {
+    agent->opened.erase(dataset.id.value);
+    agent->link->write(message_of(dataset));
+  }
+}
+
+void Cluster::added(const ServedPipeline& pipeline) {
+  for (const auto& [id, agent] : agents_)
+    agent->link->write(encode(PipelineMessage{pipeline.id, pipeline.dataset, pipeline.name,
+                                              pipeline.text, pipeline.hash}));
+}
+
+bool Cluster::waits_for(DatasetId dataset, std::function<void(const std::string&)> then) {
+  const bool all = std::all_of(agents_.begin(), agents_.end(), [&](const auto& one) {
+    const Agent& agent = *one.second;
+    const auto opened = agent.opened.find(dataset.value);
+    return !agent.ready || (opened != agent.opened.end() && opened->second.empty());
+  });
+  if (all) return false;
+  waiting_.push_back({dataset, std::move(then)});
+  host_.post([this] { look_at_waiting(); });  // one may have failed already
+  return true;
+}
+
+void Cluster::look_at_waiting() {
+  for (Waiting& one : std::exchange(waiting_, {})) {
+    bool all = true;
+    std::string problem;
+    for (const auto& [id, agent] : agents_) {
+      if (!agent->ready) continue;
+      const auto opened = agent->opened.find(one.dataset.value);
+      if (opened == agent->opened.end()) {
+        all = false;
+      } else if (!opened->second.empty()) {
+        problem = fmt::format("node '{}': {}", agent->greeting.name, opened->second);
+      }
+    }
+    if (all || !problem.empty()) {
+      one.then(problem);
+    } else {
+      waiting_.push_back(std::move(one));
+    }
+  }
+}
+
+void Cluster::take_opened(Agent& agent, DatasetId dataset, const std::string& problem) {
+  agent.opened[dataset.value] = problem;
+  if (!problem.empty() && !agent.ready) {
+    // It would be asked to read and prepare what it has not got.
+    agent.link->write(protocol::encode(protocol::Refused{"bad_dataset", problem}));
+    host_.say({fmt::format("node {} '{}' cannot join: {}", agent.node.value, agent.greeting.name,
+                           problem),
+               LogLevel::warning, "agent"});
+    return;
+  }
+  begin_if_ready(agent);
+  look_at_waiting();
+}
+
+// -------------------------------------------------------------------------- what agents report
+// ----
+
+void Cluster::take(NodeId node, NodeFrame frame) {
+  Agent* const agent = find(node);
+  if (!agent) return;  // it is lost, and this came before
+  try {
+    switch (frame.kind) {
+      case RemoteKind::text:
+        return take_message(*agent, NodeMessage(frame.text()));
+      case RemoteKind::record:
+        return take_record(*agent, frame.bytes);
+      case RemoteKind::payload:
+        return take_events(*agent, frame.bytes);
+    }
+  } catch (const MessageError& error) {
+    agent->link->shut(fmt::format("it sent nonsense: {}", error.what()));
+  }
+}
+
+void Cluster::take_message(Agent& agent, const NodeMessage& message) {
+  if (message.type() == "opened")
+    return take_opened(agent, DatasetId(static_cast<std::uint32_t>(message.number("dataset"))),
+                       message.text("problem"));
+  if (message.type() == "rank") return take_rank(agent, message.rank());
+  if (message.type() == "counters") {
+    agent.counters = message.counters();
+    return;
+  }
+  throw MessageError(fmt::format("a message of type '{}'", message.type()));
+}
+
+void Cluster::take_rank(Agent& agent, const RankMessage& message) {
+  if (message.frame.empty()) return end_rank(agent, message.rank);
+  std::shared_ptr<AgentRank>& rank = agent.ranks[message.rank];
+  if (!rank) {
+    if (!message.user) throw MessageError("a rank without a user");
+    rank = std::make_shared<AgentRank>(agent.node, message.rank, agent.link, agent.greeting.name);
+    rank->set_user(static_cast<uid_t>(*message.user));
+  }
+  rank->add_shown(message.shown);
+  const std::shared_ptr<AgentRank> stays = rank;
+  std::string problem;
+  if (host_.on_frame(*stays, message.frame, problem)) return;
+  stays->send(protocol::encode(protocol::Refused{"protocol", problem}), {});
+  stays->end();
+}
+
+void Cluster::end_rank(Agent& agent, std::uint32_t rank) {
+  const auto found = agent.ranks.extract(rank);
+  if (found) host_.on_end(*found.mapped());
+}
+
+void Cluster::take_record(Agent& agent, std::span<const std::byte> bytes) {
+  const std::optional<RankRecordHead> head = rank_record_head(bytes);
+  if (!head || head->word != RankWord::record) throw MessageError("a record of no rank");
+  const auto found = agent.ranks.find(head->rank);
+  if (found == agent.ranks.end()) return;  // it has ended meanwhile
+  const std::shared_ptr<AgentRank> rank = found->second;
+  if (host_.jobs.take_record(*rank, bytes.subspan(sizeof *head))) return;
+  rank->send(protocol::encode(protocol::Refused{
+                 "protocol",
+                 "the client wrote a record that this version does not know; the service ended "
+                 "the job"}),
+             {});
+  rank->end();
+}
+
+// Only what the agent was asked to do counts as done.
+template <class Done>
+void Cluster::take_done(const Agent& agent, Done done) {
+  const auto route = routes_.find(done.request.id.value);
+  if (route == routes_.end() || route->second.node != agent.node) return;
+  if constexpr (requires { done.failed; }) {
+    const bool is_partly = !done.failed.empty();
+    done.failed = host_.inbox.keep(std::vector<SampleId>(done.failed.begin(), done.failed.end()));
+    const bool is_over = std::is_same_v<Done, engine::PreparationDone> ||
+                         (done.outcome == engine::Outcome::failed && !is_partly) ||
+                         (done.outcome == engine::Outcome::done && route->second.ends_when_done);
+    if (is_over) routes_.erase(route);
+  } else {
+    routes_.erase(route);
+  }
+  host_.inbox.add(done);
+}
+
+void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
+  const auto step = agent.events.step(bytes);
+  if (!step) throw MessageError("events that cannot be read");
+  for (const engine::Event& event : step->events) {
+    if (const auto* read = std::get_if<engine::ReadDone>(&event)) {
+      take_done(agent, *read);
+    } else if (const auto* made = std::get_if<engine::PreparationDone>(&event)) {
+      take_done(agent, *made);
+    } else if (const auto* moved = std::get_if<engine::TransferDone>(&event)) {
+      take_done(agent, *moved);
+    } else if (const auto* come = std::get_if<engine::WorkerJoined>(&event)) {
+      const WorkerId worker(next_worker_++);
+      agent.workers[come->worker.value] = worker;
+      worker_here_[worker.value] = come->worker.value;
+      host_.inbox.add(engine::WorkerJoined{worker, agent.node});
+    } else if (const auto* quiet = std::get_if<engine::WorkerQuiesced>(&event)) {
+      const auto found = agent.workers.extract(quiet->worker.value);
+      if (!found) continue;
+      worker_here_.erase(found.mapped().value);
+      host_.inbox.add(engine::WorkerQuiesced{found.mapped()});
+    } else if (const auto* measured = std::get_if<engine::DecodedMeasured>(&event)) {
+      host_.inbox.add(*measured);
+    } else {
+      throw MessageError("an event that is none of a node's");
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------- commands ----
+
+// None: it is carried out here.
+NodeId Cluster::node_of(const engine::Command& command) const {
+  struct Visitor {
+    const Cluster& cluster;
+    NodeId operator()(const engine::Read& one) const { return one.to.node; }
+    NodeId operator()(const engine::Prepare& one) const { return one.node; }
+    NodeId operator()(const engine::Transfer& one) const { return one.to.node; }
+    NodeId operator()(const engine::Deliver& one) const { return one.place.node; }
+    NodeId operator()(const engine::Drop& one) const { return one.place.node; }
+    NodeId operator()(const engine::SetWorkers& one) const { return one.node; }
+    NodeId operator()(const engine::Cancel& one) const { return of(one.request); }
+    NodeId operator()(const engine::Release& one) const { return of(one.request); }
+    NodeId operator()(const engine::Admit&) const { return NodeId(0); }
+    NodeId operator()(const engine::Refuse&) const { return NodeId(0); }
+    NodeId operator()(const engine::EpochEnded&) const { return NodeId(0); }
+    NodeId operator()(const engine::SetTimer&) const { return NodeId(0); }
+    NodeId of(const engine::Request& request) const {
+      const auto found = cluster.routes_.find(request.id.value);
+      return found == cluster.routes_.end() ? NodeId(0) : found->second.node;
+    }
+  };
+  return std::visit(Visitor{*this}, command);
+}
+
+void Cluster::note_route(NodeId node, const engine::Command& command) {
+  if (const auto* read = std::get_if<engine::Read>(&command)) {
+    routes_[read->request.id.value] = {node, !read->keep.is_none() && read->keep_at == read->to,
+                                       true};
+  } else if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
+    routes_[prepare->request.id.value] = {node, true, false};  // its end is still reported
+  } else if (const auto* transfer = std::get_if<engine::Transfer>(&command)) {
+    routes_[transfer->request.id.value] = {node, true, true};
+  } else if (const auto* cancel = std::get_if<engine::Cancel>(&command)) {
+    const auto found = routes_.find(cancel->request.id.value);
+    if (found != routes_.end() && found->second.ends_when_cancelled) routes_.erase(found);
+  } else if (const auto* release = std::get_if<engine::Release>(&command)) {
+    if (release->samples.empty()) routes_.erase(release->request.id.value);
+  }
+}
+
+void Cluster::hand_over(Agent& agent, const engine::Command& command) {
+  engine::Command copy = command;
+  const auto own = [this](WorkerId worker) {
+    const auto found = worker_here_.find(worker.value);
+    return found == worker_here_.end() ? WorkerId::none() : WorkerId(found->second);
+  };
+  if (auto* prepare = std::get_if<engine::Prepare>(&copy)) prepare->worker = own(prepare->worker);
+  if (auto* read = std::get_if<engine::Read>(&copy); read && !read->held.is_none())
+    read->held = own(read->held);
+  there_[agent.node.value].push_back(copy);
+}
+
+void Cluster::deliver(const engine::Deliver& command) {
+  const bool well = host_.commands.deliver(command, nullptr, 0);
+  host_.inbox.add(engine::DeliveryDone{command.request,
+                                       well ? engine::Outcome::done : engine::Outcome::failed});
+}
+
+void Cluster::carry_out(std::span<const engine::Command> commands, Backend& backend) {
+  if (agents_.empty() && routes_.empty()) return backend.carry_out(commands);
+  here_.clear();
+  for (const engine::Command& command : commands) {
+    const NodeId node = node_of(command);
+    if (node == NodeId(0)) {
+      here_.push_back(command);
+    } else if (const auto* delivery = std::get_if<engine::Deliver>(&command)) {
+      deliver(*delivery);
+    } else if (Agent* const agent = find(node)) {
+      note_route(node, command);
+      hand_over(*agent, command);
+    }  // else the engine hears in its next step that the node is lost
+  }
+  for (auto& [node, list] : there_) {
+    if (list.empty()) continue;
+    std::vector<std::byte> bytes;
+    log::encode(list, bytes);
+    if (Agent* const agent = find(NodeId(node)))
+      agent->link->write(RemoteKind::payload, std::move(bytes));
+    list.clear();
+  }
+  backend.carry_out(here_);
+}
+
+std::vector<NodeStatus> Cluster::status() const {
+  std::vector<NodeStatus> all;
+  for (const auto& [id, one] : agents_)
+    all.push_back({one->node.value, one->greeting.name, one->address, one->greeting.version,
+                   one->greeting.cores, one->greeting.memory, one->ranks.size(), one->ready,
+                   one->counters});
+  return all;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,123 @@
+// The nodes of a service beside its own: their agents join here. What the engine commands for a
+// node goes to its agent, and what the agent reports comes back as events.
+//
+// All of it is on the service's thread, but for serve().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "core/log/event_codec.h"
+#include "runtime/remote/tcp_channel.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/cluster/node_link.h"
+#include "runtime/service/cluster/node_messages.h"
+#include "runtime/service/cluster/peer_links.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/jobs/jobs.h"
+
+namespace batchflow::service {
+
+class Cluster {
+ public:
+  struct Host {
+    Inbox& inbox;
+    Jobs& jobs;
+    JobCommands& commands;  // those that are about jobs
+    Datasets& datasets;
+    PeerLinks& peers;
+    Post post;
+    Say say;
+    // A frame of a rank on another node. False: it is nonsense, and `problem` is what to say.
+    std::function<bool(Peer& peer, std::string_view frame, std::string& problem)> on_frame;
+    std::function<void(Peer& peer)> on_end;
+    std::chrono::milliseconds silence;  // after which a node is lost
+  };
+  explicit Cluster(Host host);
+  ~Cluster();
+
+  // Where other nodes reach the backend of this one.
+  void set_own_address(std::string address) { own_address_ = std::move(address); }
+  // Serves an agent, which has shown its token, until it is gone. Called on a thread of its own.
+  void serve(remote::TcpChannel& channel, const std::string& from);
+
+  // Hands commands for other nodes to their agents, and the others to the backend.
+  void carry_out(std::span<const engine::Command> commands, Backend& backend);
+  // Agents open what is new.
+  void added(const ServedDataset& dataset);
+  void added(const ServedPipeline& pipeline);
+  // False: all agents have opened the dataset. True: `then` is called when they have, or with why
+  // one cannot.
+  bool waits_for(DatasetId dataset, std::function<void(const std::string& problem)> then);
+
+  std::vector<NodeStatus> status() const;
+
+ private:
+  class AgentRank;
+  struct Agent {
+    NodeId node;
+    AgentGreeting greeting;
+    std::string address;  // of its backend
+    std::shared_ptr<NodeLink> link;
+    bool ready = false;                           // all datasets of its start are open
+    std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
+    std::map<std::uint32_t, std::shared_ptr<AgentRank>> ranks;
+    std::map<std::uint32_t, WorkerId> workers;  // by the agent's own ids
+    log::EventDecoder events;
+    NodeCounters counters;
+  };
+  struct Waiting {
+    DatasetId dataset;
+    std::function<void(const std::string& problem)> then;
+  };
+  // Where a request is carried out, if not here.
+  struct Route {
+    NodeId node;
+    bool ends_when_done = true;  // nothing is staged that would be released
+    bool ends_when_cancelled = true;
+  };
+
+  std::string admit(AgentGreeting greeting, const std::string& from,
+                    const std::shared_ptr<NodeLink>& link, NodeId& node);
+  void lost(NodeId node, const std::string& why);
+  void take(NodeId node, NodeFrame frame);
+  void take_message(Agent& agent, const NodeMessage& message);
+  void take_rank(Agent& agent, const RankMessage& message);
+  void take_events(Agent& agent, std::span<const std::byte> bytes);
+  void take_record(Agent& agent, std::span<const std::byte> bytes);
+  template <class Done>
+  void take_done(const Agent& agent, Done done);
+  void take_opened(Agent& agent, DatasetId dataset, const std::string& problem);
+  void begin_if_ready(Agent& agent);
+  void look_at_waiting();
+  void end_rank(Agent& agent, std::uint32_t rank);
+  NodeId node_of(const engine::Command& command) const;
+  void note_route(NodeId node, const engine::Command& command);
+  void hand_over(Agent& agent, const engine::Command& command);
+  void deliver(const engine::Deliver& command);
+  Agent* find(NodeId node) const;
+  static std::string message_of(const ServedDataset& dataset);
+
+  Host host_;
+  std::string own_address_;
+  std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;  // by node
+  std::uint32_t next_node_ = 1;
+  std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0
+  std::unordered_map<std::uint32_t, std::uint32_t> worker_here_;  // the agent's own id, by ours
+  std::unordered_map<std::uint64_t, Route> routes_;               // by request id
+  std::vector<Waiting> waiting_;
+  std::vector<engine::Command> here_;                            // scratch
+  std::map<std::uint32_t, std::vector<engine::Command>> there_;  // by node; scratch
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,51 @@
+// What the backend of a node has done since it began, as an agent reports it every second.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/base/types.h"
+
+namespace batchflow::service {
+
+struct NodeCounters {
+  std::uint64_t read_samples = 0;
+  Bytes read_bytes = 0;  // from the store
+  std::uint64_t read_errors = 0;
+  std::uint64_t fetched_samples = 0;  // from the memory of other nodes
+  Bytes fetched_bytes = 0;
+  std::uint64_t prepared_samples = 0;
+  std::uint64_t copied_samples = 0;
+  std::uint64_t preparing_ns = 0;  // of all workers
+  std::uint64_t workers = 0;       // now
+  Bytes used_bytes = 0;            // now
+
+  // visit("name", field) for each.
+  template <class Self, class Visit>
+  static void each(Self& self, Visit&& visit) {
+    visit("read_samples", self.read_samples);
+    visit("read_bytes", self.read_bytes);
+    visit("read_errors", self.read_errors);
+    visit("fetched_samples", self.fetched_samples);
+    visit("fetched_bytes", self.fetched_bytes);
+    visit("prepared_samples", self.prepared_samples);
+    visit("copied_samples", self.copied_samples);
+    visit("preparing_ns", self.preparing_ns);
+    visit("workers", self.workers);
+    visit("used_bytes", self.used_bytes);
+  }
+};
+
+// An agent, as its coordinator sees it.
+struct NodeStatus {
+  std::uint32_t node = 0;
+  std::string name, address, version;
+  std::uint32_t cores = 0;
+  Bytes memory = 0;       // that the engine divides
+  std::size_t ranks = 0;  // connections of jobs
+  bool ready = false;     // else it still opens datasets
+  NodeCounters counters;
+};
+
+}  // namespace batchflow::service

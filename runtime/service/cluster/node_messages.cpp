@@ -1,0 +1,264 @@
+#include "runtime/service/cluster/node_messages.h"
+
+#include <cstring>
+#include <limits>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace batchflow::service {
+namespace {
+
+using nlohmann::json;
+
+std::string dump(const json& message) {
+  return message.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+const json& at(const json& from, const char* key) {
+  const auto found = from.find(key);
+  if (found == from.end()) throw MessageError(fmt::format("a message without '{}'", key));
+  return *found;
+}
+
+std::string text_of(const json& from, const char* key) {
+  const json& value = at(from, key);
+  if (!value.is_string()) throw MessageError(fmt::format("'{}' is no text", key));
+  return value.get<std::string>();
+}
+
+std::uint64_t number_of(const json& from, const char* key,
+                        std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  const json& value = at(from, key);
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
+    throw MessageError(fmt::format("'{}' is no number up to {}", key, most));
+  return value.get<std::uint64_t>();
+}
+
+std::uint32_t small_of(const json& from, const char* key) {
+  return static_cast<std::uint32_t>(
+      number_of(from, key, std::numeric_limits<std::uint32_t>::max()));
+}
+
+using Range = sources::SplitRule::Range;
+
+json json_of(const std::optional<Range>& range) {
+  return range ? json{range->first, range->last} : json();
+}
+
+std::optional<Range> range_of(const json& from, const char* key) {
+  const json& value = at(from, key);
+  if (value.is_null()) return std::nullopt;
+  if (!value.is_array() || value.size() != 2 || !value[0].is_number_unsigned() ||
+      !value[1].is_number_unsigned())
+    throw MessageError(fmt::format("'{}' is no range", key));
+  return Range{value[0].get<std::uint64_t>(), value[1].get<std::uint64_t>()};
+}
+
+json json_of(const NodeSplit& split) {
+  const sources::SplitRule& rule = split.rule;
+  return {{"name", split.name},
+          {"folder", rule.folder},
+          {"subset", rule.subset.string()},
+          {"keys", json_of(rule.keys)},
+          {"fraction", rule.fraction ? json(rule.fraction->parts) : json()},
+          {"rest", rule.rest},
+          {"classes", rule.classes},
+          {"bytes", json_of(rule.bytes)}};
+}
+
+NodeSplit split_of(const json& from) {
+  NodeSplit split;
+  split.name = text_of(from, "name");
+  sources::SplitRule& rule = split.rule;
+  rule.folder = text_of(from, "folder");
+  rule.subset = text_of(from, "subset");
+  rule.keys = range_of(from, "keys");
+  if (!at(from, "fraction").is_null()) rule.fraction = Ratio{number_of(from, "fraction")};
+  rule.rest = at(from, "rest") == true;
+  for (const json& one : at(from, "classes")) {
+    if (!one.is_string()) throw MessageError("a class that is no text");
+    rule.classes.push_back(one.get<std::string>());
+  }
+  rule.bytes = range_of(from, "bytes");
+  return split;
+}
+
+}  // namespace
+
+std::string encode(const AgentGreeting& message) {
+  return dump({{"type", "agent"},
+               {"protocol", message.protocol},
+               {"version", message.version},
+               {"name", message.name},
+               {"cores", message.cores},
+               {"memory", message.memory},
+               {"address", message.address},
+               {"user", message.user}});
+}
+
+std::string encode(const DatasetMessage& message) {
+  json splits = json::array();
+  for (const NodeSplit& split : message.asked.splits) splits.push_back(json_of(split));
+  return dump({{"type", "dataset"},
+               {"dataset", message.id.value},
+               {"asked",
+                {{"name", message.asked.name},
+                 {"path", message.asked.path.string()},
+                 {"format", message.asked.format},
+                 {"tokens", message.asked.tokens},
+                 {"splits", std::move(splits)}}},
+               {"part", message.part},
+               {"name", message.name},
+               {"version", message.version},
+               {"listing", message.listing}});
+}
+
+std::string encode(const PipelineMessage& message) {
+  return dump({{"type", "pipeline"},
+               {"pipeline", message.id.value},
+               {"dataset", message.dataset.value},
+               {"name", message.name},
+               {"text", message.text},
+               {"hash", message.hash}});
+}
+
+std::string encode(const RankMessage& message) {
+  json out{{"type", "rank"}, {"rank", message.rank}, {"frame", message.frame}};
+  if (message.user) out["user"] = *message.user;
+  if (message.rings_of) out["rings_of"] = message.rings_of->value;
+  json shown = json::array();
+  for (const DatasetId id : message.shown) shown.push_back(id.value);
+  out["shown"] = std::move(shown);
+  return dump(out);
+}
+
+std::string encode(const NodeCounters& counters) {
+  json message{{"type", "counters"}};
+  NodeCounters::each(counters,
+                     [&](const char* name, std::uint64_t value) { message[name] = value; });
+  return dump(message);
+}
+
+std::string encode_welcome(NodeId node) {
+  return dump({{"type", "welcome"}, {"node", node.value}});
+}
+
+std::string encode_peer(NodeId node, const std::string& address) {
+  return dump({{"type", "peer"}, {"node", node.value}, {"address", address}});
+}
+
+std::string encode_opened(DatasetId dataset, const std::string& problem) {
+  return dump({{"type", "opened"}, {"dataset", dataset.value}, {"problem", problem}});
+}
+
+// ----------------------------------------------------------------------------------- reading ----
+
+struct NodeMessage::Fields {
+  json all;
+};
+
+NodeMessage::NodeMessage(std::string_view text) : fields_(std::make_unique<Fields>()) {
+  fields_->all = json::parse(text, nullptr, false);
+  if (!fields_->all.is_object()) throw MessageError("a message that is no JSON object");
+  type_ = text_of(fields_->all, "type");
+}
+
+NodeMessage::~NodeMessage() = default;
+
+AgentGreeting NodeMessage::greeting() const {
+  const json& all = fields_->all;
+  AgentGreeting message;
+  message.protocol = small_of(all, "protocol");
+  message.version = text_of(all, "version");
+  message.name = text_of(all, "name");
+  message.cores = static_cast<std::uint32_t>(number_of(all, "cores", 4096));
+  message.memory = number_of(all, "memory", Bytes{1} << 60);
+  message.address = text_of(all, "address");
+  message.user = number_of(all, "user");
+  return message;
+}
+
+DatasetMessage NodeMessage::dataset() const {
+  const json& all = fields_->all;
+  const json& asked = at(all, "asked");
+  DatasetMessage message;
+  message.id = DatasetId(small_of(all, "dataset"));
+  message.asked.name = text_of(asked, "name");
+  message.asked.path = text_of(asked, "path");
+  message.asked.format = text_of(asked, "format");
+  message.asked.tokens = number_of(asked, "tokens");
+  for (const json& split : at(asked, "splits")) message.asked.splits.push_back(split_of(split));
+  message.part = number_of(all, "part");
+  message.name = text_of(all, "name");
+  message.version = number_of(all, "version");
+  message.listing = number_of(all, "listing");
+  return message;
+}
+
+PipelineMessage NodeMessage::pipeline() const {
+  const json& all = fields_->all;
+  return {PipelineId(small_of(all, "pipeline")), DatasetId(small_of(all, "dataset")),
+          text_of(all, "name"), text_of(all, "text"), number_of(all, "hash")};
+}
+
+RankMessage NodeMessage::rank() const {
+  const json& all = fields_->all;
+  RankMessage message;
+  message.rank = small_of(all, "rank");
+  message.frame = text_of(all, "frame");
+  if (all.contains("user")) message.user = number_of(all, "user");
+  if (all.contains("rings_of")) message.rings_of = JobId(small_of(all, "rings_of"));
+  for (const json& id : at(all, "shown")) {
+    if (!id.is_number_unsigned()) throw MessageError("'shown' has what is no id");
+    message.shown.emplace_back(id.get<std::uint32_t>());
+  }
+  return message;
+}
+
+// Those that a node of another version does not know stay 0.
+NodeCounters NodeMessage::counters() const {
+  NodeCounters counters;
+  NodeCounters::each(counters, [&](const char* name, std::uint64_t& value) {
+    if (fields_->all.contains(name)) value = number_of(fields_->all, name);
+  });
+  return counters;
+}
+
+NodeId NodeMessage::node() const {
+  return NodeId(small_of(fields_->all, "node"));
+}
+
+std::string NodeMessage::text(const char* key) const {
+  return text_of(fields_->all, key);
+}
+
+std::uint64_t NodeMessage::number(const char* key) const {
+  return number_of(fields_->all, key);
+}
+
+std::string with_host(const std::string& address, const std::string& host) {
+  const std::size_t slashes = address.find("://");
+  if (slashes == std::string::npos || address.compare(slashes, 4, "://:") != 0) return address;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return address.substr(0, slashes + 3) + (is_v6 ? "[" + host + "]" : host) +
+         address.substr(slashes + 3);
+}
+
+std::vector<std::byte> rank_record(const RankRecordHead& head, std::span<const std::byte> record) {
+  std::vector<std::byte> bytes(sizeof head + record.size());
+  std::memcpy(bytes.data(), &head, sizeof head);
+  if (!record.empty()) std::memcpy(bytes.data() + sizeof head, record.data(), record.size());
+  return bytes;
+}
+
+std::optional<RankRecordHead> rank_record_head(std::span<const std::byte> bytes) {
+  RankRecordHead head;
+  if (bytes.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  const auto word = static_cast<std::uint32_t>(head.word);
+  if (word < 1 || word > 3) return std::nullopt;
+  return head;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,129 @@
+// The messages between an agent and its coordinator, beside commands, events and records.
+//
+// A text frame is a JSON object with a `type`. A payload frame is a list of commands to the agent,
+// or of events from it (core/log/event_codec.h). A record frame begins with the number of a rank
+// and says what the rank's ring has brought, or is to bring. All of one direction come in order.
+//
+//   agent        agent {AgentGreeting}                   once a token was shown
+//   coordinator  welcome {node} | refused {why, message}
+//   coordinator  peer {node, address} | peer_gone {node}
+//   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
+//   agent        opened {dataset, problem}               empty: it is the same
+//   coordinator  pipeline {PipelineMessage}
+//   agent        rank {RankMessage}                      a frame of a local rank, or its end
+//   coordinator  rank {RankMessage}
+//   agent        counters {NodeCounters}                 every second
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/types.h"
+#include "runtime/service/cluster/node_counters.h"
+#include "runtime/service/control/node_config.h"
+
+namespace batchflow::service {
+
+// Raised with each change that an older node would misunderstand.
+inline constexpr std::uint32_t kNodeProtocol = 1;
+
+struct AgentGreeting {
+  std::uint32_t protocol = kNodeProtocol;
+  std::string version;
+  std::string name;
+  std::uint32_t cores = 0;  // that may prepare
+  Bytes memory = 0;         // that the engine may divide
+  std::string address;      // where its peers reach it: tcp://HOST:PORT; an empty host is the one
+                            // that the coordinator sees
+  std::uint64_t user = 0;   // of its process
+};
+
+struct DatasetMessage {
+  DatasetId id;
+  NodeDataset asked;
+  std::size_t part = 0;
+  std::string name;
+  Digest version = 0;  // 0: it was let go, and only its id is taken
+  Digest listing = 0;
+};
+
+struct PipelineMessage {
+  PipelineId id;
+  DatasetId dataset;
+  std::string name;
+  std::string text;  // empty: it cannot be had on another node
+  Digest hash = 0;
+};
+
+struct RankMessage {
+  std::uint32_t rank = 0;  // counts the connections of the agent
+  std::string frame;       // empty: the connection ends
+  // From the agent, with the rank's first frame: the user that its socket has shown, and the
+  // datasets that it has shown the right to read.
+  std::optional<std::uint64_t> user;
+  std::vector<DatasetId> shown;
+  // From the coordinator, with the frame that admits: the rank gets rings.
+  std::optional<JobId> rings_of;
+};
+
+std::string encode(const AgentGreeting& message);
+std::string encode(const DatasetMessage& message);
+std::string encode(const PipelineMessage& message);
+std::string encode(const RankMessage& message);
+std::string encode(const NodeCounters& counters);
+std::string encode_welcome(NodeId node);
+std::string encode_peer(NodeId node, const std::string& address);  // empty: it is gone
+std::string encode_opened(DatasetId dataset, const std::string& problem);
+
+// A message that was read. Its fields are checked where they are taken: each throws MessageError
+// for what is not there, or is something else.
+struct MessageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+class NodeMessage {
+ public:
+  explicit NodeMessage(std::string_view text);
+  ~NodeMessage();
+  const std::string& type() const { return type_; }
+  AgentGreeting greeting() const;
+  DatasetMessage dataset() const;
+  PipelineMessage pipeline() const;
+  RankMessage rank() const;
+  NodeCounters counters() const;
+  NodeId node() const;
+  std::string text(const char* key) const;
+  std::uint64_t number(const char* key) const;
+
+ private:
+  struct Fields;
+  std::unique_ptr<Fields> fields_;
+  std::string type_;
+};
+
+// The address, with this host where it names none: tcp://:9838.
+std::string with_host(const std::string& address, const std::string& host);
+
+// What a record frame says of a rank.
+enum class RankWord : std::uint32_t {
+  record = 1,  // both ways: a record of a ring
+  raise = 2,   // to the agent: the pace of the job `rank`, to `a` steps
+  free = 3,    // to the agent: the slot `b` of the share `a` is free
+};
+struct RankRecordHead {
+  std::uint32_t rank = 0;
+  RankWord word = RankWord::record;
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+};
+std::vector<std::byte> rank_record(const RankRecordHead& head,
+                                   std::span<const std::byte> record = {});
+// Nothing: it is none. The rest of `bytes` is the record.
+std::optional<RankRecordHead> rank_record_head(std::span<const std::byte> bytes);
+
+}  // namespace batchflow::service

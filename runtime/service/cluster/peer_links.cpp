@@ -1,0 +1,396 @@
+#include "runtime/service/cluster/peer_links.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "core/base/byte_codec.h"
+#include "fmt/format.h"
+#include "runtime/remote/remote_options.h"
+#include "runtime/sources/bundles.h"
+
+namespace batchflow::service {
+namespace {
+
+using remote::RemoteKind;
+using remote::TcpChannel;
+
+enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3 };
+
+constexpr std::chrono::seconds kConnectWithin{3};
+constexpr std::size_t kRequestMost = std::size_t{16} << 20;
+constexpr Bytes kPayloadMost = Bytes{4} << 30;
+constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;
+
+void put_samples(const std::vector<SampleId>& samples, ByteWriter& out) {
+  out.count(samples.size());
+  for (const SampleId sample : samples) out.count(sample.value);
+}
+
+bool take_samples(ByteReader& in, std::vector<SampleId>& samples) {
+  const std::uint64_t count = in.count(std::min<std::uint64_t>(in.left(), kSamplesMost));
+  samples.clear();
+  for (std::uint64_t i = 0; i < count && in.ok(); ++i) samples.emplace_back(in.count());
+  return in.ok();
+}
+
+bool take_sizes(ByteReader& in, std::size_t count, std::vector<std::uint64_t>& sizes,
+                std::uint64_t& sum) {
+  sizes.clear();
+  sum = 0;
+  for (std::size_t i = 0; i < count && in.ok(); ++i) {
+    sizes.push_back(in.count() - 1);  // so that kMissing takes a byte
+    if (sizes.back() == FetchedItems::kMissing) continue;
+    if (sizes.back() > kPayloadMost - sum) return false;
+    sum += sizes.back();
+  }
+  return in.ok();
+}
+
+bool write_head(TcpChannel& channel, const std::vector<std::byte>& head) {
+  return channel.write(RemoteKind::record, head);
+}
+
+bool read_frame(TcpChannel& channel, RemoteKind kind, std::uint64_t most,
+                TcpChannel::Clock::time_point deadline, std::vector<std::byte>& out) {
+  TcpChannel::Head head;
+  if (!channel.read_head(head, deadline)) return false;
+  if (head.kind != kind || head.bytes > most) {
+    channel.shut("it answers something else than was asked");
+    return false;
+  }
+  out.resize(head.bytes);
+  return channel.read(out);
+}
+
+// The head of an answer, whose first byte says whether there is one.
+bool read_answer(TcpChannel& channel, std::vector<std::byte>& out) {
+  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  return read_frame(channel, RemoteKind::record, kRequestMost, deadline, out) && !out.empty() &&
+         out.front() == std::byte{1};
+}
+
+std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& wanted) {
+  std::vector<std::byte> bytes;
+  ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(Ask::slice));
+  out.count(wanted.share.value);
+  out.count(wanted.slot.value);
+  out.count(wanted.from);
+  out.count(wanted.to);
+  if (!write_head(channel, bytes) || !read_answer(channel, bytes)) return std::nullopt;
+  ByteReader in(std::span<const std::byte>(bytes).subspan(1));
+  FetchedSlice fetched;
+  fetched.pipeline = PipelineId(in.count32());
+  fetched.audience = in.u64();
+  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  if (!in.ok() || !in.at_end() ||
+      !read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, fetched.slot))
+    return std::nullopt;
+  return fetched;
+}
+
+std::optional<FetchedItems> fetch_items(TcpChannel& channel, const WantedItems& wanted) {
+  std::vector<std::byte> bytes;
+  ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(Ask::items));
+  out.count(wanted.dataset.value);
+  out.u64(wanted.prefix);
+  out.u8(wanted.bundle_shift);
+  put_samples(wanted.samples, out);
+  if (!write_head(channel, bytes) || !read_answer(channel, bytes)) return std::nullopt;
+  ByteReader in(std::span<const std::byte>(bytes).subspan(1));
+  FetchedItems fetched;
+  std::uint64_t sum = 0;
+  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum) || !in.at_end() ||
+      !read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, fetched.bytes))
+    return std::nullopt;
+  if (fetched.bytes.size() != sum) {
+    channel.shut("it sends other sizes than it says");
+    return std::nullopt;
+  }
+  return fetched;
+}
+
+void keep_items(TcpChannel& channel, const KeptItems& items) {
+  std::vector<std::byte> bytes;
+  ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(Ask::keep));
+  out.count(items.dataset.value);
+  out.count(items.share.value);
+  out.u8(items.bundle_shift);
+  put_samples(items.samples, out);
+  for (const std::uint64_t size : items.sizes) out.count(size + 1);
+  if (write_head(channel, bytes) && channel.write_parts(RemoteKind::payload, items.parts))
+    read_answer(channel, bytes);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------ asking ----
+
+PeerLinks::PeerLinks(PeerAccess access, Post post)
+    : access_(std::move(access)), post_(std::move(post)) {}
+
+PeerLinks::~PeerLinks() {
+  while (!peers_.empty()) remove(NodeId(peers_.begin()->first));
+  for (const auto& peer : ended_) {
+    for (std::thread& lane : peer->lanes) lane.join();
+  }
+}
+
+// Its lanes end soon, and what still waits is answered with nothing.
+void PeerLinks::end(std::unique_ptr<Peer> peer) {
+  std::erase_if(ended_, [](const std::unique_ptr<Peer>& one) {
+    {
+      const std::lock_guard lock(one->mutex);
+      if (one->running > 0) return false;
+    }
+    for (std::thread& lane : one->lanes) lane.join();
+    return true;
+  });
+  std::deque<Request> waiting;
+  {
+    const std::lock_guard lock(peer->mutex);
+    peer->ending = true;
+    waiting.swap(peer->waiting);
+    for (TcpChannel* const channel : peer->channels) channel->shut("the node is gone");
+    peer->changed.notify_all();
+  }
+  for (const Request& request : waiting) request(nullptr);
+  ended_.push_back(std::move(peer));
+}
+
+void PeerLinks::set(NodeId node, const std::string& address) {
+  remove(node);
+  auto peer = std::make_unique<Peer>();
+  peer->address = address;
+  peers_[node.value] = std::move(peer);
+}
+
+void PeerLinks::remove(NodeId node) {
+  if (auto found = peers_.extract(node.value)) end(std::move(found.mapped()));
+}
+
+void PeerLinks::ask(NodeId node, Request request) {
+  const auto found = peers_.find(node.value);
+  if (found == peers_.end()) return request(nullptr);
+  Peer& peer = *found->second;
+  const std::lock_guard lock(peer.mutex);
+  peer.waiting.push_back(std::move(request));
+  if (peer.lanes.size() < std::min(kLanes, peer.waiting.size())) {
+    peer.lanes.emplace_back([this, &peer] { run(peer); });
+    ++peer.running;
+  }
+  peer.changed.notify_all();
+}
+
+void PeerLinks::run(Peer& peer) {
+  pthread_setname_np(pthread_self(), "bf-peer");
+  std::unique_ptr<TcpChannel> channel;
+  std::unique_lock lock(peer.mutex);
+  for (;;) {
+    peer.changed.wait(lock, [&] { return peer.ending || !peer.waiting.empty(); });
+    if (peer.ending) {
+      if (channel) std::erase(peer.channels, channel.get());
+      --peer.running;
+      return;
+    }
+    const Request request = std::move(peer.waiting.front());
+    peer.waiting.pop_front();
+    lock.unlock();
+    if (!channel || !channel->is_open()) {
+      const std::unique_ptr<TcpChannel> before = std::move(channel);
+      channel = connect(peer.address);
+      lock.lock();
+      std::erase(peer.channels, before.get());
+      if (channel) peer.channels.push_back(channel.get());
+      if (channel && peer.ending) channel->shut("the node is gone");
+      lock.unlock();
+    }
+    request(channel.get());
+    lock.lock();
+  }
+}
+
+std::unique_ptr<TcpChannel> PeerLinks::connect(const std::string& address) {
+  std::string problem;
+  std::vector<std::string> tokens;
+  remote::RemoteAddress to;
+  if (!remote::parse_remote(address, to, problem) ||
+      !remote::read_tokens(access_.token_file, tokens).empty())
+    return nullptr;
+  remote::TlsContext tls;
+  if (to.tls) tls = remote::TlsContext::of_client(access_.authorities, problem);
+  if (to.tls && !tls) return nullptr;
+  auto channel = TcpChannel::connect(to, to.tls ? &tls : nullptr,
+                                     TcpChannel::Clock::now() + kConnectWithin, problem);
+  if (channel && !channel->write_text(remote::token_message(tokens.front(), remote::kPeer)))
+    channel = nullptr;
+  return channel;
+}
+
+void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
+                      std::function<void(std::optional<FetchedSlice>)> done) {
+  ask(from, [post = post_, wanted, done = std::move(done)](TcpChannel* channel) {
+    auto fetched = std::make_shared<std::optional<FetchedSlice>>();
+    if (channel) *fetched = fetch_slice(*channel, wanted);
+    post([done, fetched] { done(std::move(*fetched)); });
+  });
+}
+
+void PeerLinks::fetch(NodeId from, WantedItems wanted,
+                      std::function<void(std::optional<FetchedItems>)> done) {
+  ask(from,
+      [post = post_, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
+        auto fetched = std::make_shared<std::optional<FetchedItems>>();
+        if (channel) *fetched = fetch_items(*channel, wanted);
+        post([done, fetched] { done(std::move(*fetched)); });
+      });
+}
+
+void PeerLinks::keep(NodeId at, KeptItems items, std::function<void()> done) {
+  ask(at, [post = post_, items = std::move(items), done = std::move(done)](TcpChannel* channel) {
+    if (channel) keep_items(*channel, items);
+    post(done);
+  });
+}
+
+// --------------------------------------------------------------------------------- answering ----
+
+template <class Answer>
+std::optional<Answer> PeerServer::on_loop(const TcpChannel& channel, std::function<Answer()> what) {
+  const auto promise = std::make_shared<std::promise<Answer>>();
+  std::future<Answer> answer = promise->get_future();
+  post_([promise, what = std::move(what)] { promise->set_value(what()); });
+  while (answer.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (!channel.is_open()) return std::nullopt;
+  }
+  return answer.get();
+}
+
+void PeerServer::serve(TcpChannel& channel) {
+  std::vector<std::byte> request;
+  while (read_frame(channel, RemoteKind::record, kRequestMost, TcpChannel::kNever, request) &&
+         answer(channel, request)) {
+  }
+}
+
+bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request) {
+  ByteReader in(request);
+  switch (static_cast<Ask>(in.u8())) {
+    case Ask::slice: {
+      WantedSlice wanted;
+      wanted.share = ShareId(in.count32());
+      wanted.slot = SlotId(in.count32());
+      wanted.from = in.count32();
+      wanted.to = in.count32();
+      if (in.ok() && in.at_end() && wanted.from <= wanted.to) return answer_slice(channel, wanted);
+      break;
+    }
+    case Ask::items: {
+      WantedItems wanted;
+      wanted.dataset = DatasetId(in.count32());
+      wanted.prefix = in.u64();
+      wanted.bundle_shift = in.u8();
+      if (take_samples(in, wanted.samples) && in.at_end()) return answer_items(channel, wanted);
+      break;
+    }
+    case Ask::keep: {
+      KeptItems items;
+      std::uint64_t sum = 0;
+      items.dataset = DatasetId(in.count32());
+      items.share = ShareId(in.count32());
+      items.bundle_shift = in.u8();
+      if (take_samples(in, items.samples) &&
+          take_sizes(in, items.samples.size(), items.sizes, sum) && in.at_end())
+        return take_items(channel, std::move(items));
+      break;
+    }
+  }
+  channel.shut("a request of another version");
+  return false;
+}
+
+bool PeerServer::answer_slice(TcpChannel& channel, const WantedSlice& wanted) {
+  using Found = std::optional<Backend::BlockView>;
+  const auto found =
+      on_loop<Found>(channel, [this, wanted] { return backend_.block(wanted.share, wanted.slot); });
+  if (!found) return false;
+  const Found& block = *found;
+  std::vector<std::byte> head;
+  ByteWriter out(head);
+  if (!block || wanted.to > block->layout->samples) {
+    out.u8(0);
+    return write_head(channel, head);
+  }
+  out.u8(1);
+  out.count(block->pipeline.value);
+  out.u64(block->audience);
+  const batch::BlockLayout layout(block->spec, wanted.to - wanted.from);
+  std::vector<std::byte> slot(layout.bytes);
+  batch::copy_samples(*block->layout, block->slot.memory(), wanted.from, wanted.to, layout,
+                      slot.data(), 0, 0);
+  return write_head(channel, head) && channel.write(RemoteKind::payload, slot);
+}
+
+bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
+  const auto found = on_loop<Backend::ItemsView>(
+      channel, [this, &wanted] { return backend_.items(wanted.dataset, wanted.prefix); });
+  if (!found) return false;
+  // Samples are kept in bundles, and asked for as bundles or one by one.
+  const std::uint8_t shift = wanted.bundle_shift > 0 ? wanted.bundle_shift : found->bundle_shift;
+  std::vector<ItemStore::Item> items;  // that the parts are of
+  std::vector<std::span<const std::byte>> parts;
+  std::vector<std::byte> head;
+  ByteWriter out(head);
+  out.u8(1);
+  for (const SampleId sample : wanted.samples) {
+    ItemStore::Item item;
+    const bool is_there = found->index && sample.value < found->index->samples();
+    for (std::size_t i = 0; i < found->shares.size() && !item && is_there; ++i)
+      item = backend_.kept().store().find(found->shares[i], engine::item_of(sample, shift));
+    if (!item) {
+      out.count(0);
+      continue;
+    }
+    std::span<const std::byte> bytes = ItemStore::bytes_of(item);
+    if (wanted.bundle_shift == 0 && shift > 0) {
+      const std::size_t at =
+          std::min(bytes.size(), sources::offset_in_bundle(*found->index, shift, sample));
+      bytes = bytes.subspan(at, std::min(bytes.size() - at, found->index->extent(sample).bytes));
+    }
+    out.count(bytes.size() + 1);
+    parts.push_back(bytes);
+    items.push_back(std::move(item));
+  }
+  return write_head(channel, head) && channel.write_parts(RemoteKind::payload, parts);
+}
+
+bool PeerServer::take_items(TcpChannel& channel, KeptItems items) {
+  std::vector<std::byte> bytes;
+  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  if (!read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, bytes)) return false;
+  std::size_t at = 0;
+  for (const std::uint64_t size : items.sizes) {
+    if (size > bytes.size() - at) {
+      channel.shut("it sends other sizes than it says");
+      return false;
+    }
+    items.parts.emplace_back(bytes.data() + at, size);
+    at += size;
+  }
+  const auto kept = on_loop<bool>(channel, [this, &items] {
+    backend_.keep(items);
+    return true;
+  });
+  std::vector<std::byte> head;
+  ByteWriter(head).u8(1);
+  return kept && write_head(channel, head);
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,94 @@
+// The data connections to the backends of other nodes (runtime/service/backend/peers.h), and the
+// answers to theirs. Blocks and samples go straight from the node that has them to the node that
+// needs them.
+//
+// A request is a record frame, and so is the answer's head; bytes follow in a payload frame. Each
+// node that is asked has kLanes threads, each with a connection.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/remote/tcp_channel.h"
+#include "runtime/service/backend/backend.h"
+#include "runtime/service/backend/peers.h"
+
+namespace batchflow::service {
+
+// How a node connects to another of its cluster.
+struct PeerAccess {
+  std::string token_file;
+  std::string authorities;  // of certificates; empty: those of the system
+};
+
+class PeerLinks final : public Peers {
+ public:
+  PeerLinks(PeerAccess access, Post post);
+  ~PeerLinks();
+
+  // What is asked of the node from now on goes to this address: tcp://HOST:PORT or tls://HOST:PORT.
+  void set(NodeId node, const std::string& address);
+  void remove(NodeId node);
+
+  void fetch(NodeId from, const WantedSlice& wanted,
+             std::function<void(std::optional<FetchedSlice>)> done) override;
+  void fetch(NodeId from, WantedItems wanted,
+             std::function<void(std::optional<FetchedItems>)> done) override;
+  void keep(NodeId at, KeptItems items, std::function<void()> done) override;
+
+ private:
+  static constexpr std::size_t kLanes = 2;
+  // Carries out one request on the channel. Null: it cannot be reached.
+  using Request = std::function<void(remote::TcpChannel* channel)>;
+  struct Peer {
+    std::string address;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Request> waiting;
+    std::vector<remote::TcpChannel*> channels;  // that are open
+    bool ending = false;
+    std::size_t running = 0;  // lanes
+    std::vector<std::thread> lanes;
+  };
+  void ask(NodeId node, Request request);
+  void run(Peer& peer);
+  std::unique_ptr<remote::TcpChannel> connect(const std::string& address);
+  void end(std::unique_ptr<Peer> peer);
+
+  const PeerAccess access_;
+  const Post post_;
+  // Of the service's thread.
+  std::map<std::uint32_t, std::unique_ptr<Peer>> peers_;  // by node
+  std::vector<std::unique_ptr<Peer>> ended_;              // whose lanes may still run
+};
+
+// Answers what the peers of other nodes ask of this node's backend. Each connection has a thread,
+// which calls serve().
+class PeerServer {
+ public:
+  PeerServer(Backend& backend, Post post) : backend_(backend), post_(std::move(post)) {}
+  // Until the connection ends.
+  void serve(remote::TcpChannel& channel);
+
+ private:
+  bool answer(remote::TcpChannel& channel, std::span<const std::byte> request);
+  bool answer_slice(remote::TcpChannel& channel, const WantedSlice& wanted);
+  bool answer_items(remote::TcpChannel& channel, const WantedItems& wanted);
+  bool take_items(remote::TcpChannel& channel, KeptItems items);
+  // Runs it on the service's thread, and waits. Nothing: the connection has ended meanwhile.
+  template <class Answer>
+  std::optional<Answer> on_loop(const remote::TcpChannel& channel, std::function<Answer()> what);
+
+  Backend& backend_;
+  const Post post_;
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,288 @@
+"""A service over several nodes: a coordinator and its agents, each a process with memory, workers
+and a socket of its own, on loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from support import CTL, DAEMON, Folder, listens, status, wait_until, write_rows
+
+TOKEN = "0123456789abcdef" * 4
+ROWS = 6000
+WIDTH = 32
+
+# Trains on `rows` for some epochs. Its first line goes out after the first batch; its last has, for
+# each epoch, the samples as they came, and one sum over all bytes of all batches.
+JOB = """
+import hashlib, json, sys, time
+import batchflow
+epochs, pause, options = int(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3])
+loader = batchflow.DataLoader("rows", batch_size=16, epochs=epochs, **options)
+content, all_keys = hashlib.sha256(), []
+for epoch in range(epochs):
+    keys = []
+    for batch in loader:
+        if not all_keys and not keys:
+            print("began", flush=True)
+        rows = batch[0]
+        for key, row in zip(batch.sample_keys, rows):
+            keys.append(int(key))
+            assert int(row[0]) == int(key) * 7 and int(row[-1]) == (int(key) + WIDTH - 1) * 7
+            content.update(row.tobytes())
+        if pause:
+            time.sleep(pause)
+    all_keys.append(keys)
+print(json.dumps({"keys": all_keys, "content": content.hexdigest()}), flush=True)
+""".replace("WIDTH", str(WIDTH))
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Node:
+    def __init__(self, folder, *arguments, memory="384mib", waits=True):
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.socket = str(folder / "b.sock")
+        self.log = folder / "log"
+        self.command = [DAEMON, "--socket", self.socket, "--state", str(folder / "state"),
+                        "--memory", memory, "--workers", "1", "--http", "-1", *arguments]
+        self.start(waits)
+
+    def start(self, waits=True):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        if waits:
+            wait_until(lambda: listens(self.socket), 60, "batchflowd")
+
+    def end(self, number=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def text(self):
+        return self.log.read_text()
+
+
+class Job:
+    def __init__(self, node, epochs=1, pause=0.0, code=JOB, **options):
+        env = dict(os.environ, BATCHFLOW_SERVICE=node.socket)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, str(epochs), str(pause), json.dumps(options)], env=env,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def begun(self):
+        line = self.process.stdout.readline()
+        assert line == "began\n", line + self.process.stderr.read()
+
+    def result(self, seconds=120):
+        out, problem = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, problem
+        return json.loads(out.splitlines()[-1])
+
+
+class Cluster(Folder):
+    """`rows` at a coordinator, and agents on demand."""
+
+    COORDINATOR = ()
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        self.make_data()
+        self.token = self.folder / "token"
+        self.token.write_text(TOKEN + "\n")
+        self.token.chmod(0o600)
+        self.port = free_port()
+        self.coordinator = self.node("coordinator", "--dataset", f"rows={self.data}", "--tcp",
+                                     f"127.0.0.1:{self.port}", "--cluster-token", str(self.token),
+                                     *self.COORDINATOR)
+
+    def make_data(self):
+        write_rows(self.data / "rows.npy", ROWS, WIDTH)
+
+    def node(self, name, *arguments, **more):
+        node = Node(self.folder / name, *arguments, **more)
+        self.addCleanup(node.end)
+        return node
+
+    def agent(self, name, *arguments, joins=True, **more):
+        node = self.node(name, "--join", f"tcp://127.0.0.1:{self.port}", "--cluster-token",
+                         str(self.token), "--name", name, *arguments, **more)
+        if joins:
+            self.wait_for_nodes({name})
+        return node
+
+    def nodes(self):
+        return {one["name"]: one for one in status(self.coordinator.socket)["nodes"]}
+
+    def wait_for_nodes(self, names):
+        wait_until(lambda: names <= {name for name, one in self.nodes().items() if one["ready"]}, 30,
+                   f"agents {names}")
+
+    def check_epochs(self, result, epochs=1):
+        self.assertEqual(len(result["keys"]), epochs)
+        for keys in result["keys"]:
+            self.assertEqual(sorted(keys), list(range(ROWS)))
+
+
+class Served(Cluster):
+    def test_each_epoch_has_every_sample_once_on_every_node(self):
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        jobs = [Job(node, epochs=2) for node in nodes]
+        for job in jobs:
+            self.check_epochs(job.result(), 2)
+
+    def test_a_strict_order_has_the_same_bytes_on_every_node_and_alone(self):
+        alone = self.node("alone", "--dataset", f"rows={self.data}")
+        expected = Job(alone, epochs=2, order="strict", shuffle_seed=11).result()
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        for node in nodes:
+            self.assertEqual(Job(node, epochs=2, order="strict", shuffle_seed=11).result(), expected)
+
+    def test_a_job_has_ranks_on_several_nodes(self):
+        nodes = [self.agent("a"), self.agent("b")]
+        jobs = [Job(node, epochs=2, job_name="wide", rank=rank, world_size=2)
+                for rank, node in enumerate(nodes)]
+        results = [job.result() for job in jobs]
+        for epoch in range(2):
+            both = sorted(key for result in results for key in result["keys"][epoch])
+            self.assertEqual(both, list(range(ROWS)))
+
+    def test_an_agent_may_come_in_the_middle_of_an_epoch(self):
+        job = Job(self.coordinator, epochs=2, pause=0.002)
+        job.begun()
+        late = Job(self.agent("late"), epochs=1)
+        self.check_epochs(late.result())
+        self.check_epochs(job.result(), 2)
+
+    def test_the_nodes_are_shown(self):
+        self.agent("a")
+        answer = subprocess.run([CTL, "--service", self.coordinator.socket, "nodes"], check=True,
+                                stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertIn("(this one)", answer.stdout)
+        self.assertRegex(answer.stdout, r"\n1 +a +1 ")
+
+
+class Files(Cluster):
+    """A folder of files, each a sample."""
+
+    FILES = 400
+    BYTES = 5000
+
+    def make_data(self):
+        for label in "ab":
+            (self.data / label).mkdir()
+            for i in range(self.FILES // 2):
+                (self.data / label / f"{i:04}.bin").write_bytes(os.urandom(self.BYTES))
+
+    def test_the_store_is_read_once_for_all_nodes(self):
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        code = JOB.replace("assert ", "assert True or ")
+        for seed in range(3):
+            for job in [Job(node, shuffle_seed=seed, pipeline="bytes", code=code)
+                        for node in nodes]:
+                self.assertEqual(sorted(job.result()["keys"][0]), list(range(self.FILES)))
+        time.sleep(1.5)  # agents report every second
+        now = status(self.coordinator.socket)
+        read = now["read_bytes"] + sum(one["read_bytes"] for one in now["nodes"])
+        fetched = now["fetched_bytes"] + sum(one["fetched_bytes"] for one in now["nodes"])
+        stored = self.FILES * self.BYTES
+        self.assertGreaterEqual(read, stored)
+        self.assertLessEqual(read, 1.02 * stored)
+        self.assertGreater(fetched, 0)
+
+
+class Lost(Cluster):
+    def test_an_agent_is_killed_and_comes_back(self):
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        jobs = [Job(node, epochs=3, pause=0.002) for node in nodes]
+        for job in jobs:
+            job.begun()
+        nodes[1].end()
+        time.sleep(0.3)
+        nodes[1].start()
+        self.wait_for_nodes({"a", "b"})
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+
+    def test_the_coordinator_is_killed_and_comes_back(self):
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        jobs = [Job(node, epochs=3, pause=0.002) for node in nodes]
+        for job in jobs:
+            job.begun()
+        self.coordinator.end()
+        time.sleep(0.3)
+        self.coordinator.start()
+        self.wait_for_nodes({"a", "b"})
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+
+    def test_an_agent_that_stands_still_is_lost_and_comes_back(self):
+        nodes = [self.coordinator, self.agent("a")]
+        job = Job(self.coordinator, epochs=3, pause=0.002)
+        job.begun()
+        nodes[1].process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: not self.nodes(), 20, "the loss of the agent")
+        nodes[1].process.send_signal(signal.SIGCONT)
+        self.wait_for_nodes({"a"})
+        self.check_epochs(job.result(), 3)
+
+    def test_agents_end_when_they_are_told_to(self):
+        agent = self.agent("a")
+        job = Job(self.coordinator, epochs=2, pause=0.002)
+        job.begun()
+        self.assertEqual(agent.end(signal.SIGTERM), 0)
+        self.check_epochs(job.result(), 2)
+        self.assertEqual(self.nodes(), {})
+
+
+class Refused(Cluster):
+    def refused(self, folder="refused", port=None, token=None):
+        node = self.node(folder, "--join", f"tcp://127.0.0.1:{port or self.port}",
+                         "--cluster-token", str(token or self.token), "--name", "a", waits=False)
+        self.assertEqual(node.process.wait(30), 2)
+        return node.text()
+
+    def test_a_wrong_token(self):
+        wrong = self.folder / "wrong"
+        wrong.write_text("f" * 64 + "\n")
+        wrong.chmod(0o600)
+        self.assertIn("does not know the node's token", self.refused(token=wrong))
+
+    def test_a_name_that_is_taken(self):
+        self.agent("a")
+        self.assertIn("an agent called 'a' has joined already", self.refused())
+
+    def test_other_data_under_the_same_path(self):
+        # The coordinator has indexed it, and then it changes.
+        Job(self.coordinator).result()
+        write_rows(self.data / "rows.npy", ROWS + 1, WIDTH)
+        self.assertIn("is another one there", self.refused())
+
+    def test_what_answers_is_no_coordinator(self):
+        alone = self.node("alone", "--dataset", f"rows={self.data}", "--tcp", "127.0.0.1:0",
+                          "--tcp-token", str(self.token))
+        wait_until(lambda: "tcp://127.0.0.1:" in alone.text(), 20, "the port")
+        port = alone.text().split("tcp://127.0.0.1:")[1].split()[0]
+        self.assertIn("does not know the node's token", self.refused(port=port))
+
+    def test_nothing_answers_and_then_a_coordinator_does(self):
+        self.coordinator.end(signal.SIGTERM)
+        node = self.agent("a", joins=False)
+        wait_until(lambda: "no coordinator at" in node.text(), 20, "the complaint")
+        self.coordinator.start()
+        self.wait_for_nodes({"a"})
+
+
+if __name__ == "__main__":
+    unittest.main()
