@@ -118,6 +118,10 @@ std::string remarks(const output::RunResult& run) {
     text += fmt::format("{}: {} more jobs were refused; --json and --jobs-csv say why\n", name,
                         refused - kRefusedShown);
   }
+  if (run.aggregate.repeated_samples > 0) {
+    text += fmt::format("{}: {} samples were trained on again, from the last checkpoints on\n",
+                        name, count_text(run.aggregate.repeated_samples));
+  }
   if (run.protocol_errors > 0 || run.refused_proposals > 0) {
     text += fmt::format("{}: {} protocol errors, {} proposals of policies refused\n", name,
                         run.protocol_errors, run.refused_proposals);

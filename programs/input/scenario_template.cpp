@@ -125,7 +125,7 @@ jobs:
     loader: {}          # example: {step: 1ms, ns_per_sample: 20000}: of its own loader
     gpu_bytes: 0        # that training takes of each GPU's memory
     exchange: {}        # example: {bytes: 100mb, after: 50%}: of gradients, between its nodes
-    checkpoint: {}      # example: {every: 1000, bytes: 1gb, waits: true}: steps; into the store
+    checkpoint: {}      # example: {every: 1000, bytes: 1gb, waits: true}: steps; into the store, and back after a loss
     validation: {}      # example: {dataset: images, pipeline: train, batch: 256, step: 30ms, every: 1}
     arrives: 0s
     arrives_jitter: 5ms # it comes later by at most that much; jitter.arrival unless said

@@ -80,9 +80,9 @@ struct ExchangeModel {
 };
 
 // A job writes what it has learnt, each node its part, to the store. A job that loses a node goes
-// on from its last step all the same.
+// back to the last one that was written as a whole.
 struct CheckpointModel {
-  std::uint64_t every = 0;  // steps; 0: none
+  std::uint64_t every = 0;  // steps; 0: none, and the job goes on from its last step
   Bytes bytes = 0;          // of all nodes together
   bool waits = true;        // the job does not compute until it is written
 };

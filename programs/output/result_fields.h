@@ -25,16 +25,17 @@ BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded
 BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
-                 fillers, rehearsed, restarts, preemptions, lost_samples, arrived_s, started_s,
-                 ended_s, time_s, compute_s, stall_s, idle_s, down_s, first_batch_s, first_step_s,
-                 samples_per_s, au, bottleneck, waited)
+                 fillers, rehearsed, restarts, preemptions, lost_samples, repeated_samples,
+                 arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s, down_s,
+                 first_batch_s, first_step_s, samples_per_s, au, bottleneck, waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
-                 store_requests, requests_again, requests_price, store_written_bytes, nvme_bytes,
-                 nvme_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
-                 remade_blocks, repeats, preparation_s, cancelled_read_bytes,
-                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples, jct_s,
-                 jct_p95_s, slowdown, fairness, user_fairness, cost, cost_per_million_samples)
+                 store_requests, requests_again, requests_price, store_written_bytes,
+                 store_restored_bytes, nvme_bytes, nvme_written_bytes, network_bytes, pcie_bytes,
+                 preparations, prepared_blocks, remade_blocks, repeats, preparation_s,
+                 cancelled_read_bytes, cancelled_preparation_s, failed_reads, replaced_samples,
+                 lost_samples, repeated_samples, jct_s, jct_p95_s, slowdown, fairness,
+                 user_fairness, cost, cost_per_million_samples)
 BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
 BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
 BATCHFLOW_RESULT(JobPoint, samples, stall_s)

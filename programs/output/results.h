@@ -64,6 +64,8 @@ struct JobResult {
   std::uint64_t restarts = 0;      // after the loss of a node
   std::uint64_t preemptions = 0;   // its GPUs were given to another
   std::uint64_t lost_samples = 0;  // trained on in steps that were never completed
+  // Of steps that it took again, from its last checkpoint on; not among `samples` and `batches`.
+  std::uint64_t repeated_samples = 0;
   double arrived_s = 0;
   double started_s = 0;  // when it got its GPUs
   double ended_s = 0;
@@ -97,8 +99,9 @@ struct Aggregate {
   std::uint64_t store_requests = 0;  // operations, with those that are sent again
   std::uint64_t requests_again = 0;
   double requests_price = 0;
-  std::uint64_t store_written_bytes = 0;  // checkpoints
-  std::uint64_t nvme_bytes = 0;           // read
+  std::uint64_t store_written_bytes = 0;   // checkpoints
+  std::uint64_t store_restored_bytes = 0;  // checkpoints, read back
+  std::uint64_t nvme_bytes = 0;            // read
   std::uint64_t nvme_written_bytes = 0;
   std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
   std::uint64_t pcie_bytes = 0;
@@ -113,6 +116,7 @@ struct Aggregate {
   std::uint64_t failed_reads = 0;          // commands
   std::uint64_t replaced_samples = 0;      // found to be corrupt, by dataset and id
   std::uint64_t lost_samples = 0;
+  std::uint64_t repeated_samples = 0;
   // Of the jobs that were done: the time from arrival to end, its mean and the least that 95 in 100
   // did not pass; its ratio to the time their GPUs computed; and Jain's index of their speeds, each
   // over what it would be without waiting.

@@ -38,7 +38,7 @@ void put(output::JsonWriter& json, const char* name, const std::vector<SampleId>
 }
 
 // The line ends with the time at which the job has trained on the batch.
-std::string begin_line(const std::string& job, const engine::Deliver& command,
+std::string begin_line(const std::string& job, std::uint32_t life, const engine::Deliver& command,
                        std::span<const SampleId> samples) {
   std::string line;
   const output::Sink sink = [&](std::string_view piece) { line += piece; };
@@ -46,6 +46,10 @@ std::string begin_line(const std::string& job, const engine::Deliver& command,
   json.begin_object();
   json.key("job");
   json.value(job);
+  if (life > 0) {
+    json.key("life");
+    json.value(std::uint64_t{life});
+  }
   json.key("rank");
   json.value(std::uint64_t{command.rank});
   json.key("epoch");
@@ -66,8 +70,8 @@ std::string begin_line(const std::string& job, const engine::Deliver& command,
 }  // namespace
 
 BatchFile::BatchFile(const std::string& path, const input::Scenario& scenario,
-                     const Workload& workload)
-    : file_(path), scenario_(scenario), workload_(workload) {}
+                     const Workload& workload, const JobIds& ids)
+    : file_(path), scenario_(scenario), workload_(workload), ids_(ids) {}
 
 void BatchFile::step(Instant now, std::span<const engine::Event> events,
                      std::span<const engine::Command> commands) {
@@ -88,7 +92,9 @@ void BatchFile::joined(const engine::JobJoined& event) {
   const std::uint64_t seed = engine::seed_group_of(event, shift, scenario_.engine.share_streams);
   // A strict epoch is the first pass of all lanes, one after the other.
   const Order order = event.order == Order::strict ? Order::relaxed : event.order;
-  jobs_.insert_or_assign(event.job, Job{scenario_.jobs[event.job.value].name,
+  const std::uint32_t index = ids_.index_of(event.job);
+  jobs_.insert_or_assign(event.job, Job{scenario_.jobs[index].name,
+                                        lives_[index]++,
                                         {order,
                                          {data.version, seed},
                                          0,
@@ -114,7 +120,7 @@ void BatchFile::delivered(const engine::Deliver& command) {
   if (job == jobs_.end()) return;
   job->second.lines.insert_or_assign(
       {command.rank, command.step},
-      begin_line(job->second.name, command, samples_of(job->second, command)));
+      begin_line(job->second.name, job->second.life, command, samples_of(job->second, command)));
 }
 
 // The samples of all slices in turn. The command lists those that follow from no block's name: of

@@ -3,8 +3,10 @@
 //
 //   {"job":"a","rank":0,"epoch":2,"step":12,"samples":[7,3],"fillers":[1],"rehearsed":[5]}
 //
-// `fillers` and `rehearsed` are left out where there are none. For a corrupt sample stands the one
-// that replaced it. Items of the engine are samples: the caller checks the grain.
+// `fillers` and `rehearsed` are left out where there are none. A job that went back to a checkpoint
+// counts its steps from 0 again, in life 1, 2 and so on ("life":1); what it had trained on since
+// the checkpoint comes again. For a corrupt sample stands the one that replaced it. Items of the
+// engine are samples: the caller checks the grain.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include "core/engine/event.h"
 #include "core/order/order.h"
 #include "programs/input/scenario.h"
+#include "sim/world/job_ids.h"
 #include "sim/world/run_file.h"
 #include "sim/world/workload.h"
 
@@ -23,8 +26,9 @@ namespace batchflow::world {
 
 class BatchFile {
  public:
-  // `path` empty: nothing is written. The scenario and the workload outlive it.
-  BatchFile(const std::string& path, const input::Scenario& scenario, const Workload& workload);
+  // `path` empty: nothing is written. All others outlive it.
+  BatchFile(const std::string& path, const input::Scenario& scenario, const Workload& workload,
+            const JobIds& ids);
 
   // Events and commands of a step of the engine. Throws as RunFile.
   void step(Instant now, std::span<const engine::Event> events,
@@ -34,6 +38,7 @@ class BatchFile {
  private:
   struct Job {
     std::string name;
+    std::uint32_t life;
     order::GenerationOrder order;  // its generation and sizes are those of the batch
     // What was delivered and is not trained on yet: lines without their end, by rank and step.
     std::map<std::pair<Rank, std::uint64_t>, std::string> lines = {};
@@ -47,7 +52,9 @@ class BatchFile {
   RunFile file_;
   const input::Scenario& scenario_;
   const Workload& workload_;
+  const JobIds& ids_;
   std::map<JobId, Job> jobs_;
+  std::map<std::uint32_t, std::uint32_t> lives_;  // by the index of the job: how many so far
   order::Expander expander_;
 };
 

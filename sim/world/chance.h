@@ -16,7 +16,8 @@ enum class Chance : std::uint8_t {
   importance,
   slow_sample,
   arrival,
-  job_steps  // of all ranks
+  job_steps,  // of all ranks
+  restore
 };
 
 template <class... Words>

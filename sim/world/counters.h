@@ -17,6 +17,7 @@ struct Counters {
   Bytes nvme_written_bytes = 0;
   Bytes network_bytes = 0;
   Bytes written_bytes = 0;           // checkpoints, to the store
+  Bytes restored_bytes = 0;          // and read back from there
   std::uint64_t store_requests = 0;  // operations of reads
   std::uint64_t requests_again = 0;  // that were answered by 503, and sent again
   Bytes pcie_bytes = 0;
@@ -28,6 +29,7 @@ struct Counters {
   TotalTime preparation{0};           // core time of finished preparations
   std::uint64_t batches_trained = 0;  // of one rank each
   std::uint64_t samples_trained = 0;
+  std::uint64_t samples_repeated = 0;  // trained on again after a checkpoint; not among these
   std::uint64_t repeats = 0;
   Bytes cancelled_read_bytes = 0;      // of reads that came to nothing
   TotalTime cancelled_preparation{0};  // core time of preparations that came to nothing
@@ -50,6 +52,7 @@ inline Counters Counters::since(const Counters& earlier) const {
   rest.nvme_written_bytes -= earlier.nvme_written_bytes;
   rest.network_bytes -= earlier.network_bytes;
   rest.written_bytes -= earlier.written_bytes;
+  rest.restored_bytes -= earlier.restored_bytes;
   rest.store_requests -= earlier.store_requests;
   rest.requests_again -= earlier.requests_again;
   rest.pcie_bytes -= earlier.pcie_bytes;
@@ -61,6 +64,7 @@ inline Counters Counters::since(const Counters& earlier) const {
   rest.preparation -= earlier.preparation;
   rest.batches_trained -= earlier.batches_trained;
   rest.samples_trained -= earlier.samples_trained;
+  rest.samples_repeated -= earlier.samples_repeated;
   rest.repeats -= earlier.repeats;
   rest.cancelled_read_bytes -= earlier.cancelled_read_bytes;
   rest.cancelled_preparation -= earlier.cancelled_preparation;

@@ -1,4 +1,5 @@
-// Jobs that lose what they run on. A job that loses nodes goes on when all of them are there again.
+// Jobs that lose what they run on. A job that loses nodes goes on when all of them are there again:
+// from its last step, or from its last checkpoint.
 // A job may also lose its GPUs to jobs that had less GPU time.
 #include <algorithm>
 #include <utility>
@@ -22,7 +23,10 @@ void Jobs::node_down(NodeId node) {
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     const Job& job = jobs_[i];
     if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
-    if (job.state == Job::State::joining || job.state == Job::State::running) stop(i);
+    if (job.state == Job::State::joining || job.state == Job::State::running ||
+        job.state == Job::State::restoring) {
+      stop(i);
+    }
     if (job.state == Job::State::starting) start_anew(i);
   }
   start_queued();
@@ -65,10 +69,11 @@ void Jobs::stop(std::uint32_t index) {
   job.state = Job::State::down;
   ++job.restarts;
   forget_step(job);
+  forget_checkpoints(job);
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
-    if (rank.done) release(JobId(index), number, job.step);
-    for (const Delivered& batch : rank.batches) release(batch.job, number, batch.step);
+    if (rank.done) release(job, number, job.step);
+    for (const Delivered& batch : rank.batches) release(job, number, batch.step);
     rank = {};
     rank.since = kernel_.now();
   }
@@ -77,15 +82,16 @@ void Jobs::stop(std::uint32_t index) {
 void Jobs::go_on(std::uint32_t index) {
   Job& job = jobs_[index];
   count_unfinished(job);
-  job.state = Job::State::joining;
   ++job.result->restarts;
-  reports_.fact(engine::JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
+  if (goes_back(job)) return go_back(index);
+  job.state = Job::State::joining;
+  reports_.fact(engine::JobResized{job.id, item_batch(job), reports_.keep(job.nodes)});
 }
 
 // Of a step that will not be completed. What was on a lost node is gone with the node.
-void Jobs::release(JobId id, Rank rank, std::uint64_t step) {
-  if (down_.count(job(id).nodes[rank]) != 0) return;
-  reports_.fact(engine::SlotReleased{id, rank, step});
+void Jobs::release(const Job& job, Rank rank, std::uint64_t step) {
+  if (down_.count(job.nodes[rank]) != 0) return;
+  reports_.fact(engine::SlotReleased{job.id, rank, step});
 }
 
 // ----------------------------------------------------------------------------- preemption ----
@@ -165,7 +171,7 @@ void Jobs::preempt(std::uint32_t index) {
   if (job.preparation->is_streamed) job.samples_done = 0;  // not lost: it goes on where it was
   forget_step(job);
   for (Rank rank = 0; rank < job.ranks.size(); ++rank)
-    reports_.fact(engine::RankLost{JobId(index), rank});
+    reports_.fact(engine::RankLost{job.id, rank});
   job.state = Job::State::preempted;
   ++job.restarts;
   ++job.result->preemptions;
@@ -186,7 +192,7 @@ void Jobs::resume(std::uint32_t index) {
   job.ranks.assign(job.nodes.size(), {});
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
   job.state = Job::State::joining;
-  reports_.fact(engine::JobResized{JobId(index), item_batch(job), reports_.keep(job.nodes)});
+  reports_.fact(engine::JobResized{job.id, item_batch(job), reports_.keep(job.nodes)});
 }
 
 }  // namespace batchflow::world

@@ -31,7 +31,10 @@ std::string bottleneck(const output::JobResult& job) {
 }  // namespace
 
 void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
-  if (job.state == Job::State::down || job.state == Job::State::preempted) return;
+  if (job.state == Job::State::down || job.state == Job::State::restoring ||
+      job.state == Job::State::preempted) {
+    return;
+  }
   std::uint64_t stalling = 0;
   for (const RankState& rank : job.ranks) {
     const Duration spent = kernel_.now() - rank.since;
@@ -45,14 +48,13 @@ void Jobs::add_under_way(const Job& job, UnderWay& sum) const {
 
 // Of a job that stops in the middle: counts until now what its ranks are doing.
 void Jobs::count_unfinished(Job& job) {
-  const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
-  const bool down = job.state == Job::State::down;
+  const bool down = job.state == Job::State::down || job.state == Job::State::restoring;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     const auto doing = rank.training ? Watch::Doing::compute
                        : rank.done   ? Watch::Doing::idle
                                      : Watch::Doing::stall;
-    if (!down) watch_.spent(id, number, job.step, doing, rank.since, kernel_.now());
+    if (!down) watch_.spent(job.id, number, job.step, doing, rank.since, kernel_.now());
     const auto clock_of = [&](auto& clocks) -> TotalTime& {
       if (down) return clocks.down;
       return rank.training ? clocks.compute : rank.done ? clocks.idle : clocks.stall;
@@ -94,7 +96,8 @@ std::vector<output::JobResult> Jobs::take_results() {
   for (const Job& job : jobs_) {
     output::JobResult& result = *job.result;
     if (job.state == Job::State::over || job.state == Job::State::running ||
-        job.state == Job::State::down || job.state == Job::State::preempted) {
+        job.state == Job::State::down || job.state == Job::State::restoring ||
+        job.state == Job::State::preempted) {
       const Instant end = job.state == Job::State::over ? job.ended : kernel_.now();
       const auto ranks = static_cast<double>(job.gpus.size());  // each has a GPU, in whatever ranks
       result.started_s = seconds(job.started);
@@ -116,8 +119,7 @@ std::vector<output::JobResult> Jobs::take_results() {
       } else if (result.time_s > 0) {  // there is only one step
         result.au = result.compute_s / result.time_s;
       }
-      const JobId id(static_cast<std::uint32_t>(&job - jobs_.data()));
-      result.waited = waits(watch_.waited(id), static_cast<double>(job.nodes.size()));
+      result.waited = waits(watch_.waited(index_of(job)), static_cast<double>(job.nodes.size()));
       result.bottleneck = bottleneck(result);
     }
   }

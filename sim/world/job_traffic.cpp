@@ -1,5 +1,5 @@
 // What jobs do beside waiting for batches and computing on them: their own loaders, the exchange of
-// gradients, checkpoints, validation, and what fits the memory of their GPUs.
+// gradients, validation, and what fits the memory of their GPUs. Checkpoints: job_checkpoints.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool Jobs::loads(std::uint32_t index, Rank number) {
   return true;
 }
 
-// ------------------------------------------------------------------- gradients, checkpoints ----
+// ----------------------------------------------------------------------------- gradients ----
 
 // Each node sends to the next one in the ring: of n nodes, (n-1)/n of the bytes to add them up, and
 // as many to hand out the sums.
@@ -61,28 +61,13 @@ void Jobs::begin_exchange(std::uint32_t index, Duration compute) {
   });
 }
 
-void Jobs::begin_checkpoint(std::uint32_t index) {
-  Job& job = jobs_[index];
-  const input::CheckpointModel& checkpoint = job.model->checkpoint;
-  if (checkpoint.bytes == 0) return;
-  if (checkpoint.waits) ++job.holds;
-  const TaskId task =
-      tasks_.begin([this, index, waits = checkpoint.waits, restarts = job.restarts] {
-        if (waits && jobs_[index].restarts == restarts) hold_over(index);
-      });
-  const Bytes part = checkpoint.bytes / job.ring.size();
-  for (const NodeId node : job.ring) platform_.write_store(task, node.value, part);
-  counters_.written_bytes += part * job.ring.size();
-  tasks_.go(task);
-}
-
 // The time that ranks were held they were idle.
 void Jobs::hold_over(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.holds == 0 || --job.holds > 0 || job.state != Job::State::running) return;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
-    watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
+    watch_.spent(job.id, number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
     job.idle += of_gpus(job, waited);
     counters_.idle += of_gpus(job, waited);
@@ -95,7 +80,7 @@ void Jobs::hold_over(std::uint32_t index) {
 void Jobs::forget_traffic(Job& job) const {
   job.ranks_computing = 0;
   job.is_exchanged = job.epoch_over = false;
-  if (!is_validation(job) && !job.validates) job.holds = 0;
+  if (!is_validation(job)) job.holds = job.validates ? 1 : 0;
 }
 
 // ---------------------------------------------------------------------------- validation ----

@@ -58,6 +58,7 @@ Jobs::Jobs(const Parts& parts)
       reports_(parts.reports),
       counters_(parts.counters),
       watch_(parts.watch),
+      ids_(parts.ids),
       scores_(scenario_, reports_),
       gpus_(scenario_.cluster),
       jobs_(scenario_.jobs.size()),
@@ -65,6 +66,7 @@ Jobs::Jobs(const Parts& parts)
       queue_(scenario_.scheduler) {
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     Job& job = jobs_[i];
+    job.id = JobId(static_cast<std::uint32_t>(i));
     job.model = &scenario_.jobs[i];
     job.preparation = &workload_.preparation(*job.model);
     job.result = &results_[i];
@@ -212,8 +214,17 @@ void Jobs::join(std::uint32_t index) {
     job.idle += of_gpus(job, kernel_.now() - job.started);
     counters_.idle += of_gpus(job, kernel_.now() - job.started);
   }
+  report_join(index);
+  if (model.leaves_after.count() > 0) {
+    kernel_.after(model.leaves_after, [this, index] { leave(index, "left"); });
+  }
+}
+
+void Jobs::report_join(std::uint32_t index) {
+  const Job& job = jobs_[index];
+  const input::JobModel& model = *job.model;
   engine::JobJoined event;
-  event.job = JobId(index);
+  event.job = job.id;
   event.user = hash_of(model.user);
   event.dataset = workload_.dataset(model);
   event.pipeline = workload_.pipeline(model);
@@ -223,7 +234,7 @@ void Jobs::join(std::uint32_t index) {
   event.batch_samples = item_batch(job);
   event.drop_last = model.drop_last;
   event.epochs = model.epochs / static_cast<std::uint32_t>(job.preparation->epochs);
-  event.steps = model.steps;
+  event.steps = model.steps > 0 ? model.steps - job.steps_done : 0;
   event.credits = model.credits;
   event.weight = model.weight;
   event.latency_target = model.latency_target;
@@ -231,11 +242,9 @@ void Jobs::join(std::uint32_t index) {
   event.runs = model.runs;
   event.rehearsed = scenario_.in_items(model, model.rehearsed);
   event.ranks = reports_.keep(job.nodes);
+  if (job.checkpoint.position) event.position = &*job.checkpoint.position;
   reports_.fact(event);
   report_exemplars(index);
-  if (model.leaves_after.count() > 0) {
-    kernel_.after(model.leaves_after, [this, index] { leave(index, "left"); });
-  }
 }
 
 // Draws samples at random, none twice; the draw depends on the job alone.
@@ -250,42 +259,49 @@ void Jobs::report_exemplars(std::uint32_t index) {
     std::vector<SampleId> some;
     const auto end = std::min<std::uint32_t>(count, first + engine::kExemplarsAtOnce);
     for (std::uint32_t i = first; i < end; ++i) some.emplace_back(chosen(i));
-    reports_.fact(engine::ExemplarsReported{JobId(index), first == 0, first,
+    reports_.fact(engine::ExemplarsReported{jobs_[index].id, first == 0, first,
                                             reports_.keep(std::move(some)), end < count});
   }
 }
 
 void Jobs::admitted(const engine::Admit& command) {
   Job& mine = job(command.job);
-  if (mine.state != Job::State::joining) return;  // it has left meanwhile
-  mine.state = Job::State::running;
+  if (mine.id != command.job) return;
   mine.step = command.first_step;
-  for (Rank rank = 0; rank < mine.ranks.size(); ++rank) {
-    reports_.fact(
-        engine::BatchWanted{command.job, rank, std::min(command.credits, batches_on_gpu(mine))});
+  if (mine.state == Job::State::joining) return train(index_of(mine), command.credits);
+  if (mine.state == Job::State::restoring) restore(index_of(mine), command.credits);
+}
+
+void Jobs::train(std::uint32_t index, std::uint32_t credits) {
+  Job& job = jobs_[index];
+  job.state = Job::State::running;
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+    reports_.fact(engine::BatchWanted{job.id, rank, std::min(credits, batches_on_gpu(job))});
   }
 }
 
 void Jobs::refused(const engine::Refuse& command) {
   Job& mine = job(command.job);
-  if (mine.state == Job::State::over) return;
+  if (mine.state == Job::State::over || mine.id != command.job) return;
   mine.result->refusal = reason(command);
   over(mine, "refused");
 }
 
 void Jobs::epoch_ended(const engine::EpochEnded& command) {
   Job& mine = job(command.job);
-  mine.result->epochs += mine.preparation->epochs;
-  if (mine.result->epochs == mine.model->epochs) leave(command.job.value, "done");
+  if (mine.id != command.job) return;
+  const std::uint64_t epochs = (command.epoch + 1) * mine.preparation->epochs;
+  mine.result->epochs = std::max(mine.result->epochs, epochs);
+  if (epochs == mine.model->epochs) leave(index_of(mine), "done");
 }
 
 void Jobs::leave(std::uint32_t index, const char* state) {
   Job& job = jobs_[index];
   if (job.state != Job::State::joining && job.state != Job::State::running &&
-      job.state != Job::State::down) {
+      job.state != Job::State::down && job.state != Job::State::restoring) {
     return;
   }
-  reports_.fact(engine::JobLeft{JobId(index)});
+  reports_.fact(engine::JobLeft{job.id});
   over(job, state);
 }
 
@@ -320,8 +336,9 @@ void Jobs::over(Job& job, const char* state) {
 void Jobs::delivered(const Delivered& batch) {
   Job& mine = job(batch.job);
   if (mine.state == Job::State::over || mine.state == Job::State::preempted) return;
+  if (mine.id != batch.job) return;
   if (mine.state != Job::State::running || batch.step < mine.step) {
-    return release(batch.job, batch.rank, batch.step);
+    return release(mine, batch.rank, batch.step);
   }
   if (mine.first_batch == Instant{}) mine.first_batch = kernel_.now();
   // A small batch may overtake a large one on its way to the GPU; a rank trains in order.
@@ -329,7 +346,7 @@ void Jobs::delivered(const Delivered& batch) {
   const auto after = std::find_if(batches.begin(), batches.end(),
                                   [&](const Delivered& other) { return other.step > batch.step; });
   batches.insert(after, batch);
-  train_rank(batch.job.value, batch.rank);
+  train_rank(index_of(mine), batch.rank);
 }
 
 void Jobs::train_rank(std::uint32_t index, Rank number) {
@@ -339,10 +356,11 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   if (rank.batches.front().step != job.step || loads(index, number)) return;
   rank.training = true;
   const input::JobModel& model = *job.model;
-  Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, job.step);
+  const std::uint64_t step = job.earlier_steps + job.step;
+  Random chance = chance_of(scenario_.seed, Chance::job_step, index, number, step);
   // A batch stands for one of each epoch.
   const auto epochs = static_cast<double>(job.preparation->epochs);
-  Random common = chance_of(scenario_.seed, Chance::job_steps, index, job.step);
+  Random common = chance_of(scenario_.seed, Chance::job_steps, index, step);
   const input::Spread varies{model.steps_vary, input::Spread::Shape::normal};
   const input::NodeModel& node = scenario_.cluster.nodes[job.nodes[number].value];
   const double factor = (1 - job.kept) * epochs * model.step_spread.draw(chance, epochs) *
@@ -355,7 +373,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const Duration computed = job.preparation->is_streamed ? std::min(waited, compute) : Duration(0);
   waited -= computed;
   const Instant trains_since = kernel_.now() - computed;
-  watch_.spent(JobId(index), number, job.step, Watch::Doing::stall, rank.since, trains_since);
+  watch_.spent(job.id, number, job.step, Watch::Doing::stall, rank.since, trains_since);
   rank.since = trains_since;
   job.stall += of_gpus(job, waited);
   counters_.stall += of_gpus(job, waited);
@@ -376,7 +394,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   rank.training = rank.loaded = false;
   rank.done = true;
   job.epoch_over = batch.last_of_epoch;
-  watch_.spent(JobId(index), number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
+  watch_.spent(job.id, number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
   job.compute += of_gpus(job, rank.computes);
   counters_.compute += of_gpus(job, rank.computes);
@@ -384,7 +402,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
-  scores_.report(batch);
+  scores_.report(*job.model, batch);
   if (++job.ranks_done == job.ranks.size() && (job.is_exchanged || !has_exchange(job)))
     step_done(index);
 }
@@ -402,21 +420,30 @@ void Jobs::step_done(std::uint32_t index) {
     };
     job.samples_done = until(job.steps_done + 1) - until(job.steps_done);
   }
-  counters_.batches_trained += batches;
-  work_done_ += weight_of(job, batches);
+  const bool is_new = job.steps_done >= job.repeats_until;
+  if (is_new) {
+    counters_.batches_trained += batches;
+    work_done_ += weight_of(job, batches);
+    counters_.samples_trained += job.samples_done;
+    job.result->batches += batches;
+    job.result->samples += job.samples_done;
+    job.result->fillers += job.fillers_done;
+    job.result->rehearsed += job.rehearsed_done;
+  } else {
+    counters_.samples_repeated += job.samples_done;
+    job.result->repeated_samples += job.samples_done;
+  }
   job.kept = 0;
-  counters_.samples_trained += job.samples_done;
-  job.result->batches += batches;
-  job.result->samples += std::exchange(job.samples_done, 0);
-  job.result->fillers += std::exchange(job.fillers_done, 0);
-  job.result->rehearsed += std::exchange(job.rehearsed_done, 0);
+  job.samples_done = job.fillers_done = job.rehearsed_done = 0;
   job.ranks_done = job.ranks_computing = 0;
   job.is_exchanged = false;
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return leave(index, "done");
+  if (job.epoch_over) job.epoch_began_at = job.steps_done;
   const std::uint64_t every = job.model->checkpoint.every;
   if (every > 0 && job.steps_done % every == 0) begin_checkpoint(index);
-  if (std::exchange(job.epoch_over, false)) {
+  // What an epoch that is trained again ends with has been.
+  if (std::exchange(job.epoch_over, false) && is_new) {
     ++job.epochs_trained;
     if (job.validation != kNone) begin_validation(index);
     if (is_validation(job)) {
@@ -428,10 +455,10 @@ void Jobs::step_done(std::uint32_t index) {
     RankState& rank = job.ranks[number];
     // The engine takes 0 for a time that was not measured.
     const Duration measured = std::max(rank.computes, Duration(1));
-    reports_.fact(engine::BatchConsumed{JobId(index), number, step, measured});
-    reports_.fact(engine::SlotReleased{JobId(index), number, step});
-    reports_.fact(engine::BatchWanted{JobId(index), number, 1});
-    watch_.spent(JobId(index), number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
+    reports_.fact(engine::BatchConsumed{job.id, number, step, measured});
+    reports_.fact(engine::SlotReleased{job.id, number, step});
+    reports_.fact(engine::BatchWanted{job.id, number, 1});
+    watch_.spent(job.id, number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
     const Duration waited = kernel_.now() - rank.since;
     job.idle += of_gpus(job, waited);
     counters_.idle += of_gpus(job, waited);

@@ -8,23 +8,32 @@
 // A job that loses a node with ranks on it stops: its other ranks release what they have. When all
 // its nodes are up again it goes on from its last completed step, with the same ranks. If that
 // takes longer than the engine waits for a lost rank, the job is refused.
+//
+// A job that writes checkpoints goes back to the last one that was written as a whole, or to its
+// beginning. Its processes start anew and read the checkpoint; to the engine it is another job,
+// which joins at that position. The steps that it takes again count as repeated, and as nothing
+// else.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "core/log/promise_log.h"
 #include "programs/output/results.h"
 #include "sim/world/backend.h"
 #include "sim/world/counters.h"
 #include "sim/world/gpu_queue.h"
+#include "sim/world/job_ids.h"
 #include "sim/world/job_queue.h"
 #include "sim/world/kernel.h"
 #include "sim/world/reports.h"
 #include "sim/world/score_reports.h"
 #include "sim/world/sim_time.h"
+#include "sim/world/tasks.h"
 #include "sim/world/workload.h"
 
 namespace batchflow::world {
@@ -57,6 +66,8 @@ class Jobs final : public CompletionHandler {
   // the jobs end with this.
   std::vector<output::JobResult> take_results();
 
+  // What the engine has promised in its last step.
+  void promised(std::span<const engine::Promise> promises);
   void node_down(NodeId node);
   void node_up(NodeId node);
 
@@ -78,6 +89,12 @@ class Jobs final : public CompletionHandler {
     Duration computes{0};  // in this step
     std::deque<Delivered> batches;
   };
+  // Where a job can go back to. Before the first checkpoint: to its beginning.
+  struct Checkpoint {
+    std::uint64_t steps = 0;  // that were done by then
+    std::optional<order::Position> position;
+    std::optional<TaskId> writes = {};
+  };
   struct Job {
     enum class State : std::uint8_t {
       away,
@@ -86,18 +103,26 @@ class Jobs final : public CompletionHandler {
       joining,
       running,
       down,
+      restoring,  // from its checkpoint
       preempted,
       over
     };
     State state = State::away;
+    JobId id;  // by which the engine knows it
     const input::JobModel* model = nullptr;
     const Workload::Preparation* preparation = nullptr;
     std::vector<NodeId> gpus;   // the node of each
     std::vector<NodeId> nodes;  // of its ranks
     std::vector<RankState> ranks;
-    std::uint64_t step = 0;        // its number; after a loss a number that was never used
-    std::uint64_t steps_done = 0;  // how many
-    double kept = 0;               // of the current step, computed before the job was preempted
+    std::uint64_t step = 0;  // its number for the engine; after a loss a number that was never used
+    std::uint64_t earlier_steps = 0;   // numbers that were used before it last went back
+    std::uint64_t steps_done = 0;      // how many
+    std::uint64_t repeats_until = 0;   // steps up to this one were done before
+    std::uint64_t epoch_began_at = 0;  // steps that were done then
+    std::deque<Checkpoint> writing;    // being written, oldest first
+    Checkpoint checkpoint;             // the last one that is written
+    std::optional<TaskId> restores;    // reads that one back
+    double kept = 0;                   // of the current step, computed before the job was preempted
     std::uint64_t restarts = 0;
     std::uint32_t ranks_done = 0;
     // What the step also takes (job_traffic.cpp).
@@ -129,8 +154,8 @@ class Jobs final : public CompletionHandler {
 
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  Job& job(JobId id) { return jobs_[id.value]; }
-  const Job& job(JobId id) const { return jobs_[id.value]; }
+  Job& job(JobId id) { return jobs_[ids_.index_of(id)]; }
+  const Job& job(JobId id) const { return jobs_[ids_.index_of(id)]; }
   void arrive(std::uint32_t index);
   void wait_for_gpus(std::uint32_t index);
   void start_queued();
@@ -146,6 +171,8 @@ class Jobs final : public CompletionHandler {
   void resume(std::uint32_t index);
   void start(std::uint32_t index);
   void join(std::uint32_t index);
+  void report_join(std::uint32_t index);
+  void train(std::uint32_t index, std::uint32_t credits);
   void report_exemplars(std::uint32_t index);
   void train_rank(std::uint32_t index, Rank rank);
   void trained(std::uint32_t index, Rank rank);
@@ -156,7 +183,17 @@ class Jobs final : public CompletionHandler {
     return job.model->exchange.bytes > 0 && job.ring.size() > 1;
   }
   void begin_exchange(std::uint32_t index, Duration compute);
+  // job_checkpoints.cpp
+  // Whether the job goes back to a checkpoint when it has lost a node.
+  bool goes_back(const Job& job) const {
+    return job.model->checkpoint.every > 0 && !scenario_.faults.empty();
+  }
   void begin_checkpoint(std::uint32_t index);
+  void checkpoint_written(Job& job, std::uint64_t steps);
+  void forget_checkpoints(Job& job);
+  void go_back(std::uint32_t index);
+  void restore(std::uint32_t index, std::uint32_t credits);
+  // job_traffic.cpp
   void begin_validation(std::uint32_t index);
   void end_validation(std::uint32_t index);
   void hold_over(std::uint32_t index);
@@ -178,7 +215,7 @@ class Jobs final : public CompletionHandler {
   void stop(std::uint32_t index);
   void go_on(std::uint32_t index);
   void start_anew(std::uint32_t index);
-  void release(JobId job, Rank rank, std::uint64_t step);
+  void release(const Job& job, Rank rank, std::uint64_t step);
   std::uint64_t batches_of(const input::JobModel& model) const;
   // What the progress bar counts: where blocks stand for streams, each step costs the same to
   // simulate.
@@ -194,12 +231,15 @@ class Jobs final : public CompletionHandler {
   Reports& reports_;
   Counters& counters_;
   Watch& watch_;
+  JobIds& ids_;
   ScoreReports scores_;
   GpuQueue gpus_;
   std::set<NodeId> down_;
-  std::map<int, Instant> opened_at_;        // by dataset
-  std::vector<Job> jobs_;                   // a job's id is its index
-  std::vector<output::JobResult> results_;  // by job
+  log::Promises promises_;                    // of jobs that go back to checkpoints
+  std::vector<std::uint32_t> checkpointing_;  // jobs that have begun to write one at this instant
+  std::map<int, Instant> opened_at_;          // by dataset
+  std::vector<Job> jobs_;                     // by index in the scenario
+  std::vector<output::JobResult> results_;    // by job
   JobQueue queue_;
   std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;

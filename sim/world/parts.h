@@ -5,6 +5,7 @@
 
 namespace batchflow::world {
 
+class JobIds;
 class Kernel;
 class Platform;
 class Reports;
@@ -22,6 +23,7 @@ struct Parts {
   Reports& reports;
   Counters& counters;
   Watch& watch;
+  JobIds& ids;
 };
 
 }  // namespace batchflow::world

@@ -16,8 +16,7 @@ ScoreReports::ScoreReports(const input::Scenario& scenario, Reports& reports)
   }
 }
 
-void ScoreReports::report(const Delivered& batch) {
-  const input::JobModel& job = scenario_.jobs[batch.job.value];
+void ScoreReports::report(const input::JobModel& job, const Delivered& batch) {
   if (!job.importance.reports()) return;
   for (std::size_t first = 0; first < batch.drawn.size(); first += engine::kScoresMost) {
     std::vector<engine::Score> scores;

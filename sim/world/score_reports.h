@@ -19,7 +19,7 @@ class ScoreReports {
 
   // The job has trained on the batch. By a recording, it reports of each sample the last score by
   // the end of the batch's epoch, and nothing of a sample that had none by then.
-  void report(const Delivered& batch);
+  void report(const input::JobModel& job, const Delivered& batch);
 
  private:
   std::optional<float> score(const input::JobModel& job, SampleId sample,

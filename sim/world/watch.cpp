@@ -26,9 +26,11 @@ output::Waits waits(const Waited& waited, double ranks) {
           seconds_of(Cause::other)};
 }
 
-Watch::Watch(const input::Scenario& scenario, const Workload& workload, Timeline* timeline)
+Watch::Watch(const input::Scenario& scenario, const Workload& workload, const JobIds& ids,
+             Timeline* timeline)
     : scenario_(scenario),
       workload_(workload),
+      ids_(ids),
       timeline_(timeline),
       residency_(scenario.cluster.nodes.size()),
       workers_(scenario.cluster.nodes.size(), scenario.engine.workers_per_rank),
@@ -44,10 +46,6 @@ void Watch::step(Instant now, std::span<const engine::Event> events,
   for (const engine::Command& command : commands) {
     std::visit([this](const auto& typed) { on(typed); }, command);
   }
-}
-
-const Waited& Watch::waited(JobId job) const {
-  return jobs_[job.value].waited;
 }
 
 void Watch::on(const engine::NodeLost& event) {
@@ -170,7 +168,7 @@ void Watch::on(const engine::Transfer& command) {
 void Watch::on(const engine::Deliver& command) {
   Running running{Running::Kind::deliver, {now_, now_, 0}};
   running.number = command.step;
-  JobSeen& job = jobs_[command.job.value];
+  JobSeen& job = seen(command.job);
   if (timeline_ != nullptr) {
     running.lane = true;
     running.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
@@ -267,7 +265,7 @@ void Watch::gathered(Running& copy) {
 // ----------------------------------------------------------------------------------- ranks ----
 
 void Watch::set_ranks(JobId id, std::span<const NodeId> ranks) {
-  JobSeen& job = jobs_[id.value];
+  JobSeen& job = seen(id);
   job.nodes.assign(ranks.begin(), ranks.end());
   job.ranks.assign(ranks.size(), {});
   if (!workers_.are_shared()) return;  // its group is not known yet
@@ -277,7 +275,7 @@ void Watch::set_ranks(JobId id, std::span<const NodeId> ranks) {
 }
 
 void Watch::spent(JobId id, Rank rank, std::uint64_t step, Doing doing, Instant from, Instant now) {
-  JobSeen& job = jobs_[id.value];
+  JobSeen& job = seen(id);
   if (rank >= job.ranks.size()) return;  // it left before the engine knew of it
   std::vector<Batch>& batches = job.ranks[rank].batches;
   const auto batch = std::find_if(batches.begin(), batches.end(),
@@ -348,7 +346,8 @@ Track Watch::lane(const std::string& process, const char* kind) {
 }
 
 Track Watch::track_of(JobId job, Rank rank) {
-  return timeline_->track("job " + scenario_.jobs[job.value].name, fmt::format("rank {}", rank));
+  return timeline_->track("job " + scenario_.jobs[ids_.index_of(job)].name,
+                          fmt::format("rank {}", rank));
 }
 
 void Watch::draw(Timeline::What what, const Span& span, std::uint64_t number,

@@ -19,6 +19,7 @@
 #include "core/engine/event.h"
 #include "programs/input/scenario.h"
 #include "sim/world/busy_workers.h"
+#include "sim/world/job_ids.h"
 #include "sim/world/residency.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/timeline.h"
@@ -34,7 +35,8 @@ output::Waits waits(const Waited& waited, double ranks = 1);
 
 class Watch {
  public:
-  Watch(const input::Scenario& scenario, const Workload& workload, Timeline* timeline);
+  Watch(const input::Scenario& scenario, const Workload& workload, const JobIds& ids,
+        Timeline* timeline);
 
   // The events and commands of a step of the engine.
   void step(Instant now, std::span<const engine::Event> events,
@@ -51,8 +53,8 @@ class Watch {
   enum class Doing : std::uint8_t { stall, compute, idle };
   void spent(JobId job, Rank rank, std::uint64_t step, Doing doing, Instant from, Instant now);
 
-  const Waited& waited() const { return waited_; }  // of all jobs
-  const Waited& waited(JobId job) const;
+  const Waited& waited() const { return waited_; }                             // of all jobs
+  const Waited& waited(std::uint32_t job) const { return jobs_[job].waited; }  // by its index
   output::CachedBytes cached() const { return residency_.sum(); }
   Bytes cached_most() const { return residency_.most(); }
   std::uint64_t reading() const { return reading_; }
@@ -117,7 +119,7 @@ class Watch {
   // All other events are ignored.
   void on(const engine::JobJoined& event) { set_ranks(event.job, event.ranks); }
   void on(const engine::JobResized& event) { set_ranks(event.job, event.ranks); }
-  void on(const engine::JobLeft& event) { jobs_[event.job.value].ranks.clear(); }
+  void on(const engine::JobLeft& event) { seen(event.job).ranks.clear(); }
   void on(const engine::WorkerJoined& event) { workers_.joined(event.worker, event.node, now_); }
   void on(const engine::WorkerQuiesced& event) { workers_.gone(event.worker, now_); }
   void on(const engine::WorkerLost& event) { workers_.gone(event.worker, now_); }
@@ -136,6 +138,7 @@ class Watch {
   template <class Other>
   void on(const Other&) {}
 
+  JobSeen& seen(JobId job) { return jobs_[ids_.index_of(job)]; }
   void set_ranks(JobId job, std::span<const NodeId> ranks);
   void over(RequestId request, engine::Outcome outcome);
   void read_done(RequestId id, Running& read);
@@ -151,6 +154,7 @@ class Watch {
 
   const input::Scenario& scenario_;
   const Workload& workload_;
+  const JobIds& ids_;
   Timeline* timeline_;
   Instant now_{};
   Residency residency_;

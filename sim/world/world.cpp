@@ -53,13 +53,14 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
     : scenario_(scenario),
       options_(options),
       workload_(scenario),
+      ids_(scenario.jobs.size()),
       tasks_(kernel_),
       platform_(kernel_, tasks_, counters_, scenario.cluster),
       timeline_(options.timeline.empty() ? std::nullopt
                                          : std::optional<Timeline>(options.timeline_events)),
-      watch_(scenario, workload_, timeline_ ? &*timeline_ : nullptr),
-      jobs_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_}),
-      backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_},
+      watch_(scenario, workload_, ids_, timeline_ ? &*timeline_ : nullptr),
+      jobs_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_}),
+      backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_},
                jobs_),
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
       step_([this](Instant now, std::span<const engine::Event> events) {
@@ -68,7 +69,7 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
       journal_(options.journal,
                {scenario.seed, config::text_of(scenario.engine), BATCHFLOW_VERSION},
                workload_.catalogues(), scenario.engine.journal_bytes_max),
-      batches_(options.batches, scenario, workload_) {
+      batches_(options.batches, scenario, workload_, ids_) {
   if (scenario.faults.empty()) return;
   faults_.emplace(
       fault_plan(scenario, workload_), scenario.seed, workload_.catalogues(),
@@ -166,6 +167,7 @@ std::span<const engine::Command> World::decide(Instant now, std::span<const engi
     for (const engine::Event& event : events) explain('<', log::describe(event));
   }
   const std::span<const engine::Command> commands = step_(now, events);
+  jobs_.promised(engine_.promises());
   journal_.record_commands(commands);
   batches_.step(now, events, commands);
   digest_.add(commands);
@@ -236,6 +238,7 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
   sum.requests_price = static_cast<double>(sum.store_requests) *
                        scenario_.cluster.store_requests.price_per_million * 1e-6;
   sum.store_written_bytes = counted.written_bytes;
+  sum.store_restored_bytes = counted.restored_bytes;
   sum.nvme_bytes = counted.nvme_bytes;
   sum.nvme_written_bytes = counted.nvme_written_bytes;
   sum.network_bytes = counted.network_bytes;
@@ -252,6 +255,7 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
   sum.failed_reads = engine_.counters().failed_reads - before.failed_reads;
   sum.replaced_samples = engine_.counters().corrupt_samples - before.corrupt_samples;
   sum.lost_samples = counted.samples_lost;
+  sum.repeated_samples = counted.samples_repeated;
   const TotalTime ranks_time = counted.compute + counted.stall + counted.idle + counted.down;
   if (ranks_time.count() > 0) sum.stall_fraction = seconds(counted.stall) / seconds(ranks_time);
   sum.hit_ratio = output::hit_ratio(sum.samples_read, sum.samples_requested);

@@ -17,6 +17,7 @@
 #include "sim/simulate.h"
 #include "sim/world/backend.h"
 #include "sim/world/batch_file.h"
+#include "sim/world/job_ids.h"
 #include "sim/world/jobs.h"
 #include "sim/world/journal_file.h"
 #include "sim/world/recorder.h"
@@ -48,6 +49,7 @@ class World {
   Backend& backend() { return backend_; }
   Platform& platform() { return platform_; }
   Kernel& kernel() { return kernel_; }
+  const JobIds& job_ids() const { return ids_; }
 
   const Recorder& recorder() const { return recorder_; }
   const Counters& counters() const { return counters_; }
@@ -74,6 +76,7 @@ class World {
   const input::Scenario& scenario_;
   sim::SimulateOptions options_;
   Workload workload_;
+  JobIds ids_;
   Kernel kernel_;
   Tasks tasks_;
   Platform platform_;

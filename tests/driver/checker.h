@@ -76,6 +76,7 @@ class Checker {
   void finished();
 
   std::uint32_t epoch() const { return epoch_; }
+  std::uint64_t in_epoch() const { return in_epoch_; }
   bool may_have_nothing_to_draw() const { return weighted_ && weighted_->may_be_empty(); }
   const Counts& counts() const { return counts_; }
 

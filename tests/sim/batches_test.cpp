@@ -134,6 +134,21 @@ TEST_CASE("a step that a lost node makes void is there once") {
   }
 }
 
+TEST_CASE("what a job trains on again after a checkpoint is there in another life") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const std::vector<json> lines =
+      batches(scenario("order: relaxed, ranks: 4, checkpoint: {every: 2}",
+                       "faults: [{kind: node-lost, target: n-1, at: 333ms, lasts: 500ms}]\n"));
+  std::map<std::uint64_t, std::size_t> of_life;
+  for (const json& line : lines) of_life[line.value("life", 0)] += 1;
+  REQUIRE(of_life.size() == 2);
+  // An epoch is 5 steps of 4 ranks. The steps of the first life are whole, and at most one of them
+  // comes again.
+  CHECK(of_life[0] % 4 == 0);
+  const std::size_t again = lines.size() - 3 * 5 * 4;
+  CHECK((again == 0 || again == 4));
+}
+
 TEST_CASE("what cannot be written is refused before the run") {
   const Folder folder;
   const std::string path = folder.file("s.yaml", scenario("order: relaxed"));

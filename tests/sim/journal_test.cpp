@@ -56,6 +56,22 @@ TEST_CASE("a journal needs nothing but itself to be replayed, by text and by JSO
   CHECK(told.out.find("digest " + of_run["digest"].get<std::string>()) != std::string::npos);
 }
 
+TEST_CASE("the journal of a run in which a job went back to its checkpoint is replayed") {
+  if (!sim::can_simulate()) return skipped("SimGrid is not installed");
+  const Folder folder;
+  const std::string journal = folder.name("r.journal");
+  const Outcome ran = run({"run", folder.file("s.yaml", scenario()), "--journal", journal, "--json",
+                           "--set", "jobs.0.checkpoint={every: 3}", "--set",
+                           "faults=[{kind: node-lost, target: node, at: 500ms, lasts: 1s}]"});
+  REQUIRE(ran.code == 0);
+  const auto of_run = nlohmann::json::parse(ran.out)["runs"][0];
+  CHECK(of_run["jobs"][0]["repeated_samples"] > 0);
+  const Outcome json = run({"journal", "replay", journal, "--json"});
+  CHECK(json.code == 0);
+  CHECK(nlohmann::json::parse(json.out)["same"] == true);
+  CHECK(nlohmann::json::parse(json.out)["digest"] == of_run["digest"]);
+}
+
 TEST_CASE("a journal tells what memory was expected to bring, and what came of it") {
   if (!sim::can_simulate()) return skipped("SimGrid is not installed");
   const Folder folder;

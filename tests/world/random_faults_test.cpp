@@ -51,6 +51,11 @@ class RandomWorld {
         order += fmt::format(", rehearsal: {{samples: {}, exemplars: {}}}", 1 + below(batch - 1),
                              1 + below(64));
       }
+      const std::uint64_t saves = hash(23, seed_, i);
+      if (saves % 3 == 0) {
+        order += fmt::format(", checkpoint: {{every: {}, bytes: {}kb, waits: {}}}",
+                             1 + saves / 3 % 9, saves / 27 % 4 * 50, saves / 108 % 2 == 0);
+      }
       text += fmt::format(
           "  - {{dataset: data, pipeline: train, order: {}, ranks: {}, batch: {}, step: {}ms,\n"
           "     step_jitter: 0.2, epochs: {}, arrives: {}ms, drop_last: {}}}\n",
@@ -124,6 +129,7 @@ struct Tally {
   std::uint64_t jobs_done = 0;
   std::uint64_t jobs_refused = 0;
   std::uint64_t restarts = 0;
+  std::uint64_t went_back = 0;  // of these jobs, that took steps again
 
   void add(const output::RunResult& run) {
     for (const output::FaultResult& fault : run.faults) {
@@ -132,6 +138,7 @@ struct Tally {
     for (const output::JobResult& job : run.jobs) {
       ++(job.state == "done" ? jobs_done : jobs_refused);
       restarts += job.restarts;
+      went_back += job.repeated_samples > 0 ? 1 : 0;
     }
   }
 };
@@ -180,6 +187,7 @@ void run_seeds(std::uint64_t first, std::uint64_t seeds) {
   }
   CHECK(tally.jobs_done >= 9 * tally.jobs_refused);
   CHECK(tally.restarts >= count / 10);
+  CHECK(tally.went_back >= count / 20);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Sees the batches that the ranks of a simulated world get and what they report as trained on, and
 // nothing else. A Checker for each job (tests/driver) proves that each sample comes exactly once an
 // epoch.
+//
+// A job that goes back to a checkpoint has another Checker from there on, which first sees again
+// what the job did up to the checkpoint. So each of its lives is proved as a whole.
 #pragma once
 
 #include <memory>
@@ -35,10 +38,12 @@ class Witness {
       plan.node_local = model.node_local;
       plan.runs = model.runs;
       plan.rehearsed = scenario.in_items(model, model.rehearsed);
-      jobs_.push_back({plan, {}, nullptr});
+      jobs_.push_back({plan, model, {}, nullptr});
     }
   }
 
+  // Before the run: whose ids the jobs have.
+  void follow(const world::JobIds& ids) { job_ids_ = &ids; }
   // Decides in place of the engine. `spoil` changes what is delivered: a broken engine.
   world::World::EngineStep around(world::World::EngineStep engine,
                                   std::function<void(engine::Deliver&)> spoil = {}) {
@@ -49,7 +54,9 @@ class Witness {
       for (const engine::Command& command : commands) {
         if (const auto* admit = std::get_if<engine::Admit>(&command)) begin(*admit);
         if (const auto* ended = std::get_if<engine::EpochEnded>(&command)) {
-          jobs_[ended->job.value].checker->epoch_ended(ended->epoch, ended->samples);
+          see(job(ended->job), [epoch = ended->epoch, samples = ended->samples](Checker& checker) {
+            checker.epoch_ended(epoch, samples);
+          });
         }
         if (const auto* order = std::get_if<engine::Deliver>(&command)) {
           engine::Deliver seen = *order;
@@ -67,27 +74,57 @@ class Witness {
   }
 
  private:
+  using Checker = batchflow::test::Checker;
+  using Sight = std::function<void(Checker&)>;
   struct Job {
     batchflow::test::JobPlan plan;
+    const input::JobModel& model;
     order::KeyRoot root;
-    std::unique_ptr<batchflow::test::Checker> checker;
+    std::unique_ptr<Checker> checker;
     std::vector<NodeId> nodes = {};  // of its ranks
     std::vector<SampleId> buffer = {};
+    std::vector<Sight> seen = {};  // of a job with checkpoints, in this life and before
   };
+
+  Job& job(JobId id) { return jobs_[job_ids_->index_of(id)]; }
+  static void see(Job& job, Sight sight) {
+    sight(*job.checker);
+    if (job.model.checkpoint.every > 0) job.seen.push_back(std::move(sight));
+  }
+  // What the job did until it was at that position.
+  static void see_again(Job& job, const order::Position* position) {
+    std::vector<Sight> before;
+    before.swap(job.seen);
+    if (position == nullptr) return;
+    const auto arrived = [&] {
+      return std::pair(job.checker->epoch(), job.checker->in_epoch()) ==
+             std::pair(position->epoch(), position->consumed());
+    };
+    for (Sight& sight : before) {
+      if (arrived()) return;
+      see(job, std::move(sight));
+    }
+    if (!arrived()) batchflow::test::violated("a job goes back to where it has not been");
+  }
 
   void hear(const engine::Event& event) {
     if (const auto* join = std::get_if<engine::JobJoined>(&event)) joined(*join);
     if (const auto* resized = std::get_if<engine::JobResized>(&event)) {
-      jobs_[resized->job.value].nodes.assign(resized->ranks.begin(), resized->ranks.end());
+      job(resized->job).nodes.assign(resized->ranks.begin(), resized->ranks.end());
     }
     if (const auto* reported = std::get_if<engine::ExemplarsReported>(&event)) {
-      std::vector<SampleId>& buffer = jobs_[reported->job.value].buffer;
+      std::vector<SampleId>& buffer = job(reported->job).buffer;
       if (reported->anew) buffer.clear();
       buffer.insert(buffer.end(), reported->samples.begin(), reported->samples.end());
-      if (!reported->more) jobs_[reported->job.value].checker->rehearsal().reported(buffer);
+      if (!reported->more) {
+        see(job(reported->job),
+            [buffer](Checker& checker) { checker.rehearsal().reported(buffer); });
+      }
     }
     if (const auto* done = std::get_if<engine::BatchConsumed>(&event)) {
-      jobs_[done->job.value].checker->consumed(done->rank, done->step);
+      see(job(done->job), [rank = done->rank, step = done->step](Checker& checker) {
+        checker.consumed(rank, step);
+      });
     }
     // A sample that is corrupt is corrupt from the first report on, for all jobs.
     if (const auto* done = std::get_if<engine::PreparationDone>(&event)) {
@@ -95,7 +132,7 @@ class Witness {
     }
   }
   void joined(const engine::JobJoined& event) {
-    Job& job = jobs_[event.job.value];
+    Job& job = this->job(event.job);
     const auto& plan = plans_[event.dataset.value - 1];
     const bool fixed = event.order == Order::strict || event.order == Order::sequential;
     const bool own = event.order == Order::weighted && !scenario_.engine.share_streams;
@@ -103,19 +140,24 @@ class Witness {
                                : fixed                ? 0
                                : own                  ? hash(3, event.user, event.job.value)
                                                       : hash(2, event.user);
-    job.root = {plan.version, event.runs ? hash(8, seed, plan.bundle_shift) : seed};
+    if (event.position == nullptr)
+      job.root = {plan.version, event.runs ? hash(8, seed, plan.bundle_shift) : seed};
     job.nodes.assign(event.ranks.begin(), event.ranks.end());
-    job.checker = std::make_unique<batchflow::test::Checker>(job.plan, plan);
+    job.checker = std::make_unique<Checker>(job.plan, plan);
     job.checker->begins(job.root.seed);
-    job.checker->rehearsal().joined();
+    see_again(job, event.position);
+    see(job, [](Checker& checker) { checker.rehearsal().joined(); });
   }
   void begin(const engine::Admit& order) {
-    Job& job = jobs_[order.job.value];
-    job.checker->began(job.nodes, job.plan.batch_samples, false);
+    Job& job = this->job(order.job);
+    const bool anew = order.job.value >= jobs_.size();
+    see(job, [nodes = job.nodes, batch = job.plan.batch_samples, anew](Checker& checker) {
+      checker.began(nodes, batch, anew);
+    });
   }
   void deliver(const engine::Deliver& order) {
-    Job& job = jobs_[order.job.value];
-    const auto& plan = plans_[static_cast<std::size_t>(scenario_.jobs[order.job.value].dataset)];
+    Job& job = this->job(order.job);
+    const auto& plan = plans_[static_cast<std::size_t>(job.model.dataset)];
     std::vector<batchflow::test::Handed> handed;
     auto drawn = order.samples.begin();
     for (const order::Slice& slice : order.slices) {
@@ -157,14 +199,17 @@ class Witness {
       handed.at(one.index).used = one.used;
       handed.at(one.index).replaced = true;
     }
-    job.checker->handed(order.rank, order.step, order.epoch, order.last_of_epoch,
-                        std::move(handed));
+    see(job, [rank = order.rank, step = order.step, epoch = order.epoch, last = order.last_of_epoch,
+              handed = std::move(handed)](Checker& checker) {
+      checker.handed(rank, step, epoch, last, handed);
+    });
   }
 
   const input::Scenario& scenario_;
   world::Workload workload_;
   std::vector<batchflow::test::DatasetPlan> plans_;
   std::vector<Job> jobs_;
+  const world::JobIds* job_ids_ = nullptr;
   order::Expander expander_;
   std::vector<SampleId> ids_;
 };
@@ -179,6 +224,7 @@ inline Watched simulate_watched(const input::Scenario& scenario,
   const std::string text = in_child([&]() -> std::string {
     Witness witness(scenario);
     world::World world(scenario, policies::policy_list(), {});
+    witness.follow(world.job_ids());
     world.decide_by(witness.around(
         [&](Instant now, std::span<const engine::Event> events) {
           const auto commands = world.engine().step(now, events);
