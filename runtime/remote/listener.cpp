@@ -1,8 +1,5 @@
 #include "runtime/remote/listener.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -10,11 +7,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -25,7 +20,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/messages.h"
-#include "runtime/protocol/secret.h"
+#include "runtime/remote/accepting.h"
 #include "runtime/remote/remote_options.h"
 
 namespace batchflow::remote {
@@ -37,63 +32,6 @@ constexpr std::size_t kUnknownMost = 1024;
 constexpr std::size_t kRanksMost = 1024;
 constexpr int kTlsBegins = 22;  // the first byte of a TLS handshake; no frame begins with it
 constexpr std::size_t kTokenFrameMost = 4096;
-constexpr auto kDiscardTime = 1s;
-constexpr std::chrono::milliseconds kAfterWrongToken = 1s;  // makes guessing of tokens hopeless
-
-protocol::Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST;
-  addrinfo* found = nullptr;
-  const auto refuse = [&](const char* why) {
-    return ConfigError(fmt::format(
-        "tcp: {}:{}: {}; name an address of this machine and a free port", address, port, why));
-  };
-  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found))
-    throw refuse(gai_strerror(error));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
-  protocol::Descriptor socket(
-      ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  if (socket) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (!socket || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      listen(socket.get(), SOMAXCONN) != 0)
-    throw refuse(std::strerror(errno));
-  sockaddr_storage is{};
-  socklen_t size = sizeof is;
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&is), &size);
-  bound = ntohs(is.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(is).sin6_port
-                                         : reinterpret_cast<sockaddr_in&>(is).sin_port);
-  return socket;
-}
-
-// The address of the other side, without its port.
-std::string address_of_peer(int socket) {
-  sockaddr_storage is{};
-  socklen_t size = sizeof is;
-  std::array<char, NI_MAXHOST> host{};
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&is), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&is), size, host.data(), host.size(), nullptr, 0,
-                  NI_NUMERICHOST) != 0)
-    return "elsewhere";
-  return host.data();
-}
-
-// When a connection is closed with unread bytes, TCP may drop what was sent last. So what the peer
-// still sends is read and dropped, until it has closed the connection, or for a moment.
-void discard_input(const TcpChannel& channel) {
-  const auto until = TcpChannel::Clock::now() + kDiscardTime;
-  std::array<char, 4096> dropped;
-  for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(until - TcpChannel::Clock::now());
-    pollfd wanted{channel.socket(), POLLIN, 0};
-    if (left.count() <= 0 || poll(&wanted, 1, static_cast<int>(left.count())) <= 0 ||
-        recv(channel.socket(), dropped.data(), dropped.size(), MSG_DONTWAIT) <= 0)
-      return;
-  }
-}
 
 bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& shown,
                 std::string& as) {
@@ -252,25 +190,12 @@ void RemoteListener::remove_ended() {
   });
 }
 
-// The file is read each time, so that a token that was taken out of it is no longer taken.
-bool RemoteListener::knows(const std::string& file, const std::string& shown,
-                           std::string& problem) const {
-  if (file.empty()) return false;
-  std::vector<std::string> tokens;
-  problem = read_tokens(file, tokens);
-  bool known = false;
-  for (const std::string& token : tokens) known = protocol::same_secret(token, shown) || known;
-  return known;
-}
-
 // Nothing that a peer sends is passed on before it has shown a token.
 void RemoteListener::receive(Peer& peer) {
   TcpChannel& channel = *peer.channel;
   const auto leave = [&channel](std::string_view why, std::string_view message) {
-    channel.end_at(TcpChannel::Clock::now() + kDiscardTime);
-    if (channel.write_text(
-            protocol::encode(protocol::Refused{std::string(why), std::string(message)})))
-      discard_input(channel);
+    write_last(channel,
+               protocol::encode(protocol::Refused{std::string(why), std::string(message)}));
   };
   // The bound is for all that comes before the token, however few bytes come at a time.
   const auto deadline = TcpChannel::Clock::now() + options_.handshake_time;
@@ -285,19 +210,16 @@ void RemoteListener::receive(Peer& peer) {
       !read_token(channel, deadline, shown, as))
     return;
   const bool is_node = as == kAgent || as == kPeer;
-  const bool known =
-      knows(is_node ? options_.cluster_token_file : options_.token_file, shown, problem);
+  const std::string& file = is_node ? options_.cluster_token_file : options_.token_file;
+  const bool known = !file.empty() && knows_token(channel, file, shown, problem);
   if (!problem.empty()) return leave("not_yet", "the service cannot read its tokens: " + problem);
-  if (!known) {
-    pollfd ends{channel.socket(), 0, 0};
-    poll(&ends, 1, static_cast<int>(kAfterWrongToken.count()));
+  if (!known)
     return leave(
         "not_allowed",
         is_node ? "this service does not know the node's token; give both the same file of tokens "
                   "(--cluster-token FILE)"
                 : "this service does not know the token; ask its operator for one, and name the "
                   "file that holds it by BATCHFLOW_TOKEN_FILE");
-  }
   if (is_node) {
     channel.end_at(TcpChannel::kNever);
     {

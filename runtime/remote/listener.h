@@ -49,7 +49,6 @@ class RemoteListener {
   void make_room();
   void remove_ended();
   void receive(Peer& peer);
-  bool knows(const std::string& file, const std::string& shown, std::string& problem) const;
 
   const RemoteOptions options_;
   const std::filesystem::path service_;

@@ -103,7 +103,8 @@ bool parse_remote(std::string_view address, RemoteAddress& out, std::string& pro
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   if (host.empty() || port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string_view::npos) {
+      port.find_first_not_of("0123456789") != std::string_view::npos ||
+      std::stoi(std::string(port)) > 65535) {
     problem =
         fmt::format("'{}' is not an address; write tcp://HOST:PORT or tls://HOST:PORT", address);
     return false;
@@ -177,7 +178,8 @@ TcpChannel::TcpChannel(protocol::Descriptor socket)
 TcpChannel::~TcpChannel() = default;
 
 std::unique_ptr<TcpChannel> TcpChannel::connect(const RemoteAddress& address, const TlsContext* tls,
-                                                Clock::time_point deadline, std::string& problem) {
+                                                Clock::time_point deadline, std::string& problem,
+                                                std::string_view what_to_do) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -211,11 +213,7 @@ std::unique_ptr<TcpChannel> TcpChannel::connect(const RemoteAddress& address, co
     has_answered = true;
   }
   problem = fmt::format("{}:{}: {}", address.host, address.port, problem);
-  if (!has_answered)
-    problem = fmt::format(
-        "no service answers ({}); start batchflowd --tcp there, or name another by 'service' or "
-        "BATCHFLOW_SERVICE",
-        problem);
+  if (!has_answered) problem = fmt::format("no service answers ({}); {}", problem, what_to_do);
   return nullptr;
 }
 

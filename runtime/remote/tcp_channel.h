@@ -57,9 +57,12 @@ class TcpChannel {
   ~TcpChannel();
   TcpChannel(const TcpChannel&) = delete;
   TcpChannel& operator=(const TcpChannel&) = delete;
-  // Null, with the reason in `problem`.
-  static std::unique_ptr<TcpChannel> connect(const RemoteAddress& address, const TlsContext* tls,
-                                             Clock::time_point deadline, std::string& problem);
+  // Null, with the reason in `problem`, and what to do where nothing answers.
+  static std::unique_ptr<TcpChannel> connect(
+      const RemoteAddress& address, const TlsContext* tls, Clock::time_point deadline,
+      std::string& problem,
+      std::string_view what_to_do =
+          "start batchflowd --tcp there, or name another by 'service' or BATCHFLOW_SERVICE");
 
   int socket() const { return socket_.get(); }
   // The first byte that the other side sends, which stays to be read; -1: the channel is closed.
