@@ -100,6 +100,8 @@ OverheadModel read_overhead(config::ConfigSection& node) {
     overhead.read = section.duration("read", overhead.read);
     overhead.read_ns_per_byte = section.number("read_ns_per_byte", 0, 0, 1e6);
     overhead.touch_ns_per_byte = section.number("touch_ns_per_byte", 0, 0, 1e6);
+    overhead.send_ns_per_byte = section.number("send_ns_per_byte", 0, 0, 1e6);
+    overhead.receive_ns_per_byte = section.number("receive_ns_per_byte", 0, 0, 1e6);
     overhead.block = section.duration("block", overhead.block);
     overhead.batch = section.duration("batch", overhead.batch);
     overhead.ns_per_sample = section.number("ns_per_sample", 0, 0, 1e12);

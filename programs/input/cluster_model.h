@@ -55,11 +55,13 @@ struct OverheadModel {
   Duration read{0};              // of one operation
   double read_ns_per_byte = 0;   // beside that
   double touch_ns_per_byte = 0;  // of memory that blocks and caches use for the first time
-  Duration block{0};             // of a block that is prepared
-  Duration batch{0};             // of a batch of one rank, until it is handed over
-  double ns_per_sample = 0;      // of its samples
-  Duration wake{0};              // until a thread runs that is told to
-  Duration step{0};              // that a training step takes beyond its time
+  double send_ns_per_byte = 0;   // of what goes to another node
+  double receive_ns_per_byte = 0;
+  Duration block{0};         // of a block that is prepared
+  Duration batch{0};         // of a batch of one rank, until it is handed over
+  double ns_per_sample = 0;  // of its samples
+  Duration wake{0};          // until a thread runs that is told to
+  Duration step{0};          // that a training step takes beyond its time
 };
 
 struct LinkModel {

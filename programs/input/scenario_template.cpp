@@ -24,7 +24,8 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       processors: 0     # that preparation, reads, hand-over and loaders share; 0: cores prepare alone
       workers_help: false  # true, as in the service: all prepare the first block, then the next
       overhead: {}      # example: {read: 12us, read_ns_per_byte: 0.1, touch_ns_per_byte: 0.2, block: 50us,
-                        #           batch: 30us, ns_per_sample: 100, wake: 50us, step: 60us}
+                        #           batch: 30us, ns_per_sample: 100, wake: 50us, step: 60us,
+                        #           send_ns_per_byte: 0.3, receive_ns_per_byte: 0.4}
       core_speed: 1     # preparation costs are divided by it
       gpu_speed: 1      # step times are divided by it
       memory: 64gb      # example

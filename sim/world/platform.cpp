@@ -38,6 +38,10 @@ double processors(const input::NodeModel& node) {
 
 constexpr double kBeforeWorkers = 64;  // the weight of what is not preparation
 
+Duration time_of(Bytes bytes, double ns_per_byte) {
+  return duration_of(static_cast<double>(bytes) * ns_per_byte * 1e-9);
+}
+
 }  // namespace
 
 Platform::Platform(Kernel& kernel, Tasks& tasks, Counters& counters,
@@ -332,9 +336,11 @@ void Platform::write_nvme(TaskId task, std::size_t node, Bytes bytes) {
 void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Bytes bytes) {
   NodePart& from = nodes_[from_node];
   if (from_node != to_node) {
-    if (from.endpoint == nullptr) return;
     const input::NodeModel& from_model = cluster_.nodes[from_node];
     const input::NodeModel& to_model = cluster_.nodes[to_node];
+    work(task, from_node, time_of(bytes, from_model.overhead.send_ns_per_byte));
+    work(task, to_node, time_of(bytes, to_model.overhead.receive_ns_per_byte));
+    if (from.endpoint == nullptr) return;
     tasks_.add_transfer(
         task, *from.endpoint, *nodes_[to_node].endpoint, static_cast<double>(bytes),
         from_model.nic_latency + latency(from_model.link, to_model.link) + to_model.nic_latency);
@@ -347,6 +353,7 @@ void Platform::copy(TaskId task, std::size_t from_node, std::size_t to_node, Byt
 }
 
 void Platform::gather(TaskId task, std::size_t to_node, Bytes bytes) {
+  work(task, to_node, time_of(bytes, cluster_.nodes[to_node].overhead.receive_ns_per_byte));
   if (peers_endpoint_ == nullptr) return;
   tasks_.add_transfer(task, *peers_endpoint_, *nodes_[to_node].endpoint, static_cast<double>(bytes),
                       2 * cluster_.nodes[to_node].nic_latency);

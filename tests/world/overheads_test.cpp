@@ -151,6 +151,26 @@ TEST_CASE("gradients go around the ring of a job's nodes while it computes, and 
   CHECK(late.aggregate.network_bytes >= 200'000'000);
 }
 
+TEST_CASE("what goes to another node takes processors of both, beside its time on the link") {
+  // Gradients as above, from the middle of the step on: each node sends 100 MB, at 2 ns a byte, and
+  // receives as many, at 3 ns. One processor does both in 500 ms; threads that never meet are done
+  // with the longer of the two, 300 ms.
+  const auto run = [](const std::string& processors) {
+    return simulate_text(
+               "cluster: {nodes: [{name: n, count: 2, cores: 1, gpus: 1, memory: 1gb, "
+               "nic_bytes_per_s: 1gb, processors: " +
+               processors +
+               ", overhead: {send_ns_per_byte: 2, receive_ns_per_byte: 3}}], store: {}}\n"
+               "datasets: [{name: data, samples: 20, compute_only: true}]\n"
+               "pipelines: [{name: train, steps: []}]\n"
+               "jobs: [{dataset: data, pipeline: train, batch: 10, ranks: 2, step: 80ms, "
+               "exchange: {bytes: 100mb}}]\n")
+        .makespan_s;
+  };
+  CHECK(run("1") == doctest::Approx(0.540).epsilon(1e-3));
+  CHECK(run("0") == doctest::Approx(0.340).epsilon(1e-3));
+}
+
 TEST_CASE("checkpoints are written to the store, and the job waits for them if it says so") {
   // Four steps of 100 ms, and 10 MB at 100 MB/s after the second one. Nothing waits for the last.
   Small small = one_step("cores: 1", "step: 100ms");
