@@ -9,6 +9,7 @@
 #include "policies/registry.h"
 #include "programs/output/output.h"
 #include "programs/output/output_flags.h"
+#include "programs/output/terminal.h"
 #include "sim/commands.h"
 #include "sim/descriptions.h"
 

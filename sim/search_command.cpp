@@ -27,6 +27,7 @@ struct SearchOptions : ScenarioOptions {
   std::vector<std::string> policies;
   std::uint64_t seeds = 1;
   std::uint64_t at_once = 0;
+  std::string html;
   output::OutputFlags outputs;
 };
 
@@ -162,6 +163,7 @@ int run_search(const SearchOptions& options) {
   if (options.conditions.empty())
     throw ConfigError("search: nothing says what is enough; add --for 'stall_fraction<2%'");
   options.outputs.check(options.scenario);
+  if (!options.html.empty()) output::require_writable(options.html);
   std::vector<std::string> notes;
   std::vector<Searching> all;
   for (const Variant& variant : parse_variants(policies::policy_list(), options.policies)) {
@@ -185,6 +187,10 @@ int run_search(const SearchOptions& options) {
     options.outputs.write("json",
                           output::results_json(runs, "search", BATCHFLOW_VERSION,
                                                with_common_setup(runs, searches_json(searches))));
+  }
+  if (!options.html.empty()) {
+    output::write_file_atomically(options.html, searches_html(searches, runs),
+                                  output::check_interrupted);
   }
   options.outputs.write_text(text + "\n" + common_lines(runs));
   const bool all_found =
@@ -221,6 +227,7 @@ void add_search_command(CLI::App& app, Action& action) {
   output::add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
                            "Runs at the same time (default: all cores)");
   options->outputs.add(*command, "json", "JSON");
+  command->add_option("--html", options->html, "Write a report with plots to this file");
   command->footer(
       "Examples:\n"
       "  batchflow-sim search four-jobs --least cache --for 'stall_fraction<2%'\n"

@@ -37,13 +37,18 @@ const TriedValue* SearchResults::best() const {
   return best;
 }
 
-namespace {
-
 std::string conditions_text(const SearchResults& results) {
   std::vector<std::string> texts;
   for (const Condition& condition : results.conditions) texts.push_back(condition.text);
   return output::printable(fmt::format("{}", fmt::join(texts, " and ")));
 }
+
+bool has_prices(const SearchResults& results) {
+  return std::any_of(results.tried.begin(), results.tried.end(),
+                     [](const TriedValue& one) { return one.price_per_hour > 0; });
+}
+
+namespace {
 
 std::string figures_text(const SearchResults& results, const TriedValue& one) {
   if (one.figures.empty()) return one.remark;
@@ -59,11 +64,6 @@ std::string figures_text(const SearchResults& results, const TriedValue& one) {
 std::string money(const SearchResults& results, double price) {
   return price_text(price) +
          (results.currency.empty() ? "" : " " + output::printable(results.currency));
-}
-
-bool has_prices(const SearchResults& results) {
-  return std::any_of(results.tried.begin(), results.tried.end(),
-                     [](const TriedValue& one) { return one.price_per_hour > 0; });
 }
 
 std::string rows(const SearchResults& results) {
@@ -144,9 +144,13 @@ std::string order_lines(const SearchResults& results) {
 
 }  // namespace
 
+std::string search_answer(const SearchResults& results) {
+  return answer_lines(results) + order_lines(results);
+}
+
 std::string search_table(const SearchResults& results) {
   std::string text = results.label.empty() ? "" : output::printable(results.label) + "\n";
-  text += rows(results) + "\n" + answer_lines(results) + order_lines(results);
+  text += rows(results) + "\n" + search_answer(results);
   if (results.seeds > 1) text += interval_text(results.seeds, {});
   return text;
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "programs/output/results.h"
 #include "sim/search.h"
 
 namespace batchflow::sim {
@@ -37,7 +39,17 @@ struct SearchResults {
   const TriedValue* best() const;
 };
 
+// `stall_fraction<2% and jct_p95_s<5min`
+std::string conditions_text(const SearchResults& results);
+// What was found: the first line answers the question, others say what is beside it.
+std::string search_answer(const SearchResults& results);
+// Whether the cluster has prices.
+bool has_prices(const SearchResults& results);
+
 std::string search_table(const SearchResults& results);
+// A report with plots. `runs` are of all searches.
+std::string searches_html(const std::vector<SearchResults>& searches,
+                          std::span<const output::RunResult> runs);
 // A list of searches, an object each.
 std::string searches_json(const std::vector<SearchResults>& searches);
 

@@ -30,6 +30,7 @@ body{margin:0 auto;padding:1.2rem 1rem 3rem;max-width:1440px;background:var(--pa
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:2rem 0 .3rem;border-bottom:1px solid var(--line)}
 h3{font-size:.95rem;margin:1.1rem 0 .2rem}
+p.answer{color:var(--ink);font-weight:600}
 p{margin:.3rem 0 .6rem;color:var(--soft);max-width:75ch}
 small{color:var(--soft);font-size:.8em;white-space:nowrap}td small{display:block;line-height:1.1}
 .scroll{overflow-x:auto;margin:.4rem 0}

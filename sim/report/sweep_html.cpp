@@ -7,10 +7,12 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/base/config_value.h"
 #include "sim/common_setup.h"
 #include "sim/report/chart.h"
+#include "sim/report/figure_axes.h"
 #include "sim/report/html.h"
 #include "sim/variants.h"
 
@@ -19,13 +21,6 @@ namespace batchflow::sim {
 namespace {
 
 constexpr std::size_t kLinesMost = kColors;
-
-Axis axis_of(const Figure& figure) {
-  const std::string field = figure.field;
-  if (field == "stall_fraction" || field == "au" || field == "hit_ratio") return Axis::ratio;
-  if (field == "storage_bytes") return Axis::bytes;
-  return field.ends_with("_s") && field != "samples_per_s" ? Axis::seconds : Axis::count;
-}
 
 bool is_policy(const StudyAxis& axis) {
   return axis.name == "policy";
@@ -93,7 +88,6 @@ std::optional<double> number_of(const std::string& text) {
 // Where the values of an axis stand: as far apart as they are, by their logarithms if the greatest
 // is many times the least. Words stand evenly.
 std::vector<double> positions_of(const StudyAxis& axis) {
-  constexpr double kLogarithmsFrom = 8;
   std::vector<double> positions;
   for (const std::string& value : axis.values) {
     const auto number = number_of(value);
@@ -103,33 +97,18 @@ std::vector<double> positions_of(const StudyAxis& axis) {
   const bool numbers = positions.size() == axis.values.size() && positions.size() > 1 &&
                        std::is_sorted(positions.begin(), positions.end()) &&
                        positions.front() < positions.back();
-  if (!numbers) {
-    positions.resize(axis.values.size());
-    std::iota(positions.begin(), positions.end(), 0.);
-  } else if (positions.front() > 0 && positions.back() / positions.front() >= kLogarithmsFrom) {
-    for (double& position : positions) position = std::log10(position);
-  }
+  if (numbers) return spaced(std::move(positions));
+  positions.resize(axis.values.size());
+  std::iota(positions.begin(), positions.end(), 0.);
   return positions;
 }
 
 // What all charts of a figure have as their y axis.
-struct Scale {
-  double top = 0;
-  double least = 0;  // 0: even
-};
 Scale scale_of(const SweepResults& results, const Figure& figure) {
-  constexpr double kPowersFrom = 100;
-  double least = INFINITY;
-  double top = 0;
-  for (std::size_t point = 0; point < results.plan.points.size(); ++point) {
-    const Estimate estimate = results.estimate(point, figure);
-    if (estimate.count == 0 || !std::isfinite(estimate.mean)) continue;
-    const double margin = std::isfinite(estimate.margin) ? estimate.margin : 0;
-    least = std::min(least, estimate.mean);
-    top = std::max(top, estimate.mean + margin);
-  }
-  const bool powers = least > 0 && least < INFINITY && top / least >= kPowersFrom;
-  return {top, powers ? least : 0};
+  std::vector<Estimate> all;
+  for (std::size_t point = 0; point < results.plan.points.size(); ++point)
+    all.push_back(results.estimate(point, figure));
+  return scale_of(all);
 }
 
 // The figure against one axis, a line for each combination of the others.

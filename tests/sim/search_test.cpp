@@ -10,6 +10,7 @@
 #include "core/base/config_value.h"
 #include "programs/input/yaml.h"
 #include "sim/simulate.h"
+#include "tests/sim/markup.h"
 #include "tests/sim/program.h"
 #include "tests/skip.h"
 
@@ -145,6 +146,66 @@ TEST_CASE("the least cores for two jobs that need four each are eight, with thei
   CHECK(outcome.err.find("its price: 648.00 EUR an hour") != std::string::npos);
   CHECK(result["runs"].size() == search["tried"].size());
   CHECK(result["same_in_all_runs"]["policies"]["preset"] == "independent");
+}
+
+TEST_CASE(
+    "the report of searches has the question, the answers, and what the JSON has of all tried") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string path = folder.file("s.yaml", two_jobs());
+  const std::string html_path = folder.name("r.html");
+  const Outcome outcome =
+      run({"search", path, "--least", "cores", "--for", "stall_fraction<18%", "--for", "jct_s<1h",
+           "--between", "2,16", "--policy", "preset=independent,default", "--seeds", "2", "--json",
+           "--html", html_path});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.code == 0);
+  const std::string html = content(html_path);
+  check_stands_alone(html);
+  for (const char* part :
+       {"<h1>What is the least value of cores for stall_fraction&lt;18% and jct_s&lt;1h?</h1>",
+        "<p class=\"answer\">least cores for stall_fraction&lt;18% and jct_s&lt;1h: 8 (",
+        "the next less that was tried, 7, does not do", "Means over 2 seeds",
+        "the dotted line is the limit of stall_fraction&lt;18%", "class=\"limit\"",
+        "The same in all runs"}) {
+    CAPTURE(part);
+    CHECK(html.find(part) != std::string::npos);
+  }
+  const auto figures = figures_of(html);
+  std::size_t next = 0;
+  const json result = json::parse(outcome.out);
+  for (const json& search : result["searches"]) {
+    for (const json& tried : search["tried"]) {
+      const auto check = [&](const char* field, const json& value) {
+        REQUIRE(next < figures.size());
+        CHECK(figures[next].first == field);
+        CHECK(value.get<double>() == std::stod(figures[next++].second));
+      };
+      check("value", tried["value"]);
+      check("stall_fraction", tried["figures"]["stall_fraction"]);
+      check("jct_s", tried["figures"]["jct_s"]);
+      for (const char* field : {"price_per_hour", "cost", "cost_per_million_samples"})
+        check(field, tried[field]);
+    }
+  }
+  CHECK(next == figures.size());
+}
+
+TEST_CASE("the report of a search says why a value cannot be, and lets no name through") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const Folder folder;
+  const std::string html_path = folder.name("r.html");
+  std::string scenario = two_jobs();
+  scenario.replace(scenario.find("user: a"), 7, "user: a, name: '<b>&'");
+  // A job of four samples does not fit a cache of a few bytes.
+  const Outcome outcome = run({"search", folder.file("s.yaml", scenario), "--for",
+                               "stall_fraction<90%", "--between", "1,1gb", "--html", html_path});
+  CAPTURE(outcome.err);
+  const std::string html = content(html_path);
+  check_stands_alone(html);
+  CHECK(html.find("<b>") == std::string::npos);
+  CHECK(html.find("job &lt;b&gt;&amp; was refused") != std::string::npos);
+  CHECK(run({"search", "four-jobs", "--for", "au>1", "--html", "/nowhere/r.html"}).code == 2);
 }
 
 TEST_CASE("a search that nothing answers says what came nearest, and fails") {
