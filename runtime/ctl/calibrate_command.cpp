@@ -10,15 +10,18 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
+#include "programs/output/exit_codes.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/calibration.h"
 #include "runtime/ctl/commands.h"
+#include "runtime/ctl/peer_listener.h"
 #include "runtime/sources/bundles.h"
 #include "runtime/step/step_plugin.h"
 
@@ -31,6 +34,10 @@ struct CalibrateCommandOptions {
   std::string pipeline;
   std::string name = "here";
   double seconds = 2;
+  std::string peer;  // empty: no network is measured
+  std::string listen;
+  std::string token;
+  bool once = false;
   output::OutputFlags outputs;
 };
 
@@ -90,6 +97,9 @@ std::string overhead_text(const Calibration& made) {
     text += fmt::format(", touch_ns_per_byte: {:.4f}, batch: {}, ns_per_sample: {:.0f}",
                         costs->touch_s_per_byte * 1e9, microseconds(costs->batch_s),
                         costs->sample_s * 1e9);
+  if (const auto& network = made.network)
+    text += fmt::format(", send_ns_per_byte: {:.4f}, receive_ns_per_byte: {:.4f}",
+                        network->cpu_s_per_byte(true) * 1e9, network->cpu_s_per_byte(false) * 1e9);
   return "{" + text + "}";
 }
 
@@ -122,6 +132,20 @@ std::string efficiency_text(const Calibration& made) {
   return "[" + text + "]";
 }
 
+// A message passes two network cards on its way there, and two on its way back.
+std::string network_text(const Calibration& made) {
+  if (!made.network) return "";
+  const NetworkCosts& network = *made.network;
+  const double sent = network.most_bytes_per_s(true), received = network.most_bytes_per_s(false);
+  return fmt::format(
+      "    # The network to {}: {}/s there, {}/s back. Reads of the store pass it, too:\n"
+      "    # leave these two lines out where the store is a drive of this node.\n"
+      "    nic_bytes_per_s: {}\n"
+      "    nic_latency: {}\n",
+      output::printable(network.peer), bytes_text(sent), bytes_text(received),
+      bytes_number(std::min(sent, received)), microseconds(network.p50_s / 4));
+}
+
 std::string cluster_text(const Calibration& made, const CalibrateCommandOptions& options) {
   const Bytes memory =
       static_cast<Bytes>(sysconf(_SC_PHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
@@ -140,6 +164,7 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       "    memory: {}\n"
       "    cache: 50%\n"
       "    memory_bytes_per_s: {}\n"
+      "{}"
       "store:\n"
       "  bytes_per_s: {}\n"
       "  efficiency: {}\n"
@@ -151,7 +176,7 @@ std::string cluster_text(const Calibration& made, const CalibrateCommandOptions&
       made.past_page_cache ? "past the page cache"
                            : "out of the page cache, since the file system knows no other way",
       options.name, options.name, cores, cores, overhead_text(made), memory,
-      bytes_number(made.copy_bytes_per_s), bytes_number(most_bytes_per_s(made)),
+      bytes_number(made.copy_bytes_per_s), network_text(made), bytes_number(most_bytes_per_s(made)),
       efficiency_text(made), microseconds(latency_s(made)), made.reads.back().depth,
       made.reads.back().depth);
 }
@@ -188,6 +213,18 @@ std::string workload_text(const Calibration& made, const CalibrateCommandOptions
                             cost.prepared);
 }
 
+std::string network_table(const NetworkCosts& network) {
+  std::string text = fmt::format(
+      "{}: a small message there and back takes {}, p99 {}\n{:>14}{:>12}{:>14}{:>16}{:>16}\n",
+      output::printable(network.peer), microseconds(network.p50_s), microseconds(network.p99_s),
+      "streams", "bytes", "bytes/s", "ns/byte here", "ns/byte there");
+  for (const NetworkRate& rate : network.rates)
+    text += fmt::format("{:>14}{:>12}{:>14}{:>16.4f}{:>16.4f}\n", rate.streams,
+                        rate.is_sent ? "sent" : "received", bytes_text(rate.bytes_per_s),
+                        rate.own_s_per_byte * 1e9, rate.peer_s_per_byte * 1e9);
+  return text;
+}
+
 std::string table(const Calibration& made, const CalibrateCommandOptions& options) {
   std::string text = fmt::format("{:>14}{:>12}{:>14}{:>12}{:>12}\n", "reads at once", "reads/s",
                                  "bytes/s", "p50", "p99");
@@ -215,6 +252,7 @@ std::string table(const Calibration& made, const CalibrateCommandOptions& option
       "copies in memory: {}/s; a thread wakes after {}, and sleeps {} longer than it should\n",
       bytes_text(made.copy_bytes_per_s), microseconds(made.wake_s),
       microseconds(made.sleep_over_s));
+  if (made.network) text += network_table(*made.network);
   if (const auto& costs = made.service)
     return text + fmt::format(
                       "a service of {} workers: {} a sample to prepare, {} a read, {} a batch and "
@@ -232,6 +270,7 @@ std::string json_of(const Calibration& made) {
                         {"sleep_over_s", made.sleep_over_s},
                         {"sizes", nlohmann::json::array()},
                         {"service", nullptr},
+                        {"network", nullptr},
                         {"reads", nlohmann::json::array()},
                         {"preparation", nullptr}};
   const auto read = [](const ReadRate& rate) -> nlohmann::json {
@@ -259,10 +298,69 @@ std::string json_of(const Calibration& made) {
                       {"touch_s_per_byte", costs->touch_s_per_byte},
                       {"batch_s", costs->batch_s},
                       {"sample_s", costs->sample_s}};
-  return all.dump(2) + "\n";
+  if (const auto& network = made.network) {
+    nlohmann::json rates = nlohmann::json::array();
+    for (const NetworkRate& rate : network->rates)
+      rates.push_back({{"streams", rate.streams},
+                       {"sent", rate.is_sent},
+                       {"bytes_per_s", rate.bytes_per_s},
+                       {"own_s_per_byte", rate.own_s_per_byte},
+                       {"peer_s_per_byte", rate.peer_s_per_byte}});
+    all["network"] = {{"peer", network->peer},
+                      {"p50_s", network->p50_s},
+                      {"p99_s", network->p99_s},
+                      {"rates", rates}};
+  }
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// The part of all that is measured which the network takes.
+double measure_network_part([[maybe_unused]] const CalibrateCommandOptions& options,
+                            [[maybe_unused]] output::ProgressBar& bar,
+                            [[maybe_unused]] Calibration& made) {
+#ifdef BATCHFLOW_REMOTE
+  constexpr double kPart = 0.25;
+  if (options.peer.empty()) return 0;
+  NetworkCostsOptions how;
+  how.peer = options.peer;
+  how.token_file = options.token;
+  how.seconds = options.seconds;
+  how.stop = output::was_interrupted;
+  how.progress = [&](double done, std::string_view what) { bar.show(kPart * done, what); };
+  made.network = measure_network(how);
+  return kPart;
+#else
+  return 0;
+#endif
+}
+
+int listen_for_peers([[maybe_unused]] const CalibrateCommandOptions& options) {
+#ifdef BATCHFLOW_REMOTE
+  const bool is_whole =
+      serve_peers({options.listen, options.token, options.once, output::was_interrupted});
+  if (options.once) output::check_interrupted();
+  return is_whole || !options.once ? 0 : output::kFailed;
+#else
+  return output::kFailed;
+#endif
+}
+
+void check(const CalibrateCommandOptions& options) {
+  const bool listens = !options.listen.empty();
+  if (listens != options.dataset.empty())
+    throw ConfigError("calibrate: write a dataset, or --listen, and not both");
+  if (listens && !options.peer.empty())
+    throw ConfigError("calibrate: --listen is for the peer, and --peer for the node that measures");
+  if ((listens || !options.peer.empty()) && options.token.empty())
+    throw ConfigError(
+        "calibrate: no token; write --token FILE on both sides (openssl rand -hex 32 >FILE; chmod "
+        "600 FILE)");
+  if (options.once && !listens) throw ConfigError("calibrate: --once is for --listen");
 }
 
 int calibrate_command(CalibrateCommandOptions& options, const std::string& service) {
+  check(options);
+  if (!options.listen.empty()) return listen_for_peers(options);
   options.outputs.check();
   const DatasetPath dataset = find_dataset(options.dataset, options.given, service);
   const OpenedDataset data = open_dataset(dataset);
@@ -281,8 +379,13 @@ int calibrate_command(CalibrateCommandOptions& options, const std::string& servi
   Calibration made;
   {
     output::ProgressBar bar("calibrating");
-    how.progress = [&](double done, std::string_view what) { bar.show(done, what); };
+    Calibration network;
+    const double before = measure_network_part(options, bar, network);
+    how.progress = [&](double done, std::string_view what) {
+      bar.show(before + (1 - before) * done, what);
+    };
     made = calibrate(data, pipeline.get(), how);
+    made.network = std::move(network.network);
   }
   output::check_interrupted();
   if (options.outputs.wanted("cluster"))
@@ -303,14 +406,17 @@ void add_calibrate_command(CLI::App& app, const std::string& service, Action& ac
   command->footer(
       "It reads random samples as the service does, 1 to 32 at once, and prepares some on one "
       "core.\n"
-      "Measure while nothing else runs. It says nothing about other machines, nor about networks.\n"
+      "With --peer it measures the network to a machine on which --listen runs. Measure while "
+      "nothing else runs.\n"
       "Examples:\n"
       "  batchflowctl calibrate /data/imagenet/train --cluster=here.yaml --workload=imagenet.yaml\n"
-      "  batchflow-sim run four-jobs --cluster here.yaml");
+      "  batchflow-sim run four-jobs --cluster here.yaml\n"
+      "  batchflowctl calibrate --listen 10.0.0.2:9840 --token token\n"
+      "  batchflowctl calibrate /data/imagenet/train --peer 10.0.0.2:9840 --token token "
+      "--cluster=here.yaml");
   const auto options = std::make_shared<CalibrateCommandOptions>();
-  command
-      ->add_option("DATASET", options->dataset, "A path, or the name of a dataset of the service")
-      ->required();
+  command->add_option("DATASET", options->dataset,
+                      "A path, or the name of a dataset of the service");
   options->given.add_options(*command);
   command->add_option("--pipeline", options->pipeline,
                       "A name or a file; default: imagenet-train for pictures, else none");
@@ -324,6 +430,21 @@ void add_calibrate_command(CLI::App& app, const std::string& service, Action& ac
       });
   command->add_option("--seconds", options->seconds, "For each thing that is measured (2)")
       ->check(CLI::Range(0.05, 600.0));
+#ifdef BATCHFLOW_REMOTE
+  command->add_option(
+      "--peer", options->peer,
+      "HOST:PORT of a machine on which --listen runs: the network to it is measured");
+  command->add_option("--listen", options->listen,
+                      "ADDRESS:PORT: measures nothing by itself, and is the peer of another node\n"
+                      "until it is interrupted");
+  command->add_flag("--once", options->once, "With --listen: only for one measurement");
+  command
+      ->add_option(
+          "--token", options->token,
+          "A file with the token that both sides of a network have, readable by its owner\n"
+          "alone")
+      ->envname("BATCHFLOW_TOKEN_FILE");
+#endif
   options->outputs.add(*command, "cluster", "YAML");
   options->outputs.add(*command, "workload", "YAML");
   options->outputs.add(*command, "json", "JSON");

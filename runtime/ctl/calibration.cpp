@@ -16,13 +16,12 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
+#include "runtime/ctl/measuring.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/storage/read_engine.h"
 
 namespace batchflow::ctl {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kDepths[] = {1, 2, 4, 8, 16, 32};  // the reader has 32 at most
 constexpr Bytes kSizes[] = {Bytes{4} << 10, Bytes{64} << 10, Bytes{1} << 20};
@@ -30,26 +29,10 @@ constexpr Bytes kSampleMost = Bytes{64} << 20;
 constexpr std::uint64_t kSamplesMost = 2048;  // that are prepared
 constexpr Bytes kMemoryMost = Bytes{512} << 20;
 
-double since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 double process_cpu_s() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-double percentile(std::vector<double>& values, double part) {
-  const auto at = static_cast<std::size_t>(static_cast<double>(values.size() - 1) * part);
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 // Keeps so many reads of random samples under way, from within the engine's results.

@@ -13,6 +13,7 @@
 
 #include "core/base/types.h"
 #include "runtime/ctl/dataset_path.h"
+#include "runtime/ctl/network_costs.h"
 #include "runtime/ctl/service_costs.h"
 #include "runtime/prepare/pipeline.h"
 
@@ -47,6 +48,7 @@ struct Calibration {
   double wake_s = 0;            // from a notification until another thread runs
   double sleep_over_s = 0;      // that a thread sleeps longer than it should, mean
   std::optional<ServiceCosts> service;
+  std::optional<NetworkCosts> network;  // where there is a peer; measured by measure_network
 };
 
 struct CalibrationOptions {
