@@ -115,7 +115,8 @@ struct Plot {
   }
   double y(double value) const {
     const double share =
-        y_least > 0 ? std::log(value / y_least) / std::log(y_top / y_least) : value / y_top;
+        y_least > 0 ? std::log(std::max(value, y_least) / y_least) / std::log(y_top / y_least)
+                    : value / y_top;
     return kBottom - std::clamp(share, 0.0, 1.0) * (kBottom - kTop);
   }
 };

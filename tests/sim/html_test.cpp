@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/chart.h"
 #include "sim/report/html.h"
 #include "sim/report/over_time.h"
 #include "sim/simulate.h"
@@ -99,6 +100,17 @@ TEST_CASE("a report stands alone, says what the JSON says, and lets no name thro
   }
   for (const json& one : runs) CHECK(one["digest"] == figures[next++].second);
   CHECK(next == figures.size());
+}
+
+TEST_CASE("an interval that reaches below the least power of ten ends at the axis") {
+  sim::Chart chart;
+  chart.x_axis = sim::Axis::count;
+  chart.x = {1, 2};
+  chart.least = 0.1;
+  chart.series = {{"stall", "c0", {0.5, 1}, {0.6, 0.1}}};
+  const std::string figure = sim::line_chart(chart);
+  CHECK(figure.find("nan") == std::string::npos);
+  CHECK(figure.find("<path d=\"M48.0 ") != std::string::npos);
 }
 
 TEST_CASE("a report that cannot be written is refused before anything runs") {
