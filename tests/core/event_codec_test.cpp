@@ -12,6 +12,18 @@ namespace batchflow::test::event_codec_test {
 using namespace std::chrono_literals;
 using test::RandomEvents;
 
+// Some bytes are others, or missing.
+void damage(std::vector<std::byte>& bytes, Random& random) {
+  for (std::uint64_t i = random.below(4); i > 0 && !bytes.empty(); --i) {
+    const auto at = static_cast<std::ptrdiff_t>(random.below(bytes.size()));
+    if (random.below(3) == 0) {
+      bytes.erase(bytes.begin() + at);
+    } else {
+      bytes[static_cast<std::size_t>(at)] = static_cast<std::byte>(random.below(256));
+    }
+  }
+}
+
 TEST_CASE("every kind of event comes back as it was, whatever it holds") {
   for (std::size_t kind = 0; kind < std::variant_size_v<engine::Event>; ++kind) {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -66,14 +78,7 @@ TEST_CASE("bytes from outside are a step or they are not, never more") {
     RandomEvents random(seed);
     std::vector<std::byte> bytes;
     log::EventEncoder().step(Instant(1s), random.events(3), bytes);
-    for (std::uint64_t i = random.random().below(4); i > 0 && !bytes.empty(); --i) {
-      const auto at = static_cast<std::ptrdiff_t>(random.random().below(bytes.size()));
-      if (random.random().below(3) == 0) {
-        bytes.erase(bytes.begin() + at);
-      } else {
-        bytes[static_cast<std::size_t>(at)] = static_cast<std::byte>(random.random().below(256));
-      }
-    }
+    damage(bytes, random.random());
     log::EventDecoder decoder;
     const auto step = decoder.step(bytes);
     if (step) REQUIRE(step->events.size() <= bytes.size());
@@ -83,6 +88,41 @@ TEST_CASE("bytes from outside are a step or they are not, never more") {
 }
 
 // ------------------------------------------------------------------ commands and their texts ----
+
+TEST_CASE("every kind of command comes back as it was, many in one list") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    RandomEvents random(seed);
+    std::vector<engine::Command> commands;
+    for (std::size_t kind = 0; kind < std::variant_size_v<engine::Command>; ++kind)
+      commands.push_back(random.make<engine::Command>(kind));
+    std::vector<std::byte> bytes;
+    log::encode(commands, bytes);
+    log::CommandDecoder decoder;
+    const auto read = decoder.commands(bytes);
+    REQUIRE(read);
+    REQUIRE(read->size() == commands.size());
+    for (std::size_t i = 0; i < commands.size(); ++i)
+      REQUIRE_MESSAGE(test::same((*read)[i], commands[i]), log::describe(commands[i]));
+  }
+}
+
+TEST_CASE("bytes from another machine are commands or they are not, never more") {
+  for (std::uint64_t seed = 0; seed < 5'000; ++seed) {
+    INFO("replay: seed " << seed << " of this test");
+    RandomEvents random(seed);
+    std::vector<engine::Command> commands;
+    for (int i = 0; i < 3; ++i)
+      commands.push_back(random.make<engine::Command>(
+          random.random().below(std::variant_size_v<engine::Command>)));
+    std::vector<std::byte> bytes;
+    log::encode(commands, bytes);
+    damage(bytes, random.random());
+    log::CommandDecoder decoder;
+    const auto read = decoder.commands(bytes);
+    if (read) REQUIRE(read->size() <= bytes.size());
+  }
+}
 
 TEST_CASE("a digest tells commands apart by kind and every field, not by address") {
   std::set<std::uint64_t> seen;

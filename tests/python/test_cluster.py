@@ -246,6 +246,16 @@ class Lost(Cluster):
         self.assertEqual(self.nodes(), {})
 
 
+    def test_agents_end_with_their_coordinator_if_all_are_told_to(self):
+        for _ in range(5):
+            agents = [self.agent("a"), self.agent("b")]
+            for one in [self.coordinator, *agents]:
+                one.process.send_signal(signal.SIGTERM)
+            for one in [self.coordinator, *agents]:
+                self.assertEqual(one.process.wait(20), 0)
+            self.coordinator.start()
+
+
 class Refused(Cluster):
     def refused(self, folder="refused", port=None, token=None):
         node = self.node(folder, "--join", f"tcp://127.0.0.1:{port or self.port}",

@@ -50,10 +50,14 @@ Backend::ItemsView Backend::items(DatasetId dataset, Digest prefix) const {
 }
 
 void Backend::keep(const KeptItems& items) {
+  if (!context_.datasets.knows(items.dataset)) return;
+  const std::uint64_t samples = context_.datasets.dataset(items.dataset).index->samples();
   kept_.open(items.dataset, 0, items.share);
-  for (std::size_t i = 0; i < items.samples.size(); ++i)
+  for (std::size_t i = 0; i < items.samples.size(); ++i) {
+    if (items.samples[i].value >= samples) continue;
     kept_.put(items.share, engine::item_of(items.samples[i], items.bundle_shift),
               {&items.parts[i], 1});
+  }
 }
 
 void Backend::set_memory(Bytes bytes) {

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,7 +11,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
@@ -73,7 +73,9 @@ struct Joined {
 
 class AgentSession final : public ConnectionHost {
  public:
-  AgentSession(const NodeConfig& config, const protocol::Descriptor& listening, ServiceLog& log);
+  // `signals` is a signalfd.
+  AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
+               const protocol::Descriptor& signals, ServiceLog& log);
   ~AgentSession();
 
   // Until a signal ends it (which is answered), or the coordinator is lost (0).
@@ -119,7 +121,7 @@ class AgentSession final : public ConnectionHost {
   asio::posix::stream_descriptor acceptor_;
   asio::steady_timer check_timer_{loop_};
   asio::steady_timer rest_timer_{loop_};
-  asio::signal_set signals_{loop_, SIGINT, SIGTERM};
+  asio::posix::stream_descriptor signals_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   int ended_by_ = 0;
   bool step_due_ = false;
@@ -149,11 +151,12 @@ class AgentSession final : public ConnectionHost {
 };
 
 AgentSession::AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
-                           ServiceLog& log)
+                           const protocol::Descriptor& signals, ServiceLog& log)
     : config_(config),
       listening_(listening),
       log_(log),
       acceptor_(loop_, dup(listening.get())),
+      signals_(loop_, dup(signals.get())),
       memory_(config.cache_bytes()) {}
 
 std::string AgentSession::host_of_coordinator() const {
@@ -201,13 +204,17 @@ int AgentSession::run() {
 }
 
 void AgentSession::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& cancelled, int number) {
-    if (cancelled) return;
-    log_.say(fmt::format("{}: ending; {} connections are let go", strsignal(number),
-                         connections_.size()));
-    ended_by_ = number;
-    loop_.stop();
-  });
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        signalfd_siginfo signal{};
+                        if (error || ::read(signals_.native_handle(), &signal, sizeof signal) !=
+                                         static_cast<ssize_t>(sizeof signal))
+                          return;
+                        ended_by_ = static_cast<int>(signal.ssi_signo);
+                        log_.say(fmt::format("{}: ending; {} connections are let go",
+                                             strsignal(ended_by_), connections_.size()));
+                        loop_.stop();
+                      });
 }
 
 void AgentSession::check() {
@@ -667,10 +674,17 @@ int run_agent(NodeConfig config, const std::function<void(const std::string&)>& 
   std::filesystem::create_directories(config.state / "indices");
   const protocol::Descriptor state_lock = lock_state(config.state);
   log.say(fmt::format("an agent of {}, for jobs at {}", config.join, config.socket.string()));
+  // A signal between two sessions waits for the next one.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  const protocol::Descriptor signals(signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
   int ended_by = 0;
   std::string refusal;
   while (ended_by == 0) {
-    AgentSession session(config, listening, log);
+    AgentSession session(config, listening, signals, log);
     ended_by = session.run();
     refusal = session.refusal();
     if (!refusal.empty()) break;

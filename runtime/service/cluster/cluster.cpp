@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
 namespace {
@@ -331,6 +332,8 @@ void Cluster::take_rank(Agent& agent, const RankMessage& message) {
   }
   rank->add_shown(message.shown);
   const std::shared_ptr<AgentRank> stays = rank;
+  if (!agent.ready)  // the engine does not know the node yet
+    return refuse(*stays, kNotYet, "this node opens its datasets; ask again");
   std::string problem;
   if (host_.on_frame(*stays, message.frame, problem)) return;
   stays->send(protocol::encode(protocol::Refused{"protocol", problem}), {});
