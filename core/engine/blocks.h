@@ -259,7 +259,14 @@ struct OpenRead {
   bool listed = false;  // for batches of listed orders: their memory is set apart
   Bytes each = 0;       // a sample's staging memory, where all have the same; 0: by the catalogue
   Bytes counted = 0;    // what it takes of the staging memory for blocks
+  // Reads of what it brings to another node. They begin when it is done.
+  struct Follower {
+    ReadIndex read;
+    RequestId id;  // of its request: else the read is over, and another has its index
+  };
+  std::vector<Follower> followers;
   std::uint32_t attempts = 0;
+  bool sent = false;  // else it follows another read
   bool done = false;
   bool failed = false;  // it brings nothing
 
@@ -269,6 +276,7 @@ struct OpenRead {
     next.shown = emptied(shown);
     next.missing = emptied(missing);
     next.waiters = emptied(waiters);
+    next.followers = emptied(followers);
     *this = std::move(next);
   }
 };

@@ -151,6 +151,8 @@ void Items::look_around(MakingIndex making_index) {
   groups_.clear();
   firsts_.clear();
   if (new_bundles_.size() > 0) new_bundles_ = {};
+  brought_.clear();
+  if (brought_by_.size() > 0) brought_by_ = {};
   around_.dataset = &dataset;
   future_.look_at(dataset);
   around_.bytes = dataset.catalogue->is_uniform() ? dataset.catalogue->largest_bytes() : 0;
@@ -231,11 +233,17 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
       return;
     }
   }
+  if (bundle_shift > 0 && use_brought(making_index, at, home)) return;
   if (home.encoded && use_cached(making_index, at, sample, *home.encoded, Form::encoded)) return;
   if (around_.under_way && use_under_way(making_index, at)) return;
+  if (bundle_shift > 0 && home.encoded && home.node != making.node && bring_bundle(home, sample) &&
+      use_brought(making_index, at, home))
+    return;
+  const Bytes staged = bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, sample) : 0;
   if (bundle_shift > 0 && home.encoded && home.node == making.node &&
+      saturating_sum(staging_taken_, staged) <= staging_most_ &&
       admit_bundle(*home.encoded, sample)) {
-    staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
+    staging_taken_ += staged;
     new_bundles_.set(sample.value >> bundle_shift, at);
     groups_.add({ShareId::none(), home.encoded->dram}, first_in_bundle(sample, bundle_shift), at);
     return;
@@ -297,6 +305,41 @@ bool Items::use_cached(MakingIndex making, std::uint32_t at, SampleId sample,
   return use(cache.dram) || use(cache.nvme);
 }
 
+// The home of the bundle, on another node, is to read it. False: it cannot.
+bool Items::bring_bundle(const Around::Home& home, SampleId sample) {
+  const Bytes staged = staged_bundle_bytes(s_, *around_.dataset, sample);
+  const auto index = static_cast<std::uint32_t>(&home - around_.homes.data());
+  const auto found = std::find_if(brought_.begin(), brought_.end(),
+                                  [index](const Brought& one) { return one.home == index; });
+  const Bytes before = found == brought_.end() ? 0 : found->staged;
+  if (s_.config.count_staging &&
+      saturating_sum(before, staged) > s_.memory.staging(dram_of(s_.nodes[home.node].id)).free())
+    return false;
+  if (!admit_bundle(*home.encoded, sample)) return false;
+  Brought& by = found == brought_.end() ? brought_.emplace_back(Brought{index, {}, 0}) : *found;
+  by.firsts.push_back(first_in_bundle(sample, around_.bundle_shift));
+  by.staged += staged;
+  brought_by_.set(sample.value >> around_.bundle_shift,
+                  static_cast<std::uint32_t>(&by - brought_.data()));
+  return true;
+}
+
+// The part has the sample's bundle read at its home, and takes the sample from there.
+bool Items::use_brought(MakingIndex making_index, std::uint32_t at, const Around::Home& home) {
+  Making& making = s_.makings[making_index];
+  const SampleId sample = making.ingredients[at].sample;
+  const std::uint32_t index = brought_by_.find(sample.value >> around_.bundle_shift);
+  if (index == kNone) return false;
+  const ShareId share = home.encoded->dram;
+  const SharePart& part = s_.memory[share];
+  const ItemId item = part.spec.item_of(sample);
+  part.share->pin(item);
+  if (s_.config.hold_ingredients) making.pins.push_back({share, item});
+  staging_taken_ += staged_alone(sample);
+  groups_.add({share, ShareId::none(), Form::encoded, ReadIndex::none(), index}, sample, at);
+  return true;
+}
+
 // False: the sample is resident in the share, and cannot be used.
 bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId index, Form form) {
   Making& making = s_.makings[making_index];
@@ -325,8 +368,9 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
     }
     return true;
   }
-  // It is on another node. What is still on its way there is also read from the store to here.
-  if (!provider.is_none()) return false;
+  // It is on another node, or a read brings it there and this one follows. What a worker there
+  // still decodes is read from the store to here.
+  if (!provider.making.is_none()) return false;
   ingredient.form = form;
   if (around_.under_way && use_under_way(making_index, at)) return true;
   // A decoded copy may be much larger than the stored sample.
@@ -340,7 +384,7 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   // The read pins the item from its command on; so does the making, if it holds its ingredients.
   share.pin(item);
   if (s_.config.hold_ingredients) making.pins.push_back({index, item});
-  groups_.add({index, ShareId::none(), form}, ingredient.sample, at);
+  groups_.add({index, ShareId::none(), form, provider.read}, ingredient.sample, at);
   return true;
 }
 
@@ -457,8 +501,6 @@ bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
   if (cache.dram.is_none()) return false;
   const SharePart& part = s_.memory[cache.dram];
   const ItemId item = part.spec.item_of(sample);
-  const Bytes staged = staged_bundle_bytes(s_, *around_.dataset, sample);
-  if (saturating_sum(staging_taken_, staged) > staging_most_) return false;
   const Slots slots =
       slots_for(around_.dataset->catalogue->bundle_bytes(item.value), part.spec.slot_bytes);
   const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());
@@ -528,8 +570,17 @@ bool Items::admit(ShareId index, const Access& access) {
 
 void Items::send_groups(MakingIndex making_index) {
   Making& making = s_.makings[making_index];
+  std::vector<ReadIndex> brought;
+  for (const Brought& one : brought_) {
+    const Around::Home& home = around_.homes[one.home];
+    Reads::Spec spec =
+        read_spec(s_, {ShareId::none(), home.encoded->dram}, around_.dataset->id, home.node);
+    spec.lineage = s_.lineage(s_.blocks[making.block]);
+    brought.push_back(reads_.open(spec, one.firsts));
+  }
   for (const ReadGroups::Group& group : groups_.all()) {
     Reads::Spec spec = read_spec(s_, group.source, around_.dataset->id, making.node);
+    if (group.source.brought < brought.size()) spec.after = brought[group.source.brought];
     if (!making.worker.is_none()) spec.held = s_.workers[making.worker].id;
     spec.source_pinned = !s_.config.hold_ingredients;
     spec.lineage = s_.lineage(s_.blocks[making.block]);
@@ -547,6 +598,8 @@ void Items::send_groups(MakingIndex making_index) {
     }
   }
   groups_.clear();
+  brought_.clear();
+  if (brought_by_.size() > 0) brought_by_ = {};
 }
 
 // The part is over. What it decoded for the cache stays if it went well, and goes if not.

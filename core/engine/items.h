@@ -140,6 +140,8 @@ class Items {
                   Form form);
   bool use_resident(MakingIndex making, std::uint32_t at, ShareId share, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
+  bool bring_bundle(const Around::Home& home, SampleId sample);
+  bool use_brought(MakingIndex making, std::uint32_t at, const Around::Home& home);
   bool admit_bundle(const ItemCache& cache, SampleId sample);
   engine::Access access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots);
   ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
@@ -164,8 +166,16 @@ class Items {
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is looked up may take
   Bytes staging_taken_ = 0;
-  FlatMap new_bundles_;       // that the part lets in: their first ingredients
-  std::uint64_t epochs_ = 0;  // of membership
+  FlatMap new_bundles_;  // that the part lets in: their first ingredients
+  // Bundles that their homes on other nodes read for the part, by home.
+  struct Brought {
+    std::uint32_t home = 0;  // of around_.homes
+    std::vector<SampleId> firsts;
+    Bytes staged = 0;
+  };
+  std::vector<Brought> brought_;
+  FlatMap brought_by_;                                           // the index in it, by bundle
+  std::uint64_t epochs_ = 0;                                     // of membership
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstIndices first_indices_;                                   // scratch
   std::vector<ItemId> gone_;                                     // scratch

@@ -43,6 +43,9 @@ struct ReadSource {
   ShareId share = ShareId::none();  // none: a store
   ShareId keep = ShareId::none();   // share
   Form form = Form::encoded;
+  ReadIndex after = ReadIndex::none();  // brings the samples to `share`
+  // Index of the home that reads the samples' bundles for this block (Items::Bringing).
+  std::uint32_t brought = UINT32_MAX;
   friend bool operator==(const ReadSource&, const ReadSource&) = default;
 };
 
@@ -89,6 +92,7 @@ inline Reads::Spec read_spec(const EngineState& s, const ReadSource& source, Dat
   spec.source = source.share;
   spec.keep = source.keep;
   spec.form = source.form;
+  spec.after = source.after;
   if (source.form == Form::decoded) {
     spec.each = staged_bytes(s, s.memory[source.share].spec.slot_bytes);
   }

@@ -59,8 +59,30 @@ ReadIndex Reads::open(const Spec& spec, std::span<const SampleId> samples) {
   read.staged = spec.keep.is_none() || s_.memory[spec.keep].spec.place != spec.to;
   if (read.from.tier == Tier::store) ++s_.nodes[read.node].store_reads;
   count(read, spec);
-  send_read(read);
+  if (spec.after.is_none() || reads_[spec.after].done) {
+    send_read(read);
+  } else {
+    reads_[spec.after].followers.push_back({index, read.request.id});
+  }
   return index;
+}
+
+void Reads::begin_followers(ReadIndex index) {
+  std::vector<OpenRead::Follower> followers;
+  followers.swap(reads_[index].followers);
+  for (const OpenRead::Follower& one : followers) {
+    if (!reads_.live(one.read) || reads_[one.read].request.id != one.id) continue;
+    if (!reads_[one.read].done) send_read(reads_[one.read]);
+  }
+}
+
+void Reads::end_followers(ReadIndex index, std::optional<Refusal> why) {
+  std::vector<OpenRead::Follower> followers;
+  followers.swap(reads_[index].followers);
+  for (const OpenRead::Follower& one : followers) {
+    if (!reads_.live(one.read) || reads_[one.read].request.id != one.id) continue;
+    if (!reads_[one.read].done) end_without_result(one.read, why);
+  }
 }
 
 // ---------------------------------------------------------------------- the bytes of a read ----
@@ -108,6 +130,7 @@ void Reads::send_read(OpenRead& read) {
   Read command{read.request, read.dataset, read.from, read.to,      read.form,
                read.keep,    keep_at,      read.held, read.lineage, s_.arena.copy(samples)};
   command.bundle_shift = read.bundle_shift;
+  read.sent = true;
   s_.emit(command);
   ++s_.counters.reads;
   s_.counters.samples_read += samples.empty() ? read.lineage.samples : samples.size();
@@ -283,10 +306,10 @@ void Reads::release_unheld(ReadIndex index) {
 void Reads::close_if_unused(ReadIndex index) {
   OpenRead& read = reads_[index];
   if (!read.done || read.holders > 0) return;
-  if (read.staged || read.in_part) {
+  if (read.sent && (read.staged || read.in_part)) {
     s_.emit(Release{s_.requests.latest(read.request.id)});
-    shown_.hide(read);
   }
+  if (read.staged || read.in_part) shown_.hide(read);
   if (read.listed && read.counted > 0) {
     s_.memory.give_back_listed(dram_of(s_.nodes[read.node].id), read.counted);
   }
@@ -319,6 +342,7 @@ void Reads::done(const ReadDone& event) {
   }
   forget_items(read);
   unpin(read);
+  begin_followers(index);
   std::swap(notified_, read.waiters);
   for (const std::uint32_t waiter : notified_) {
     if (waiter & kListed) {
@@ -359,7 +383,8 @@ void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
   ++s_.counters.failed_reads;
   read.request = s_.requests.again(read.request.id);
   read.in_part |= !failed.empty();
-  if (read.waiters.empty()) return end_without_result(index, std::nullopt);
+  if (read.waiters.empty() && read.followers.empty())
+    return end_without_result(index, std::nullopt);
   if (!are_of(read, failed)) {
     s_.protocol_error();
   } else if (!failed.empty() && failed.size() < asked_.size()) {
@@ -421,6 +446,7 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
       listener_.making_failed(MakingIndex(waiter), why);
     }
   }
+  end_followers(index, why);
   forget_items(reads_[index]);
   unpin(reads_[index]);
   if (!keep.is_none()) {
@@ -458,8 +484,10 @@ void Reads::lose_node(NodeIndex node, NodeId id) {
       if (read.node != node && read.from.node != id) return;
     }
     if (read.node != node && read.from.node != id) return;
-    s_.emit(Cancel{s_.requests.latest(read.request.id)});
-    read.request = s_.requests.again(read.request.id);
+    if (read.sent) {
+      s_.emit(Cancel{s_.requests.latest(read.request.id)});
+      read.request = s_.requests.again(read.request.id);
+    }
     end_without_result(index, std::nullopt);
     uncount_lost(index, node);
   });

@@ -3,9 +3,9 @@
 // A read goes into a share or into staging memory. In a share its items are resident and pinned
 // from the command on, and loading until it is done. A making that wants a sample which is loading
 // or staged on its node waits for that read instead of commanding another: N jobs on a cold dataset
-// read it once. The making that commanded a read holds all of it; others hold the samples that they
-// want. Each sample is released when nothing holds it. Until it is done, a read takes staging
-// memory wherever it goes.
+// read it once. What is loading on another node is read from there when it has come. The making
+// that commanded a read holds all of it; others hold the samples that they want. Each sample is
+// released when nothing holds it. Until it is done, a read takes staging memory wherever it goes.
 #pragma once
 
 #include <optional>
@@ -52,6 +52,8 @@ class Reads {
     bool listed = false;  // for a batch of a listed order
     Bytes each = 0;       // a sample's staging memory; 0: as the catalogue says
     Bytes all = 0;        // of all of the lineage
+    // A read that brings what this one reads from `source`: this one begins when that is done.
+    ReadIndex after = ReadIndex::none();
   };
   // `samples` empty: all of the lineage. What is to be kept is resident already, and pinned once
   // for the read until it is done.
@@ -101,6 +103,8 @@ class Reads {
 
  private:
   void send_read(OpenRead& read);
+  void begin_followers(ReadIndex index);
+  void end_followers(ReadIndex index, std::optional<Refusal> why);
   void end(OpenRead& read);
   void count(OpenRead& read, const Spec& spec);
   void uncount(OpenRead& read, Bytes bytes);

@@ -1,6 +1,8 @@
 // Where samples are kept: nodes of different sizes, and drives that come late.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
@@ -57,6 +59,45 @@ TEST_CASE("nodes of different sizes keep as many samples as they can") {
   CHECK(read_again(kept(small, large)) == 0);
   CHECK(read_again(kept(large, small + 10 * 512)) == 0);
   CHECK(read_again(kept(large, large)) == 0);
+}
+
+// Two jobs of other seeds begin at once, one on each node, and want all samples in orders of their
+// own.
+TEST_CASE("with room for all, each sample is read from the store once for all nodes") {
+  for (const std::uint8_t shift : {std::uint8_t{0}, std::uint8_t{3}}) {
+    CAPTURE(shift);
+    Scenario scenario = kept(2 * kSamples * kSlot, 2 * kSamples * kSlot);
+    scenario.config.staging_bytes = 256 * kSlot;
+    for (auto& node : scenario.nodes) node.dram += 248 * kSlot;
+    scenario.datasets[0].bundle_shift = shift;
+    scenario.config.item_slot_bytes = kSlot;
+    scenario.jobs[0].epochs = 2;
+    scenario.jobs.push_back(scenario.jobs[0]);
+    for (std::size_t i = 0; i < 2; ++i) {
+      scenario.jobs[i].ranks = {NodeId(static_cast<std::uint32_t>(1 + i))};
+      scenario.jobs[i].has_shuffle_seed = true;
+      scenario.jobs[i].shuffle_seed = i;
+    }
+    std::vector<std::uint32_t> times(kSamples);
+    std::uint64_t fetched = 0;
+    Hooks hooks;
+    hooks.commanded = [&](const engine::Command& command) {
+      const auto* read = std::get_if<engine::Read>(&command);
+      if (read == nullptr) return;
+      if (read->from.tier != Tier::store) {
+        fetched += read->samples.size();
+        return;
+      }
+      REQUIRE(!read->samples.empty());
+      for (const SampleId first : read->samples) {
+        for (std::uint64_t i = 0; i < std::uint64_t{1} << read->bundle_shift; ++i)
+          ++times.at(first.value + i);
+      }
+    };
+    Driver(scenario, policies::policy_list(), hooks).run();
+    CHECK(std::all_of(times.begin(), times.end(), [](std::uint32_t one) { return one == 1; }));
+    CHECK(fetched > kSamples);
+  }
 }
 
 TEST_CASE("a node that grows is the home of more samples from then on") {

@@ -96,14 +96,15 @@ TEST_CASE("check 9, weights 1:3 of 3 GB each at 1 GB/s end at 6 and 4 s") {
   const auto end = ends(kGB, {{0, 3 * kGB, 0, 1}, {0, 3 * kGB, 0, 3}});
   CHECK(end[0] == exactly(6));
   CHECK(end[1] == exactly(4));
-  // The same for two nodes that read one sample of 3 GB each.
+  // The same for two nodes that read one sample of 3 GB each, of datasets of their own: one that
+  // both want is read once.
   const output::RunResult run = simulate_text(
       "cluster: {nodes: [{name: a, memory: 8gb}, {name: b, memory: 8gb, store_weight: 3}],\n"
       "          store: {bytes_per_s: 1gb}}\n"
-      "datasets: [{name: data, samples: 1, bytes: 3gb}]\n"
+      "datasets: [{name: of_a, samples: 1, bytes: 3gb}, {name: of_b, samples: 1, bytes: 3gb}]\n"
       "pipelines: [{name: train, steps: [{name: work, random: true, output: 1000}]}]\n"
-      "jobs: [{dataset: data, pipeline: train, step: 1s, nodes: [a]},\n"
-      "       {dataset: data, pipeline: train, step: 1s, nodes: [b]}]\n"
+      "jobs: [{dataset: of_a, pipeline: train, step: 1s, nodes: [a]},\n"
+      "       {dataset: of_b, pipeline: train, step: 1s, nodes: [b]}]\n"
       "engine: {share_streams: false}\n");
   CHECK(run.jobs[0].ended_s == exactly(6 + 1));
   CHECK(run.jobs[1].ended_s == exactly(4 + 1));
