@@ -12,6 +12,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -31,8 +32,11 @@ _LOG_MOST = 1 << 20
 
 def open_session(arguments: Arguments, options: Any) -> Session:
     """Joins the service that runs or, for a path, starts one and joins it."""
-    may_start = (arguments.service is None and not os.environ.get("BATCHFLOW_SERVICE") and
-                 arguments.is_path and os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
+    is_named = arguments.service is not None or bool(os.environ.get("BATCHFLOW_SERVICE"))
+    if not is_named and (found := _of_ray(arguments.timeout_s)) is not None:
+        options.service, is_named = os.fsencode(found), True
+    may_start = (not is_named and arguments.is_path and
+                 os.environ.get("BATCHFLOW_EMBEDDED", "1") != "0")
     notes: list[str] = []
     try:
         return _opened(arguments, options, notes.append, may_start)
@@ -65,6 +69,15 @@ def _opened(arguments: Arguments, options: Any, notes: Callable[[str], None],
                 _say_that_service_decided(arguments)
             return session
     raise AssertionError("unreachable")
+
+
+def _of_ray(timeout_s: float) -> Optional[str]:
+    """The socket of this node's agent, in a process of a Ray cluster that has them (docs/ray.md)."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return None
+    from .ray import find_service
+    return find_service(timeout_s)
 
 
 def _say_that_service_decided(arguments: Arguments) -> None:
@@ -125,12 +138,16 @@ def _from_environment(variable: str) -> Optional[Path]:
 def runtime_folder() -> Path:
     """The folder of this user's service, where no other user can write."""
     base = _from_environment("XDG_RUNTIME_DIR")
-    folder = base / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}")
+    return own_folder(base / "batchflow" if base else Path(f"/tmp/batchflow-{os.geteuid()}"),
+                      "set XDG_RUNTIME_DIR to one that is")
+
+
+def own_folder(folder: Path, otherwise: str) -> Path:
+    """Makes the folder, unless it is there and this user's alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise c.NoServiceError(f"{folder} is not this user's own folder; remove it, or set "
-                               "XDG_RUNTIME_DIR to one that is")
+        raise c.NoServiceError(f"{folder} is not this user's own folder; remove it, or {otherwise}")
     return folder
 
 

@@ -6,7 +6,9 @@ by `rank` and `world_size`, or by ranks="auto". Otherwise each rank's loader is 
 
 from __future__ import annotations
 
+import functools
 import os
+import secrets
 import sys
 from typing import Mapping, NamedTuple, Optional
 
@@ -31,7 +33,8 @@ def find_rank(rank: Optional[int], world_size: Optional[int], auto: bool = False
 
 
 def launched(environment: Mapping[str, str] = os.environ) -> Rank:
-    """The rank in torch.distributed, if that is initialised; else the one that a launcher set."""
+    """The rank in torch.distributed, if that is initialised; else the one that a launcher set, or
+    that this process has in a training function of Ray."""
     if (begun := _ranks_from_torch()) is not None:
         found = begun
     elif "RANK" in environment and "WORLD_SIZE" in environment:
@@ -42,7 +45,7 @@ def launched(environment: Mapping[str, str] = os.environ) -> Rank:
                              f"WORLD_SIZE={environment['WORLD_SIZE']} in the environment "
                              "are not numbers") from None
     else:
-        return ALONE
+        found = _ranks_from_ray() or ALONE
     return _checked(found)
 
 
@@ -61,6 +64,24 @@ def _ranks_from_torch() -> Optional[Rank]:
     return Rank(distributed.get_rank(), distributed.get_world_size())
 
 
+def _ranks_from_ray() -> Optional[Rank]:
+    train = sys.modules.get("ray.train")
+    if train is None:
+        return None
+    try:
+        context = train.get_context()
+        return Rank(context.get_world_rank(), context.get_world_size())
+    except Exception:  # of several kinds: this is no training function
+        return None
+
+
+@functools.lru_cache(maxsize=None)
+def _run_of_ray() -> str:
+    """The same on all ranks, and another each time that Ray starts them."""
+    from ray.train import collective
+    return str(collective.broadcast_from_rank_zero(secrets.token_hex(8)))
+
+
 def job_name(given: Optional[str], ranks: Rank, number: int, dataset: str,
              environment: Mapping[str, str] = os.environ) -> Optional[str]:
     """The name by which the ranks of a job find each other. None: a new name each time."""
@@ -71,12 +92,15 @@ def job_name(given: Optional[str], ranks: Rank, number: int, dataset: str,
     run = environment.get("TORCHELASTIC_RUN_ID", "")
     if run in ("", "none"):
         address, port = environment.get("MASTER_ADDR"), environment.get("MASTER_PORT")
-        if not address or not port:
+        if address and port:
+            run = f"{address}:{port}"
+        elif _ranks_from_ray():
+            run = _run_of_ray()
+        else:
             raise ValueError(
                 f"rank {ranks.rank} of {ranks.world_size} does not know what its job is called: "
                 "neither TORCHELASTIC_RUN_ID nor MASTER_ADDR and MASTER_PORT are set; write "
                 "job_name=, the same for all ranks and different for each loader")
-        run = f"{address}:{port}"
     return f"{run}/{number}/{dataset}"
 
 

@@ -51,6 +51,14 @@ def wait_until(holds, seconds=30, what="it"):
         time.sleep(0.01)
 
 
+def lives(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
 class Daemon:
     """Ends by itself, too, should a test be killed."""
 
