@@ -2,9 +2,12 @@
 
 import os
 import pickle
+import sys
+import types
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import batchflow
 from batchflow import arguments, ranks
@@ -172,6 +175,17 @@ class Identity(Folder):
         self.assertEqual(ranks.find_rank(None, None, True, {}), (0, 1))
         with self.assertRaisesRegex(ValueError, "are not numbers"):
             ranks.find_rank(None, None, True, {"RANK": "x", "WORLD_SIZE": "8"})
+
+    def test_ranks_of_a_training_function_of_ray(self):
+        context = types.SimpleNamespace(get_world_rank=lambda: 1, get_world_size=lambda: 2)
+        train = types.SimpleNamespace(get_context=lambda: context)
+        with mock.patch.dict(sys.modules, {"ray.train": train}):
+            self.assertEqual(ranks.launched({}), (1, 2))
+            self.assertEqual(ranks.launched({"RANK": "3", "WORLD_SIZE": "8"}), (3, 8))
+            with mock.patch.object(ranks, "_run_of_ray", lambda: "run"):
+                self.assertEqual(ranks.job_name(None, ranks.Rank(1, 2), 0, "d", {}), "run/0/d")
+            train.get_context = lambda: 1 / 0  # outside of one, Ray raises something
+            self.assertEqual(ranks.launched({}), (0, 1))
 
     def test_what_is_said_of_ranks_is_what_counts(self):
         os.environ.update(RANK="1", WORLD_SIZE="4")
