@@ -16,7 +16,9 @@ ROWS = 4000
 STORE = 80 << 20
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(HERE.parent.parent / "python"), str(HERE)]),
                "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
-               "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1"}
+               "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
+               # On Linux, too, "0" makes Ray use loopback for all of its nodes.
+               "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class OnRay(Folder):
@@ -33,8 +35,7 @@ class OnRay(Folder):
         self.data.mkdir()
         write_rows(self.data / "rows.npy", ROWS)
         self.cluster = Cluster(initialize_head=True, head_node_args={
-            "num_cpus": 0, "object_store_memory": STORE, "node_ip_address": "127.0.0.1",
-            "include_dashboard": False})
+            "num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})
         self.addCleanup(self.cluster.shutdown)
         self.nodes = [self.add_node() for _ in range(2)]
         ray.init(address=self.cluster.address, log_to_driver=False, logging_level="warning")
@@ -48,8 +49,7 @@ class OnRay(Folder):
         self.wait_for_agents(self.nodes)
 
     def add_node(self):
-        return self.cluster.add_node(num_cpus=3, object_store_memory=STORE,
-                                     node_ip_address="127.0.0.1")
+        return self.cluster.add_node(num_cpus=3, object_store_memory=STORE)
 
     def daemons(self):
         """What is known of each daemon that listens, by the node's id, or 'coordinator'."""
