@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,7 +50,10 @@ class OnRay(Folder):
         self.wait_for_agents(self.nodes)
 
     def add_node(self):
-        return self.cluster.add_node(num_cpus=3, object_store_memory=STORE)
+        node = self.cluster.add_node(num_cpus=3, object_store_memory=STORE)
+        # A node that is lost leaves it.
+        self.addCleanup(shutil.rmtree, self.service.folder_of(node.node_id), True)
+        return node
 
     def daemons(self):
         """What is known of each daemon that listens, by the node's id, or 'coordinator'."""
