@@ -195,19 +195,20 @@ class Libraries(OnRay):
         ranks.mkdir()
 
         def lose_a_node():
-            wait_until(lambda: list(ranks.glob("2-0-*-20.json")), 120, "some steps")
+            wait_until(lambda: list(ranks.glob("2-0-*-75.json")), 120, "some steps")
             self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
         losing = threading.Thread(target=lose_a_node)
         losing.start()
         self.addCleanup(losing.join)
         DataParallelTrainer(
-            ray_jobs.train, train_loop_config={"folder": str(ranks), "pause": 0.05},
+            ray_jobs.train, train_loop_config={"folder": str(ranks), "pause": 0.1},
             scaling_config=ScalingConfig(num_workers=(1, 2), resources_per_worker={"CPU": 2}),
             run_config=RunConfig(name="elastic", storage_path=str(self.folder / "train"),
                                  failure_config=FailureConfig(max_failures=3))).fit()
         ended = [file.stem.split("-") for file in ranks.glob("*-end.json")]
         (world, begun), = {(one[0], one[1]) for one in ended}
         self.assertEqual(world, "1")
+        self.assertNotEqual(begun, "0")
         files = [*ranks.glob(f"2-0-*-{begun}.json"), *ranks.glob(f"1-{begun}-0-end.json")]
         keys = [key for file in files for key in json.loads(file.read_text())]
         self.assertEqual(sorted(keys), list(range(ROWS)))
