@@ -74,7 +74,7 @@ def _opened(arguments: Arguments, options: Any, notes: Callable[[str], None],
 def _of_ray(timeout_s: float) -> Optional[str]:
     """The socket of this node's agent, in a process of a Ray cluster that has them (docs/ray.md)."""
     ray = sys.modules.get("ray")
-    if not hasattr(ray, "is_initialized") or not ray.is_initialized():
+    if ray is None or not hasattr(ray, "is_initialized") or not ray.is_initialized():
         return None
     from .ray import find_service
     return find_service(timeout_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from typing import Any, Optional, Sequence
 
@@ -39,7 +40,7 @@ def main(given: Optional[Sequence[str]] = None) -> None:
         from . import ray as service
     except ImportError as problem:
         sys.exit(f"batchflow-ray: {problem}; pip install 'batchflow-data[ray]'")
-    ray.init(address=arguments.address, log_to_driver=False, logging_level="warning")
+    ray.init(address=arguments.address, log_to_driver=False, logging_level=logging.WARNING)
     try:
         _run(arguments, service)
     except RuntimeError as problem:

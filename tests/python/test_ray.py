@@ -1,6 +1,7 @@
 """The service of a Ray cluster, on several raylets of this machine: pip install 'ray[data,train]'"""
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ STORE = 80 << 20
 ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(HERE.parent.parent / "python"), str(HERE)]),
                "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
                "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
+               "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
                # On Linux, too, "0" makes Ray use loopback for all of its nodes.
                "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -39,7 +41,7 @@ class OnRay(Folder):
             "num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})
         self.addCleanup(self.cluster.shutdown)
         self.nodes = [self.add_node() for _ in range(2)]
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="warning")
+        ray.init(address=self.cluster.address, log_to_driver=False, logging_level=logging.WARNING)
         self.addCleanup(ray.shutdown)
         self.start()
         self.addCleanup(batchflow.ray.stop)
