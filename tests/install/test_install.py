@@ -61,6 +61,8 @@ class Installed(unittest.TestCase):
                      "bin/batchflow-step-worker", "bin/batchflow-policy-child", "include/batchflow.h",
                      "include/batchflow_step.h", "include/batchflow_step.hpp",
                      "lib/systemd/system/batchflowd.service", "lib/sysusers.d/batchflow.conf",
+                     "share/batchflow/batchflow.sbatch",
+                     "share/batchflow/configs/kubernetes/coordinator.yaml",
                      "share/batchflow/configs/grafana/alerts.yaml", "share/doc/batchflow/operations.md",
                      "share/doc/batchflow/LICENSE", "share/batchflow/configs/nodes/default.yaml",
                      "share/batchflow/configs/grafana/batchflow.json",
