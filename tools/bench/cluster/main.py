@@ -192,7 +192,7 @@ def spread(values: list[float], form: str) -> str:
 
 def reads(folder: Path, data: Path, arguments: argparse.Namespace, nodes: int) -> dict[str, float]:
     with Cluster(folder, data, nodes - 1) as cluster:
-        jobs = [Job(node, arguments.rows, shuffle_seed=seed)
+        jobs = [Job(node, arguments.rows, shuffle_seed=seed, epochs=1)
                 for seed, node in enumerate(cluster.nodes)]
         for job in jobs:
             job.longest_pause_s()
