@@ -239,11 +239,10 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   if (bundle_shift > 0 && home.encoded && home.node != making.node && bring_bundle(home, sample) &&
       use_brought(making_index, at, home))
     return;
-  const Bytes staged = bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, sample) : 0;
   if (bundle_shift > 0 && home.encoded && home.node == making.node &&
-      saturating_sum(staging_taken_, staged) <= staging_most_ &&
-      admit_bundle(*home.encoded, sample)) {
-    staging_taken_ += staged;
+      admit_bundle(*home.encoded, sample,
+                   staging_most_ - std::min(staging_most_, staging_taken_))) {
+    staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
     new_bundles_.set(sample.value >> bundle_shift, at);
     groups_.add({ShareId::none(), home.encoded->dram}, first_in_bundle(sample, bundle_shift), at);
     return;
@@ -311,11 +310,11 @@ bool Items::bring_bundle(const Around::Home& home, SampleId sample) {
   const auto index = static_cast<std::uint32_t>(&home - around_.homes.data());
   const auto found = std::find_if(brought_.begin(), brought_.end(),
                                   [index](const Brought& one) { return one.home == index; });
+  const Bytes free = s_.config.count_staging
+                         ? s_.memory.staging(dram_of(s_.nodes[home.node].id)).free()
+                         : UINT64_MAX;
   const Bytes before = found == brought_.end() ? 0 : found->staged;
-  if (s_.config.count_staging &&
-      saturating_sum(before, staged) > s_.memory.staging(dram_of(s_.nodes[home.node].id)).free())
-    return false;
-  if (!admit_bundle(*home.encoded, sample)) return false;
+  if (!admit_bundle(*home.encoded, sample, free - std::min(free, before))) return false;
   Brought& by = found == brought_.end() ? brought_.emplace_back(Brought{index, {}, 0}) : *found;
   by.firsts.push_back(first_in_bundle(sample, around_.bundle_shift));
   by.staged += staged;
@@ -497,10 +496,11 @@ void Items::follow(const SharePart& part, const Access& access, bool hit) {
 // A bundle comes in only where it takes the room of no other, since it brings many samples at once.
 // In a run all of them are wanted, so there the policy of the share decides. A sample that finds no
 // room for its bundle, or no staging memory, is read alone and not kept.
-bool Items::admit_bundle(const ItemCache& cache, SampleId sample) {
+bool Items::admit_bundle(const ItemCache& cache, SampleId sample, Bytes staging) {
   if (cache.dram.is_none()) return false;
   const SharePart& part = s_.memory[cache.dram];
   const ItemId item = part.spec.item_of(sample);
+  if (staged_bundle_bytes(s_, *around_.dataset, sample) > staging) return false;
   const Slots slots =
       slots_for(around_.dataset->catalogue->bundle_bytes(item.value), part.spec.slot_bytes);
   const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());

@@ -142,7 +142,8 @@ class Items {
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool bring_bundle(const Around::Home& home, SampleId sample);
   bool use_brought(MakingIndex making, std::uint32_t at, const Around::Home& home);
-  bool admit_bundle(const ItemCache& cache, SampleId sample);
+  // `staging`: what is left of it on the node that reads the bundle.
+  bool admit_bundle(const ItemCache& cache, SampleId sample, Bytes staging);
   engine::Access access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots);
   ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
   bool admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);

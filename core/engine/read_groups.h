@@ -44,7 +44,7 @@ struct ReadSource {
   ShareId keep = ShareId::none();   // share
   Form form = Form::encoded;
   ReadIndex after = ReadIndex::none();  // brings the samples to `share`
-  // Index of the home that reads the samples' bundles for this block (Items::Bringing).
+  // Of bundles that their home reads for the same part of a block: the index in Items::brought_.
   std::uint32_t brought = UINT32_MAX;
   friend bool operator==(const ReadSource&, const ReadSource&) = default;
 };

@@ -204,11 +204,11 @@ int serve(int argc, char** argv) {
     if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
     if (!tcp_key.empty()) config.tcp.key = tcp_key;
     if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
-    if (!cluster_authorities.empty()) config.cluster_authorities = cluster_authorities;
-    if (!join.empty()) config.join = join;
-    if (!name.empty()) config.name = name;
+    if (!cluster_authorities.empty()) config.cluster.authorities = cluster_authorities;
+    if (!join.empty()) config.cluster.join = join;
+    if (!name.empty()) config.cluster.name = name;
     if (lost_after_s > 0)
-      config.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
+      config.cluster.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
     if (workers != 0) config.workers = workers;
     if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
     if (!io_engine.empty()) config.storage.engine = io_engine;
@@ -242,7 +242,7 @@ int serve(int argc, char** argv) {
     // The line has names of jobs and files, which anybody may choose.
     if (!file || !file->append(output::printable(line))) output::say(line);
   };
-  if (!config.join.empty()) return exit_code(service::run_agent(std::move(config), write));
+  if (!config.cluster.join.empty()) return exit_code(service::run_agent(std::move(config), write));
   service::Service service(std::move(config), read_again);
   return exit_code(service.run(write));
 }

@@ -162,7 +162,7 @@ void Service::Parts::start() {
 Peers* Service::Parts::make_peers(const Post& post) {
   if (config.tcp.cluster_token_file.empty()) return nullptr;
   peers = std::make_unique<PeerLinks>(
-      PeerAccess{config.tcp.cluster_token_file, config.cluster_authorities}, post);
+      NodeAccess{config.tcp.cluster_token_file, config.cluster.authorities}, post);
   return peers.get();
 }
 
@@ -180,7 +180,7 @@ void Service::Parts::make_cluster(const Post& post) {
         joining->gone(peer);
         end_if_drained();
       },
-      config.lost_after});
+      config.cluster.lost_after});
 }
 
 void Service::Parts::carry_out(std::span<const engine::Command> issued) {
@@ -203,11 +203,7 @@ void Service::Parts::listen_remotely() {
         }
       });
   if (!cluster) return;
-  const std::string& host = config.tcp.address;
-  const bool is_everywhere = host == "0.0.0.0" || host == "::";
-  // An empty host is the one by which an agent reaches this service.
-  cluster->set_own_address(fmt::format("{}://{}:{}", config.tcp.certificate.empty() ? "tcp" : "tls",
-                                       is_everywhere ? "" : host, remote->port()));
+  cluster->set_own_address(node_address(config.tcp, config.tcp.address, remote->port()));
 }
 
 #else

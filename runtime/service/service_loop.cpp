@@ -219,43 +219,41 @@ bool Service::Parts::on_frame(Connection& connection, std::string_view frame,
   return true;
 }
 
-bool Service::Parts::take_message(Peer& connection, const std::string& type, std::string_view frame,
+bool Service::Parts::take_message(Peer& peer, const std::string& type, std::string_view frame,
                                   std::vector<protocol::Descriptor> descriptors,
                                   std::string& problem) {
   if (type == "join") {
     std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
-    joining->join(connection, std::move(*request), std::move(descriptors));
+    joining->join(peer, std::move(*request), std::move(descriptors));
     return true;
   }
   if (type == "leave") {
-    jobs.leave(connection);
+    jobs.leave(peer);
     end_if_drained();
     return true;
   }
   if (type == "sample_name" || type == "class_name") {
     std::optional<protocol::NameMessage> question = protocol::decode_name(frame, problem);
     if (!question) return false;
-    question->name = jobs.name(connection, question->of_class, question->key);
-    connection.send(protocol::encode(*question), {});
+    question->name = jobs.name(peer, question->of_class, question->key);
+    peer.send(protocol::encode(*question), {});
     return true;
   }
   if (type == "samples_sum") {
     std::optional<protocol::SamplesSum> sum = protocol::decode_samples_sum(frame, problem);
     if (!sum) return false;
-    connection.send(protocol::encode(jobs.sum(connection, *sum)), {});
+    peer.send(protocol::encode(jobs.sum(peer, *sum)), {});
     return true;
   }
   if (type == "waiting") {
-    connection.send(protocol::encode(protocol::WaitingMessage{jobs.waits_for_ranks(connection)}),
-                    {});
+    peer.send(protocol::encode(protocol::WaitingMessage{jobs.waits_for_ranks(peer)}), {});
     return true;
   }
   if (type == "command") {
-    commands->answer(connection.user(), frame,
-                     [to = connection.weak_from_this()](std::string answer) {
-                       if (const auto still = to.lock()) still->send(std::move(answer), {});
-                     });
+    commands->answer(peer.user(), frame, [to = peer.weak_from_this()](std::string answer) {
+      if (const auto still = to.lock()) still->send(std::move(answer), {});
+    });
     return true;
   }
   problem = fmt::format("a message of type '{}' means nothing here", type);

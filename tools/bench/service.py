@@ -14,6 +14,14 @@ from pathlib import Path
 from typing import Any
 
 
+def status(service: Path) -> dict[str, Any]:
+    answer = subprocess.run(
+        [os.environ["BATCHFLOWCTL"], "--service", str(service), "status", "--json"], check=True,
+        stdout=subprocess.PIPE, timeout=60)
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
 class Service:
     """Runs for a `with`; jobs of this process and its children find it by BATCHFLOW_SERVICE."""
 
@@ -42,11 +50,7 @@ class Service:
         return self._process.pid
 
     def status(self) -> dict[str, Any]:
-        answer = subprocess.run(
-            [os.environ["BATCHFLOWCTL"], "--service", str(self.socket), "status", "--json"],
-            check=True, stdout=subprocess.PIPE, timeout=60)
-        status: dict[str, Any] = json.loads(answer.stdout)
-        return status
+        return status(self.socket)
 
     def __exit__(self, *unused: Any) -> None:
         self._process.send_signal(signal.SIGTERM)

@@ -1,19 +1,17 @@
 #include "runtime/service/cluster/agent.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,15 +19,15 @@
 #include <thread>
 #include <utility>
 
-#include <netdb.h>
-
 #include "core/log/event_codec.h"
 #include "fmt/format.h"
 #include "programs/input/yaml.h"
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/protocol/secret.h"
 #include "runtime/remote/listener.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/cluster/agent_ranks.h"
+#include "runtime/service/cluster/joining_coordinator.h"
 #include "runtime/service/cluster/node_link.h"
 #include "runtime/service/cluster/node_messages.h"
 #include "runtime/service/cluster/peer_links.h"
@@ -47,35 +45,13 @@ namespace asio = boost::asio;
 using remote::RemoteKind;
 using remote::TcpChannel;
 
-constexpr std::chrono::seconds kConnectWithin{3};
-constexpr std::chrono::seconds kWelcomeWithin{10};
 constexpr std::chrono::milliseconds kAgainAfter{300};
-constexpr std::size_t kMessageMost = 65536;
-
-// The address of this machine by which the socket reaches the other side.
-std::string own_host(int socket) {
-  sockaddr_storage is{};
-  socklen_t size = sizeof is;
-  std::array<char, NI_MAXHOST> host{};
-  getsockname(socket, reinterpret_cast<sockaddr*>(&is), &size);
-  getnameinfo(reinterpret_cast<sockaddr*>(&is), size, host.data(), host.size(), nullptr, 0,
-              NI_NUMERICHOST);
-  return host.data();
-}
-
-// What came of looking for the coordinator.
-struct Joined {
-  std::unique_ptr<TcpChannel> channel;
-  NodeId node = NodeId::none();
-  std::string problem;
-  bool is_refused = false;
-};
 
 class AgentSession final : public ConnectionHost {
  public:
   // `signals` is a signalfd.
   AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
-               const protocol::Descriptor& signals, ServiceLog& log);
+               const protocol::Descriptor& signals, std::string state, ServiceLog& log);
   ~AgentSession();
 
   // Until a signal ends it (which is answered), or the coordinator is lost (0).
@@ -96,10 +72,10 @@ class AgentSession final : public ConnectionHost {
   void accept();
   void check();
   void report();
-  void write_rest();
+  void write_rest_soon();
   void wait_for_signal();
   void look_for_coordinator();
-  Joined join_once();
+  std::string listen_for_peers(const TcpChannel& channel);
   void begin(Joined joined);
   void lost(const std::string& why);
   void take(NodeFrame frame);
@@ -116,6 +92,7 @@ class AgentSession final : public ConnectionHost {
 
   const NodeConfig& config_;
   const protocol::Descriptor& listening_;
+  const std::string state_;  // the name of the state folder
   ServiceLog& log_;
   asio::io_context loop_{1};
   asio::posix::stream_descriptor acceptor_;
@@ -125,6 +102,7 @@ class AgentSession final : public ConnectionHost {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   int ended_by_ = 0;
   bool step_due_ = false;
+  bool rest_due_ = false;
   std::string refusal_;
   Datasets datasets_;
   Inbox inbox_, stepping_;
@@ -151,9 +129,10 @@ class AgentSession final : public ConnectionHost {
 };
 
 AgentSession::AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
-                           const protocol::Descriptor& signals, ServiceLog& log)
+                           const protocol::Descriptor& signals, std::string state, ServiceLog& log)
     : config_(config),
       listening_(listening),
+      state_(std::move(state)),
       log_(log),
       acceptor_(loop_, dup(listening.get())),
       signals_(loop_, dup(signals.get())),
@@ -162,7 +141,7 @@ AgentSession::AgentSession(const NodeConfig& config, const protocol::Descriptor&
 std::string AgentSession::host_of_coordinator() const {
   remote::RemoteAddress address;
   std::string ignored;
-  remote::parse_remote(config_.join, address, ignored);
+  remote::parse_remote(config_.cluster.join, address, ignored);
   return address.host;
 }
 
@@ -248,13 +227,13 @@ void AgentSession::report() {
   link_->write(encode(now));
 }
 
-// ----------------------------------------------------------------------------- the coordinator
-// ----
+// --------------------------------------------------------------------------- the coordinator ----
 
 void AgentSession::look_for_coordinator() {
   std::string said;
   for (;;) {
-    Joined joined = join_once();
+    Joined joined = join_coordinator(
+        config_, state_, [this](const TcpChannel& channel) { return listen_for_peers(channel); });
     if (!joined.node.is_none() || joined.is_refused) {
       const auto shared = std::make_shared<Joined>(std::move(joined));
       return post([this, shared] { begin(std::move(*shared)); });
@@ -262,7 +241,7 @@ void AgentSession::look_for_coordinator() {
     if (std::exchange(said, joined.problem) != joined.problem)
       post([this, problem = joined.problem] {
         log_.say({fmt::format("no coordinator at {}: {}; this agent goes on looking for it",
-                              config_.join, problem),
+                              config_.cluster.join, problem),
                   LogLevel::warning});
       });
     std::unique_lock lock(server_mutex_);
@@ -270,85 +249,23 @@ void AgentSession::look_for_coordinator() {
   }
 }
 
-Joined AgentSession::join_once() {
-  Joined joined;
-  std::vector<std::string> tokens;
-  remote::RemoteAddress address;
-  if (joined.problem = remote::read_tokens(config_.tcp.cluster_token_file, tokens);
-      !joined.problem.empty())
-    return joined;
-  if (!remote::parse_remote(config_.join, address, joined.problem)) return joined;
-  remote::TlsContext tls;
-  if (address.tls) tls = remote::TlsContext::of_client(config_.cluster_authorities, joined.problem);
-  if (address.tls && !tls) return joined;
-  std::unique_ptr<TcpChannel> channel =
-      TcpChannel::connect(address, address.tls ? &tls : nullptr,
-                          TcpChannel::Clock::now() + kConnectWithin, joined.problem);
-  if (!channel) return joined;
-  // Peers find this node at the address by which it reaches its coordinator, unless another is set.
+// Peers find this node at the address by which it reaches its coordinator, unless another is set.
+std::string AgentSession::listen_for_peers(const TcpChannel& channel) {
+  const std::string own = own_host(channel);
+  const bool is_set = config_.tcp.port >= 0;
   if (!listener_) {
     remote::RemoteOptions options = config_.tcp;
-    if (options.port < 0) {
-      options.address = own_host(channel->socket());
+    if (!is_set) {
+      options.address = own;
       options.port = 0;
     }
     options.token_file.clear();
-    try {
-      listener_ = std::make_unique<remote::RemoteListener>(
-          options, config_.socket,
-          [this](TcpChannel& from, std::string_view as, const std::string&) {
-            if (as == remote::kPeer) serve_peer(from);
-          });
-    } catch (const ConfigError& error) {
-      joined.problem = error.what();
-      joined.is_refused = true;
-      return joined;
-    }
+    listener_ = std::make_unique<remote::RemoteListener>(
+        options, config_.socket, [this](TcpChannel& from, std::string_view as, const std::string&) {
+          if (as == remote::kPeer) serve_peer(from);
+        });
   }
-  AgentGreeting greeting;
-  greeting.version = BATCHFLOW_VERSION;
-  greeting.name = config_.name;
-  greeting.cores = config_.workers;
-  greeting.memory = config_.engine_bytes();
-  const bool is_everywhere = config_.tcp.address == "0.0.0.0" || config_.tcp.address == "::";
-  const std::string host = config_.tcp.port < 0 ? own_host(channel->socket())
-                           : is_everywhere      ? ""
-                                                : config_.tcp.address;
-  const bool is_v6 = host.find(':') != std::string::npos;
-  greeting.address = fmt::format("{}://{}:{}", config_.tcp.certificate.empty() ? "tcp" : "tls",
-                                 is_v6 ? "[" + host + "]" : host, listener_->port());
-  greeting.user = geteuid();
-  if (!channel->write_text(remote::token_message(tokens.front(), remote::kAgent)) ||
-      !channel->write_text(encode(greeting))) {
-    joined.problem = channel->problem();
-    return joined;
-  }
-  const auto deadline = TcpChannel::Clock::now() + kWelcomeWithin;
-  TcpChannel::Head head;
-  std::string text;
-  do {
-    if (!channel->read_head(head, deadline) || head.bytes > kMessageMost) {
-      joined.problem = channel->problem().empty() ? "it sent nonsense" : channel->problem();
-      return joined;
-    }
-    text.resize(head.bytes);
-    if (!channel->read(std::as_writable_bytes(std::span(text)))) return joined;
-  } while (text.empty());
-  try {
-    const NodeMessage message(text);
-    if (message.type() == "welcome") {
-      joined.node = message.node();
-      joined.channel = std::move(channel);
-    } else if (message.type() == "refused") {
-      joined.is_refused = message.text("why") != kNotYet;
-      joined.problem = message.text("message");
-    } else {
-      joined.problem = fmt::format("it answered with a message of type '{}'", message.type());
-    }
-  } catch (const MessageError& error) {
-    joined.problem = fmt::format("what answers there is no coordinator: {}", error.what());
-  }
-  return joined;
+  return node_address(config_.tcp, is_set ? config_.tcp.address : own, listener_->port());
 }
 
 void AgentSession::begin(Joined joined) {
@@ -357,10 +274,10 @@ void AgentSession::begin(Joined joined) {
     return loop_.stop();
   }
   channel_ = std::move(joined.channel);
-  link_ = std::make_unique<NodeLink>(*channel_, config_.lost_after);
+  link_ = std::make_unique<NodeLink>(*channel_, config_.cluster.lost_after);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
   peers_ = std::make_unique<PeerLinks>(
-      PeerAccess{config_.tcp.cluster_token_file, config_.cluster_authorities}, posting);
+      NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting);
   ranks_ = std::make_unique<AgentRanks>(datasets_, *link_);
   Backend::Options options;
   options.node = joined.node;
@@ -378,9 +295,9 @@ void AgentSession::begin(Joined joined) {
     server_ = std::make_unique<PeerServer>(*backend_, posting);
     server_changed_.notify_all();
   }
-  log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", config_.join,
-                       joined.node.value, config_.name, config_.workers,
-                       config_.engine_bytes() >> 20));
+  log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB",
+                       config_.cluster.join, joined.node.value, config_.cluster.name,
+                       config_.workers, config_.engine_bytes() >> 20));
   reader_ = std::thread([this, posting] {
     pthread_setname_np(pthread_self(), "bf-node");
     link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
@@ -392,7 +309,7 @@ void AgentSession::begin(Joined joined) {
 void AgentSession::lost(const std::string& why) {
   if (refusal_.empty())
     log_.say({fmt::format("the coordinator at {} is lost: {}; {} connections are let go",
-                          config_.join, why, connections_.size()),
+                          config_.cluster.join, why, connections_.size()),
               LogLevel::warning});
   loop_.stop();
 }
@@ -415,7 +332,7 @@ void AgentSession::take(NodeFrame frame) {
         return take_message(NodeMessage(frame.text()));
       case RemoteKind::record:
         if (!ranks_->take(frame.bytes)) throw MessageError("a record of no rank");
-        return write_rest();
+        return write_rest_soon();
       case RemoteKind::payload:
         return carry_out(frame.bytes);
     }
@@ -424,12 +341,16 @@ void AgentSession::take(NodeFrame frame) {
   }
 }
 
-// A rank whose socket takes nothing now gets its records soon.
-void AgentSession::write_rest() {
-  if (ranks_->write_rest()) return;
+// Where a rank's socket or ring takes nothing now, its records follow soon.
+void AgentSession::write_rest_soon() {
+  if (rest_due_ || !ranks_->has_rest()) return;
+  rest_due_ = true;
   rest_timer_.expires_after(std::chrono::milliseconds(1));
   rest_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) write_rest();
+    rest_due_ = false;
+    if (error) return;
+    ranks_->write_rest();
+    write_rest_soon();
   });
 }
 
@@ -536,8 +457,7 @@ void AgentSession::add(const PipelineMessage& wanted) {
   pipeline.hash = wanted.hash;
 }
 
-// ------------------------------------------------------------------------- commands and events
-// ----
+// ----------------------------------------------------------------------- commands and events ----
 
 // What this node has not got fails at once. The coordinator's engine tries it elsewhere.
 bool AgentSession::can_carry_out(const engine::Command& command) {
@@ -630,8 +550,9 @@ bool AgentSession::on_frame(Connection& connection, std::string_view frame,
     return true;
   }
   if (!link_) {
-    refuse(connection, kNotYet,
-           fmt::format("this agent looks for its coordinator at {}; ask again", config_.join));
+    refuse(
+        connection, kNotYet,
+        fmt::format("this agent looks for its coordinator at {}; ask again", config_.cluster.join));
     return true;
   }
   ranks_->pass_on(connection, frame, descriptors);
@@ -649,7 +570,7 @@ void AgentSession::on_doorbell(Connection& connection) {
   } else {
     connection.ring_again();
   }
-  write_rest();
+  write_rest_soon();
   schedule();
 }
 
@@ -663,6 +584,17 @@ bool AgentSession::on_unfinished(Connection&, std::int64_t) {
   return true;
 }
 
+// A name that no other state folder has. It tells an agent that comes back from another one with
+// the same name.
+std::string state_name(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "agent";
+  std::string name;
+  if (std::ifstream(file) >> name) return name;
+  name = protocol::make_secret();
+  std::ofstream(file) << name << '\n';
+  return name;
+}
+
 }  // namespace
 
 int run_agent(NodeConfig config, const std::function<void(const std::string&)>& write) {
@@ -673,7 +605,9 @@ int run_agent(NodeConfig config, const std::function<void(const std::string&)>& 
   const SocketFile socket_file = SocketFile::at(config.socket);
   std::filesystem::create_directories(config.state / "indices");
   const protocol::Descriptor state_lock = lock_state(config.state);
-  log.say(fmt::format("an agent of {}, for jobs at {}", config.join, config.socket.string()));
+  const std::string state = state_name(config.state);
+  log.say(
+      fmt::format("an agent of {}, for jobs at {}", config.cluster.join, config.socket.string()));
   // A signal between two sessions waits for the next one.
   sigset_t ending;
   sigemptyset(&ending);
@@ -684,7 +618,7 @@ int run_agent(NodeConfig config, const std::function<void(const std::string&)>& 
   int ended_by = 0;
   std::string refusal;
   while (ended_by == 0) {
-    AgentSession session(config, listening, signals, log);
+    AgentSession session(config, listening, signals, state, log);
     ended_by = session.run();
     refusal = session.refusal();
     if (!refusal.empty()) break;
@@ -692,7 +626,7 @@ int run_agent(NodeConfig config, const std::function<void(const std::string&)>& 
   socket_file.remove(config.socket);
   if (!refusal.empty())
     throw ConfigError(
-        fmt::format("the coordinator at {} refuses this agent: {}", config.join, refusal));
+        fmt::format("the coordinator at {} refuses this agent: {}", config.cluster.join, refusal));
   return ended_by;
 }
 

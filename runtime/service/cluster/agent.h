@@ -1,4 +1,4 @@
-// An agent: the service of a node whose engine runs elsewhere. It reads, prepares, keeps and hands
+// An agent: the service of a node, with its engine elsewhere. It reads, prepares, keeps and hands
 // over what its coordinator's engine orders for its node. Jobs join it as they join any service,
 // and map its memory; their messages and records go on to the coordinator.
 //

@@ -20,8 +20,7 @@ AgentRanks::LocalRank* AgentRanks::find(std::uint32_t number) const {
   return found == by_number_.end() ? nullptr : found->second;
 }
 
-// ------------------------------------------------------------------------------- from the rank
-// ----
+// ----------------------------------------------------------------------------- from the rank ----
 
 void AgentRanks::pass_on(Connection& connection, std::string_view frame,
                          const std::vector<protocol::Descriptor>& descriptors) {
@@ -90,8 +89,7 @@ void AgentRanks::gone(Connection& connection) {
   link_.write(encode(message));
 }
 
-// --------------------------------------------------------------------------------- to the rank
-// ----
+// ------------------------------------------------------------------------------- to the rank ----
 
 // Answers why there are none; empty: the rank has them.
 std::string AgentRanks::make_rings(LocalRank& rank, JobId job, Bytes bytes) {
@@ -183,7 +181,7 @@ bool AgentRanks::take_batch(LocalRank& rank, std::vector<std::byte>& record) {
 }
 
 // A record follows the slabs that it names.
-bool AgentRanks::write(LocalRank& rank) {
+void AgentRanks::write(LocalRank& rank) {
   bool wrote = false;
   while (!rank.unwritten.empty() && !rank.connection->has_unsent() &&
          rank.to_job->write(rank.unwritten.front())) {
@@ -191,13 +189,12 @@ bool AgentRanks::write(LocalRank& rank) {
     wrote = true;
   }
   if (wrote && rank.to_job->publish()) rank.to_job->wake();
-  return rank.unwritten.empty();
+  has_rest_ = has_rest_ || !rank.unwritten.empty();
 }
 
-bool AgentRanks::write_rest() {
-  bool all = true;
-  for (const auto& [connection, rank] : ranks_) all = write(*rank) && all;
-  return all;
+void AgentRanks::write_rest() {
+  has_rest_ = false;
+  for (const auto& [connection, rank] : ranks_) write(*rank);
 }
 
 void AgentRanks::slab_gone(std::uint64_t slab) {

@@ -38,8 +38,10 @@ class AgentRanks final : public JobCommands {
   // What the coordinator says to, and of, ranks. False: it makes no sense.
   void take(const RankMessage& message);
   bool take(std::span<const std::byte> record);
-  // Writes what had no room before. False: there is still something left.
-  bool write_rest();
+  // Whether something had no room in a rank's ring.
+  bool has_rest() const { return has_rest_; }
+  // Writes of that what has room now.
+  void write_rest();
 
   void admitted(const engine::Admit&) override {}
   void refused(const engine::Refuse&) override {}
@@ -64,12 +66,13 @@ class AgentRanks final : public JobCommands {
   std::string make_rings(LocalRank& rank, JobId job, Bytes bytes);
   bool take_record(LocalRank& rank, std::span<const std::byte> record);
   bool take_batch(LocalRank& rank, std::vector<std::byte>& record);
-  bool write(LocalRank& rank);
+  void write(LocalRank& rank);
 
   Datasets& datasets_;
   NodeLink& link_;
   Backend* backend_ = nullptr;
   std::uint32_t next_ = 0;
+  bool has_rest_ = false;
   std::map<const Connection*, std::unique_ptr<LocalRank>> ranks_;
   std::map<std::uint32_t, LocalRank*> by_number_;
   std::map<std::uint32_t, std::weak_ptr<protocol::Pace>> paces_;  // by job

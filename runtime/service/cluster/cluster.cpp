@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <utility>
 
 #include "fmt/format.h"
 #include "runtime/protocol/messages.h"
+#include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -18,20 +18,13 @@ using remote::RemoteKind;
 using remote::TcpChannel;
 
 constexpr std::chrono::seconds kGreetWithin{10};
-constexpr std::size_t kGreetingMost = 65536;
 constexpr std::size_t kAgentsMost = 4096;
 
 std::optional<AgentGreeting> read_greeting(TcpChannel& channel, std::string& problem) {
-  TcpChannel::Head head;
-  if (!channel.read_head(head, TcpChannel::Clock::now() + kGreetWithin) ||
-      head.kind != RemoteKind::text || head.bytes > kGreetingMost) {
-    problem = "no greeting came";
-    return std::nullopt;
-  }
-  std::string text(head.bytes, '\0');
-  if (!channel.read(std::as_writable_bytes(std::span(text)))) return std::nullopt;
+  const std::optional<std::string> text = read_node_message(channel, kGreetWithin, problem);
+  if (!text) return std::nullopt;
   try {
-    const NodeMessage message(text);
+    const NodeMessage message(*text);
     if (message.type() == "agent") return message.greeting();
     problem = fmt::format("a greeting of type '{}'", message.type());
   } catch (const MessageError& error) {
@@ -103,8 +96,7 @@ Cluster::Agent* Cluster::find(NodeId node) const {
   return found == agents_.end() ? nullptr : found->second.get();
 }
 
-// ---------------------------------------------------------------------------- coming and going
-// ----
+// -------------------------------------------------------------------------- coming and going ----
 
 void Cluster::serve(TcpChannel& channel, const std::string& from) {
   std::string problem;
@@ -123,26 +115,23 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
       std::string problem;
       NodeId node = NodeId::none();
     };
-    const auto promise = std::make_shared<std::promise<Admission>>();
-    std::future<Admission> answer = promise->get_future();
-    host_.post([this, promise, greeting = *greeting, from, link] {
-      Admission made;
-      made.problem = admit(greeting, from, link, made.node);
-      promise->set_value(made);
-    });
-    while (answer.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      if (!channel.is_open()) break;
-    }
-    if (answer.wait_for(std::chrono::milliseconds(0)) == std::future_status::ready) {
-      const Admission made = answer.get();
-      problem = made.problem;
-      node = made.node;
+    const auto made =
+        on_service_thread<Admission>(host_.post, channel, [this, greeting = *greeting, from, link] {
+          Admission admission;
+          admission.problem = admit(greeting, from, link, admission.node);
+          return admission;
+        });
+    if (made) {
+      problem = made->problem;
+      node = made->node;
+    } else {  // it is gone, and may be let in after this
+      host_.post([this, link, why = link->problem()] { lost(*link, why); });
     }
   }
   if (!node.is_none()) {
     link->read(host_.post, [this, node](NodeFrame frame) { take(node, std::move(frame)); });
     problem = link->problem();
-    host_.post([this, node, problem] { lost(node, problem); });
+    host_.post([this, link, problem] { lost(*link, problem); });
   } else if (!problem.empty()) {
     host_.post([this, from, problem] {
       host_.say({fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning,
@@ -160,12 +149,20 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
   if (agents_.size() >= kAgentsMost)
     return fmt::format("{} agents have joined, and no more may", kAgentsMost);
   if (greeting.cores == 0 && greeting.memory == 0) return "it has neither cores nor memory";
-  for (const auto& [id, one] : agents_) {
-    if (one->greeting.name == greeting.name)
+  const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const auto& one) {
+    return one.second->greeting.name == greeting.name;
+  });
+  if (same != agents_.end()) {
+    const Agent& other = *same->second;
+    if (other.greeting.state != greeting.state)
       return fmt::format(
           "an agent called '{}' has joined already, from {}; give this one another "
           "name (--name)",
-          greeting.name, one->address);
+          greeting.name, other.address);
+    // The end of its last connection has not been noticed yet.
+    const std::shared_ptr<NodeLink> before = other.link;
+    before->shut("the agent has come back");
+    lost(*before, "it has come back");
   }
   auto agent = std::make_unique<Agent>();
   agent->node = node = NodeId(next_node_++);
@@ -210,10 +207,12 @@ void Cluster::begin_if_ready(Agent& agent) {
   host_.say(fmt::format("node {} '{}' has joined", agent.node.value, agent.greeting.name));
 }
 
-void Cluster::lost(NodeId node, const std::string& why) {
-  const auto found = agents_.find(node.value);
+void Cluster::lost(const NodeLink& link, const std::string& why) {
+  const auto found = std::find_if(agents_.begin(), agents_.end(),
+                                  [&](const auto& one) { return one.second->link.get() == &link; });
   if (found == agents_.end()) return;
   const std::unique_ptr<Agent> agent = std::move(found->second);
+  const NodeId node = agent->node;
   agents_.erase(found);
   host_.say({fmt::format("node {} '{}' is lost: {}; {} ranks were there", node.value,
                          agent->greeting.name, why, agent->ranks.size()),
@@ -290,8 +289,7 @@ void Cluster::take_opened(Agent& agent, DatasetId dataset, const std::string& pr
   look_at_waiting();
 }
 
-// -------------------------------------------------------------------------- what agents report
-// ----
+// ------------------------------------------------------------------------ what agents report ----
 
 void Cluster::take(NodeId node, NodeFrame frame) {
   Agent* const agent = find(node);

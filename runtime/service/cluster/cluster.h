@@ -89,7 +89,7 @@ class Cluster {
 
   std::string admit(AgentGreeting greeting, const std::string& from,
                     const std::shared_ptr<NodeLink>& link, NodeId& node);
-  void lost(NodeId node, const std::string& why);
+  void lost(const NodeLink& link, const std::string& why);
   void take(NodeId node, NodeFrame frame);
   void take_message(Agent& agent, const NodeMessage& message);
   void take_rank(Agent& agent, const RankMessage& message);

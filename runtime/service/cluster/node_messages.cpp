@@ -91,10 +91,10 @@ std::string encode(const AgentGreeting& message) {
                {"protocol", message.protocol},
                {"version", message.version},
                {"name", message.name},
+               {"state", message.state},
                {"cores", message.cores},
                {"memory", message.memory},
-               {"address", message.address},
-               {"user", message.user}});
+               {"address", message.address}});
 }
 
 std::string encode(const DatasetMessage& message) {
@@ -172,10 +172,10 @@ AgentGreeting NodeMessage::greeting() const {
   message.protocol = small_of(all, "protocol");
   message.version = text_of(all, "version");
   message.name = text_of(all, "name");
+  message.state = text_of(all, "state");
   message.cores = static_cast<std::uint32_t>(number_of(all, "cores", 4096));
   message.memory = number_of(all, "memory", Bytes{1} << 60);
   message.address = text_of(all, "address");
-  message.user = number_of(all, "user");
   return message;
 }
 
@@ -235,6 +235,12 @@ std::string NodeMessage::text(const char* key) const {
 
 std::uint64_t NodeMessage::number(const char* key) const {
   return number_of(fields_->all, key);
+}
+
+std::string node_address(const remote::RemoteOptions& tcp, const std::string& host, int port) {
+  const bool is_everywhere = host == "0.0.0.0" || host == "::";
+  return with_host(fmt::format("{}://:{}", tcp.certificate.empty() ? "tcp" : "tls", port),
+                   is_everywhere ? "" : host);
 }
 
 std::string with_host(const std::string& address, const std::string& host) {

@@ -37,11 +37,11 @@ struct AgentGreeting {
   std::uint32_t protocol = kNodeProtocol;
   std::string version;
   std::string name;
+  std::string state;        // names the agent's state folder, which one process at a time has
   std::uint32_t cores = 0;  // that may prepare
   Bytes memory = 0;         // that the engine may divide
   std::string address;      // where its peers reach it: tcp://HOST:PORT; an empty host is the one
                             // that the coordinator sees
-  std::uint64_t user = 0;   // of its process
 };
 
 struct DatasetMessage {
@@ -106,6 +106,9 @@ class NodeMessage {
   std::string type_;
 };
 
+// Where other nodes reach one that listens so, at this host and port. An address of all of a
+// machine's names no host.
+std::string node_address(const remote::RemoteOptions& tcp, const std::string& host, int port);
 // The address, with this host where it names none: tcp://:9838.
 std::string with_host(const std::string& address, const std::string& host);
 

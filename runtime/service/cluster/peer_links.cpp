@@ -3,8 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
-#include <future>
 #include <utility>
 
 #include "core/base/byte_codec.h"
@@ -20,7 +18,6 @@ using remote::TcpChannel;
 
 enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3 };
 
-constexpr std::chrono::seconds kConnectWithin{3};
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
 constexpr Bytes kPayloadMost = Bytes{4} << 30;
 constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;
@@ -66,7 +63,7 @@ bool read_frame(TcpChannel& channel, RemoteKind kind, std::uint64_t most,
   return channel.read(out);
 }
 
-// The head of an answer, whose first byte says whether there is one.
+// The head of an answer. Its first byte says whether there is one.
 bool read_answer(TcpChannel& channel, std::vector<std::byte>& out) {
   const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
   return read_frame(channel, RemoteKind::record, kRequestMost, deadline, out) && !out.empty() &&
@@ -133,7 +130,7 @@ void keep_items(TcpChannel& channel, const KeptItems& items) {
 
 // ------------------------------------------------------------------------------------ asking ----
 
-PeerLinks::PeerLinks(PeerAccess access, Post post)
+PeerLinks::PeerLinks(NodeAccess access, Post post)
     : access_(std::move(access)), post_(std::move(post)) {}
 
 PeerLinks::~PeerLinks() {
@@ -205,7 +202,8 @@ void PeerLinks::run(Peer& peer) {
     lock.unlock();
     if (!channel || !channel->is_open()) {
       const std::unique_ptr<TcpChannel> before = std::move(channel);
-      channel = connect(peer.address);
+      std::string ignored;  // the request is answered with nothing
+      channel = connect_to_node(peer.address, access_, remote::kPeer, ignored);
       lock.lock();
       std::erase(peer.channels, before.get());
       if (channel) peer.channels.push_back(channel.get());
@@ -215,23 +213,6 @@ void PeerLinks::run(Peer& peer) {
     request(channel.get());
     lock.lock();
   }
-}
-
-std::unique_ptr<TcpChannel> PeerLinks::connect(const std::string& address) {
-  std::string problem;
-  std::vector<std::string> tokens;
-  remote::RemoteAddress to;
-  if (!remote::parse_remote(address, to, problem) ||
-      !remote::read_tokens(access_.token_file, tokens).empty())
-    return nullptr;
-  remote::TlsContext tls;
-  if (to.tls) tls = remote::TlsContext::of_client(access_.authorities, problem);
-  if (to.tls && !tls) return nullptr;
-  auto channel = TcpChannel::connect(to, to.tls ? &tls : nullptr,
-                                     TcpChannel::Clock::now() + kConnectWithin, problem);
-  if (channel && !channel->write_text(remote::token_message(tokens.front(), remote::kPeer)))
-    channel = nullptr;
-  return channel;
 }
 
 void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
@@ -261,17 +242,6 @@ void PeerLinks::keep(NodeId at, KeptItems items, std::function<void()> done) {
 }
 
 // --------------------------------------------------------------------------------- answering ----
-
-template <class Answer>
-std::optional<Answer> PeerServer::on_loop(const TcpChannel& channel, std::function<Answer()> what) {
-  const auto promise = std::make_shared<std::promise<Answer>>();
-  std::future<Answer> answer = promise->get_future();
-  post_([promise, what = std::move(what)] { promise->set_value(what()); });
-  while (answer.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-    if (!channel.is_open()) return std::nullopt;
-  }
-  return answer.get();
-}
 
 void PeerServer::serve(TcpChannel& channel) {
   std::vector<std::byte> request;
@@ -318,8 +288,8 @@ bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request)
 
 bool PeerServer::answer_slice(TcpChannel& channel, const WantedSlice& wanted) {
   using Found = std::optional<Backend::BlockView>;
-  const auto found =
-      on_loop<Found>(channel, [this, wanted] { return backend_.block(wanted.share, wanted.slot); });
+  const auto found = on_service_thread<Found>(
+      post_, channel, [this, wanted] { return backend_.block(wanted.share, wanted.slot); });
   if (!found) return false;
   const Found& block = *found;
   std::vector<std::byte> head;
@@ -339,8 +309,8 @@ bool PeerServer::answer_slice(TcpChannel& channel, const WantedSlice& wanted) {
 }
 
 bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
-  const auto found = on_loop<Backend::ItemsView>(
-      channel, [this, &wanted] { return backend_.items(wanted.dataset, wanted.prefix); });
+  const auto found = on_service_thread<Backend::ItemsView>(
+      post_, channel, [this, &wanted] { return backend_.items(wanted.dataset, wanted.prefix); });
   if (!found) return false;
   // Samples are kept in bundles, and asked for as bundles or one by one.
   const std::uint8_t shift = wanted.bundle_shift > 0 ? wanted.bundle_shift : found->bundle_shift;
@@ -384,7 +354,7 @@ bool PeerServer::take_items(TcpChannel& channel, KeptItems items) {
     items.parts.emplace_back(bytes.data() + at, size);
     at += size;
   }
-  const auto kept = on_loop<bool>(channel, [this, &items] {
+  const auto kept = on_service_thread<bool>(post_, channel, [this, &items] {
     backend_.keep(items);
     return true;
   });

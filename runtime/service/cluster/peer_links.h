@@ -20,18 +20,13 @@
 #include "runtime/remote/tcp_channel.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/peers.h"
+#include "runtime/service/cluster/node_connection.h"
 
 namespace batchflow::service {
 
-// How a node connects to another of its cluster.
-struct PeerAccess {
-  std::string token_file;
-  std::string authorities;  // of certificates; empty: those of the system
-};
-
 class PeerLinks final : public Peers {
  public:
-  PeerLinks(PeerAccess access, Post post);
+  PeerLinks(NodeAccess access, Post post);
   ~PeerLinks();
 
   // What is asked of the node from now on goes to this address: tcp://HOST:PORT or tls://HOST:PORT.
@@ -60,14 +55,13 @@ class PeerLinks final : public Peers {
   };
   void ask(NodeId node, Request request);
   void run(Peer& peer);
-  std::unique_ptr<remote::TcpChannel> connect(const std::string& address);
   void end(std::unique_ptr<Peer> peer);
 
-  const PeerAccess access_;
+  const NodeAccess access_;
   const Post post_;
   // Of the service's thread.
   std::map<std::uint32_t, std::unique_ptr<Peer>> peers_;  // by node
-  std::vector<std::unique_ptr<Peer>> ended_;              // whose lanes may still run
+  std::vector<std::unique_ptr<Peer>> ended_;              // their lanes may still run
 };
 
 // Answers what the peers of other nodes ask of this node's backend. Each connection has a thread,
@@ -83,9 +77,6 @@ class PeerServer {
   bool answer_slice(remote::TcpChannel& channel, const WantedSlice& wanted);
   bool answer_items(remote::TcpChannel& channel, const WantedItems& wanted);
   bool take_items(remote::TcpChannel& channel, KeptItems items);
-  // Runs it on the service's thread, and waits. Nothing: the connection has ended meanwhile.
-  template <class Answer>
-  std::optional<Answer> on_loop(const remote::TcpChannel& channel, std::function<Answer()> what);
 
   Backend& backend_;
   const Post post_;

@@ -24,7 +24,7 @@ void check_cluster(const NodeConfig& config) {
   if (!config.spill.path.empty())
     throw ConfigError(
         "spill: nodes of a cluster keep samples in memory alone; leave it out (--spill)");
-  if (config.join.empty() && config.tcp.port < 0)
+  if (config.cluster.join.empty() && config.tcp.port < 0)
     throw ConfigError(
         "cluster: no port for agents; write tcp: {port: 9838} (--tcp [ADDRESS:]PORT), or join for "
         "an agent (--join tcp://HOST:PORT)");
@@ -44,7 +44,7 @@ std::string address_problem(const std::string& address) {
 }
 
 void check_agent(const NodeConfig& config) {
-  if (const std::string problem = address_problem(config.join); !problem.empty())
+  if (const std::string problem = address_problem(config.cluster.join); !problem.empty())
     throw ConfigError("--join: " + problem);
   if (config.tcp.cluster_token_file.empty())
     throw ConfigError(
@@ -85,7 +85,7 @@ void check_node_config(const NodeConfig& config) {
   check_names(config.datasets);
   check_remote(config.tcp);
   if (!config.tcp.cluster_token_file.empty()) check_cluster(config);
-  if (!config.join.empty()) return check_agent(config);
+  if (!config.cluster.join.empty()) return check_agent(config);
   if (config.datasets.empty() && !config.open_datasets)
     throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
 }

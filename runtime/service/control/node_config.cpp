@@ -113,7 +113,7 @@ NodeConfig default_node_config() {
     config.socket = root ? "/run/batchflow/batchflow.sock"
                          : fmt::format("/tmp/batchflow-{}/batchflow.sock", geteuid());
   std::array<char, 256> machine{};
-  if (gethostname(machine.data(), machine.size() - 1) == 0) config.name = machine.data();
+  if (gethostname(machine.data(), machine.size() - 1) == 0) config.cluster.name = machine.data();
   config.state = from_environment("XDG_STATE_HOME", "batchflow");
   if (config.state.empty() && !root)
     config.state = from_environment("HOME", ".local/state/batchflow");
@@ -350,11 +350,12 @@ NodeConfig read_node(config::ConfigSection& section) {
         "a file of tokens, one a line, that all nodes of the cluster share";
     cluster.require("token_file", kTokens);
     config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
-    config.join = cluster.text("join", "");
-    config.name = cluster.filled_text("name", config.name, "a name that no other agent has");
-    config.cluster_authorities = cluster.text("authorities", "");
-    config.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
-        cluster.duration("lost_after", config.lost_after));
+    config.cluster.join = cluster.text("join", "");
+    config.cluster.name =
+        cluster.filled_text("name", config.cluster.name, "a name that no other agent has");
+    config.cluster.authorities = cluster.text("authorities", "");
+    config.cluster.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+        cluster.duration("lost_after", config.cluster.lost_after));
   });
   section.section("http", [&](config::ConfigSection& http) {
     config.http_address = http.text("address", config.http_address);

@@ -47,6 +47,16 @@ struct NodeDataset {
   bool is_brought() const { return is_brought_name(name); }
 };
 
+// A service over several nodes.
+struct ClusterOptions {
+  std::string join;         // the coordinator of this agent; empty: it is none
+  std::string name;         // of an agent; its machine's unless it is set
+  std::string authorities;  // of other nodes' certificates; empty: the system's
+  // A node that says nothing for so long is lost.
+  std::chrono::milliseconds lost_after{2000};
+  friend bool operator==(const ClusterOptions&, const ClusterOptions&) = default;
+};
+
 struct NodeConfig {
   Bytes memory = 0;           // of everything; 0: half of what the machine has left
   std::uint32_t workers = 0;  // threads that prepare; 0: one a core
@@ -70,11 +80,7 @@ struct NodeConfig {
   int http_port = 9837;                 // 0: any that is free; -1: none
   std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
   remote::RemoteOptions tcp;            // for jobs on other machines, and for agents
-  std::string join;                     // the coordinator of this agent; empty: it is none
-  std::string name;                     // of an agent; its machine's unless it is set
-  std::string cluster_authorities;      // of other nodes' certificates; empty: the system's
-  // A node that says nothing for so long is lost.
-  std::chrono::milliseconds lost_after{2000};
+  ClusterOptions cluster;               // the file of its tokens is one of `tcp`
   LogForm log = LogForm::text;
   std::filesystem::path log_file;     // empty: standard error
   Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it

@@ -114,6 +114,7 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
             running.http_hosts != wanted.http_hosts,
         "http");
   fixed(running.tcp != wanted.tcp, "tcp");
+  fixed(running.cluster != wanted.cluster, "cluster");
   fixed(running.storage != wanted.storage, "storage");
   fixed(running.scratch != wanted.scratch, "scratch");
   fixed(running.spill != wanted.spill, "spill");
@@ -134,6 +135,7 @@ NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   after.http_port = running.http_port;
   after.http_hosts = running.http_hosts;
   after.tcp = running.tcp;
+  after.cluster = running.cluster;
   after.storage = running.storage;
   after.scratch = running.scratch;
   after.spill = running.spill;

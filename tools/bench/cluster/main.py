@@ -36,6 +36,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import environment
+import service
 
 ROW = 4096
 
@@ -86,13 +87,6 @@ class Node:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def status(self) -> dict[str, Any]:
-        answer = subprocess.run(
-            [os.environ["BATCHFLOWCTL"], "--service", str(self.socket), "status", "--json"],
-            check=True, stdout=subprocess.PIPE, timeout=60)
-        status: dict[str, Any] = json.loads(answer.stdout)
-        return status
-
     def end(self, number: int = signal.SIGKILL) -> None:
         self._process.send_signal(number)
         self._process.wait(60)
@@ -120,15 +114,15 @@ class Cluster:
 
     def wait(self) -> None:
         deadline = time.monotonic() + 60
-        while sum(one["ready"] for one in self.nodes[0].status()["nodes"]) + 1 < len(self.nodes):
+        while sum(one["ready"] for one in service.status(self.nodes[0].socket)["nodes"]) + 1 < len(self.nodes):
             if time.monotonic() > deadline:
                 raise RuntimeError("an agent did not join within 60 s")
             time.sleep(0.01)
 
     def counted(self, name: str) -> int:
         time.sleep(1.2)  # agents report every second
-        status = self.nodes[0].status()
-        return status[name] + sum(one[name] for one in status["nodes"])
+        now = service.status(self.nodes[0].socket)
+        return now[name] + sum(one[name] for one in now["nodes"])
 
     def cpu_s(self) -> float:
         return sum(node.cpu_s() for node in self.nodes)

@@ -1,0 +1,49 @@
+// A connection to another node before anything else goes over it: made, let in by a token, and the
+// first message of the other side.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/remote/tcp_channel.h"
+
+namespace batchflow::service {
+
+// How a node shows others of its cluster that it is one.
+struct NodeAccess {
+  std::string token_file;
+  std::string authorities;  // of certificates; empty: those of the system
+};
+
+// Connects to tcp://HOST:PORT or tls://HOST:PORT and shows the token. `as`: remote::kAgent or
+// remote::kPeer. Null, with the reason in `problem`.
+std::unique_ptr<remote::TcpChannel> connect_to_node(const std::string& address,
+                                                    const NodeAccess& access, std::string_view as,
+                                                    std::string& problem);
+
+// The next message that is not empty. Nothing, with the reason in `problem`: none came in time, or
+// what came is none.
+std::optional<std::string> read_node_message(remote::TcpChannel& channel,
+                                             std::chrono::seconds within, std::string& problem);
+
+// Runs `what` on the service's thread, and waits for its answer. Nothing: the connection has ended
+// meanwhile.
+template <class Answer, class Post>
+std::optional<Answer> on_service_thread(const Post& post, const remote::TcpChannel& channel,
+                                        std::function<Answer()> what) {
+  const auto promise = std::make_shared<std::promise<Answer>>();
+  std::future<Answer> answer = promise->get_future();
+  post([promise, what = std::move(what)] { promise->set_value(what()); });
+  while (answer.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (!channel.is_open()) return std::nullopt;
+  }
+  return answer.get();
+}
+
+}  // namespace batchflow::service
