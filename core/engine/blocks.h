@@ -39,6 +39,7 @@ struct Node {
   std::uint64_t joined = 0;  // the n-th that joined: nodes are ordered by it
   bool takes_work = true;
   bool lost = false;
+  bool let_go = false;  // Items: it has handed over what it kept
   bool has_memory = false;
   std::uint32_t cores = 1;
 

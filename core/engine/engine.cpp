@@ -188,6 +188,7 @@ void Engine::Parts::decide() {
   operations += needs_reported;
   settle_weights();
   early_reads.go_on();
+  node_ends.go_on();
   std::vector<Resident> adopted;
   if (s.memory.adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {

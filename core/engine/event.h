@@ -397,8 +397,13 @@ struct SetTimer {
   TimerId timer;
   Instant at;
 };
+// A node that was quiesced may end: what it kept is elsewhere, as far as there was room, and nothing
+// is under way there.
+struct LetGo {
+  NodeId node;
+};
 
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer>;
+                             EpochEnded, SetWorkers, SetTimer, LetGo>;
 
 }  // namespace batchflow::engine

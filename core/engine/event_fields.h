@@ -128,5 +128,6 @@ BATCHFLOW_FIELDS(Release, request, samples)
 BATCHFLOW_FIELDS(EpochEnded, job, epoch, samples)
 BATCHFLOW_FIELDS(SetWorkers, node, workers)
 BATCHFLOW_FIELDS(SetTimer, timer, at)
+BATCHFLOW_FIELDS(LetGo, node)
 
 }  // namespace batchflow::engine

@@ -176,13 +176,34 @@ void Items::settle_homes(ItemCaches& caches) {
   caches.homes_known = true;
   caches.set_homes(std::nullopt);
   if (!s_.config.share_nodes) return;
+  const auto members = keepers(caches, [](const Node& node) { return node.let_go; });
+  if (members.size() > 1) caches.set_homes(Placement(++epochs_, members));
+}
+
+// Nodes that keep the dataset, but for those that leave.
+template <class Leaves>
+std::vector<Placement::Weighed> Items::keepers(const ItemCaches& caches, Leaves leaves) const {
   std::vector<Placement::Weighed> members;
   for (const ItemCache& cache : caches.all()) {
-    if (cache.prefix != 0) continue;
-    const NodeId node = s_.nodes[cache.node].id;
-    members.push_back({node, room_of(node)});
+    const Node& node = s_.nodes[cache.node];
+    if (cache.prefix == 0 && !leaves(node)) members.push_back({node.id, room_of(node.id)});
   }
-  if (members.size() > 1) caches.set_homes(Placement(++epochs_, members));
+  return members;
+}
+
+std::optional<Placement> Items::homes_without_leaving(const Dataset& dataset) const {
+  const ItemCaches& caches = this->caches(dataset.id);
+  if (!caches.homes()) return std::nullopt;
+  const auto members = keepers(caches, [](const Node& node) { return !node.takes_work; });
+  if (members.empty()) return std::nullopt;
+  return Placement(caches.homes()->epoch(), members);
+}
+
+void Items::let_go(NodeIndex node) {
+  s_.nodes[node].let_go = true;
+  for (ItemCaches& caches : caches_) {
+    if (caches.first(node) != nullptr) settle_homes(caches);
+  }
 }
 
 // A node holds more, or less, than before: it is the home of more, or fewer, samples. The copies of

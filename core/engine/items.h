@@ -58,6 +58,12 @@ class Items {
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 
+  // The homes of the dataset's samples once the nodes that take no work have ended. Nothing: no node
+  // is left, or nodes share nothing.
+  std::optional<Placement> homes_without_leaving(const Dataset& dataset) const;
+  // The node is no home any more: it ends.
+  void let_go(NodeIndex node);
+
   // Finds or reads what the making's next part is made of: the block's indices from making.next on,
   // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
@@ -152,6 +158,8 @@ class Items {
   void follow(const SharePart& part, const Access& access, bool hit);
   void send_groups(MakingIndex making);
   void count_jobs(const Dataset& dataset);
+  template <class Leaves>
+  std::vector<Placement::Weighed> keepers(const ItemCaches& caches, Leaves leaves) const;
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, NodeIndex node);
   void retry_without(Making& making, const Making& failed);

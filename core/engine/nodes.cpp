@@ -1,5 +1,7 @@
 #include "core/engine/nodes.h"
 
+#include <utility>
+
 #include "core/base/check.h"
 #include "core/engine/books.h"
 
@@ -34,11 +36,15 @@ NodeIndex Nodes::slot_for_node() {
   return s_.nodes.add();
 }
 
-void Nodes::quiesced(const NodeQuiesced& event) {
+NodeIndex Nodes::quiesced(const NodeQuiesced& event) {
   const NodeIndex found = s_.node_of.find(event.node);
-  if (found.is_none()) return s_.protocol_error();
-  s_.nodes[found].takes_work = false;
+  if (found.is_none()) {
+    s_.protocol_error();
+    return found;
+  }
+  if (!std::exchange(s_.nodes[found].takes_work, false)) return NodeIndex::none();
   streams_.workers_gone();
+  return found;
 }
 
 void Nodes::capacity_changed(const CapacityChanged& event) {
@@ -61,9 +67,12 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
   if (known) membership_.capacity_changed(event.place);
 }
 
-void Nodes::lost(const NodeLost& event) {
+NodeIndex Nodes::lost(const NodeLost& event) {
   const NodeIndex node = s_.node_of.find(event.node);
-  if (node.is_none()) return s_.protocol_error();
+  if (node.is_none()) {
+    s_.protocol_error();
+    return node;
+  }
   streams_.workers_gone();
   s_.nodes[node].takes_work = false;
   s_.nodes[node].lost = true;
@@ -75,6 +84,7 @@ void Nodes::lost(const NodeLost& event) {
   s_.node_of.erase(event.node);
   lost_.push_back(node);
   ++s_.nodes_changed;
+  return node;
 }
 
 // A stream's helpers are always the first nodes that can prepare.

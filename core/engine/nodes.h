@@ -22,9 +22,10 @@ class Nodes {
         membership_(membership) {}
 
   void joined(const NodeJoined& event);
-  void quiesced(const NodeQuiesced& event);
-  // All that was on the node is gone, and no command goes there.
-  void lost(const NodeLost& event);
+  // The node takes no more work. None: there is no such node, or it takes none already.
+  NodeIndex quiesced(const NodeQuiesced& event);
+  // All that was on the node is gone, and no command goes there. None: there is no such node.
+  NodeIndex lost(const NodeLost& event);
   void capacity_changed(const CapacityChanged& event);
   // A worker has joined on the node.
   void worker_joined(NodeId node);

@@ -21,6 +21,7 @@
 #include "core/engine/explain.h"
 #include "core/engine/facts.h"
 #include "core/engine/grants.h"
+#include "core/engine/hand_over.h"
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
@@ -47,6 +48,7 @@ struct Engine::Parts final : Reads::Listener {
         reads(s, *this),
         items(s, reads),
         early_reads(s, reads, items),
+        node_ends(s, reads, items),
         facts(s, items),
         datasets(s, items),
         charges(s),
@@ -145,8 +147,12 @@ struct Engine::Parts final : Reads::Listener {
   void on(const TransferDone& event) { assembly.transferred(event); }
   void on(const DeliveryDone& event) { delivery.delivered(event); }
   void on(const NodeJoined& event) { nodes.joined(event); }
-  void on(const NodeQuiesced& event) { nodes.quiesced(event); }
-  void on(const NodeLost& event) { nodes.lost(event); }
+  void on(const NodeQuiesced& event) {
+    if (const NodeIndex node = nodes.quiesced(event); !node.is_none()) node_ends.begin(node);
+  }
+  void on(const NodeLost& event) {
+    if (const NodeIndex node = nodes.lost(event); !node.is_none()) node_ends.forget(node);
+  }
   void on(const WorkerJoined& event) {
     preparation.joined(event);
     nodes.worker_joined(event.node);
@@ -188,6 +194,7 @@ struct Engine::Parts final : Reads::Listener {
   Reads reads;
   Items items;
   EarlyReads early_reads;
+  HandOver node_ends;
   Facts facts;
   Datasets datasets;
   Charges charges;

@@ -75,6 +75,10 @@ class Reads {
   Provider provider(ShareId share, ItemId item) const;
   void begin_decoding(ShareId share, ItemId item, MakingIndex making);
   void end_decoding(ShareId share, ItemId item);
+  // Whether this read, which nothing waits for, is still under way.
+  bool is_under_way(ReadIndex read, RequestId id) const {
+    return reads_.live(read) && reads_[read].request.id == id && !reads_[read].done;
+  }
   // How many items reads are bringing into the share.
   std::uint32_t coming_to(ShareId share) const {
     const std::uint32_t items = coming_to_.find(share.value);

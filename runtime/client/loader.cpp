@@ -45,6 +45,8 @@ Loader::~Loader() {
 
 void Loader::adopt(std::unique_ptr<Session> session) {
   session_ = std::move(session);
+  left_.reset();
+  owed_to_ = 0;
   admission_ = session_->admission();
   next_step_ = admission_.first_step;
   is_given_ = false;
@@ -175,7 +177,8 @@ bf_status Loader::take_record(bf_batch& batch, bool only_end) {
   if (!read_record()) return BF_TIMEOUT;
   if (record_.kind == protocol::ServiceRecordKind::finished) return end(BF_END, "");
   if (record_.kind == protocol::ServiceRecordKind::refused) return end_by_refusal();
-  return only_end || !session_->is_there(record_.batch.step) ? BF_TIMEOUT : give(batch);
+  if (only_end) return BF_TIMEOUT;
+  return session_->is_there(record_.batch.step) || step_ < owed_to_ ? give(batch) : BF_TIMEOUT;
 }
 
 void Loader::wait_for_record(Clock::time_point until) {
@@ -218,7 +221,8 @@ void Loader::lost(std::string_view because) {
   if (session_->refused()) end_by_refusal();
   lost_because_ = because;
   sleeps_on_ = nullptr;
-  session_.reset();
+  left_ = std::move(session_);
+  left_has_record_ = has_record_;
   has_record_ = false;
   is_given_ = false;
   if (lost_at_ != Clock::time_point{}) return;  // it was lost before, and no batch came since
@@ -241,6 +245,17 @@ std::string Loader::difference_of(const protocol::JoinAnswer& admission) const {
   if (admission.pipeline_hash != admission_.pipeline_hash || !(admission.spec == admission_.spec))
     return "the pipeline has changed";
   return admission.seed != admission_.seed ? "the seed has changed" : "";
+}
+
+// Goes back to the session that was lost, to give what other ranks have been given. False: that did
+// not help before.
+bool Loader::catch_up(std::uint64_t steps_given) {
+  if (!left_ || (owed_to_ > 0 && step_ == caught_up_at_)) return false;
+  session_ = std::move(left_);
+  has_record_ = left_has_record_;
+  owed_to_ = steps_given;
+  caught_up_at_ = step_;
+  return true;
 }
 
 bf_status Loader::reconnect(Clock::time_point deadline) {
@@ -280,6 +295,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
         addresses_, request_, shown_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; },
         [this](const std::string& text) { say(BF_SAID_OF_WAIT, text); }, problem);
+    if (!session && problem.steps_given > step_ && catch_up(problem.steps_given)) return BF_OK;
     if (!session && problem.failure == Session::Failure::refused)
       return end(BF_REFUSED, problem.message);
     if (!session && problem.failure == Session::Failure::protocol)

@@ -4,7 +4,8 @@
 // batches that the service had delivered to all ranks of the job, since their memory stays as it
 // is. Then it joins again, with the job's position after them, which is the same at all ranks.
 // Batches that only some ranks were sent are dropped, and come again. So each batch is given
-// exactly once, whenever the service dies.
+// exactly once, whenever the service dies. Ranks of several nodes may have heard of different
+// steps; those that are behind are told, and first give what they have up to there.
 #pragma once
 
 #include <atomic>
@@ -71,6 +72,7 @@ class Loader {
   bf_status interrupted_now();
   bf_status end(bf_status status, std::string because);
   bf_status end_by_refusal();
+  bool catch_up(std::uint64_t steps_given);
   bf_status reconnect(Clock::time_point deadline);
   std::string difference_of(const protocol::JoinAnswer& admission) const;
   bool sleep_until(Clock::time_point when);
@@ -94,6 +96,12 @@ class Loader {
   Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;
+  // The session that was lost last, and what was read of it and not used. Batches in it may still
+  // be wanted.
+  std::unique_ptr<Session> left_;
+  bool left_has_record_ = false;
+  std::uint64_t owed_to_ = 0;       // batches before it are given, although their service is gone
+  std::uint64_t caught_up_at_ = 0;  // step_, when that was said
   protocol::JoinAnswer admission_;  // of the last session
   Track track_;
   std::vector<bf_field> fields_;

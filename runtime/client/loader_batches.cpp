@@ -110,7 +110,10 @@ std::unique_ptr<HeldBatch> Loader::copied(const batch::BlockLayout& from, const 
 bf_status Loader::give(bf_batch& batch) {
   const protocol::BatchRecord& record = record_.batch;
   auto slab = session_->slab(record.slab);
-  if (!slab && session_->look_at_socket()) slab = session_->slab(record.slab);
+  if (!slab) {
+    session_->look_at_socket();  // it may have come just before the end
+    slab = session_->slab(record.slab);
+  }
   if (const std::string problem = slab_problem(slab.get()); !problem.empty()) {
     lost(problem);
     return BF_TIMEOUT;

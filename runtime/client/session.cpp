@@ -118,7 +118,7 @@ std::string greet(protocol::Channel& channel, const protocol::Companion* proxy,
   if (const auto refused = protocol::decode_refused(frame->text, why)) {
     const bool other_protocol = refused->why == "protocol";
     problem = {other_protocol ? Session::Failure::protocol : Session::Failure::refused,
-               refused->message};
+               refused->message, 0};
     return problem.message;
   }
   const auto welcome = protocol::decode_welcome(frame->text, why);
@@ -210,7 +210,8 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   if (const auto refused = protocol::decode_refused(frame->text, why)) {
     const bool later = refused->why == "not_yet";
-    problem = {later ? Failure::not_yet : Failure::refused, refused->message};
+    problem = {later ? Failure::not_yet : Failure::refused, refused->message,
+               refused->steps_given};
     if (refused->show.empty() || shown) return nullptr;
     shown = open_folder(refused->show);
     if (shown) return open(addresses, request, shown, deadline, is_interrupted, say_wait, problem);

@@ -33,6 +33,7 @@ class Session {
   struct Problem {
     Failure failure = Failure::no_service;
     std::string message;
+    std::uint64_t steps_given = 0;  // as Refused has it
   };
 
   // Says hello, asks to join, and waits until the job is admitted or `is_interrupted` answers true.

@@ -82,7 +82,8 @@ int doctor(const ReasonOptions& options, const std::string& service) {
   }
   const json now = client.ask("status");
   const std::vector<Diagnosis> found = diagnose(before, now, options.job);
-  const std::vector<std::string> remarks = node_remarks(before, now);
+  std::vector<std::string> remarks = node_remarks(before, now);
+  for (std::string& one : fleet_remarks(before, now)) remarks.push_back(std::move(one));
   json answer = {{"jobs", json::array()}, {"node", remarks}};
   for (const Diagnosis& one : found)
     answer["jobs"].push_back({{"job", one.job},

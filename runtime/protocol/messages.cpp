@@ -267,6 +267,7 @@ std::string encode(const Refused& refused) {
             {"why", refused.why},
             {"message", refused.message.substr(0, kRefusalMost)}};
   if (!refused.show.empty()) json["show"] = refused.show;
+  if (refused.steps_given > 0) json["steps_given"] = refused.steps_given;
   return text_of(json);
 }
 
@@ -409,6 +410,7 @@ std::optional<Refused> decode_refused(std::string_view frame, std::string& probl
     fields.text("why", refused.why);
     fields.text("message", refused.message);
     fields.text("show", refused.show);
+    fields.number("steps_given", refused.steps_given);
     return refused;
   });
 }

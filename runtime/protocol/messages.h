@@ -117,6 +117,9 @@ struct Refused {
   std::string message;
   // The path that a job should open and show when it asks again; empty: that would not help.
   std::string show = {};
+  // Of a rank that comes back: others have been given so many batches. It has them, too, and is to
+  // come when it has given them. 0: this is not the reason.
+  std::uint64_t steps_given = 0;
 };
 
 struct SlabMessage {

@@ -24,6 +24,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/cluster/agent.h"
+#include "runtime/service/cluster/candidate.h"
 #include "runtime/service/log/log_file.h"
 #include "runtime/service/plugins/hang_guard.h"
 #include "runtime/service/service.h"
@@ -82,7 +83,7 @@ int serve(int argc, char** argv) {
   int http_port = INT_MIN;
   double exit_when_idle_s = -1;
   std::string tcp, tcp_token, tcp_certificate, tcp_key;
-  std::string join, name, cluster_token, cluster_authorities;
+  std::string join, name, cluster_token, cluster_authorities, cluster_log;
   double lost_after_s = 0;
   bool open_datasets = false, direct = true, journal = false, explain = false;
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
@@ -110,7 +111,10 @@ int serve(int argc, char** argv) {
   app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
   app.add_option("--join", join,
                  "tcp://HOST:PORT or tls://HOST:PORT of a coordinator: this process is its agent "
-                 "for this node");
+                 "for this node. Several with commas between: where it may be");
+  app.add_option("--cluster-log", cluster_log,
+                 "A folder that several nodes share. One of them coordinates, the others are its "
+                 "agents, and one of these takes over when it goes");
   app.add_option("--name", name, "Of this agent, among all agents; default: the machine's name");
   app.add_option("--cluster-token", cluster_token,
                  "File of tokens that nodes of one cluster share; with --tcp, agents may join");
@@ -206,6 +210,8 @@ int serve(int argc, char** argv) {
     if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
     if (!cluster_authorities.empty()) config.cluster.authorities = cluster_authorities;
     if (!join.empty()) config.cluster.join = join;
+    if (!cluster_log.empty())
+      config.cluster.log = std::filesystem::absolute(cluster_log).lexically_normal();
     if (!name.empty()) config.cluster.name = name;
     if (lost_after_s > 0)
       config.cluster.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
@@ -242,7 +248,9 @@ int serve(int argc, char** argv) {
     // The line has names of jobs and files, which anybody may choose.
     if (!file || !file->append(output::printable(line))) output::say(line);
   };
-  if (!config.cluster.join.empty()) return exit_code(service::run_agent(std::move(config), write));
+  if (!config.cluster.join.empty()) return exit_code(service::run_agent(config, write));
+  if (!config.cluster.log.empty())
+    return exit_code(service::run_candidate(config, read_again, write));
   service::Service service(std::move(config), read_again);
   return exit_code(service.run(write));
 }

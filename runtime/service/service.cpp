@@ -11,6 +11,7 @@
 
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/cluster/agent.h"
+#include "runtime/service/cluster/candidate.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
@@ -54,7 +55,7 @@ void Service::Parts::start() {
   engine = std::make_unique<engine::Engine>(config.engine_config(), policies, datasets.catalogues(),
                                             explaining());
   promises =
-      std::make_unique<PromiseFile>(config.state / "promises", config.engine.promise_log_bytes_max,
+      std::make_unique<PromiseFile>(promises_place(), config.engine.promise_log_bytes_max,
                                     [this](JobId job) { return jobs.name_of(job); });
   returning.emplace(*promises);
   jobs.set_returning(*returning);
@@ -180,7 +181,42 @@ void Service::Parts::make_cluster(const Post& post) {
         joining->gone(peer);
         end_if_drained();
       },
-      config.cluster.lost_after});
+      config.cluster.lost_after, term ? term->name() : TermName{},
+      [this](const std::string& why) { end_term(why); }});
+}
+
+PromiseFile::Place Service::Parts::promises_place() const {
+  if (!term) return {config.state / "promises"};
+  const std::uint64_t number = term->name().number;
+  const TermFolder& folder = term->folder();
+  return {folder.promises_of(number), folder.promises_before(number), true};
+}
+
+void Service::Parts::serve_term() {
+  if (!term) return;
+  term->folder().remove_before(term->name().number);
+  term->serve(node_address(config.tcp, config.tcp.address, remote->port()),
+              [this](const std::string& why) {
+                asio::post(loop, [this, why] { end_term(why); });
+              });
+}
+
+bool Service::Parts::may_carry_out() {
+  if (!term || superseded) return !superseded;
+  if (promises->is_behind()) {
+    end_term(promises->take_problem());
+  } else if (!engine->promises().empty() && term->is_over()) {
+    end_term(fmt::format("another node has taken term {}", term->name().number + 1));
+  }
+  return !superseded;
+}
+
+void Service::Parts::end_term(const std::string& why) {
+  if (std::exchange(superseded, true)) return;
+  log.say({fmt::format("{}; this node coordinates no more, and lets {} jobs go", why,
+                       jobs.status(now()).size()),
+           LogLevel::warning});
+  loop.stop();
 }
 
 void Service::Parts::carry_out(std::span<const engine::Command> issued) {
@@ -204,6 +240,7 @@ void Service::Parts::listen_remotely() {
       });
   if (!cluster) return;
   cluster->set_own_address(node_address(config.tcp, config.tcp.address, remote->port()));
+  serve_term();
 }
 
 #else
@@ -215,8 +252,21 @@ Peers* Service::Parts::make_peers(const Post&) {
 
 void Service::Parts::make_cluster(const Post&) {}
 
-int run_agent(NodeConfig, const std::function<void(const std::string&)>&) {
+int run_agent(const NodeConfig&, const std::function<void(const std::string&)>&) {
   throw ConfigError("--join: this service was built without OpenSSL (libssl-dev)");
+}
+
+int run_candidate(const NodeConfig&, const Service::Reread&,
+                  const std::function<void(const std::string&)>&) {
+  throw ConfigError("--cluster-log: this service was built without OpenSSL (libssl-dev)");
+}
+
+PromiseFile::Place Service::Parts::promises_place() const {
+  return {config.state / "promises"};
+}
+
+bool Service::Parts::may_carry_out() {
+  return true;
 }
 
 void Service::Parts::carry_out(std::span<const engine::Command> issued) {
@@ -313,6 +363,18 @@ engine::Explain Service::Parts::explaining() {
 
 Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& policies) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies);
+  begin();
+}
+
+#ifdef BATCHFLOW_REMOTE
+Service::Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term) {
+  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies::policy_list());
+  parts_->term = std::move(term);
+  begin();
+}
+#endif
+
+void Service::begin() {
   try {
     parts_->start();
   } catch (...) {
@@ -323,6 +385,10 @@ Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& pol
 
 Service::~Service() {
   parts_->end();
+}
+
+bool Service::is_superseded() const {
+  return parts_->superseded;
 }
 
 int Service::run(const std::function<void(const std::string&)>& write) {

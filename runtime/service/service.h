@@ -12,6 +12,8 @@
 
 namespace batchflow::service {
 
+class HeldTerm;
+
 class Service {
  public:
   // Reads the configuration again, as it is written by now. Throws ConfigError.
@@ -20,12 +22,16 @@ class Service {
   // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
   explicit Service(NodeConfig config, Reread reread = {},
                    const engine::PolicyList& policies = policies::policy_list());
+  // Coordinates a cluster for a term, as long as no other node takes a newer one.
+  Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term);
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.
   // Answers the signal that ended it at once, or 0. `log` gets a line for each thing that people
   // should know.
   int run(const std::function<void(const std::string& line)>& log);
+  // Whether run() has ended since this node coordinates no more.
+  bool is_superseded() const;
   // Any thread, or a signal handler, may call it. The service ends after what is being delivered.
   void stop();
   int http_port() const;  // -1: none
@@ -33,6 +39,7 @@ class Service {
 
  private:
   struct Parts;
+  void begin();
   std::unique_ptr<Parts> parts_;
 };
 

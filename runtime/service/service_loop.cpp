@@ -46,6 +46,7 @@ void Service::Parts::step() {
       plugins->end_step(at);
       recorder.record_commands(issued);
       promises->write(engine->promises());
+      if (!may_carry_out()) return;
       jobs.promised(engine->promises());
       carry_out(issued);
     }

@@ -99,6 +99,10 @@ struct Service::Parts final : ConnectionHost {
   std::unique_ptr<engine::Engine> engine;
   DecisionLog decisions;
   Recorder recorder;
+#ifdef BATCHFLOW_REMOTE
+  std::unique_ptr<HeldTerm> term;  // null: this node's alone
+#endif
+  bool superseded = false;
   std::unique_ptr<PromiseFile> promises;
   std::optional<Returning> returning;
 #ifdef BATCHFLOW_REMOTE
@@ -150,6 +154,11 @@ struct Service::Parts final : ConnectionHost {
   Peers* make_peers(const Post& post);
   void make_cluster(const Post& post);
   void carry_out(std::span<const engine::Command> issued);
+  PromiseFile::Place promises_place() const;
+  void serve_term();
+  // Whether what has been promised may be carried out: no other node coordinates by now.
+  bool may_carry_out();
+  void end_term(const std::string& why);
   // A message of a local rank or of one on another node, but for its greeting.
   bool take_message(Peer& peer, const std::string& type, std::string_view frame,
                     std::vector<protocol::Descriptor> descriptors, std::string& problem);

@@ -108,6 +108,7 @@ class Backend {
   void on(const engine::EpochEnded& command) { handler_.epoch_ended(command); }
   void on(const engine::SetWorkers& command);
   void on(const engine::SetTimer& command);
+  void on(const engine::LetGo&) {}
 
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);

@@ -431,6 +431,17 @@ void Driver::on(const engine::SetTimer& command) {
   });
 }
 
+void Driver::on(const engine::LetGo& command) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].plan.id != command.node || !nodes_[i].up) continue;
+    if (!nodes_[i].rests) violated("a node is let go that was not quiesced");
+    if (!scenario_.let_go_ends) continue;
+    after(us(100), [this, i, incarnation = nodes_[i].incarnation] {
+      if (nodes_[i].incarnation == incarnation) lose_node(i, std::chrono::hours(1));
+    });
+  }
+}
+
 void Driver::on(const engine::SetWorkers& command) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].plan.id != command.node || !nodes_[i].up) continue;

@@ -172,6 +172,7 @@ class Driver {
   void on(const engine::EpochEnded& command);
   void on(const engine::SetWorkers& command);
   void on(const engine::SetTimer& command);
+  void on(const engine::LetGo& command);
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 

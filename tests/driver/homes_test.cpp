@@ -100,6 +100,73 @@ TEST_CASE("with room for all, each sample is read from the store once for all no
   }
 }
 
+// Store reads of each sample, where node 1 is told to end after the first epoch of a job on node 2.
+struct Ended {
+  std::vector<std::uint32_t> times = std::vector<std::uint32_t>(kSamples);
+  std::uint64_t let_go = 0;
+  engine::EngineCounters counters;
+};
+Ended end_of_a_node(Scenario scenario, bool with_notice) {
+  scenario.let_go_ends = true;
+  scenario.faults = {{with_notice ? Fault::Kind::node_quiesced : Fault::Kind::node_lost, ms(150), 0,
+                      with_notice ? Duration(0) : std::chrono::hours(1), 0, {}, 0, {}}};
+  Ended out;
+  std::uint32_t epochs = 0, epochs_before = 0;
+  Hooks hooks;
+  hooks.before_step = [&](Instant, std::span<const engine::Event> events) {
+    for (const engine::Event& event : events) {
+      if (std::holds_alternative<engine::NodeQuiesced>(event) ||
+          std::holds_alternative<engine::NodeLost>(event))
+        epochs_before = std::max(epochs_before, epochs);
+    }
+  };
+  hooks.commanded = [&](const engine::Command& command) {
+    epochs += std::holds_alternative<engine::EpochEnded>(command) ? 1 : 0;
+    out.let_go += std::holds_alternative<engine::LetGo>(command) ? 1 : 0;
+    const auto* read = std::get_if<engine::Read>(&command);
+    if (read == nullptr || read->from.tier != Tier::store) return;
+    REQUIRE(!read->samples.empty());
+    for (const SampleId first : read->samples) {
+      for (std::uint64_t i = 0; i < std::uint64_t{1} << read->bundle_shift; ++i)
+        ++out.times.at(first.value + i);
+    }
+  };
+  out.counters = Driver(scenario, policies::policy_list(), hooks).run().engine;
+  REQUIRE(epochs == kEpochs);
+  REQUIRE(epochs_before > 0);
+  REQUIRE(epochs_before < kEpochs);
+  return out;
+}
+
+TEST_CASE("a node that is told to end hands over what it keeps, and nothing is read again") {
+  for (const std::uint8_t shift : {std::uint8_t{0}, std::uint8_t{3}}) {
+    CAPTURE(shift);
+    Scenario scenario = kept(2 * kSamples * kSlot, 2 * kSamples * kSlot);
+    scenario.config.staging_bytes = 256 * kSlot;
+    for (auto& node : scenario.nodes) node.dram += 248 * kSlot;
+    scenario.datasets[0].bundle_shift = shift;
+    scenario.config.item_slot_bytes = kSlot;
+    const Ended handed_over = end_of_a_node(scenario, true);
+    CHECK(handed_over.let_go == 1);
+    CHECK(std::all_of(handed_over.times.begin(), handed_over.times.end(),
+                      [](std::uint32_t one) { return one == 1; }));
+    CHECK(handed_over.counters.samples_handed_over > kSamples / 3);
+    // A node that ends without notice takes with it what it kept.
+    const Ended lost = end_of_a_node(scenario, false);
+    CHECK(lost.let_go == 0);
+    CHECK(lost.counters.samples_handed_over == 0);
+    CHECK(std::count(lost.times.begin(), lost.times.end(), 2u) > static_cast<long>(kSamples / 3));
+  }
+}
+
+TEST_CASE("what finds no room elsewhere is not handed over, and the node may end all the same") {
+  const Bytes all = kSamples * kSlot;
+  Scenario scenario = kept(all, all / 4 + 16 * 512);
+  const Ended out = end_of_a_node(scenario, true);
+  CHECK(out.let_go == 1);
+  CHECK(out.counters.samples_handed_over < kSamples / 3);
+}
+
 TEST_CASE("a node that grows is the home of more samples from then on") {
   const Bytes all = kSamples * kSlot;
   Scenario scenario = kept(all / 50, all / 50 + 16 * 512);

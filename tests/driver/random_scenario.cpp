@@ -356,6 +356,7 @@ class Maker {
       made_.faults.push_back(one);
     }
     made_.from_promises = chance(50);
+    made_.let_go_ends = chance(50);
   }
 
   Random random_;

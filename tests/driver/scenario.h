@@ -146,6 +146,7 @@ struct Scenario {
   Failures failures;
   Duration heal{0};  // after that nothing fails any more
   std::vector<Fault> faults;
+  bool let_go_ends = false;    // a node that may end does, and comes back much later
   bool from_promises = false;  // a new engine is told what the old one's promises add up to
 
   std::string text() const;

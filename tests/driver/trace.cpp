@@ -155,6 +155,9 @@ struct Words {
   std::string operator()(const engine::SetTimer& c) {
     return fmt::format("timer at {}", c.at.time_since_epoch().count());
   }
+  std::string operator()(const engine::LetGo& c) {
+    return fmt::format("node {} may end", c.node.value);
+  }
 };
 
 }  // namespace

@@ -45,10 +45,11 @@ def listens(path):
 
 def wait_until(holds, seconds=30, what="it"):
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not (found := holds()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come within {seconds} s")
         time.sleep(0.01)
+    return found
 
 
 def lives(process):

@@ -48,12 +48,12 @@ def free_port():
 
 
 class Node:
-    def __init__(self, folder, *arguments, memory="384mib", waits=True):
+    def __init__(self, folder, *arguments, memory="384mib", waits=True, before=()):
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.socket = str(folder / "b.sock")
         self.log = folder / "log"
-        self.command = [DAEMON, "--socket", self.socket, "--state", str(folder / "state"),
+        self.command = [*before, DAEMON, "--socket", self.socket, "--state", str(folder / "state"),
                         "--memory", memory, "--workers", "1", "--http", "-1", *arguments]
         self.start(waits)
 
@@ -254,6 +254,60 @@ class Lost(Cluster):
         self.check_epochs(job.result(), 2)
         self.assertEqual(self.nodes(), {})
 
+
+    def test_an_agent_that_is_told_to_end_hands_over_what_it_keeps(self):
+        stored = ROWS * WIDTH * 8
+        agents = [self.agent("a"), self.agent("b")]
+        self.check_epochs(Job(self.coordinator, order="relaxed", shuffle_seed=1).result())
+        time.sleep(1.5)  # agents report every second
+        before = status(self.coordinator.socket)
+        read = before["read_bytes"] + sum(one["read_bytes"] for one in before["nodes"])
+        self.assertLessEqual(read, 1.02 * stored)
+        self.assertEqual(agents[0].end(signal.SIGTERM), 0)
+        self.assertIn("all is handed over", agents[0].text())
+        self.check_epochs(Job(self.coordinator, order="relaxed", shuffle_seed=2).result())
+        time.sleep(1.5)
+        now = status(self.coordinator.socket)
+        # What the agent that has ended had read is gone from the sum.
+        gone = next(one["read_bytes"] for one in before["nodes"] if one["name"] == "a")
+        read_since = now["read_bytes"] + sum(one["read_bytes"] for one in now["nodes"]) + gone - read
+        self.assertLess(read_since, 0.02 * stored)
+
+    def spread_job(self, nodes, epochs, **options):
+        return [Job(node, epochs=epochs, pause=0.002, job_name="wide", rank=rank,
+                    world_size=len(nodes), **options)
+                for rank, node in enumerate(nodes)]
+
+    def check_spread(self, jobs, epochs):
+        results = [job.result(240) for job in jobs]
+        for epoch in range(epochs):
+            both = sorted(key for result in results for key in result["keys"][epoch])
+            self.assertEqual(both, list(range(ROWS)))
+
+    def test_ranks_on_several_nodes_outlive_the_coordinator(self):
+        agents = [self.agent("a"), self.agent("b")]
+        for order in ["relaxed", "strict"]:
+            jobs = self.spread_job([self.coordinator, *agents], 4, order=order)
+            for job in jobs:
+                job.begun()
+            for _ in range(4):
+                self.coordinator.end()
+                self.coordinator.start()
+                self.wait_for_nodes({"a", "b"})
+                time.sleep(0.3)
+            self.check_spread(jobs, 4)
+
+    def test_ranks_on_several_nodes_outlive_an_agent(self):
+        agents = [self.agent("a"), self.agent("b")]
+        jobs = self.spread_job([self.coordinator, *agents], 4)
+        for job in jobs:
+            job.begun()
+        for agent in agents * 2:
+            agent.end()
+            agent.start()
+            self.wait_for_nodes({"a", "b"})
+            time.sleep(0.3)
+        self.check_spread(jobs, 4)
 
     def test_agents_end_with_their_coordinator_if_all_are_told_to(self):
         for _ in range(5):

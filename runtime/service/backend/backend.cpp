@@ -121,6 +121,8 @@ BackendCounters Backend::counters() const {
   all.read_errors = readings_.counters().errors;
   all.fetched_samples = readings_.counters().fetched;
   all.fetched_bytes = readings_.counters().fetched_bytes;
+  all.store_busy_ns = readings_.store_busy_ns();
+  all.fetching_ns = readings_.fetching_ns();
   all.unregistered_staging = readings_.counters().unregistered;
   all.prepared_samples = preparations_.counters().samples;
   all.prepared_blocks = preparations_.counters().blocks;

@@ -53,6 +53,8 @@ struct BackendCounters {
   std::uint64_t read_errors = 0;
   std::uint64_t fetched_samples = 0;  // from the memory of other nodes
   Bytes fetched_bytes = 0;
+  std::uint64_t store_busy_ns = 0;  // in which anything was read from the store
+  std::uint64_t fetching_ns = 0;    // or fetched from another node
   std::uint64_t prepared_samples = 0;
   std::uint64_t prepared_blocks = 0;
   std::uint64_t decoded_hits = 0;  // samples prepared from their decoded form
@@ -146,6 +148,7 @@ class Backend {
   void on(const engine::EpochEnded& command) { jobs_.epoch_ended(command); }
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
+  void on(const engine::LetGo&) {}  // of other nodes
 
   JobCommands& jobs_;
   Troubles troubles_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/event.h"
+#include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/memory_budget.h"
 #include "runtime/sources/sample_index.h"
 
@@ -80,6 +81,7 @@ struct Reading {
   NodeId keep_at = NodeId::none();                        // another node, which is to keep it
   std::shared_ptr<const std::vector<std::byte>> fetched;  // what another node has sent of it
   std::uint32_t left = 0;                                 // reads, then writes
+  BusyTime* timed = nullptr;                              // while it is read or fetched
   std::vector<StagedSample> samples;  // the stretches of a bundle are neighbours
 
   // Null: it is no sample of this read.

@@ -78,7 +78,7 @@ void Readings::read(const engine::Read& command) {
   } else if (reading.to_spill) {
     spill_.open(command.keep, command.dataset);
   } else if (!command.keep.is_none()) {
-    kept_.open(command.dataset, 0, command.keep);
+    kept_.open(command.dataset, prefix_of(command), command.keep);
   }
   std::vector<SampleId> ids;
   if (command.samples.empty()) {
@@ -113,6 +113,12 @@ void Readings::read(const engine::Read& command) {
   submit(index);
 }
 
+// Of the pipeline that has decoded what is read; 0: it is as it is stored.
+Digest Readings::prefix_of(const engine::Read& command) const {
+  if (command.form != Form::decoded) return 0;
+  return context_.datasets.pipeline(command.lineage.pipeline).pipeline->info().prefix_hash;
+}
+
 // From the memory of another node. What that has no more comes with no bytes: preparation finds it
 // broken, and then the engine has it read from the store.
 void Readings::fetch(std::uint32_t index, const engine::Read& command) {
@@ -120,13 +126,12 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   const engine::Request request = command.request;
   reading_of_[request.id.value] = index;
   context_.stalls.reading(reading.pipeline, 1);
+  begin_timing(reading, fetching_);
   reading.left = 1;
   WantedItems wanted;
   wanted.dataset = command.dataset;
   wanted.bundle_shift = command.bundle_shift;
-  if (command.form == Form::decoded)
-    wanted.prefix =
-        context_.datasets.pipeline(command.lineage.pipeline).pipeline->info().prefix_hash;
+  wanted.prefix = prefix_of(command);
   for (const StagedSample& one : reading.samples) wanted.samples.push_back(one.sample);
   const auto done = [this, index, request](std::optional<FetchedItems> items) {
     Reading& one = readings_[index];
@@ -136,7 +141,10 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
       one.fetched = std::make_shared<const std::vector<std::byte>>(std::move(items->bytes));
       for (std::size_t row = 0; row < one.samples.size(); ++row) {
         StagedSample& sample = one.samples[row];
-        if (items->sizes[row] == FetchedItems::kMissing) continue;
+        if (items->sizes[row] == FetchedItems::kMissing) {
+          sample.failed = !one.keep.is_none();  // it is not kept as if it were empty
+          continue;
+        }
         sample.memory = const_cast<std::byte*>(one.fetched->data()) + at;  // only read from here on
         sample.bytes = items->sizes[row];
         sample.fetched = true;
@@ -210,7 +218,12 @@ void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
   }
   reading.left = static_cast<std::uint32_t>(pieces_.size());
   context_.stalls.reading(reading.pipeline, 1);
+  begin_timing(reading, store_busy_);
   reader_.submit(pieces_);
+}
+
+void Readings::begin_timing(Reading& reading, BusyTime& time) {
+  if (!std::exchange(reading.timed, &time)) time.begin();
 }
 
 void Readings::submit(std::uint32_t index) {
@@ -228,6 +241,7 @@ void Readings::submit(std::uint32_t index) {
   BF_CHECK(reading.samples.size() < (std::size_t{1} << kSampleBits));
   for (std::size_t row = 0; row < reading.samples.size(); ++row)
     pieces_.push_back(piece(index, row));
+  begin_timing(reading, store_busy_);
   reader_.submit(pieces_);
 }
 
@@ -411,6 +425,7 @@ void Readings::spill_written(const storage::ReadResult& result) {
 
 void Readings::finish(std::uint32_t index) {
   Reading& reading = readings_[index];
+  if (BusyTime* const time = std::exchange(reading.timed, nullptr)) time->end();
   std::vector<SampleId> failed;
   bool nothing = true;
   for (const StagedSample& one : reading.samples) {

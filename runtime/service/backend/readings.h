@@ -12,6 +12,7 @@
 
 #include "core/engine/event.h"
 #include "core/order/order.h"
+#include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/backend_context.h"
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/reading.h"
@@ -50,9 +51,13 @@ class Readings {
   Bytes staged_bytes() const { return staged_bytes_; }            // in whole sectors
   Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
   const Counters& counters() const { return counters_; }
+  // For how long anything was under way, as long as the node is up.
+  std::uint64_t store_busy_ns() const { return store_busy_.total_ns(); }
+  std::uint64_t fetching_ns() const { return fetching_.total_ns(); }
 
  private:
   void read_rest(std::uint32_t index, const engine::Read& command);
+  Digest prefix_of(const engine::Read& command) const;
   void fetch(std::uint32_t index, const engine::Read& command);
   bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();
@@ -69,6 +74,7 @@ class Readings {
   bool write_spill(std::uint32_t index);
   void keep(const Reading& reading);
   void spill_written(const storage::ReadResult& result);
+  void begin_timing(Reading& reading, BusyTime& time);
   void finish(std::uint32_t index);
   using ByRequest = std::unordered_map<std::uint64_t, std::uint32_t>;  // ids of requests
   // Frees its memory when nothing is read into it any more.
@@ -79,6 +85,8 @@ class Readings {
   KeptSamples& kept_;
   SpillTier& spill_;
   Counters counters_;
+  BusyTime store_busy_;
+  BusyTime fetching_;
   Bytes staged_bytes_ = 0;
   Bytes staged_bytes_most_ = 0;
   std::deque<Reading> readings_;  // never moved; reused

@@ -47,15 +47,39 @@ using remote::TcpChannel;
 
 constexpr std::chrono::milliseconds kAgainAfter{300};
 
+// The newest term that this agent has served, for agents that are started again.
+std::filesystem::path term_file(const std::filesystem::path& state) {
+  return state / "term";
+}
+
+TermName read_term(const std::filesystem::path& state) {
+  TermName term;
+  std::ifstream(term_file(state)) >> term.cluster >> term.number;
+  return term;
+}
+
+void write_term(const std::filesystem::path& state, const TermName& term) {
+  std::ofstream(term_file(state)) << term.cluster << ' ' << term.number << '\n';
+}
+
+// What an agent has from one session to the next.
+struct Agent {
+  const NodeConfig& config;
+  const FindCoordinator& find;
+  ServiceLog& log;
+  const protocol::Descriptor& listening;
+  const protocol::Descriptor& signals;  // a signalfd
+  std::string state;                    // the name of its state folder
+  TermName term;                        // the newest that it knows
+};
+
 class AgentSession final : public ConnectionHost {
  public:
-  // `signals` is a signalfd.
-  AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
-               const protocol::Descriptor& signals, std::string state, ServiceLog& log);
+  explicit AgentSession(Agent& agent);
   ~AgentSession();
 
-  // Until a signal ends it (which is answered), or the coordinator is lost (0).
-  int run();
+  // Until a signal ends it, the coordinator is lost, or this node is to coordinate.
+  AgentOutcome run();
   // Why the coordinator refused this agent, if it did.
   const std::string& refusal() const { return refusal_; }
 
@@ -74,6 +98,8 @@ class AgentSession final : public ConnectionHost {
   void report();
   void write_rest_soon();
   void wait_for_signal();
+  void leave();
+  void end(const std::string& why);
   void look_for_coordinator();
   std::string listen_for_peers(const TcpChannel& channel);
   void begin(Joined joined);
@@ -90,17 +116,18 @@ class AgentSession final : public ConnectionHost {
 
   std::string host_of_coordinator() const;
 
-  const NodeConfig& config_;
-  const protocol::Descriptor& listening_;
-  const std::string state_;  // the name of the state folder
-  ServiceLog& log_;
+  Agent& agent_;
+  const NodeConfig& config_ = agent_.config;
+  ServiceLog& log_ = agent_.log;
   asio::io_context loop_{1};
   asio::posix::stream_descriptor acceptor_;
   asio::steady_timer check_timer_{loop_};
   asio::steady_timer rest_timer_{loop_};
+  asio::steady_timer leave_timer_{loop_};
   asio::posix::stream_descriptor signals_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  int ended_by_ = 0;
+  AgentOutcome outcome_;
+  std::string coordinator_;  // its address
   bool step_due_ = false;
   bool rest_due_ = false;
   std::string refusal_;
@@ -128,20 +155,16 @@ class AgentSession final : public ConnectionHost {
   std::thread joiner_;
 };
 
-AgentSession::AgentSession(const NodeConfig& config, const protocol::Descriptor& listening,
-                           const protocol::Descriptor& signals, std::string state, ServiceLog& log)
-    : config_(config),
-      listening_(listening),
-      state_(std::move(state)),
-      log_(log),
-      acceptor_(loop_, dup(listening.get())),
-      signals_(loop_, dup(signals.get())),
-      memory_(config.cache_bytes()) {}
+AgentSession::AgentSession(Agent& agent)
+    : agent_(agent),
+      acceptor_(loop_, dup(agent.listening.get())),
+      signals_(loop_, dup(agent.signals.get())),
+      memory_(agent.config.cache_bytes()) {}
 
 std::string AgentSession::host_of_coordinator() const {
   remote::RemoteAddress address;
   std::string ignored;
-  remote::parse_remote(config_.cluster.join, address, ignored);
+  remote::parse_remote(coordinator_, address, ignored);
   return address.host;
 }
 
@@ -170,7 +193,7 @@ void AgentSession::post(std::function<void()> what) {
   });
 }
 
-int AgentSession::run() {
+AgentOutcome AgentSession::run() {
   wait_for_signal();
   accept();
   check();
@@ -179,7 +202,7 @@ int AgentSession::run() {
     look_for_coordinator();
   });
   loop_.run();
-  return ended_by_;
+  return outcome_;
 }
 
 void AgentSession::wait_for_signal() {
@@ -189,11 +212,31 @@ void AgentSession::wait_for_signal() {
                         if (error || ::read(signals_.native_handle(), &signal, sizeof signal) !=
                                          static_cast<ssize_t>(sizeof signal))
                           return;
-                        ended_by_ = static_cast<int>(signal.ssi_signo);
-                        log_.say(fmt::format("{}: ending; {} connections are let go",
-                                             strsignal(ended_by_), connections_.size()));
-                        loop_.stop();
+                        const bool is_second = std::exchange(
+                            outcome_.signal, static_cast<int>(signal.ssi_signo)) != 0;
+                        if (outcome_.signal == SIGTERM && link_ && !is_second) {
+                          leave();
+                          return wait_for_signal();
+                        }
+                        end(strsignal(outcome_.signal));
                       });
+}
+
+// The coordinator has others keep what is kept here. Jobs go on meanwhile.
+void AgentSession::leave() {
+  const double seconds = std::chrono::duration<double>(config_.drain).count();
+  log_.say(fmt::format("ending: what is kept here is handed over, within {:g} s", seconds));
+  notify_manager("STOPPING=1\nSTATUS=handing over");
+  link_->write(encode_leaving());
+  leave_timer_.expires_after(config_.drain);
+  leave_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) end("not all is handed over");
+  });
+}
+
+void AgentSession::end(const std::string& why) {
+  log_.say(fmt::format("{}: ending; {} connections are let go", why, connections_.size()));
+  loop_.stop();
 }
 
 void AgentSession::check() {
@@ -219,6 +262,8 @@ void AgentSession::report() {
   now.read_errors = moved.read_errors;
   now.fetched_samples = moved.fetched_samples;
   now.fetched_bytes = moved.fetched_bytes;
+  now.store_busy_ns = moved.store_busy_ns;
+  now.fetching_ns = moved.fetching_ns;
   now.prepared_samples = moved.prepared_samples;
   now.copied_samples = moved.copied_samples;
   now.preparing_ns = static_cast<std::uint64_t>(backend_->preparations().busy().count());
@@ -230,19 +275,29 @@ void AgentSession::report() {
 // --------------------------------------------------------------------------- the coordinator ----
 
 void AgentSession::look_for_coordinator() {
+  const Joiner joiner{config_, agent_.state, agent_.term};
   std::string said;
   for (;;) {
-    Joined joined = join_coordinator(
-        config_, state_, [this](const TcpChannel& channel) { return listen_for_peers(channel); });
-    if (!joined.node.is_none() || joined.is_refused) {
-      const auto shared = std::make_shared<Joined>(std::move(joined));
-      return post([this, shared] { begin(std::move(*shared)); });
+    const FoundCoordinator found = agent_.find();
+    if (found.is_here)
+      return post([this] {
+        outcome_.is_here = true;
+        loop_.stop();
+      });
+    std::string problem = found.problem;
+    if (!found.address.empty()) {
+      Joined joined = join_coordinator(
+          found.address, joiner,
+          [this](const TcpChannel& channel) { return listen_for_peers(channel); });
+      if (!joined.node.is_none() || joined.is_refused) {
+        const auto shared = std::make_shared<Joined>(std::move(joined));
+        return post([this, shared] { begin(std::move(*shared)); });
+      }
+      problem = fmt::format("no coordinator at {}: {}", found.address, joined.problem);
     }
-    if (std::exchange(said, joined.problem) != joined.problem)
-      post([this, problem = joined.problem] {
-        log_.say({fmt::format("no coordinator at {}: {}; this agent goes on looking for it",
-                              config_.cluster.join, problem),
-                  LogLevel::warning});
+    if (std::exchange(said, problem) != problem)
+      post([this, problem] {
+        log_.say({fmt::format("{}; this agent goes on looking", problem), LogLevel::warning});
       });
     std::unique_lock lock(server_mutex_);
     if (server_changed_.wait_for(lock, kAgainAfter, [this] { return ending_; })) return;
@@ -269,10 +324,14 @@ std::string AgentSession::listen_for_peers(const TcpChannel& channel) {
 }
 
 void AgentSession::begin(Joined joined) {
+  coordinator_ = joined.address;
   if (joined.is_refused) {
-    refusal_ = joined.problem;
+    refusal_ = fmt::format("the coordinator at {} refuses this agent: {}", coordinator_,
+                           joined.problem);
     return loop_.stop();
   }
+  agent_.term = joined.term;
+  if (!joined.term.cluster.empty()) write_term(config_.state, joined.term);
   channel_ = std::move(joined.channel);
   link_ = std::make_unique<NodeLink>(*channel_, config_.cluster.lost_after);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
@@ -296,7 +355,7 @@ void AgentSession::begin(Joined joined) {
     server_changed_.notify_all();
   }
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB",
-                       config_.cluster.join, joined.node.value, config_.cluster.name,
+                       coordinator_, joined.node.value, config_.cluster.name,
                        config_.workers, config_.engine_bytes() >> 20));
   reader_ = std::thread([this, posting] {
     pthread_setname_np(pthread_self(), "bf-node");
@@ -309,7 +368,7 @@ void AgentSession::begin(Joined joined) {
 void AgentSession::lost(const std::string& why) {
   if (refusal_.empty())
     log_.say({fmt::format("the coordinator at {} is lost: {}; {} connections are let go",
-                          config_.cluster.join, why, connections_.size()),
+                          coordinator_, why, connections_.size()),
               LogLevel::warning});
   loop_.stop();
 }
@@ -363,8 +422,10 @@ void AgentSession::take_message(const NodeMessage& message) {
   }
   if (message.type() == "dataset") return open(message.dataset());
   if (message.type() == "pipeline") return add(message.pipeline());
+  if (message.type() == "let_go") return end("all is handed over");
   if (message.type() == "refused") {
-    refusal_ = message.text("message");
+    refusal_ = fmt::format("the coordinator at {} refuses this agent: {}", coordinator_,
+                           message.text("message"));
     return link_->shut(refusal_);
   }
   throw MessageError(fmt::format("a message of type '{}'", message.type()));
@@ -518,7 +579,7 @@ void AgentSession::accept() {
   acceptor_.async_wait(
       asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
         if (error) return;
-        protocol::Descriptor socket = accept_at(listening_);
+        protocol::Descriptor socket = accept_at(agent_.listening);
         if (socket) {
           auto connection = std::make_shared<Connection>(loop_, std::move(socket), *this);
           connections_[connection.get()] = connection;
@@ -552,7 +613,7 @@ bool AgentSession::on_frame(Connection& connection, std::string_view frame,
   if (!link_) {
     refuse(
         connection, kNotYet,
-        fmt::format("this agent looks for its coordinator at {}; ask again", config_.cluster.join));
+        "this agent looks for its coordinator; ask again");
     return true;
   }
   ranks_->pass_on(connection, frame, descriptors);
@@ -584,6 +645,25 @@ bool AgentSession::on_unfinished(Connection&, std::int64_t) {
   return true;
 }
 
+// The signals that end an agent wait for it. A signal between two sessions waits for the next one.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    sigaddset(&held_, SIGINT);
+    sigaddset(&held_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held_, &before_);
+    descriptor_ = protocol::Descriptor(signalfd(-1, &held_, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  const protocol::Descriptor& descriptor() const { return descriptor_; }
+
+ private:
+  sigset_t held_{}, before_{};
+  protocol::Descriptor descriptor_;
+};
+
 // A name that no other state folder has. It tells an agent that comes back from another one with
 // the same name.
 std::string state_name(const std::filesystem::path& folder) {
@@ -597,7 +677,8 @@ std::string state_name(const std::filesystem::path& folder) {
 
 }  // namespace
 
-int run_agent(NodeConfig config, const std::function<void(const std::string&)>& write) {
+AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
+                       const std::function<void(const std::string&)>& write) {
   settle(config);
   ServiceLog log(config.log);
   log.write_to(write);
@@ -605,29 +686,31 @@ int run_agent(NodeConfig config, const std::function<void(const std::string&)>& 
   const SocketFile socket_file = SocketFile::at(config.socket);
   std::filesystem::create_directories(config.state / "indices");
   const protocol::Descriptor state_lock = lock_state(config.state);
-  const std::string state = state_name(config.state);
-  log.say(
-      fmt::format("an agent of {}, for jobs at {}", config.cluster.join, config.socket.string()));
-  // A signal between two sessions waits for the next one.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGINT);
-  sigaddset(&ending, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
-  const protocol::Descriptor signals(signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
-  int ended_by = 0;
+  log.say(fmt::format("an agent, for jobs at {}", config.socket.string()));
+  const HeldSignals signals;
+  Agent agent{config, find, log, listening, signals.descriptor(), state_name(config.state),
+              read_term(config.state)};
+  AgentOutcome outcome;
   std::string refusal;
-  while (ended_by == 0) {
-    AgentSession session(config, listening, signals, state, log);
-    ended_by = session.run();
+  while (outcome.signal == 0 && !outcome.is_here && refusal.empty()) {
+    AgentSession session(agent);
+    outcome = session.run();
     refusal = session.refusal();
-    if (!refusal.empty()) break;
   }
   socket_file.remove(config.socket);
-  if (!refusal.empty())
-    throw ConfigError(
-        fmt::format("the coordinator at {} refuses this agent: {}", config.cluster.join, refusal));
-  return ended_by;
+  if (!refusal.empty()) throw ConfigError(refusal);
+  return outcome;
+}
+
+int run_agent(const NodeConfig& config, const std::function<void(const std::string&)>& write) {
+  std::vector<std::string> addresses = split_addresses(config.cluster.join);
+  return run_agent(
+             config,
+             [addresses, next = std::size_t{0}]() mutable {
+               return FoundCoordinator{addresses[next++ % addresses.size()], {}, false};
+             },
+             write)
+      .signal;
 }
 
 }  // namespace batchflow::service

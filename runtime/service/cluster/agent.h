@@ -3,7 +3,7 @@
 // and map its memory; their messages and records go on to the coordinator.
 //
 // When it loses its coordinator it lets its jobs go, forgets all it keeps, and looks for the
-// coordinator, or the next one at that address, again.
+// coordinator, or the next one, again.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,24 @@
 
 namespace batchflow::service {
 
-// Serves until a signal ends it, which is answered. Throws ConfigError, also for what its
+// Where an agent looks next for its coordinator.
+struct FoundCoordinator {
+  std::string address;  // empty: it is not known now
+  std::string problem;  // why
+  bool is_here = false;  // this node is to coordinate itself
+};
+using FindCoordinator = std::function<FoundCoordinator()>;  // called on any thread
+
+struct AgentOutcome {
+  int signal = 0;        // that ended it
+  bool is_here = false;  // as FoundCoordinator says
+};
+
+// Serves until a signal ends it, or it is to coordinate. Throws ConfigError, also for what its
 // coordinator refuses.
-int run_agent(NodeConfig config, const std::function<void(const std::string& line)>& write);
+AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
+                   const std::function<void(const std::string& line)>& write);
+// The same, with a coordinator at one of the addresses of `join`. Answers the signal.
+int run_agent(const NodeConfig& config, const std::function<void(const std::string& line)>& write);
 
 }  // namespace batchflow::service

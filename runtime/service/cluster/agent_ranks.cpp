@@ -94,6 +94,7 @@ void AgentRanks::gone(Connection& connection) {
 // Answers why there are none; empty: the rank has them.
 std::string AgentRanks::make_rings(LocalRank& rank, JobId job, Bytes bytes) {
   std::string problem;
+  rank.job = job;
   rank.pace = paces_[job.value].lock();
   if (!rank.pace) {
     protocol::Pace made = protocol::Pace::make(problem);
@@ -135,6 +136,11 @@ bool AgentRanks::take(std::span<const std::byte> bytes) {
     const auto found = paces_.find(head->rank);
     const auto pace = found == paces_.end() ? nullptr : found->second.lock();
     if (pace) pace->raise(head->a);
+    return true;
+  }
+  if (head->word == RankWord::held) {
+    asked_held_[head->rank] = head->a;
+    answer_held();
     return true;
   }
   if (head->word == RankWord::free) {
@@ -190,6 +196,19 @@ void AgentRanks::write(LocalRank& rank) {
   }
   if (wrote && rank.to_job->publish()) rank.to_job->wake();
   has_rest_ = has_rest_ || !rank.unwritten.empty();
+  if (wrote && !asked_held_.empty()) answer_held();
+}
+
+void AgentRanks::answer_held() {
+  std::erase_if(asked_held_, [this](const auto& asked) {
+    const bool all = std::all_of(by_number_.begin(), by_number_.end(), [&](const auto& one) {
+      return one.second->job.value != asked.first || one.second->unwritten.empty();
+    });
+    if (all)
+      link_.write(remote::RemoteKind::record,
+                  rank_record({asked.first, RankWord::held, asked.second, 0}));
+    return all;
+  });
 }
 
 void AgentRanks::write_rest() {

@@ -52,6 +52,7 @@ class AgentRanks final : public JobCommands {
  private:
   struct LocalRank {
     std::uint32_t number = 0;
+    JobId job = JobId::none();
     Connection* connection = nullptr;
     std::shared_ptr<protocol::Pace> pace;
     MemoryCharge charge;
@@ -67,6 +68,7 @@ class AgentRanks final : public JobCommands {
   bool take_record(LocalRank& rank, std::span<const std::byte> record);
   bool take_batch(LocalRank& rank, std::vector<std::byte>& record);
   void write(LocalRank& rank);
+  void answer_held();
 
   Datasets& datasets_;
   NodeLink& link_;
@@ -76,6 +78,7 @@ class AgentRanks final : public JobCommands {
   std::map<const Connection*, std::unique_ptr<LocalRank>> ranks_;
   std::map<std::uint32_t, LocalRank*> by_number_;
   std::map<std::uint32_t, std::weak_ptr<protocol::Pace>> paces_;  // by job
+  std::map<std::uint32_t, std::uint64_t> asked_held_;             // steps, by job
   protocol::JobMessage message_;                                  // being read
 };
 

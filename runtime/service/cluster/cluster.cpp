@@ -69,6 +69,9 @@ class Cluster::AgentRank final : public Peer, public AgentEnd {
   void write(std::span<const std::byte> record) override {
     link_->write(RemoteKind::record, rank_record({rank_, RankWord::record, 0, 0}, record));
   }
+  void ask_held(JobId job, std::uint64_t steps) override {
+    link_->write(RemoteKind::record, rank_record({job.value, RankWord::held, steps, 0}));
+  }
   void raise(JobId job, std::uint64_t steps) override {
     link_->write(RemoteKind::record, rank_record({job.value, RankWord::raise, steps, 0}));
   }
@@ -137,7 +140,10 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
       host_.say({fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning,
                  "agent"});
     });
-    link->write(protocol::encode(protocol::Refused{"not_allowed", problem}));
+    // One that knows a newer coordinator goes on looking for it.
+    const bool is_behind = greeting && host_.term.is_before(greeting->term);
+    link->write(
+        protocol::encode(protocol::Refused{is_behind ? kNotYet : "not_allowed", problem}));
     std::this_thread::sleep_for(2 * NodeLink::kBeat);  // so that it is sent
   }
   link->close();
@@ -149,6 +155,12 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
   if (agents_.size() >= kAgentsMost)
     return fmt::format("{} agents have joined, and no more may", kAgentsMost);
   if (greeting.cores == 0 && greeting.memory == 0) return "it has neither cores nor memory";
+  if (host_.term.is_before(greeting.term)) {
+    const std::string why =
+        fmt::format("'{}' has served term {}", greeting.name, greeting.term.number);
+    host_.superseded(why);
+    return fmt::format("this is the coordinator of term {}, and {}", host_.term.number, why);
+  }
   const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const auto& one) {
     return one.second->greeting.name == greeting.name;
   });
@@ -164,12 +176,13 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
     before->shut("the agent has come back");
     lost(*before, "it has come back");
   }
+  gone_.erase(greeting.name);
   auto agent = std::make_unique<Agent>();
   agent->node = node = NodeId(next_node_++);
   agent->address = with_host(greeting.address, from);
   agent->greeting = std::move(greeting);
   agent->link = link;
-  link->write(encode_welcome(node));
+  link->write(encode_welcome(node, host_.term));
   if (!own_address_.empty()) link->write(encode_peer(NodeId(0), own_address_));
   for (const auto& [id, other] : agents_) {
     link->write(encode_peer(other->node, other->address));
@@ -217,6 +230,7 @@ void Cluster::lost(const NodeLink& link, const std::string& why) {
   host_.say({fmt::format("node {} '{}' is lost: {}; {} ranks were there", node.value,
                          agent->greeting.name, why, agent->ranks.size()),
              LogLevel::warning, "agent"});
+  for (const auto& [number, rank] : agent->ranks) host_.jobs.away(*rank);
   while (!agent->ranks.empty()) end_rank(*agent, agent->ranks.begin()->first);
   if (agent->ready) host_.inbox.add(engine::NodeLost{node});
   for (const auto& [own, worker] : agent->workers) worker_here_.erase(worker.value);
@@ -225,6 +239,20 @@ void Cluster::lost(const NodeLink& link, const std::string& why) {
   host_.peers.remove(node);
   for (const auto& [id, other] : agents_) other->link->write(encode_peer(node, {}));
   look_at_waiting();
+  if (!agent->leaving) look_at_majority(agent->greeting.name);
+}
+
+// A coordinator that is cut off with the smaller part of the nodes stops. If the others have
+// ended, it takes the next term.
+void Cluster::look_at_majority(const std::string& lost) {
+  if (host_.term.cluster.empty()) return;
+  const auto now = std::chrono::steady_clock::now();
+  gone_[lost] = now;
+  std::erase_if(gone_, [&](const auto& one) { return now - one.second > 3 * host_.silence; });
+  const std::size_t here = agents_.size() + 1;
+  if (here >= gone_.size()) return;
+  host_.superseded(fmt::format("{} of {} nodes are gone at once", gone_.size(),
+                               gone_.size() + here));
 }
 
 // ------------------------------------------------------------------------ datasets, pipelines ----
@@ -317,6 +345,13 @@ void Cluster::take_message(Agent& agent, const NodeMessage& message) {
     agent.counters = message.counters();
     return;
   }
+  if (message.type() == "leaving") {
+    agent.leaving = true;
+    host_.say(fmt::format("node {} '{}' is to end: it hands over what it keeps",
+                          agent.node.value, agent.greeting.name));
+    if (!agent.ready) return agent.link->write(encode_let_go());
+    return host_.inbox.add(engine::NodeQuiesced{agent.node});
+  }
   throw MessageError(fmt::format("a message of type '{}'", message.type()));
 }
 
@@ -345,6 +380,8 @@ void Cluster::end_rank(Agent& agent, std::uint32_t rank) {
 
 void Cluster::take_record(Agent& agent, std::span<const std::byte> bytes) {
   const std::optional<RankRecordHead> head = rank_record_head(bytes);
+  if (head && head->word == RankWord::held)
+    return host_.jobs.held(agent.node, JobId(head->rank), head->a);
   if (!head || head->word != RankWord::record) throw MessageError("a record of no rank");
   const auto found = agent.ranks.find(head->rank);
   if (found == agent.ranks.end()) return;  // it has ended meanwhile
@@ -416,6 +453,7 @@ NodeId Cluster::node_of(const engine::Command& command) const {
     NodeId operator()(const engine::Deliver& one) const { return one.place.node; }
     NodeId operator()(const engine::Drop& one) const { return one.place.node; }
     NodeId operator()(const engine::SetWorkers& one) const { return one.node; }
+    NodeId operator()(const engine::LetGo& one) const { return one.node; }
     NodeId operator()(const engine::Cancel& one) const { return of(one.request); }
     NodeId operator()(const engine::Release& one) const { return of(one.request); }
     NodeId operator()(const engine::Admit&) const { return NodeId(0); }
@@ -474,6 +512,10 @@ void Cluster::carry_out(std::span<const engine::Command> commands, Backend& back
     } else if (const auto* delivery = std::get_if<engine::Deliver>(&command)) {
       deliver(*delivery);
     } else if (Agent* const agent = find(node)) {
+      if (std::holds_alternative<engine::LetGo>(command)) {
+        agent->link->write(encode_let_go());
+        continue;
+      }
       note_route(node, command);
       hand_over(*agent, command);
     }  // else the engine hears in its next step that the node is lost

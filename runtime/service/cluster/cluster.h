@@ -42,6 +42,10 @@ class Cluster {
     std::function<bool(Peer& peer, std::string_view frame, std::string& problem)> on_frame;
     std::function<void(Peer& peer)> on_end;
     std::chrono::milliseconds silence;  // after which a node is lost
+    TermName term;
+    // This node is to coordinate no more: an agent has served a newer term, or most nodes are gone,
+    // and one of them may coordinate the others.
+    std::function<void(const std::string& why)> superseded;
   };
   explicit Cluster(Host host);
   ~Cluster();
@@ -70,6 +74,7 @@ class Cluster {
     std::string address;  // of its backend
     std::shared_ptr<NodeLink> link;
     bool ready = false;                           // all datasets of its start are open
+    bool leaving = false;
     std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
     std::map<std::uint32_t, std::shared_ptr<AgentRank>> ranks;
     std::map<std::uint32_t, WorkerId> workers;  // by the agent's own ids
@@ -90,6 +95,7 @@ class Cluster {
   std::string admit(AgentGreeting greeting, const std::string& from,
                     const std::shared_ptr<NodeLink>& link, NodeId& node);
   void lost(const NodeLink& link, const std::string& why);
+  void look_at_majority(const std::string& lost);
   void take(NodeId node, NodeFrame frame);
   void take_message(Agent& agent, const NodeMessage& message);
   void take_rank(Agent& agent, const RankMessage& message);
@@ -111,6 +117,7 @@ class Cluster {
   Host host_;
   std::string own_address_;
   std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;  // by node
+  std::map<std::string, std::chrono::steady_clock::time_point> gone_;  // of late, by name
   std::uint32_t next_node_ = 1;
   std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0
   std::unordered_map<std::uint32_t, std::uint32_t> worker_here_;  // the agent's own id, by ours

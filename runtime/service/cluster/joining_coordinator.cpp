@@ -22,11 +22,17 @@ using remote::TcpChannel;
 
 constexpr std::chrono::seconds kWelcomeWithin{10};
 
-void take_welcome(const std::string& text, Joined& joined) {
+void take_welcome(const std::string& text, const TermName& known, Joined& joined) {
   try {
     const NodeMessage message(text);
     if (message.type() == "welcome") {
-      joined.node = message.node();
+      joined.term = message.term();
+      if (joined.term.is_before(known)) {
+        joined.problem = fmt::format("it serves term {}, and term {} has begun",
+                                     joined.term.number, known.number);
+      } else {
+        joined.node = message.node();
+      }
     } else if (message.type() == "refused") {
       joined.is_refused = message.text("why") != kNotYet;
       joined.problem = message.text("message");
@@ -50,16 +56,19 @@ std::string own_host(const TcpChannel& channel) {
   return host.data();
 }
 
-Joined join_coordinator(const NodeConfig& config, const std::string& state,
+Joined join_coordinator(const std::string& address, const Joiner& joiner,
                         const std::function<std::string(const TcpChannel&)>& listen) {
+  const NodeConfig& config = joiner.config;
   Joined joined;
+  joined.address = address;
   const NodeAccess access{config.tcp.cluster_token_file, config.cluster.authorities};
-  joined.channel = connect_to_node(config.cluster.join, access, remote::kAgent, joined.problem);
+  joined.channel = connect_to_node(address, access, remote::kAgent, joined.problem);
   if (!joined.channel) return joined;
   AgentGreeting greeting;
   greeting.version = BATCHFLOW_VERSION;
   greeting.name = config.cluster.name;
-  greeting.state = state;
+  greeting.state = joiner.state;
+  greeting.term = joiner.term;
   greeting.cores = config.workers;
   greeting.memory = config.engine_bytes();
   try {
@@ -72,7 +81,7 @@ Joined join_coordinator(const NodeConfig& config, const std::string& state,
   joined.channel->write_text(encode(greeting));
   const std::optional<std::string> answer =
       read_node_message(*joined.channel, kWelcomeWithin, joined.problem);
-  if (answer) take_welcome(*answer, joined);
+  if (answer) take_welcome(*answer, joiner.term, joined);
   return joined;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/types.h"
 #include "runtime/remote/tcp_channel.h"
+#include "runtime/service/cluster/terms.h"
 #include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
@@ -14,13 +15,21 @@ namespace batchflow::service {
 struct Joined {
   std::unique_ptr<remote::TcpChannel> channel;
   NodeId node = NodeId::none();  // none: `problem` says why
+  std::string address;           // of the coordinator
+  TermName term;                 // that it serves
   std::string problem;
   bool is_refused = false;  // another attempt would be, too
 };
 
-// One attempt. `state` names this agent's state folder. `listen` answers at which address peers
-// reach this node, which reaches its coordinator by the channel; it may throw ConfigError.
-Joined join_coordinator(const NodeConfig& config, const std::string& state,
+// Who wants to join.
+struct Joiner {
+  const NodeConfig& config;
+  std::string state;  // the name of its state folder
+  TermName term;      // the newest that it knows
+};
+// One attempt. `listen` answers at which address peers reach this node, which reaches its
+// coordinator by the channel; it may throw ConfigError.
+Joined join_coordinator(const std::string& address, const Joiner& joiner,
                         const std::function<std::string(const remote::TcpChannel&)>& listen);
 
 // The address of this machine by which the channel reaches the other side.

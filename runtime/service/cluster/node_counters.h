@@ -15,6 +15,8 @@ struct NodeCounters {
   std::uint64_t read_errors = 0;
   std::uint64_t fetched_samples = 0;  // from the memory of other nodes
   Bytes fetched_bytes = 0;
+  std::uint64_t store_busy_ns = 0;  // in which anything was read from the store
+  std::uint64_t fetching_ns = 0;    // or fetched
   std::uint64_t prepared_samples = 0;
   std::uint64_t copied_samples = 0;
   std::uint64_t preparing_ns = 0;  // of all workers
@@ -29,6 +31,8 @@ struct NodeCounters {
     visit("read_errors", self.read_errors);
     visit("fetched_samples", self.fetched_samples);
     visit("fetched_bytes", self.fetched_bytes);
+    visit("store_busy_ns", self.store_busy_ns);
+    visit("fetching_ns", self.fetching_ns);
     visit("prepared_samples", self.prepared_samples);
     visit("copied_samples", self.copied_samples);
     visit("preparing_ns", self.preparing_ns);

@@ -94,7 +94,9 @@ std::string encode(const AgentGreeting& message) {
                {"state", message.state},
                {"cores", message.cores},
                {"memory", message.memory},
-               {"address", message.address}});
+               {"address", message.address},
+               {"cluster", message.term.cluster},
+               {"term", message.term.number}});
 }
 
 std::string encode(const DatasetMessage& message) {
@@ -140,12 +142,23 @@ std::string encode(const NodeCounters& counters) {
   return dump(message);
 }
 
-std::string encode_welcome(NodeId node) {
-  return dump({{"type", "welcome"}, {"node", node.value}});
+std::string encode_welcome(NodeId node, const TermName& term) {
+  return dump({{"type", "welcome"},
+               {"node", node.value},
+               {"cluster", term.cluster},
+               {"term", term.number}});
 }
 
 std::string encode_peer(NodeId node, const std::string& address) {
   return dump({{"type", "peer"}, {"node", node.value}, {"address", address}});
+}
+
+std::string encode_leaving() {
+  return dump({{"type", "leaving"}});
+}
+
+std::string encode_let_go() {
+  return dump({{"type", "let_go"}});
 }
 
 std::string encode_opened(DatasetId dataset, const std::string& problem) {
@@ -171,11 +184,13 @@ AgentGreeting NodeMessage::greeting() const {
   AgentGreeting message;
   message.protocol = small_of(all, "protocol");
   message.version = text_of(all, "version");
+  if (message.protocol != kNodeProtocol) return message;  // it may say other things
   message.name = text_of(all, "name");
   message.state = text_of(all, "state");
   message.cores = static_cast<std::uint32_t>(number_of(all, "cores", 4096));
   message.memory = number_of(all, "memory", Bytes{1} << 60);
   message.address = text_of(all, "address");
+  message.term = term();
   return message;
 }
 
@@ -229,6 +244,10 @@ NodeId NodeMessage::node() const {
   return NodeId(small_of(fields_->all, "node"));
 }
 
+TermName NodeMessage::term() const {
+  return {text("cluster"), number("term")};
+}
+
 std::string NodeMessage::text(const char* key) const {
   return text_of(fields_->all, key);
 }
@@ -263,7 +282,7 @@ std::optional<RankRecordHead> rank_record_head(std::span<const std::byte> bytes)
   if (bytes.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
   const auto word = static_cast<std::uint32_t>(head.word);
-  if (word < 1 || word > 3) return std::nullopt;
+  if (word < 1 || word > 4) return std::nullopt;
   return head;
 }
 

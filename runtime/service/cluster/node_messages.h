@@ -5,7 +5,7 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node} | refused {why, message}
+//   coordinator  welcome {node, cluster, term} | refused {why, message}
 //   coordinator  peer {node, address} | peer_gone {node}
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
@@ -13,6 +13,8 @@
 //   agent        rank {RankMessage}                      a frame of a local rank, or its end
 //   coordinator  rank {RankMessage}
 //   agent        counters {NodeCounters}                 every second
+//   agent        leaving {}                              it hands over what it keeps, to end then
+//   coordinator  let_go {}                               it may end
 #pragma once
 
 #include <cstdint>
@@ -26,12 +28,13 @@
 
 #include "core/base/types.h"
 #include "runtime/service/cluster/node_counters.h"
+#include "runtime/service/cluster/terms.h"
 #include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
 
 // Raised with each change that an older node would misunderstand.
-inline constexpr std::uint32_t kNodeProtocol = 1;
+inline constexpr std::uint32_t kNodeProtocol = 2;
 
 struct AgentGreeting {
   std::uint32_t protocol = kNodeProtocol;
@@ -42,6 +45,7 @@ struct AgentGreeting {
   Bytes memory = 0;         // that the engine may divide
   std::string address;      // where its peers reach it: tcp://HOST:PORT; an empty host is the one
                             // that the coordinator sees
+  TermName term;            // the newest that it knows
 };
 
 struct DatasetMessage {
@@ -77,8 +81,10 @@ std::string encode(const DatasetMessage& message);
 std::string encode(const PipelineMessage& message);
 std::string encode(const RankMessage& message);
 std::string encode(const NodeCounters& counters);
-std::string encode_welcome(NodeId node);
+std::string encode_welcome(NodeId node, const TermName& term);
 std::string encode_peer(NodeId node, const std::string& address);  // empty: it is gone
+std::string encode_leaving();
+std::string encode_let_go();
 std::string encode_opened(DatasetId dataset, const std::string& problem);
 
 // A message that was read. Its fields are checked where they are taken: each throws MessageError
@@ -97,6 +103,7 @@ class NodeMessage {
   RankMessage rank() const;
   NodeCounters counters() const;
   NodeId node() const;
+  TermName term() const;
   std::string text(const char* key) const;
   std::uint64_t number(const char* key) const;
 
@@ -117,6 +124,8 @@ enum class RankWord : std::uint32_t {
   record = 1,  // both ways: a record of a ring
   raise = 2,   // to the agent: the pace of the job `rank`, to `a` steps
   free = 3,    // to the agent: the slot `b` of the share `a` is free
+  held = 4,    // to the agent: it is to answer the same when its ranks of the job `rank` have all
+               // that was written, which are the steps below `a`
 };
 struct RankRecordHead {
   std::uint32_t rank = 0;

@@ -1,5 +1,7 @@
 // Refuses what no service could use of a configuration, on whatever machine: at the start, and for
 // files that are checked elsewhere.
+#include <algorithm>
+
 #include "fmt/format.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/service/control/node_config.h"
@@ -28,6 +30,17 @@ void check_cluster(const NodeConfig& config) {
     throw ConfigError(
         "cluster: no port for agents; write tcp: {port: 9838} (--tcp [ADDRESS:]PORT), or join for "
         "an agent (--join tcp://HOST:PORT)");
+  const std::string& address = config.tcp.address;
+  if (!config.cluster.log.empty() && (address.empty() || address == "0.0.0.0" || address == "::"))
+    throw ConfigError(
+        "cluster: other nodes must find this one at one address; write the address at which they "
+        "reach it (--tcp ADDRESS:PORT)");
+}
+
+void check_candidate(const NodeConfig& config) {
+  if (config.tcp.cluster_token_file.empty())
+    throw ConfigError("--cluster-log: no token; write the file of tokens that all nodes share "
+                      "(--cluster-token FILE)");
 }
 
 std::string address_problem(const std::string& address) {
@@ -44,8 +57,14 @@ std::string address_problem(const std::string& address) {
 }
 
 void check_agent(const NodeConfig& config) {
-  if (const std::string problem = address_problem(config.cluster.join); !problem.empty())
-    throw ConfigError("--join: " + problem);
+  for (const std::string& one : split_addresses(config.cluster.join)) {
+    if (const std::string problem = address_problem(one); !problem.empty())
+      throw ConfigError("--join: " + problem);
+  }
+  if (!config.cluster.log.empty())
+    throw ConfigError(
+        "--join: the nodes of --cluster-log find their coordinator there; leave one of the two "
+        "out");
   if (config.tcp.cluster_token_file.empty())
     throw ConfigError(
         "--join: no token; write the file of tokens that the coordinator has (--cluster-token "
@@ -59,6 +78,17 @@ void check_agent(const NodeConfig& config) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_addresses(const std::string& text) {
+  std::vector<std::string> all;
+  std::size_t begin = 0;
+  do {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    all.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  } while (begin <= text.size());
+  return all;
+}
 
 void check_names(const std::vector<NodeDataset>& datasets) {
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -86,6 +116,7 @@ void check_node_config(const NodeConfig& config) {
   check_remote(config.tcp);
   if (!config.tcp.cluster_token_file.empty()) check_cluster(config);
   if (!config.cluster.join.empty()) return check_agent(config);
+  if (!config.cluster.log.empty()) check_candidate(config);
   if (config.datasets.empty() && !config.open_datasets)
     throw ConfigError("no dataset to serve; write --dataset NAME=/path/to/it, or --open-datasets");
 }

@@ -49,7 +49,9 @@ struct NodeDataset {
 
 // A service over several nodes.
 struct ClusterOptions {
-  std::string join;         // the coordinator of this agent; empty: it is none
+  std::string join;  // where this agent's coordinator may be, with commas between; empty: it is none
+  // A folder that all share of which one coordinates; empty: no other may take over.
+  std::filesystem::path log;
   std::string name;         // of an agent; its machine's unless it is set
   std::string authorities;  // of other nodes' certificates; empty: the system's
   // A node that says nothing for so long is lost.
@@ -109,6 +111,8 @@ struct NodeConfig {
   Bytes engine_bytes() const { return staging_told() + planned_bytes(); }
 };
 
+// The addresses of `join`, with commas between them.
+std::vector<std::string> split_addresses(const std::string& text);
 // Throws ConfigError for a configuration that no service could use, on whatever machine.
 void check_node_config(const NodeConfig& config);
 // Checks that the sizes of memory in the configuration fit together, on whatever machine. Throws

@@ -221,6 +221,38 @@ std::string metrics_text(const Snapshot& now) {
   of_steps("step_timeouts_total", "Processes that were ended, as they did not answer in time.",
            [](const step::StepCounters& one) { return number(one.late); });
 
+  const auto of_nodes = [&](std::string_view name, std::string_view type, std::string_view help,
+                            auto value) {
+    text.head(name, type, help);
+    for (const NodeStatus& one : now.nodes)
+      text.value(name, label("node", one.name), value(one));
+  };
+  // The other nodes of a cluster.
+  of_nodes("node_ready", "gauge", "1: the agent has opened all datasets.",
+           [](const NodeStatus& one) { return one.ready ? 1.0 : 0.0; });
+  of_nodes("node_ranks", "gauge", "Ranks of jobs that are connected there.",
+           [](const NodeStatus& one) { return number(one.ranks); });
+  of_nodes("node_workers", "gauge", "Threads that prepare there.",
+           [](const NodeStatus& one) { return number(one.counters.workers); });
+  of_nodes("node_used_bytes", "gauge", "Memory in use there.",
+           [](const NodeStatus& one) { return number(one.counters.used_bytes); });
+  of_nodes("node_memory_bytes", "gauge", "What this may be at most.",
+           [](const NodeStatus& one) { return number(one.memory); });
+  of_nodes("node_storage_read_bytes_total", "counter", "Read there from the datasets' storage.",
+           [](const NodeStatus& one) { return number(one.counters.read_bytes); });
+  of_nodes("node_storage_busy_seconds_total", "counter", "Time in which anything was read so.",
+           [](const NodeStatus& one) { return number(one.counters.store_busy_ns) / 1e9; });
+  of_nodes("node_storage_errors_total", "counter", "Reads that failed there.",
+           [](const NodeStatus& one) { return number(one.counters.read_errors); });
+  of_nodes("node_fetched_bytes_total", "counter", "Fetched there from the memory of other nodes.",
+           [](const NodeStatus& one) { return number(one.counters.fetched_bytes); });
+  of_nodes("node_fetching_seconds_total", "counter", "Time in which anything was fetched so.",
+           [](const NodeStatus& one) { return number(one.counters.fetching_ns) / 1e9; });
+  of_nodes("node_samples_prepared_total", "counter", "Samples decoded or augmented there.",
+           [](const NodeStatus& one) { return number(one.counters.prepared_samples); });
+  of_nodes("node_prepare_seconds_total", "counter", "Time workers spent preparing there.",
+           [](const NodeStatus& one) { return number(one.counters.preparing_ns) / 1e9; });
+
   const auto of_jobs = [&](std::string_view name, std::string_view type, std::string_view help,
                            auto value) {
     text.head(name, type, help);

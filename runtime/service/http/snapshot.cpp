@@ -244,6 +244,8 @@ std::string to_json(const Snapshot& now, bool with_models) {
               {"failpoints", Json::array()},
               {"fetched_samples", now.moved.fetched_samples},
               {"fetched_bytes", now.moved.fetched_bytes},
+              {"store_busy_ns", now.moved.store_busy_ns},
+              {"fetching_ns", now.moved.fetching_ns},
               {"nodes", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};

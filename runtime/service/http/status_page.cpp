@@ -87,6 +87,36 @@ std::string jobs_table(const Snapshot& now) {
   return out + "</table></div>\n";
 }
 
+// Nothing of a service that has one node.
+std::string nodes_table(const Snapshot& now) {
+  if (now.nodes.empty()) return {};
+  std::string out =
+      "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>ranks</th>"
+      "<th>workers</th><th>read</th><th>fetched</th><th>prepared</th><th>ms each</th>"
+      "<th>memory</th><th></th></tr>\n";
+  const auto line = [&](const std::string& name, std::size_t ranks, std::uint64_t workers,
+                        Bytes read, Bytes fetched, std::uint64_t prepared, double preparing_s,
+                        Bytes used, Bytes memory) {
+    const auto samples = static_cast<double>(prepared);
+    out += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{}</td><td>{}</td></tr>\n",
+        name, ranks, workers, bytes_text(read), bytes_text(fetched), prepared,
+        prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
+        bytes_text(memory), bar(share(static_cast<double>(used), static_cast<double>(memory)),
+                                false));
+  };
+  line("this one", now.connections, now.workers, now.moved.read_bytes, now.moved.fetched_bytes,
+       now.moved.prepared_samples, now.preparing_s, now.used_bytes, now.planned_bytes);
+  for (const NodeStatus& one : now.nodes) {
+    const NodeCounters& of = one.counters;
+    line(escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, of.workers,
+         of.read_bytes, of.fetched_bytes, of.prepared_samples,
+         static_cast<double>(of.preparing_ns) / 1e9, of.used_bytes, one.memory);
+  }
+  return out + "</table></div>\n";
+}
+
 std::string memory_table(const Snapshot& now) {
   std::string out = "<table><tr><th>what</th><th>in use</th><th>of all</th><th></th></tr>\n";
   const auto line = [&](std::string_view what, Bytes bytes, Bytes all) {
@@ -135,7 +165,8 @@ std::string status_page(const Snapshot& now) {
   out += tile(fmt::format("{} of {}", now.workers, now.workers_most), "workers");
   out += tile(std::to_string(now.engine.corrupt_samples), "corrupt samples");
   out +=
-      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + "<h2>Memory</h2>\n" + memory_table(now) +
+      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) +
+      "<h2>Memory</h2>\n" + memory_table(now) +
       "<h2>Datasets</h2>\n" + datasets_table(now) +
       "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
       "</body></html>\n";

@@ -1,5 +1,6 @@
 // The records in the rings of jobs' ranks: batches out, answers in.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/engine/engine_config.h"
@@ -75,7 +76,7 @@ void Jobs::encode_indices(std::vector<std::uint64_t>& indices) {
 bool Jobs::deliver(const engine::Deliver& command, const Slot* slot, std::uint32_t slot_samples) {
   Job* job = find_job(command.job);
   RankEnd* end = job && command.rank < job->ranks.size() ? job->ranks[command.rank] : nullptr;
-  if (!end || !end->is_admitted || job->is_let_go) return false;
+  if (!end || !end->is_admitted || job->is_let_go || job->ends_after) return false;
   if ((slot == nullptr) != (end->peer->agent() != nullptr)) return false;
   protocol::BatchRecord record;
   record.step = command.step;
@@ -159,14 +160,62 @@ void Jobs::wake() {
   for (RankEnd* end : std::exchange(written_, {})) {
     if (end->to_job->publish()) asleep.push_back(end);
   }
-  for (Job* job : std::exchange(raised_, {})) {
-    job->pace.raise(job->written);
-    for (RankEnd* end : job->ranks) {
-      if (AgentEnd* const agent = end ? end->peer->agent() : nullptr)
-        agent->raise(job->id, job->written);
+  for (Job* job : std::exchange(raised_, {})) raise(*job);
+  for (RankEnd* end : asleep) end->to_job->wake();
+}
+
+// All ranks may have what was written. Where they are on several nodes, each node must have it
+// first: any of the nodes, and this one, may end before it hears of the others.
+void Jobs::raise(Job& job) {
+  std::set<std::uint32_t> asked;
+  for (RankEnd* end : job.ranks) {
+    AgentEnd* const agent = end ? end->peer->agent() : nullptr;
+    const std::uint32_t node = agent ? agent->node().value : 0;
+    if (!end || !asked.insert(node).second) continue;
+    if (!agent || job.held_at.size() == 1) {
+      job.held_at[node] = job.written;
+    } else {
+      agent->ask_held(job.id, job.written);
     }
   }
-  for (RankEnd* end : asleep) end->to_job->wake();
+  settle_pace(job);
+}
+
+void Jobs::settle_pace(Job& job) {
+  std::uint64_t least = job.written;
+  for (const auto& [node, steps] : job.held_at) least = std::min(least, steps);
+  if (job.ends_after || least <= job.paced) return;
+  job.paced = least;
+  job.pace.raise(job.paced);
+  for (RankEnd* end : job.ranks) {
+    if (AgentEnd* const agent = end ? end->peer->agent() : nullptr)
+      agent->raise(job.id, job.paced);
+  }
+}
+
+void Jobs::held(NodeId node, JobId id, std::uint64_t steps) {
+  Job* const job = find_job(id);
+  if (!job) return;
+  const auto found = job->held_at.find(node.value);
+  if (found == job->held_at.end() || steps > job->written || steps <= found->second) return;
+  found->second = steps;
+  settle_pace(*job);
+}
+
+void Jobs::away(const Peer& peer) {
+  RankEnd* const end = find_end(peer);
+  if (!end || !end->job->is_announced || !end->is_admitted || end->job->ends_after) return;
+  Job& job = *end->job;
+  job.ends_after = job.paced;
+  for (RankEnd* other : std::vector(job.ranks)) {
+    if (other && other != end) end_if_far_enough(*other);
+  }
+}
+
+// Of a job whose other rank has lost its agent.
+void Jobs::end_if_far_enough(RankEnd& end) {
+  if (!end.job->ends_after || end.consumed < *end.job->ends_after) return;
+  end.peer->end();
 }
 
 // A step is written when all its batches are there, and every rank has been sent the slabs that
@@ -315,6 +364,7 @@ bool Jobs::take_record(RankEnd& end, std::span<const std::byte> bytes) {
     case protocol::JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;
+      end_if_far_enough(end);
       if (end.consumed - end.first_step == job.steps_left)
         finish(end, protocol::ServiceRecordKind::finished);
       // No step computes for longer than a year.

@@ -275,6 +275,7 @@ bool Jobs::begin(Job& job) {
   }
   event.ranks = inbox_.keep(std::move(nodes));
 
+  if (send_back_those_behind(job)) return true;
   // Ranks that come back have had the same steps. Otherwise there is no common step to go on from.
   const auto refuse_all = [&](const std::string& why) {
     for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
@@ -311,6 +312,33 @@ bool Jobs::begin(Job& job) {
   return true;
 }
 
+// Ranks on several nodes have heard of different steps, when a node has ended. Those that are behind
+// have what the others were given (raise), and come back when they have given it. True: there are
+// some.
+bool Jobs::send_back_those_behind(Job& job) {
+  std::uint64_t most = 0;
+  for (const RankEnd* end : job.ranks) {
+    if (!end->request.rejoins) return false;
+    most = std::max(most, end->request.steps_given);
+  }
+  std::vector<Peer*> behind;
+  for (const RankEnd* end : job.ranks) {
+    if (end->request.steps_given < most) behind.push_back(end->peer);
+  }
+  for (Peer* const peer : behind) {
+    protocol::Refused refused{
+        "bad_position",
+        fmt::format("other ranks of job '{}' have had {} steps, and this one has not; start all "
+                    "from the same checkpoint",
+                    job.name, most)};
+    refused.steps_given = most;
+    peer->send(protocol::encode(refused), {});
+    peer->end();
+    gone(*peer);  // its place is free at once
+  }
+  return !behind.empty();
+}
+
 // The engine knows whether a policy chooses the job's samples, and with it the seed.
 void Jobs::promised(std::span<const engine::Promise> promises) {
   for (const engine::Promise& promise : promises) {
@@ -340,9 +368,11 @@ void Jobs::admitted(const engine::Admit& command) {
   job->corrupt_most = corrupt_most(*job);
   std::string problem;
   job->pace = protocol::Pace::make(problem);
-  job->written = command.first_step;
+  job->written = job->paced = command.first_step;
   for (RankEnd* end : job->ranks) {
     if (!end) continue;
+    const AgentEnd* const at = end->peer->agent();
+    job->held_at[at ? at->node().value : 0] = command.first_step;
     if (job->position->is_chosen() && !end->request.follows_choices) {
       refuse(*end->peer, "bad_request",
              "the service's selection policy chooses the samples of its blocks, and the job's "

@@ -47,6 +47,8 @@ class AgentEnd {
   // Writes into the rank's ring. A batch's record names the share and the slot of its batch in
   // place of a slab and an offset.
   virtual void write(std::span<const std::byte> record) = 0;
+  // Asks the agent to say when all its ranks of the job have what was written (Jobs::held).
+  virtual void ask_held(JobId job, std::uint64_t steps) = 0;
   // Raises the pace of the rank's job.
   virtual void raise(JobId job, std::uint64_t steps) = 0;
   // The rank has released a gathered batch.
@@ -123,6 +125,11 @@ class Jobs final : public JobCommands {
   void leave(Peer& peer);
   // The peer's socket has ended.
   void gone(Peer& peer);
+  // The peer's agent is lost, and the rank looks for another: the other ranks of its job go as far
+  // as it may have gone, and then look for the service, too. Call it before gone().
+  void away(const Peer& peer);
+  // All ranks of the job on the node have the batches of the steps below `steps`.
+  void held(NodeId node, JobId job, std::uint64_t steps);
   // Reads what the peer has written into its ring. False: it has written nonsense.
   bool read_ring(Peer& peer);
   // Call this before waiting for the rank's doorbell: from then on the rank rings when it has
@@ -269,6 +276,10 @@ class Jobs final : public JobCommands {
     protocol::Pace pace;
     std::map<std::uint64_t, TrainingStep> steps;  // not written yet
     std::uint64_t written = 0;                    // steps below
+    // Of ranks on several nodes: how far each node has what was written, and the pace that follows.
+    std::map<std::uint32_t, std::uint64_t> held_at;
+    std::uint64_t paced = 0;
+    std::optional<std::uint64_t> ends_after;  // steps; nothing more is written
     std::uint64_t steps_left = 0;                 // when it began; 0: it did not say
     Instant since{};
     bool is_announced = false;  // to the engine
@@ -304,6 +315,10 @@ class Jobs final : public JobCommands {
   static bool has_room_for(RankEnd& end, std::size_t bytes);
   bool make_rings(RankEnd& end);
   void release(RankEnd& end, const Held& held);
+  void raise(Job& job);
+  static void settle_pace(Job& job);
+  void end_if_far_enough(RankEnd& end);
+  bool send_back_those_behind(Job& job);
   void write_steps(Job& job);
   void write_step(Job& job, TrainingStep& step);
   static std::vector<std::uint64_t> chosen_indices(Job& job, const engine::Deliver& command);

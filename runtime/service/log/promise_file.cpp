@@ -67,36 +67,42 @@ LogBytes read_log(const std::string& path, Bytes most) {
 }  // namespace
 
 // The old file stays until the new one is whole.
-PromiseFile::PromiseFile(std::filesystem::path path, Bytes bytes_max, Names names)
-    : path_(std::move(path)), names_(std::move(names)), log_(bytes_max, recovered(bytes_max)) {
-  const std::filesystem::path beside = beside_of(path_);
+PromiseFile::PromiseFile(Place place, Bytes bytes_max, Names names)
+    : place_(std::move(place)), names_(std::move(names)), log_(bytes_max, recovered(bytes_max)) {
+  const std::filesystem::path beside = beside_of(place_.path);
   file_.open_or_throw(beside);
-  if (!file_.append(log_.pending()) || rename(beside.c_str(), path_.c_str()) != 0) fall_behind();
+  if (!append(file_) || rename(beside.c_str(), place_.path.c_str()) != 0) fall_behind();
   log_.clear_pending();
 }
 
+bool PromiseFile::append(LogFile& file) const {
+  return file.append(log_.pending()) && (!place_.is_shared || file.sync());
+}
+
 log::Promises PromiseFile::recovered(Bytes bytes_max) {
+  if (place_.previous.empty()) return {};
+  const std::string path = place_.previous;
   const Bytes most = bytes_most(bytes_max);
-  const LogBytes read = read_log(path_.string(), most);
+  const LogBytes read = read_log(path, most);
   const std::string& bytes = read.bytes;
   if (read.size == 0 && bytes.empty()) return {};
   try {
     if (read.size > most)
       throw ConfigError(fmt::format(
           "{}: it has {} bytes, and a log of promises at most {} (promise_log_bytes_max)",
-          path_.string(), read.size, most));
+          path, read.size, most));
     log::RecoveredPromises found =
-        log::recover_promises(std::as_bytes(std::span(bytes)), path_.string());
+        log::recover_promises(std::as_bytes(std::span(bytes)), path);
     if (found.hole != 0)
       problem_ = fmt::format(
           "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "
           "whole are given up, as after a machine that stopped; jobs may come back to where they "
           "were before that: compare with their checkpoints",
-          path_.string(), found.hole, found.bytes_cut);
+          path, found.hole, found.bytes_cut);
     return std::move(found.promises);
   } catch (const ConfigError& error) {
-    const std::filesystem::path aside = path_.string() + ".damaged";
-    rename(path_.c_str(), aside.c_str());
+    const std::filesystem::path aside = path + ".damaged";
+    rename(path.c_str(), aside.c_str());
     problem_ = fmt::format("{}; it is put aside as {}, and which jobs may come back is not known",
                            error.what(), aside.string());
     return {};
@@ -137,7 +143,7 @@ void PromiseFile::put(bool is_more) {
   if (anew) {
     is_behind_ = !write_anew();
   } else if (!was_behind && !log_.pending().empty()) {
-    is_behind_ = !file_.append(log_.pending());
+    is_behind_ = !append(file_);
   }
   if (is_behind_ && !was_behind) fall_behind();
   log_.clear_pending();
@@ -146,18 +152,19 @@ void PromiseFile::put(bool is_more) {
 void PromiseFile::fall_behind() {
   is_behind_ = true;
   problem_ = fmt::format(
-      "{}: cannot be written: {}; the service goes on, and writes it anew when it can: make room",
-      path_.string(), std::generic_category().message(errno));
+      "{}: cannot be written: {}; {}", place_.path.string(), std::generic_category().message(errno),
+      place_.is_shared ? "this node coordinates no more: make room"
+                       : "the service goes on, and writes it anew when it can: make room");
 }
 
 // Writes a whole file beside the old one, and then puts it in its place.
 bool PromiseFile::write_anew() {
   log_.begin_anew();
   LogFile anew;
-  const std::filesystem::path beside = beside_of(path_);
-  if (!anew.open(beside) || !anew.append(log_.pending())) return false;
+  const std::filesystem::path beside = beside_of(place_.path);
+  if (!anew.open(beside) || !append(anew)) return false;
   if (BF_FAILPOINT("service.promises.rename")) return errno = EIO, false;
-  if (rename(beside.c_str(), path_.c_str()) != 0) return false;
+  if (rename(beside.c_str(), place_.path.c_str()) != 0) return false;
   file_ = std::move(anew);
   return true;
 }

@@ -112,4 +112,39 @@ TEST_CASE("problems of the node are listed, too") {
   CHECK(has(remarks, "20 % of the blocks"));
 }
 
+TEST_CASE("the node of a cluster that is slower than the others is named, and where it is") {
+  const auto node = [](int number, double read_s, double fetch_s, double prepare_s) {
+    return json{{"node", number},
+                {"name", fmt::format("n{}", number)},
+                {"ready", true},
+                {"read_bytes", 1e9},
+                {"store_busy_ns", 1e9 * read_s},
+                {"fetched_bytes", 1e9},
+                {"fetching_ns", 1e9 * fetch_s},
+                {"prepared_samples", 1000},
+                {"preparing_ns", 1e9 * prepare_s}};
+  };
+  const auto idle = [&](int number) {
+    json one = node(number, 0, 0, 0);
+    for (const char* key : {"read_bytes", "fetched_bytes", "prepared_samples"}) one[key] = 0;
+    return one;
+  };
+  const json before = {{"nodes", {idle(1), idle(2), idle(3)}}};
+  const json alike = {{"nodes", {node(1, 1, 1, 1), node(2, 1.5, 1.4, 1.9), node(3, 1, 1, 1)}}};
+  CHECK(ctl::fleet_remarks(before, alike).empty());
+  const json disk = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 1), node(3, 3, 1, 1)}}};
+  REQUIRE(ctl::fleet_remarks(before, disk).size() == 1);
+  CHECK(has(ctl::fleet_remarks(before, disk), "node 'n3' reads"));
+  const json link = {{"nodes", {node(1, 1, 5, 1), node(2, 1, 1, 1), node(3, 1, 1, 1)}}};
+  REQUIRE(ctl::fleet_remarks(before, link).size() == 1);
+  CHECK(has(ctl::fleet_remarks(before, link), "node 'n1' fetches"));
+  const json cores = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 4), node(3, 1, 1, 1)}}};
+  REQUIRE(ctl::fleet_remarks(before, cores).size() == 1);
+  CHECK(has(ctl::fleet_remarks(before, cores), "node 'n2' takes 4.00 ms"));
+  const json lost = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 1)}}};
+  CHECK(has(ctl::fleet_remarks(before, lost), "node 'n3' was lost"));
+  CHECK(ctl::fleet_remarks(json::object(), json::object()).empty());
+  CHECK(ctl::fleet_remarks(json::object(), {{"nodes", {1, "x", nullptr}}}).empty());
+}
+
 }  // namespace batchflow::test::doctor_test

@@ -46,7 +46,7 @@ TEST_CASE("what could not be written, whole or in part, is there when it can be 
     CAPTURE(failing);
     const Folder folder;
     const std::filesystem::path path = folder.path() / "promises";
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1)});
     CHECK(file.take_problem() == "");
     {
@@ -94,7 +94,7 @@ TEST_CASE("commits wait for each other, for what is promised, or for a flush") {
   };
   std::uint64_t step = 0;
   {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     file.write(
         std::vector{test::joined(1, order::Position(Order::strict, 7, 1 << 20, 0), {NodeId(0)})});
     file.write(std::vector{commit(step++)});
@@ -141,7 +141,7 @@ TEST_CASE("the next service knows the jobs, and which comes back behind what it 
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1), joined(2), joined(4)});
     for (std::uint64_t step = 0; step < 3; ++step) file.write(std::vector{commit(2, step)});
     engine::Promise left;
@@ -151,12 +151,12 @@ TEST_CASE("the next service knows the jobs, and which comes back behind what it 
   }
   // However often it is killed before any job is back.
   for (int start = 0; start < 3; ++start) {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     const service::Returning returning(file);
     CHECK(returning.names() == std::vector<std::string>{"job-2", "job-4"});
     CHECK(returning.next_job() == 5);
   }
-  service::PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file({path}, Bytes{1} << 20, name_of);
   service::Returning returning(file);
   CHECK(returning.objection(kUser, "job-2", at(0, 2))
             .find("after 2 samples of epoch 0, but had "
@@ -176,7 +176,7 @@ TEST_CASE("the next service knows the jobs, and which comes back behind what it 
 
 TEST_CASE("where an epoch ends, a loader need not have heard of it") {
   const Folder folder;
-  service::PromiseFile file(folder.path() / "promises", Bytes{1} << 20, name_of);
+  service::PromiseFile file({folder.path() / "promises"}, Bytes{1} << 20, name_of);
   file.write(std::vector{joined(1)});
   for (std::uint64_t step = 0; step < 64; ++step) file.write(std::vector{commit(1, step)});
   engine::Promise end;
@@ -192,14 +192,14 @@ TEST_CASE("a file of promises that is damaged is put aside, and said") {
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1), joined(2)});
   }
   std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
   bytes.seekp(40);
   bytes.put('!');
   bytes.close();
-  service::PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file({path}, Bytes{1} << 20, name_of);
   CHECK(file.take_problem().find("it is put aside as") != std::string::npos);
   CHECK(std::filesystem::exists(path.string() + ".damaged"));
   CHECK(jobs_in(path).empty());
@@ -211,11 +211,11 @@ TEST_CASE("a file of promises that no log of them grows to is put aside unread, 
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     file.write(std::vector{joined(1)});
   }
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole: it takes no room
-  service::PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file({path}, Bytes{1} << 20, name_of);
   const std::string problem = file.take_problem();
   CHECK(problem.find(path.string() + ": it has 1099511627776 bytes") == 0);
   CHECK(problem.find("(promise_log_bytes_max); it is put aside as") != std::string::npos);
@@ -228,7 +228,7 @@ TEST_CASE("a hole in a file of promises costs what stands behind it, and is said
   const Folder folder;
   const std::filesystem::path path = folder.path() / "promises";
   {
-    service::PromiseFile file(path, Bytes{1} << 20, name_of);
+    service::PromiseFile file({path}, Bytes{1} << 20, name_of);
     for (std::uint32_t job = 1; job <= 200; ++job) file.write(std::vector{joined(job)});
   }
   REQUIRE(std::filesystem::file_size(path) > 3 * 4096);
@@ -236,7 +236,7 @@ TEST_CASE("a hole in a file of promises costs what stands behind it, and is said
   bytes.seekp(4096);
   bytes << std::string(4096, '\0');
   bytes.close();
-  service::PromiseFile file(path, Bytes{1} << 20, name_of);
+  service::PromiseFile file({path}, Bytes{1} << 20, name_of);
   const std::string problem = file.take_problem();
   CHECK(problem.find("there are zeros from byte 4") != std::string::npos);
   CHECK(!std::filesystem::exists(path.string() + ".damaged"));

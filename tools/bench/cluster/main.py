@@ -1,18 +1,27 @@
 """What a service over several nodes costs, and what the end of a node costs its jobs.
 
-    main.py [--quick] [--rounds N] [--rows N] [--json FILE]
+    main.py [PART...] [--quick] [--rounds N] [--rows N] [--json FILE]
 
-All nodes are processes of this machine, on loopback, so they share its processors: figures are
-counts, ratios and times to recover, not rates of a network. Rows are of 4 KB.
+All nodes are processes of this machine, so they share its processors: figures are counts, ratios
+and times to recover, and rates beside what else the same machine does. Rows are of 4 KB.
 
 - reads: jobs on one, two and three nodes, each with an order of its own, for one epoch. What all
   nodes read of the store, over the dataset: 1 is each byte once. `fetched` is what they took from
   one another.
-- processors: the processor time of all nodes for one epoch of a job at the coordinator, with an
-  agent that has half of the workers, over that of a service alone; in turn, round by round.
+- processors: the processor time of all nodes for two epochs of a job at the coordinator, with an
+  agent that has half of the workers, over that of a service alone; in turn, round by round. For
+  rows, whose preparation is a copy, and for pictures.
 - recovery: the longest pause between two batches of a job when a node is killed and started again
   at once: of the agent, for a job there and one elsewhere; of the coordinator, for both. Beside it
-  the longest pause of the same jobs without that.
+  the longest pause of the same jobs without that. And when the coordinator is killed for good, and
+  another of three candidates takes over.
+- control: what one coordinator can order. Its agents are one process that says at once that
+  everything is done (fleet.cpp). Blocks a second of 16 and of 256 samples with 1 to 64 agents, per
+  second of the coordinator's processor time, too; and with 64 agents, how long a batch takes from
+  its wish, at parts of that rate.
+- transfer: two hosts (network namespaces) with links of 8 Gbit/s. A job at one trains on what the
+  other keeps. The rate beside that of iperf3 on the same link, and the processor time of both
+  services for each GB; without TLS.
 
 Exit code 1: a job did not have each sample of an epoch once.
 """
@@ -35,6 +44,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "peers"))
 import environment
 import service
 
@@ -63,12 +73,14 @@ print(json.dumps({"epochs": epochs, "times": times}), flush=True)
 
 
 class Node:
-    def __init__(self, folder: Path, *arguments: str):
+    def __init__(self, folder: Path, *arguments: str, before: list[str] | None = None):
         folder.mkdir()
         self.socket = folder / "b.sock"
         self._log = folder / "log"
-        self._command = [os.environ["BATCHFLOW_DAEMON"], "--socket", str(self.socket), "--state",
-                         str(folder / "state"), "--memory", "1gib", "--http", "-1", *arguments]
+        memory = [] if "--memory" in arguments else ["--memory", "1gib"]
+        self._command = [*(before or []), os.environ["BATCHFLOW_DAEMON"], "--socket",
+                         str(self.socket), "--state", str(folder / "state"), "--http", "-1",
+                         *memory, *arguments]
         self.start()
 
     def start(self) -> None:
@@ -83,6 +95,9 @@ class Node:
                 raise RuntimeError(f"batchflowd did not start: {self._log.read_text()}")
             time.sleep(0.005)
 
+    def says(self, text: str) -> bool:
+        return text in self._log.read_text()
+
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -92,18 +107,35 @@ class Node:
         self._process.wait(60)
 
 
+def write_token(folder: Path) -> Path:
+    token = folder / "token"
+    token.write_text(os.urandom(32).hex() + "\n")
+    token.chmod(0o600)
+    return token
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def wait_for_agents(coordinator: Node, agents: int) -> None:
+    deadline = time.monotonic() + 60
+    while sum(one["ready"] for one in service.status(coordinator.socket)["nodes"]) < agents:
+        if time.monotonic() > deadline:
+            raise RuntimeError("an agent did not join within 60 s")
+        time.sleep(0.01)
+
+
 class Cluster:
     """A coordinator and agents, for a `with`."""
 
-    def __init__(self, folder: Path, rows: Path, agents: int, workers: int = 1):
+    def __init__(self, folder: Path, rows: Path | str, agents: int, workers: int = 1):
         self.folder = folder
         folder.mkdir()
-        token = folder / "token"
-        token.write_text(os.urandom(32).hex() + "\n")
-        token.chmod(0o600)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        token, port = write_token(folder), free_port()
         shared = ["--cluster-token", str(token), "--workers", str(workers)]
         self.nodes = [Node(folder / "coordinator", "--dataset", f"rows={rows}", "--tcp",
                            f"127.0.0.1:{port}", *shared)]
@@ -113,11 +145,7 @@ class Cluster:
         self.wait()
 
     def wait(self) -> None:
-        deadline = time.monotonic() + 60
-        while sum(one["ready"] for one in service.status(self.nodes[0].socket)["nodes"]) + 1 < len(self.nodes):
-            if time.monotonic() > deadline:
-                raise RuntimeError("an agent did not join within 60 s")
-            time.sleep(0.01)
+        wait_for_agents(self.nodes[0], len(self.nodes) - 1)
 
     def counted(self, name: str) -> int:
         time.sleep(1.2)  # agents report every second
@@ -156,17 +184,20 @@ class Job:
         for keys in result["epochs"]:
             if sorted(keys) != list(range(self.rows)):
                 sys.exit("a job did not have each sample of an epoch once")
-        times = result["times"]
-        return max(b - a for a, b in zip(times, times[1:]))
+        self.times: list[float] = result["times"]
+        return max(b - a for a, b in zip(self.times, self.times[1:]))
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench cluster")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="one small round, to look at")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=32768, help="of 4 KB")
     parser.add_argument("--json", metavar="FILE", help="keeps the figures, round by round")
     arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}")
     if arguments.quick:
         arguments.rounds, arguments.rows = 1, 4096
     return arguments
@@ -195,12 +226,13 @@ def reads(folder: Path, data: Path, arguments: argparse.Namespace, nodes: int) -
                 "fetched": cluster.counted("fetched_bytes") / stored}
 
 
-def processors(folder: Path, data: Path, arguments: argparse.Namespace) -> float:
+def processors(folder: Path, data: str, samples: int, pipeline: str = "") -> float:
     used = {}
     for agents in (0, 1):
         with Cluster(folder, data, agents, 2 - agents) as cluster:
             before = cluster.cpu_s()
-            Job(cluster.nodes[0], arguments.rows, shuffle_seed=1, epochs=2).longest_pause_s()
+            Job(cluster.nodes[0], samples, shuffle_seed=1, epochs=2,
+                **({"pipeline": pipeline} if pipeline else {})).longest_pause_s()
             used[agents] = cluster.cpu_s() - before
     return used[1] / used[0]
 
@@ -223,9 +255,209 @@ def recovery(folder: Path, data: Path, arguments: argparse.Namespace,
     return pauses
 
 
+def takeover(folder: Path, data: Path, arguments: argparse.Namespace) -> float:
+    """The coordinator of three candidates is killed, and stays away."""
+    folder.mkdir()
+    token = write_token(folder)
+    candidates = [
+        Node(folder / name, "--name", name, "--dataset", f"rows={data}", "--tcp",
+             f"127.0.0.1:{free_port()}", "--cluster-token", str(token), "--cluster-log",
+             str(folder / "log"), "--workers", "1") for name in "abc"]
+    deadline = time.monotonic() + 60
+    first = None
+    while first is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError("no candidate coordinates")
+        time.sleep(0.05)
+        first = next((node for node in candidates if node.says("term 1")), None)
+    others = [node for node in candidates if node is not first]
+    wait_for_agents(first, 2)
+    jobs = [Job(node, arguments.rows, epochs=2, pause=0.002) for node in others]
+    for job in jobs:
+        job.begun()
+    first.end()
+    pause = max(job.longest_pause_s() for job in jobs)
+    for node in others:
+        node.end(signal.SIGTERM)
+    shutil.rmtree(folder)
+    return pause
+
+
+def fleet(port: int, token: Path, agents: int, batch: int, seconds: float,
+          rate: float = 0) -> dict[str, float]:
+    program = Path(os.environ["BATCHFLOW_DAEMON"]).parent / "fleet"
+    done = subprocess.run([str(program), str(port), str(token), str(agents), str(batch),
+                           str(seconds), str(rate)], stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def control(folder: Path, data: Path, agents: int, batch: int, seconds: float,
+            rates: tuple[float, ...] = ()) -> dict[str, Any]:
+    """What a coordinator orders for so many agents; `rates` are parts of the most that it can."""
+    folder.mkdir()
+    config = folder / "node.yaml"
+    config.write_text("kind: node\nengine: {block_bytes: 1}\n")
+    token, port = write_token(folder), free_port()
+
+    def run(rate: float = 0) -> dict[str, float]:
+        node = Node(folder / "coordinator", "--config", str(config), "--dataset", f"rows={data}",
+                    "--tcp", f"127.0.0.1:{port}", "--cluster-token", str(token), "--workers", "1")
+        before = node.cpu_s()
+        result = fleet(port, token, agents, batch, seconds, rate)
+        result["cpu_s"] = node.cpu_s() - before
+        node.end(signal.SIGTERM)
+        shutil.rmtree(folder / "coordinator")
+        return result
+
+    most = run()
+    blocks_s = most["blocks"] / most["seconds"]
+    batches_s = most["batches"] / most["seconds"]
+    # The second before the measured ones costs the coordinator as much.
+    cpu_s = most["cpu_s"] * most["seconds"] / (most["seconds"] + 1)
+    found: dict[str, Any] = {"blocks_s": blocks_s, "per_core": most["blocks"] / cpu_s,
+                             "samples": most["samples_per_block"], "latency": []}
+    for part in rates:
+        found["latency"].append({"part": part, **run(part * batches_s)})
+    shutil.rmtree(folder)
+    return found
+
+
+def transfer(folder: Path, rows: int) -> dict[str, float]:
+    """A job on one host trains on what the other host keeps."""
+    from hosts import Hosts
+    with Hosts(["a", "b"], "8gbit") as hosts:
+        server = hosts.start("a", ["iperf3", "-s", "-1", "-J"], stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        answer = subprocess.run(hosts.command("b", ["iperf3", "-c", hosts.address("a"), "-R", "-J",
+                                                    "-t", "5"]), stdout=subprocess.PIPE, check=True)
+        server.wait(30)
+        end = json.loads(answer.stdout)["end"]
+        iperf = end["sum_received"]["bits_per_second"] / 8
+        iperf_cpu = sum(end["cpu_utilization_percent"][side] for side in
+                        ("host_total", "remote_total")) / 100 * 5 / end["sum_received"]["bytes"] * 1e9
+        folder.mkdir()
+        data = folder / "rows"
+        write_rows(data, rows)
+        token, port = write_token(folder), 9838
+        shared = ["--cluster-token", str(token), "--workers", "1"]
+        a = Node(folder / "a", "--dataset", f"rows={data}", "--tcp", f"{hosts.address('a')}:{port}",
+                 "--memory", "6gib", *shared, before=hosts.command("a", []))
+        b = Node(folder / "b", "--join", f"tcp://{hosts.address('a')}:{port}", "--name", "b",
+                 "--memory", "512mib", *shared, before=hosts.command("b", []))
+        wait_for_agents(a, 1)
+        Job(a, rows, shuffle_seed=1, epochs=1).longest_pause_s()  # all is kept from here on
+        # Only what the link brings takes time: the job computes nothing.
+        time.sleep(1.2)
+        before = {node: node.cpu_s() for node in (a, b)}
+        fetched = service.status(a.socket)["nodes"][0]["fetched_bytes"]
+        job = Job(b, rows, shuffle_seed=2, epochs=1)
+        job.longest_pause_s()
+        seconds = job.times[-1] - job.times[0]
+        time.sleep(1.2)
+        moved = service.status(a.socket)["nodes"][0]["fetched_bytes"] - fetched
+        found = {"iperf3": iperf, "rate": moved / seconds, "fetched": moved / (rows * ROW),
+                 "iperf3_cpu_s_gb": iperf_cpu,
+                 "sender_cpu_s_gb": (a.cpu_s() - before[a]) / moved * 1e9,
+                 "receiver_cpu_s_gb": (b.cpu_s() - before[b]) / moved * 1e9}
+        for node in (b, a):
+            node.end(signal.SIGTERM)
+        shutil.rmtree(folder)
+        return found
+
+
+Kept = Any
+
+
+def measure_reads(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    kept = {}
+    for nodes in (1, 2, 3):
+        rounds = [reads(folder, data, arguments, nodes) for _ in range(arguments.rounds)]
+        kept[nodes] = rounds
+        print(f"{nodes} nodes, {nodes} jobs: read {spread([one['read'] for one in rounds], '.3f')} "
+              f"of the dataset, fetched {spread([one['fetched'] for one in rounds], '.2f')}",
+              flush=True)
+    return kept
+
+
+def measure_processors(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    import pictures
+    count = 256 if arguments.quick else 2048
+    made = pictures.make(environment.BUILD / "peers", count)
+    kept = {}
+    for name, where, samples, pipeline in (
+            ("rows of 4 KB", str(data), arguments.rows, ""),
+            ("pictures", f"{made},pipeline=imagenet-train", count, "")):
+        ratios = [processors(folder, where, samples, pipeline) for _ in range(arguments.rounds)]
+        kept[name] = ratios
+        print(f"processor time with an agent, over that alone, {name}: {spread(ratios, '.2f')}",
+              flush=True)
+    return kept
+
+
+def measure_recovery(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    kept: dict[str, Any] = {}
+    for killed, name in ((1, "agent"), (0, "coordinator")):
+        rounds = [recovery(folder, data, arguments, killed) for _ in range(arguments.rounds)]
+        kept[name] = rounds
+        for where in ("coordinator", "agent"):
+            print(f"the {name} killed: longest pause of the job at the {where} "
+                  f"{spread([one[where + ' killed'] for one in rounds], '.2f')} s; without "
+                  f"{spread([one[where] for one in rounds], '.2f')} s", flush=True)
+    pauses = [takeover(folder, data, arguments) for _ in range(arguments.rounds)]
+    kept["takeover"] = pauses
+    print(f"the coordinator killed, and another takes over: longest pause "
+          f"{spread(pauses, '.2f')} s", flush=True)
+    return kept
+
+
+def measure_control(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    kept: dict[str, Any] = {}
+    seconds = 1.0 if arguments.quick else 4.0
+    for batch in (16, 256):
+        for agents in (1, 4, 16, 64):
+            with_rates = agents == 64 and batch == 16
+            rates = (0.1, 0.25, 0.5, 0.75, 0.9) if with_rates else ()
+            rounds = [control(folder, data, agents, batch, seconds,
+                              rates if number == 0 else ()) for number in range(arguments.rounds)]
+            kept[f"{batch} {agents}"] = rounds
+            print(f"blocks of {rounds[0]['samples']:.0f}, {agents} agents: "
+                  f"{spread([one['blocks_s'] for one in rounds], ',.0f')} a second, "
+                  f"{spread([one['per_core'] for one in rounds], ',.0f')} per second of a core",
+                  flush=True)
+            for one in rounds[0]["latency"]:
+                print(f"  at {one['part']:.0%} of that ({one['batches'] / one['seconds']:,.0f} "
+                      f"batches/s): p50 {one['p50_us']:.0f} us, p99 {one['p99_us']:.0f} us, "
+                      f"p99.9 {one['p999_us']:.0f} us", flush=True)
+    return kept
+
+
+def measure_transfer(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    from hosts import Hosts
+    problem = Hosts.problem() or ("" if shutil.which("iperf3") else
+                                  "iperf3 is not installed (apt-get install iperf3)")
+    if problem:
+        print(f"transfer: left out: {problem}")
+        return problem
+    rows = 32768 if arguments.quick else 262144
+    rounds = [transfer(folder, rows) for _ in range(arguments.rounds)]
+    print(f"transfer: {spread([one['rate'] / 1e6 for one in rounds], ',.0f')} MB/s, "
+          f"{spread([one['rate'] / one['iperf3'] for one in rounds], '.2f')} of iperf3's; processor "
+          f"time for each GB: {spread([one['sender_cpu_s_gb'] for one in rounds], '.2f')} s where it "
+          f"is kept, {spread([one['receiver_cpu_s_gb'] for one in rounds], '.2f')} s where it is "
+          f"trained on (iperf3, both: {spread([one['iperf3_cpu_s_gb'] for one in rounds], '.2f')})",
+          flush=True)
+    return rounds
+
+
+MEASURES = {"reads": measure_reads, "processors": measure_processors, "recovery": measure_recovery,
+            "control": measure_control, "transfer": measure_transfer}
+PARTS = list(MEASURES)
+
+
 def main() -> None:
     arguments = parse()
-    environment.use("cluster", {"numpy": "numpy"})
+    environment.use("cluster", {"numpy": "numpy", "PIL": "pillow"})
     kept: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="batchflow-cluster-") as made:
         folder = Path(made)
@@ -233,23 +465,8 @@ def main() -> None:
         write_rows(data, arguments.rows)
         print(f"{arguments.rows} rows of {ROW} bytes; {arguments.rounds} rounds; "
               "median [least..most]")
-        for nodes in (1, 2, 3):
-            rounds = [reads(folder / "c", data, arguments, nodes) for _ in range(arguments.rounds)]
-            kept[f"reads {nodes}"] = rounds
-            print(f"{nodes} nodes, {nodes} jobs: read {spread([one['read'] for one in rounds], '.3f')} "
-                  f"of the dataset, fetched {spread([one['fetched'] for one in rounds], '.2f')}",
-                  flush=True)
-        ratios = [processors(folder / "c", data, arguments) for _ in range(arguments.rounds)]
-        kept["processors"] = ratios
-        print(f"processor time with an agent, over that alone: {spread(ratios, '.2f')}", flush=True)
-        for killed, name in ((1, "agent"), (0, "coordinator")):
-            rounds = [recovery(folder / "c", data, arguments, killed)
-                      for _ in range(arguments.rounds)]
-            kept[f"recovery {name}"] = rounds
-            for where in ("coordinator", "agent"):
-                print(f"the {name} killed: longest pause of the job at the {where} "
-                      f"{spread([one[where + ' killed'] for one in rounds], '.2f')} s; without "
-                      f"{spread([one[where] for one in rounds], '.2f')} s", flush=True)
+        for name in arguments.parts or PARTS:
+            kept[name] = MEASURES[name](folder / "c", data, arguments)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(kept, indent=1))
 

@@ -36,7 +36,11 @@ Cost measure(const config::ConfigNode& base, const std::vector<std::string>& set
         for (const std::string& text : set) input::apply_override(tree, text);
         const output::RunResult run = sim::simulate(input::read_scenario(tree), {});
         double batches = 0;
-        for (const output::JobResult& job : run.jobs) batches += static_cast<double>(job.batches);
+        for (const output::JobResult& job : run.jobs) {
+          if (job.state != "done")
+            throw ConfigError(fmt::format("{}: {} {}", job.name, job.state, job.refusal));
+          batches += static_cast<double>(job.batches);
+        }
         return fmt::format("{} {} {} {} {}", cpu_s() - before_s, memory_mib(), batches, run.steps,
                            run.digest);
       }},
@@ -68,7 +72,7 @@ Cost line(const std::string& name, const config::ConfigNode& base,
 config::ConfigNode large_cluster(int jobs) {
   return input::parse_yaml(
       fmt::format("cluster:\n  nodes: [{{name: node, count: 312, cores: 32, gpus: 8, memory: 512gb,"
-                  " cache: 10%}}]\n  store: {{bytes_per_s: 200gb, latency: 1ms, "
+                  " cache: 20%}}]\n  store: {{bytes_per_s: 200gb, latency: 1ms, "
                   "operations_ahead: 64}}\n"
                   "datasets: [{{name: data, samples: 1280000, bytes: 100kb}}]\n"
                   "pipelines: [{{name: train, steps: [{{name: work, random: true, cost: 1ms}}]}}]\n"

@@ -1,0 +1,57 @@
+// A node that is to end first hands over what it keeps: each sample is copied to the node that will
+// be its home without it, where there is room for it. Until all have been, the samples are found
+// where they were. Then the command LetGo says that the node may end.
+//
+// Prepared blocks are not handed over. They are made again, to the same bytes.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/engine/items.h"
+#include "core/engine/reads.h"
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class HandOver {
+ public:
+  HandOver(EngineState& state, Reads& reads, Items& items)
+      : s_(state), reads_(reads), items_(items) {}
+
+  // The node takes no more work.
+  void begin(NodeIndex node);
+  // It has ended.
+  void forget(NodeIndex node);
+  // Copies some, and lets nodes go.
+  void go_on();
+
+ private:
+  struct Leaving {
+    NodeIndex node;
+    std::vector<ShareId> shares;  // to be looked through; the last one is under way
+    std::uint32_t item = 0;       // of it, the next to look at
+    std::vector<std::pair<ReadIndex, RequestId>> reads;
+  };
+  // What goes to one share of another node, with one read.
+  struct Parcel {
+    const ItemCache* to = nullptr;
+    std::vector<SampleId> samples;
+    Bytes staged = 0;
+  };
+
+  bool is_under_way(const Leaving& leaving) const;
+  // Copies some of the share. True: there is no more of it to look at.
+  bool copy_some(Leaving& leaving, ShareId share);
+  bool add(ItemId item, const Dataset& dataset, const ItemCache& to);
+  PipelineId pipeline_of(const SharePart& part) const;
+
+  EngineState& s_;
+  Reads& reads_;
+  Items& items_;
+  std::vector<Leaving> leaving_;
+  std::vector<Parcel> parcels_;  // scratch
+  std::vector<ItemId> gone_;     // scratch
+};
+
+}  // namespace batchflow::engine

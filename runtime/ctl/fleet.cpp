@@ -1,0 +1,142 @@
+// Which node of a cluster is slower than the others, and where.
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "fmt/format.h"
+#include "runtime/ctl/answer.h"
+#include "runtime/ctl/reasons.h"
+
+namespace batchflow::ctl {
+namespace {
+
+using nlohmann::json;
+
+// A node that is so many times slower than the others is named.
+constexpr double kSlower = 2;
+// What less was seen of says nothing.
+constexpr double kBytesLeast = 8 << 20;
+constexpr double kSamplesLeast = 200;
+
+// What a node has done between two answers.
+struct NodeWindow {
+  std::string name;
+  double read_bytes, store_busy_s, fetched_bytes, fetching_s, prepared, preparing_s, errors;
+};
+
+double change(const json& before, const json& now, const char* key) {
+  return number(now, key) - number(before, key);
+}
+
+NodeWindow window(const std::string& name, const json& before, const json& now) {
+  const auto of = [&](const char* key) { return change(before, now, key); };
+  // The coordinator has seconds, where agents have nanoseconds.
+  const double preparing_s = now.contains("preparing_ns") ? of("preparing_ns") / 1e9
+                                                          : of("preparing_s");
+  return {name,
+          of("read_bytes"),
+          of("store_busy_ns") / 1e9,
+          of("fetched_bytes"),
+          of("fetching_ns") / 1e9,
+          of("prepared_samples"),
+          preparing_s,
+          of("read_errors")};
+}
+
+std::vector<NodeWindow> windows(const json& before, const json& now) {
+  std::vector<NodeWindow> all = {window("the coordinator", before, now)};
+  for (const json& one : list(now, "nodes")) {
+    for (const json& earlier : list(before, "nodes")) {
+      if (number(earlier, "node") == number(one, "node"))
+        all.push_back(window(fmt::format("node '{}'", text(one, "name")), earlier, one));
+    }
+  }
+  return all;
+}
+
+// What a thing takes on each node that has done enough of it.
+using Cost = std::function<std::optional<double>(const NodeWindow&)>;
+using Remark = std::function<std::string(const NodeWindow&, double cost, double of_others)>;
+
+void compare(const std::vector<NodeWindow>& nodes, const Cost& cost, const Remark& remark,
+             std::vector<std::string>& out) {
+  for (const NodeWindow& node : nodes) {
+    const std::optional<double> own = cost(node);
+    if (!own) continue;
+    std::vector<double> others;
+    for (const NodeWindow& other : nodes) {
+      if (&other == &node) continue;
+      if (const std::optional<double> its = cost(other)) others.push_back(*its);
+    }
+    if (others.empty()) continue;
+    const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+    std::nth_element(others.begin(), middle, others.end());
+    if (*own > kSlower * *middle) out.push_back(remark(node, *own, *middle));
+  }
+}
+
+std::optional<double> seconds_a_byte(double bytes, double busy_s) {
+  if (bytes < kBytesLeast || busy_s <= 0) return std::nullopt;
+  return busy_s / bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> fleet_remarks(const json& before, const json& now) {
+  std::vector<std::string> out;
+  if (list(now, "nodes").empty()) return out;
+  const std::vector<NodeWindow> nodes = windows(before, now);
+  compare(
+      nodes, [](const NodeWindow& one) { return seconds_a_byte(one.read_bytes, one.store_busy_s); },
+      [](const NodeWindow& node, double cost, double of_others) {
+        return fmt::format(
+            "{} reads {}/s from the store while it reads, and the others {}/s: look at its drive, "
+            "its mount, or its way to the store",
+            node.name, bytes_text(1 / cost), bytes_text(1 / of_others));
+      },
+      out);
+  compare(
+      nodes, [](const NodeWindow& one) { return seconds_a_byte(one.fetched_bytes, one.fetching_s); },
+      [](const NodeWindow& node, double cost, double of_others) {
+        return fmt::format(
+            "{} fetches {}/s from other nodes while it fetches, and the others {}/s: look at its "
+            "link",
+            node.name, bytes_text(1 / cost), bytes_text(1 / of_others));
+      },
+      out);
+  compare(
+      nodes,
+      [](const NodeWindow& one) -> std::optional<double> {
+        if (one.prepared < kSamplesLeast) return std::nullopt;
+        return one.preparing_s / one.prepared;
+      },
+      [](const NodeWindow& node, double cost, double of_others) {
+        return fmt::format(
+            "{} takes {:.2f} ms to prepare a sample, and the others {:.2f}: look for other load on "
+            "its cores, or for a lower clock",
+            node.name, 1000 * cost, 1000 * of_others);
+      },
+      out);
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    if (nodes[i].errors > 0)
+      out.push_back(fmt::format("{}: {:.0f} reads failed there; look at its drive or mount",
+                                nodes[i].name, nodes[i].errors));
+  }
+  for (const json& one : list(now, "nodes")) {
+    const bool was_there = std::any_of(
+        list(before, "nodes").begin(), list(before, "nodes").end(),
+        [&](const json& earlier) { return number(earlier, "node") == number(one, "node"); });
+    if (was_there && !flag(one, "ready"))
+      out.push_back(fmt::format("node '{}' still opens its datasets", text(one, "name")));
+  }
+  for (const json& earlier : list(before, "nodes")) {
+    const bool is_there = std::any_of(
+        list(now, "nodes").begin(), list(now, "nodes").end(),
+        [&](const json& one) { return number(earlier, "node") == number(one, "node"); });
+    if (!is_there)
+      out.push_back(fmt::format("node '{}' was lost meanwhile", text(earlier, "name")));
+  }
+  return out;
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,58 @@
+#include "runtime/service/cluster/candidate.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/config_value.h"
+#include "fmt/format.h"
+#include "runtime/service/cluster/agent.h"
+#include "runtime/service/cluster/terms.h"
+
+namespace batchflow::service {
+namespace {
+
+// Looks at the folder once. Where this node has taken a term, `taken` has its number.
+FoundCoordinator look(TermWatch& watch, std::uint64_t& taken) {
+  FoundCoordinator found;
+  try {
+    const TermWatch::Seen seen = watch.look();
+    found.is_here = seen.taken;
+    if (seen.taken) taken = seen.now.number;
+    found.address = seen.taken ? "" : seen.now.address;
+    found.problem = seen.problem;
+    if (found.problem.empty() && found.address.empty())
+      found.problem = seen.now.ended
+                          ? "no node coordinates"
+                          : fmt::format("'{}' has taken term {}, and does not coordinate yet",
+                                        seen.now.holder, seen.now.number);
+  } catch (const ConfigError& error) {
+    found.problem = error.what();
+  }
+  return found;
+}
+
+}  // namespace
+
+int run_candidate(const NodeConfig& config, const Service::Reread& reread,
+                  const std::function<void(const std::string&)>& write) {
+  const TermFolder folder(config.cluster.log);
+  // A node that may be cut off leaves the next term to others for a while.
+  TermWatch::Clock::time_point from{};
+  for (;;) {
+    TermWatch watch(folder, config.cluster.name, config.cluster.lost_after, from);
+    Term mine;
+    mine.holder = config.cluster.name;
+    const AgentOutcome outcome =
+        run_agent(config, [&] { return look(watch, mine.number); }, write);
+    if (!outcome.is_here) return outcome.signal;
+    auto term = std::make_unique<HeldTerm>(folder, mine, config.cluster.lost_after);
+    Service service(config, reread, std::move(term));
+    write(fmt::format("this node coordinates the cluster of {}: term {}", config.cluster.log.string(),
+                      mine.number));
+    const int ended_by = service.run(write);
+    if (!service.is_superseded()) return ended_by;
+    from = TermWatch::Clock::now() + 2 * config.cluster.lost_after;
+  }
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,164 @@
+"""Nodes on hosts of their own: network namespaces, whose links are slow or cut."""
+
+import re
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
+
+from hosts import Hosts  # noqa: E402
+from support import CTL, Folder, status, wait_until, write_rows  # noqa: E402
+from test_cluster import ROWS, TOKEN, WIDTH, Job, Node  # noqa: E402
+
+PROBLEM = Hosts.problem()
+PORT = 9838
+JOB_OF_WIDE_ROWS = """
+import json, sys
+import batchflow
+epochs, pause, options = int(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3])
+loader = batchflow.DataLoader("rows", batch_size=64, epochs=epochs, **options)
+keys = [[int(key) for batch in loader for key in batch.sample_keys] for _ in range(epochs)]
+print("began", flush=True)
+print(json.dumps({"keys": keys}), flush=True)
+"""
+
+
+@unittest.skipIf(PROBLEM, PROBLEM)
+class OnHosts(Folder):
+    NAMES = ["a", "b", "c"]
+    ROWS, WIDTH = ROWS, WIDTH
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        write_rows(self.data / "rows.npy", self.ROWS, self.WIDTH)
+        self.token = self.folder / "token"
+        self.token.write_text(TOKEN + "\n")
+        self.token.chmod(0o600)
+        self.hosts = Hosts(self.NAMES)
+        self.addCleanup(self.hosts.close)
+        self.nodes = {}
+
+    def node(self, name, *arguments):
+        node = Node(self.folder / name, "--name", name, "--cluster-token", str(self.token),
+                    *arguments, before=self.hosts.command(name, []))
+        self.addCleanup(node.end)
+        self.nodes[name] = node
+        return node
+
+    def coordinator(self, name):
+        return self.node(name, "--dataset", f"rows={self.data}", "--tcp",
+                         f"{self.hosts.address(name)}:{PORT}")
+
+    def agent(self, name, of):
+        return self.node(name, "--join", f"tcp://{self.hosts.address(of)}:{PORT}")
+
+    def wait_for_agents(self, node, names):
+        wait_until(lambda: {one["name"] for one in status(node.socket)["nodes"]
+                            if one["ready"]} == set(names), 30, f"agents {names}")
+
+    def check_epochs(self, result, epochs):
+        self.assertEqual(len(result["keys"]), epochs)
+        for keys in result["keys"]:
+            self.assertEqual(sorted(keys), list(range(self.ROWS)))
+
+
+class Cut(OnHosts):
+    def setUp(self):
+        super().setUp()
+        self.first = self.coordinator("a")
+        for name in "bc":
+            self.agent(name, "a")
+        self.wait_for_agents(self.first, "bc")
+        self.jobs = {name: Job(node, epochs=3, pause=0.003) for name, node in self.nodes.items()}
+        for job in self.jobs.values():
+            job.begun()
+
+    def check_jobs(self):
+        for job in self.jobs.values():
+            self.check_epochs(job.result(), 3)
+
+    def test_a_link_is_cut_and_heals(self):
+        self.hosts.cut("b")
+        self.wait_for_agents(self.first, "c")
+        time.sleep(1)
+        self.hosts.heal("b")
+        self.wait_for_agents(self.first, "bc")
+        self.check_jobs()
+
+    def test_a_link_is_cut_in_one_direction(self):
+        self.hosts.mute("b")
+        self.wait_for_agents(self.first, "c")
+        self.hosts.shape("b", "1gbit")
+        self.wait_for_agents(self.first, "bc")
+        self.check_jobs()
+
+    def test_links_are_cut_at_random(self):
+        for name in "bcbcbc":
+            self.hosts.cut(name)
+            time.sleep(0.3 if name == "b" else 2.5)
+            self.hosts.heal(name)
+            time.sleep(0.5)
+        self.wait_for_agents(self.first, "bc")
+        self.check_jobs()
+
+
+class Candidates(OnHosts):
+    def test_the_smaller_part_stops_and_the_larger_goes_on(self):
+        for name in self.NAMES:
+            self.node(name, "--dataset", f"rows={self.data}", "--tcp",
+                      f"{self.hosts.address(name)}:{PORT}", "--cluster-log",
+                      str(self.folder / "shared"))
+
+        def coordinates(node):
+            return max(map(int, re.findall(r": term (\d+)", node.text())), default=0)
+        first = wait_until(lambda: next((one for one in self.nodes.values()
+                                         if coordinates(one) == 1), None), 30, "a coordinator")
+        others = {name: one for name, one in self.nodes.items() if one is not first}
+        self.wait_for_agents(first, others)
+        jobs = [Job(node, epochs=4, pause=0.004) for node in self.nodes.values()]
+        for job in jobs:
+            job.begun()
+        alone = next(name for name, one in self.nodes.items() if one is first)
+        self.hosts.cut(alone)
+        cut = time.monotonic()
+        second = wait_until(lambda: next((one for one in others.values() if coordinates(one) > 1),
+                                         None), 30, "another coordinator")
+        print(f"another coordinated {time.monotonic() - cut:.2f} s after the cut")
+        self.assertIn("nodes are gone at once; this node coordinates no more", first.text())
+        self.hosts.heal(alone)
+        self.wait_for_agents(second, [name for name, one in self.nodes.items()
+                                      if one is not second])
+        for job in jobs:
+            self.check_epochs(job.result(), 4)
+
+
+class Slow(OnHosts):
+    ROWS, WIDTH = 40_000, 256  # 80 MB
+
+    def test_doctor_names_the_node_with_the_slow_link(self):
+        first = self.coordinator("a")
+        for name in "bc":
+            self.agent(name, "a")
+        self.wait_for_agents(first, "bc")
+        self.hosts.shape("b", "100mbit")
+        jobs = [Job(node, epochs=3, code=JOB_OF_WIDE_ROWS, order="relaxed", shuffle_seed=seed)
+                for seed, node in enumerate(self.nodes.values())]
+        said = ""
+        deadline = time.monotonic() + 60
+        while "node 'b' fetches" not in said and time.monotonic() < deadline:
+            answer = subprocess.run([CTL, "--service", first.socket, "doctor", "--seconds", "2"],
+                                    stdout=subprocess.PIPE, text=True, timeout=60)
+            said += answer.stdout
+        self.assertIn("node 'b' fetches", said)
+        self.assertNotIn("node 'c' fetches", said)
+        for job in jobs:
+            self.check_epochs(job.result(300), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,184 @@
+"""Several nodes may coordinate one cluster: one does, and another takes over when it is gone."""
+
+import re
+import signal
+import time
+import unittest
+
+from support import Folder, status, wait_until, write_rows
+from test_cluster import ROWS, TOKEN, WIDTH, Job, Node, free_port
+
+COORDINATES = re.compile(r"this node coordinates the cluster of \S+: term (\d+)")
+
+
+class Candidates(Folder):
+    """Three nodes with one command line, but for what is a node's own."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        write_rows(self.data / "rows.npy", ROWS, WIDTH)
+        self.token = self.folder / "token"
+        self.token.write_text(TOKEN + "\n")
+        self.token.chmod(0o600)
+        self.shared = self.folder / "shared"
+        self.candidates = [self.candidate(name) for name in "abc"]
+        self.first = self.coordinator()
+        self.wait_for_agents(self.first, 2)
+
+    def node(self, name, *arguments, **more):
+        node = Node(self.folder / name, "--cluster-token", str(self.token), "--name", name,
+                    *arguments, **more)
+        self.addCleanup(node.end)
+        return node
+
+    def candidate(self, name):
+        port = free_port()
+        node = self.node(name, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
+                         "--cluster-log", str(self.shared))
+        node.port = port
+        return node
+
+    def term(self, node):
+        """The last one that the node has coordinated."""
+        return max(map(int, COORDINATES.findall(node.text())), default=0)
+
+    def coordinator(self, after=0):
+        """The node that coordinates in a term after this one."""
+        return wait_until(lambda: next((node for node in self.candidates
+                                        if self.term(node) > after), None), 30, "a coordinator")
+
+    def wait_for_agents(self, node, count):
+        wait_until(lambda: sum(one["ready"] for one in status(node.socket)["nodes"]) >= count, 30,
+                   f"{count} agents")
+
+    def check_epochs(self, result, epochs):
+        self.assertEqual(len(result["keys"]), epochs)
+        for keys in result["keys"]:
+            self.assertEqual(sorted(keys), list(range(ROWS)))
+
+    def others(self, node):
+        return [one for one in self.candidates if one is not node]
+
+
+class TakenOver(Candidates):
+    def test_one_coordinates_and_every_node_serves_jobs(self):
+        self.assertEqual([self.term(node) for node in self.candidates].count(1), 1)
+        for job in [Job(node, epochs=2) for node in self.candidates]:
+            self.check_epochs(job.result(), 2)
+
+    def test_another_takes_over_when_the_coordinator_is_killed(self):
+        jobs = [Job(node, epochs=3, pause=0.003) for node in self.candidates]
+        for job in jobs:
+            job.begun()
+        self.first.end()
+        killed = time.monotonic()
+        second = self.coordinator(after=1)
+        print(f"term 2 began {time.monotonic() - killed:.2f} s after the end of the coordinator")
+        self.assertIsNot(second, self.first)
+        self.first.start()  # and is an agent now
+        self.wait_for_agents(second, 2)
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+        self.assertEqual(self.term(second), 2)
+        self.assertEqual(self.term(self.first), 1)
+
+    def test_a_strict_order_goes_on_byte_for_byte(self):
+        options = {"order": "strict", "shuffle_seed": 11}
+        expected = Job(self.first, epochs=3, **options).result()
+        jobs = [Job(node, epochs=3, pause=0.003, **options) for node in self.others(self.first)]
+        for job in jobs:
+            job.begun()
+        self.first.end()
+        second = self.coordinator(after=1)
+        self.first.start()
+        self.wait_for_agents(second, 2)
+        second.end()
+        self.coordinator(after=2)
+        second.start()
+        for job in jobs:
+            self.assertEqual(job.result(), expected)
+
+    def test_one_that_stood_still_finds_that_it_coordinates_no_more(self):
+        jobs = [Job(node, epochs=3, pause=0.003) for node in self.candidates]
+        for job in jobs:
+            job.begun()
+        self.first.process.send_signal(signal.SIGSTOP)
+        second = self.coordinator(after=1)
+        time.sleep(0.5)
+        self.first.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: "this node coordinates no more" in self.first.text(), 20, "its end")
+        self.wait_for_agents(second, 2)
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+
+    def test_one_that_is_told_to_end_lets_another_coordinate_at_once(self):
+        self.assertEqual(self.first.end(signal.SIGTERM), 0)
+        ended = time.monotonic()
+        second = self.coordinator(after=1)
+        self.assertLess(time.monotonic() - ended, 30)
+        self.check_epochs(Job(second).result(), 1)
+
+    def test_all_are_killed_and_come_back(self):
+        jobs = [Job(node, epochs=3, pause=0.003) for node in self.candidates]
+        for job in jobs:
+            job.begun()
+        for node in self.candidates:
+            node.end()
+        for node in self.candidates:
+            node.start(waits=False)
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+
+    def test_an_agent_beside_the_candidates_finds_the_next_coordinator(self):
+        addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)
+        agent = self.node("agent", "--join", addresses)
+        self.wait_for_agents(self.first, 3)
+        job = Job(agent, epochs=3, pause=0.003)
+        job.begun()
+        self.first.end()
+        self.wait_for_agents(self.coordinator(after=1), 2)
+        self.check_epochs(job.result(), 3)
+
+    def test_a_coordinator_of_before_is_refused(self):
+        """An agent that has served term 2 does not take orders of term 1."""
+        addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)
+        agent = self.node("agent", "--join", addresses)
+        self.wait_for_agents(self.first, 3)
+        self.first.process.send_signal(signal.SIGSTOP)
+        second = self.coordinator(after=1)
+        self.wait_for_agents(second, 2)
+        known = (self.folder / "agent" / "state" / "term").read_text().split()
+        self.assertEqual(known[1], "2")
+        # Before it has looked at the folder, it is told by the agent.
+        agent.process.send_signal(signal.SIGSTOP)
+        self.first.process.send_signal(signal.SIGCONT)
+        agent.process.send_signal(signal.SIGCONT)
+        self.wait_for_agents(second, 3)
+        self.check_epochs(Job(agent).result(), 1)
+
+
+class Refused(Folder):
+    def refused(self, *arguments):
+        node = Node(self.folder / "node", *arguments, waits=False)
+        self.addCleanup(node.end)
+        self.assertEqual(node.process.wait(30), 2)
+        return node.text()
+
+    def test_what_no_candidate_can_be(self):
+        token = self.folder / "token"
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+        shared = ["--cluster-log", str(self.folder / "shared"), "--dataset", f"rows={self.folder}"]
+        self.assertIn("no token", self.refused(*shared))
+        self.assertIn("at one address", self.refused(*shared, "--cluster-token", str(token),
+                                                     "--tcp", "0.0.0.0:0"))
+        (self.folder / "file").write_text("")
+        self.assertIn("cannot be written", self.refused(
+            "--cluster-log", str(self.folder / "file"), "--dataset", f"rows={self.folder}",
+            "--cluster-token", str(token), "--tcp", "127.0.0.1:0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
