@@ -397,8 +397,8 @@ struct SetTimer {
   TimerId timer;
   Instant at;
 };
-// A node that was quiesced may end: what it kept is elsewhere, as far as there was room, and nothing
-// is under way there.
+// A node that was quiesced may end: what it kept is elsewhere, as far as there was room, and
+// nothing is under way there.
 struct LetGo {
   NodeId node;
 };

@@ -22,13 +22,13 @@ constexpr Duration kAgainAfter = std::chrono::milliseconds(5);
 void HandOver::begin(NodeIndex node) {
   forget(node);
   Leaving leaving{node, {}, 0, {}};
-  s_.datasets.each([&](DatasetIndex index) {
-    const ItemCaches& caches = items_.caches(s_.datasets[index].id);
+  for (std::uint32_t index = 0; index < s_.datasets.size(); ++index) {
+    const ItemCaches& caches = items_.caches(s_.datasets[DatasetIndex(index)].id);
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
       if (!cache->dram.is_none()) leaving.shares.push_back(cache->dram);
     }
-  });
+  }
   leaving_.push_back(std::move(leaving));
 }
 
@@ -63,7 +63,8 @@ bool HandOver::is_under_way(const Leaving& leaving) const {
   return !leaving.reads.empty() || s_.nodes[leaving.node].started > 0;
 }
 
-// What is kept in a form is of use to a pipeline that begins like this. None: no job has one.
+// A pipeline that begins with what the samples of the share have been through. None: no job has
+// one.
 PipelineId HandOver::pipeline_of(const SharePart& part) const {
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(part.spec.dataset)];
   for (const StreamId index : dataset.streams) {
@@ -80,7 +81,7 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
   const ItemCaches& caches = items_.caches(dataset.id);
   const std::optional<Placement> homes = items_.homes_without_leaving(dataset);
   const PipelineId pipeline = pipeline_of(part);
-  if (!homes || pipeline.is_none()) return true;
+  if (!homes || (part.spec.prefix != 0 && pipeline.is_none())) return true;
   if (leaving.reads.size() >= kReadsMost) return false;
   parcels_.clear();
   gone_.clear();
@@ -122,13 +123,14 @@ bool HandOver::add(ItemId item, const Dataset& dataset, const ItemCache& to) {
   const SampleId first(std::uint64_t{item.value} << part.spec.bundle_shift);
   const Catalogue& catalogue = *dataset.catalogue;
   const Slots slots = part.spec.prefix != 0 ? 1
-                      : slots_for(part.spec.bundle_shift > 0 ? catalogue.bundle_bytes(item.value)
-                                                             : catalogue.bytes(first),
-                                  part.spec.slot_bytes);
+                                            : slots_for(part.spec.bundle_shift > 0
+                                                            ? catalogue.bundle_bytes(item.value)
+                                                            : catalogue.bytes(first),
+                                                        part.spec.slot_bytes);
   if (share.used() + slots > share.capacity()) return true;
-  const Bytes staged = part.spec.prefix != 0         ? staged_bytes(s_, part.spec.slot_bytes)
+  const Bytes staged = part.spec.prefix != 0        ? staged_bytes(s_, part.spec.slot_bytes)
                        : part.spec.bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, first)
-                                                     : staged_bytes(s_, dataset, first);
+                                                    : staged_bytes(s_, dataset, first);
   auto parcel = std::find_if(parcels_.begin(), parcels_.end(),
                              [&](const Parcel& one) { return one.to == &to; });
   if (parcel == parcels_.end()) {

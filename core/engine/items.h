@@ -58,8 +58,8 @@ class Items {
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
 
-  // The homes of the dataset's samples once the nodes that take no work have ended. Nothing: no node
-  // is left, or nodes share nothing.
+  // The homes of the dataset's samples once the nodes that take no work have ended. Nothing: no
+  // node is left, or nodes share nothing.
   std::optional<Placement> homes_without_leaving(const Dataset& dataset) const;
   // The node is no home any more: it ends.
   void let_go(NodeIndex node);

@@ -210,8 +210,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   if (const auto refused = protocol::decode_refused(frame->text, why)) {
     const bool later = refused->why == "not_yet";
-    problem = {later ? Failure::not_yet : Failure::refused, refused->message,
-               refused->steps_given};
+    problem = {later ? Failure::not_yet : Failure::refused, refused->message, refused->steps_given};
     if (refused->show.empty() || shown) return nullptr;
     shown = open_folder(refused->show);
     if (shown) return open(addresses, request, shown, deadline, is_interrupted, say_wait, problem);

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "runtime/ctl/answer.h"
@@ -16,12 +18,15 @@ using nlohmann::json;
 constexpr double kSlower = 2;
 // What less was seen of says nothing.
 constexpr double kBytesLeast = 8 << 20;
+constexpr double kLinkBytesLeast = 1 << 20;
 constexpr double kSamplesLeast = 200;
+// What is only copied takes less, and that differs for many reasons.
+constexpr double kPreparingLeast = 50e-6;
 
 // What a node has done between two answers.
 struct NodeWindow {
   std::string name;
-  double read_bytes, store_busy_s, fetched_bytes, fetching_s, prepared, preparing_s, errors;
+  double read_bytes, store_busy_s, prepared, preparing_s, errors;
 };
 
 double change(const json& before, const json& now, const char* key) {
@@ -31,16 +36,10 @@ double change(const json& before, const json& now, const char* key) {
 NodeWindow window(const std::string& name, const json& before, const json& now) {
   const auto of = [&](const char* key) { return change(before, now, key); };
   // The coordinator has seconds, where agents have nanoseconds.
-  const double preparing_s = now.contains("preparing_ns") ? of("preparing_ns") / 1e9
-                                                          : of("preparing_s");
-  return {name,
-          of("read_bytes"),
-          of("store_busy_ns") / 1e9,
-          of("fetched_bytes"),
-          of("fetching_ns") / 1e9,
-          of("prepared_samples"),
-          preparing_s,
-          of("read_errors")};
+  const double preparing_s =
+      now.contains("preparing_ns") ? of("preparing_ns") / 1e9 : of("preparing_s");
+  return {name,        of("read_bytes"), of("store_busy_ns") / 1e9, of("prepared_samples"),
+          preparing_s, of("read_errors")};
 }
 
 std::vector<NodeWindow> windows(const json& before, const json& now) {
@@ -52,6 +51,13 @@ std::vector<NodeWindow> windows(const json& before, const json& now) {
     }
   }
   return all;
+}
+
+// The middle one. REQUIRES: there are some
+double middle_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 // What a thing takes on each node that has done enough of it.
@@ -69,15 +75,52 @@ void compare(const std::vector<NodeWindow>& nodes, const Cost& cost, const Remar
       if (const std::optional<double> its = cost(other)) others.push_back(*its);
     }
     if (others.empty()) continue;
-    const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
-    std::nth_element(others.begin(), middle, others.end());
-    if (*own > kSlower * *middle) out.push_back(remark(node, *own, *middle));
+    if (const double middle = middle_of(others); *own > kSlower * middle)
+      out.push_back(remark(node, *own, middle));
   }
 }
 
-std::optional<double> seconds_a_byte(double bytes, double busy_s) {
-  if (bytes < kBytesLeast || busy_s <= 0) return std::nullopt;
-  return busy_s / bytes;
+// What a byte takes from one node to another.
+struct LinkWindow {
+  double asking, asked;  // nodes
+  double s_a_byte;
+};
+
+void add_links(double asking, const json& before, const json& now, std::vector<LinkWindow>& out) {
+  for (const json& one : list(now, "links")) {
+    for (const json& earlier : list(before, "links")) {
+      if (number(earlier, "node") != number(one, "node")) continue;
+      const double bytes = change(earlier, one, "bytes");
+      if (bytes < kLinkBytesLeast) continue;
+      out.push_back({asking, number(one, "node"), change(earlier, one, "busy_ns") / 1e9 / bytes});
+    }
+  }
+}
+
+// A node whose links to all others are slow is the one with the slow link.
+void compare_links(const json& before, const json& now, std::vector<std::string>& out) {
+  std::vector<LinkWindow> links;
+  add_links(0, before, now, links);
+  std::vector<std::pair<double, std::string>> names = {{0, "the coordinator"}};
+  for (const json& one : list(now, "nodes")) {
+    names.emplace_back(number(one, "node"), fmt::format("node '{}'", text(one, "name")));
+    for (const json& earlier : list(before, "nodes")) {
+      if (number(earlier, "node") == number(one, "node"))
+        add_links(number(one, "node"), earlier, one, links);
+    }
+  }
+  for (const auto& [node, name] : names) {
+    std::vector<double> own, others;
+    for (const LinkWindow& link : links)
+      (link.asking == node || link.asked == node ? own : others).push_back(link.s_a_byte);
+    if (own.empty() || others.empty()) continue;
+    const double cost = middle_of(own), of_others = middle_of(others);
+    if (cost > kSlower * of_others)
+      out.push_back(
+          fmt::format("what goes to and from {} moves at {}/s, and between the others at {}/s: "
+                      "look at its link",
+                      name, bytes_text(1 / cost), bytes_text(1 / of_others)));
+  }
 }
 
 }  // namespace
@@ -87,7 +130,11 @@ std::vector<std::string> fleet_remarks(const json& before, const json& now) {
   if (list(now, "nodes").empty()) return out;
   const std::vector<NodeWindow> nodes = windows(before, now);
   compare(
-      nodes, [](const NodeWindow& one) { return seconds_a_byte(one.read_bytes, one.store_busy_s); },
+      nodes,
+      [](const NodeWindow& one) -> std::optional<double> {
+        if (one.read_bytes < kBytesLeast || one.store_busy_s <= 0) return std::nullopt;
+        return one.store_busy_s / one.read_bytes;
+      },
       [](const NodeWindow& node, double cost, double of_others) {
         return fmt::format(
             "{} reads {}/s from the store while it reads, and the others {}/s: look at its drive, "
@@ -95,20 +142,12 @@ std::vector<std::string> fleet_remarks(const json& before, const json& now) {
             node.name, bytes_text(1 / cost), bytes_text(1 / of_others));
       },
       out);
-  compare(
-      nodes, [](const NodeWindow& one) { return seconds_a_byte(one.fetched_bytes, one.fetching_s); },
-      [](const NodeWindow& node, double cost, double of_others) {
-        return fmt::format(
-            "{} fetches {}/s from other nodes while it fetches, and the others {}/s: look at its "
-            "link",
-            node.name, bytes_text(1 / cost), bytes_text(1 / of_others));
-      },
-      out);
+  compare_links(before, now, out);
   compare(
       nodes,
       [](const NodeWindow& one) -> std::optional<double> {
         if (one.prepared < kSamplesLeast) return std::nullopt;
-        return one.preparing_s / one.prepared;
+        return std::max(kPreparingLeast, one.preparing_s / one.prepared);
       },
       [](const NodeWindow& node, double cost, double of_others) {
         return fmt::format(

@@ -26,7 +26,8 @@ std::vector<Diagnosis> diagnose(const nlohmann::json& before, const nlohmann::js
                                 std::string_view job);
 
 // What is wrong with the node itself: limits, staging memory, damage.
-// What is wrong with nodes of a cluster, beside this one: which is slower than the others, and where.
+// What is wrong with nodes of a cluster, beside this one: which is slower than the others, and
+// where.
 std::vector<std::string> fleet_remarks(const nlohmann::json& before, const nlohmann::json& now);
 std::vector<std::string> node_remarks(const nlohmann::json& before, const nlohmann::json& now);
 

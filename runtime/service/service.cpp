@@ -54,9 +54,8 @@ void Service::Parts::start() {
   state_lock = lock_state(config.state);
   engine = std::make_unique<engine::Engine>(config.engine_config(), policies, datasets.catalogues(),
                                             explaining());
-  promises =
-      std::make_unique<PromiseFile>(promises_place(), config.engine.promise_log_bytes_max,
-                                    [this](JobId job) { return jobs.name_of(job); });
+  promises = std::make_unique<PromiseFile>(promises_place(), config.engine.promise_log_bytes_max,
+                                           [this](JobId job) { return jobs.name_of(job); });
   returning.emplace(*promises);
   jobs.set_returning(*returning);
   if (const auto names = returning->names(); !names.empty())
@@ -196,9 +195,7 @@ void Service::Parts::serve_term() {
   if (!term) return;
   term->folder().remove_before(term->name().number);
   term->serve(node_address(config.tcp, config.tcp.address, remote->port()),
-              [this](const std::string& why) {
-                asio::post(loop, [this, why] { end_term(why); });
-              });
+              [this](const std::string& why) { asio::post(loop, [this, why] { end_term(why); }); });
 }
 
 bool Service::Parts::may_carry_out() {

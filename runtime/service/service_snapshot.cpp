@@ -77,7 +77,10 @@ Snapshot Service::Parts::snapshot() const {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
   all.draining = draining;
 #ifdef BATCHFLOW_REMOTE
-  if (cluster) all.nodes = cluster->status();
+  if (cluster) {
+    all.nodes = cluster->status();
+    all.links = peers->traffic();
+  }
 #endif
   for (const auto& dataset : datasets.all()) {
     if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);

@@ -108,8 +108,11 @@ struct Ended {
 };
 Ended end_of_a_node(Scenario scenario, bool with_notice) {
   scenario.let_go_ends = true;
-  scenario.faults = {{with_notice ? Fault::Kind::node_quiesced : Fault::Kind::node_lost, ms(150), 0,
-                      with_notice ? Duration(0) : std::chrono::hours(1), 0, {}, 0, {}}};
+  Fault fault{};
+  fault.kind = with_notice ? Fault::Kind::node_quiesced : Fault::Kind::node_lost;
+  fault.after_steps = 2 * kSamples / scenario.jobs[0].batch_samples;
+  if (!with_notice) fault.later = std::chrono::hours(1);
+  scenario.faults = {fault};
   Ended out;
   std::uint32_t epochs = 0, epochs_before = 0;
   Hooks hooks;

@@ -180,6 +180,13 @@ Bytes Machine::decoded_bytes(const engine::Read& command) const {
       .bytes;
 }
 
+// The same where it is to be kept.
+Bytes Machine::kept_decoded_bytes(const engine::Read& command) const {
+  const auto measured = decoded_bytes_.find(command.keep.value);
+  return measured == decoded_bytes_.end() ? pipeline(command.lineage.pipeline).decoded_bytes
+                                          : measured->second;
+}
+
 void Machine::read(const engine::Read& command) {
   Staging& staging = stagings_[command.request.id.value];
   if (staging.running) violated("a read is commanded again while it runs");
@@ -205,7 +212,7 @@ void Machine::read(const engine::Read& command) {
   staging.bundles = command.bundle_shift > 0;
   if (command.form == Form::decoded && !again) staging.decoded = decoded_bytes(command);
   if (command.bundle_shift > 0) {
-    const bool kept_here = command.keep_at == command.to && command.from.tier == Tier::store;
+    const bool kept_here = command.keep_at == command.to;
     if (command.bundle_shift != dataset(command.dataset).bundle_shift || !kept_here ||
         command.samples.empty())
       violated("bundles are read that are not to be kept where they are read to");
@@ -219,14 +226,14 @@ void Machine::read(const engine::Read& command) {
   staging.running = true;
   staging.listed = command.lineage.samples == 0;
   staging.from = command.from;
+  const Digest prefix =
+      command.form == Form::decoded ? pipeline(command.lineage.pipeline).prefix_hash : 0;
   if (command.from.tier == Tier::store) {
     for (const SampleId first : samples) {
       samples_read_from_store += std::min<std::uint64_t>(
           std::uint64_t{1} << command.bundle_shift, dataset(command.dataset).samples - first.value);
     }
   } else {
-    const Digest prefix =
-        command.form == Form::decoded ? pipeline(command.lineage.pipeline).prefix_hash : 0;
     for (const SampleId sample : samples) {
       const ItemKey key = find_item(command.from, command.form, command.dataset, prefix, sample);
       ++items_.at(key).readers;
@@ -234,13 +241,18 @@ void Machine::read(const engine::Read& command) {
     }
   }
   if (command.keep.is_none() || rest) return;
-  shares_[{command.keep_at, command.form, command.dataset, 0}] = command.keep.value;
+  const auto share =
+      shares_.try_emplace({command.keep_at, command.form, command.dataset, prefix}, UINT32_MAX)
+          .first;
+  if (std::exchange(share->second, command.keep.value) != command.keep.value)
+    decoded_bytes_.erase(share->second);
   for (const SampleId sample : staging.samples) {
     const Bytes unit = scenario_.config.item_slot_bytes;
     const DatasetPlan& plan = dataset(command.dataset);
     const Bytes stored =
         command.bundle_shift > 0 ? plan.bundle_bytes(sample) : plan.bytes_of(sample);
-    const Bytes bytes = (stored + unit - 1) / unit * unit;
+    const Bytes whole = (stored + unit - 1) / unit * unit;
+    const Bytes bytes = prefix == 0 ? whole : kept_decoded_bytes(command);
     const ItemKey key{command.keep.value, engine::item_of(sample, command.bundle_shift).value};
     enter_item(key,
                {command.keep_at, command.form, command.dataset, bytes, command.request.id.value});

@@ -159,6 +159,7 @@ class Machine {
   Bytes bytes_of(const Staging& staging) const;
   void hold(Staging& staging, Bytes bytes);
   Bytes decoded_bytes(const engine::Read& command) const;
+  Bytes kept_decoded_bytes(const engine::Read& command) const;
   void check_unused(std::uint64_t read, const std::vector<SampleId>& samples) const;
   bool in_staging(RequestId request, NodeId node, SampleId sample, Form form) const;
   void end_preparation(std::uint64_t id, Preparation& preparation);

@@ -263,9 +263,11 @@ class Lost(Cluster):
         before = status(self.coordinator.socket)
         read = before["read_bytes"] + sum(one["read_bytes"] for one in before["nodes"])
         self.assertLessEqual(read, 1.02 * stored)
+        job = Job(self.coordinator, epochs=2, pause=0.003, order="relaxed", shuffle_seed=2)
+        job.begun()
         self.assertEqual(agents[0].end(signal.SIGTERM), 0)
         self.assertIn("all is handed over", agents[0].text())
-        self.check_epochs(Job(self.coordinator, order="relaxed", shuffle_seed=2).result())
+        self.check_epochs(job.result(), 2)
         time.sleep(1.5)
         now = status(self.coordinator.socket)
         # What the agent that has ended had read is gone from the sum.

@@ -150,12 +150,12 @@ class Slow(OnHosts):
                 for seed, node in enumerate(self.nodes.values())]
         said = ""
         deadline = time.monotonic() + 60
-        while "node 'b' fetches" not in said and time.monotonic() < deadline:
+        while "to and from node 'b'" not in said and time.monotonic() < deadline:
             answer = subprocess.run([CTL, "--service", first.socket, "doctor", "--seconds", "2"],
                                     stdout=subprocess.PIPE, text=True, timeout=60)
             said += answer.stdout
-        self.assertIn("node 'b' fetches", said)
-        self.assertNotIn("node 'c' fetches", said)
+        self.assertIn("to and from node 'b'", said)
+        self.assertNotIn("to and from node 'c'", said)
         for job in jobs:
             self.check_epochs(job.result(300), 3)
 

@@ -88,7 +88,7 @@ class Hosts:
 
     def mute(self, name: str) -> None:
         """What the host sends gets nowhere, until shape(); what is sent to it arrives."""
-        self._shape(self._space(name), "eth0", "8bit", "1500")
+        self._shape(self._space(name), "eth0", "8bit", "1")
 
     @staticmethod
     def _shape(space: str, device: str, rate: str, burst: str) -> None:

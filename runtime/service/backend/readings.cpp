@@ -77,8 +77,10 @@ void Readings::read(const engine::Read& command) {
     reading.to_spill = false;
   } else if (reading.to_spill) {
     spill_.open(command.keep, command.dataset);
+  } else if (command.form == Form::decoded && !command.keep.is_none()) {
+    kept_.open_decoded(command.dataset, prefix_of(command), command.keep);
   } else if (!command.keep.is_none()) {
-    kept_.open(command.dataset, prefix_of(command), command.keep);
+    kept_.open(command.dataset, 0, command.keep);
   }
   std::vector<SampleId> ids;
   if (command.samples.empty()) {

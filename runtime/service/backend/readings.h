@@ -12,8 +12,8 @@
 
 #include "core/engine/event.h"
 #include "core/order/order.h"
-#include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/backend_context.h"
+#include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/reading.h"
 #include "runtime/service/backend/spill_tier.h"

@@ -212,8 +212,8 @@ void AgentSession::wait_for_signal() {
                         if (error || ::read(signals_.native_handle(), &signal, sizeof signal) !=
                                          static_cast<ssize_t>(sizeof signal))
                           return;
-                        const bool is_second = std::exchange(
-                            outcome_.signal, static_cast<int>(signal.ssi_signo)) != 0;
+                        const bool is_second =
+                            std::exchange(outcome_.signal, static_cast<int>(signal.ssi_signo)) != 0;
                         if (outcome_.signal == SIGTERM && link_ && !is_second) {
                           leave();
                           return wait_for_signal();
@@ -269,6 +269,7 @@ void AgentSession::report() {
   now.preparing_ns = static_cast<std::uint64_t>(backend_->preparations().busy().count());
   now.workers = backend_->preparations().workers();
   now.used_bytes = memory_.used();
+  now.links = peers_->traffic();
   link_->write(encode(now));
 }
 
@@ -286,9 +287,9 @@ void AgentSession::look_for_coordinator() {
       });
     std::string problem = found.problem;
     if (!found.address.empty()) {
-      Joined joined = join_coordinator(
-          found.address, joiner,
-          [this](const TcpChannel& channel) { return listen_for_peers(channel); });
+      Joined joined = join_coordinator(found.address, joiner, [this](const TcpChannel& channel) {
+        return listen_for_peers(channel);
+      });
       if (!joined.node.is_none() || joined.is_refused) {
         const auto shared = std::make_shared<Joined>(std::move(joined));
         return post([this, shared] { begin(std::move(*shared)); });
@@ -326,8 +327,8 @@ std::string AgentSession::listen_for_peers(const TcpChannel& channel) {
 void AgentSession::begin(Joined joined) {
   coordinator_ = joined.address;
   if (joined.is_refused) {
-    refusal_ = fmt::format("the coordinator at {} refuses this agent: {}", coordinator_,
-                           joined.problem);
+    refusal_ =
+        fmt::format("the coordinator at {} refuses this agent: {}", coordinator_, joined.problem);
     return loop_.stop();
   }
   agent_.term = joined.term;
@@ -354,9 +355,9 @@ void AgentSession::begin(Joined joined) {
     server_ = std::make_unique<PeerServer>(*backend_, posting);
     server_changed_.notify_all();
   }
-  log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB",
-                       coordinator_, joined.node.value, config_.cluster.name,
-                       config_.workers, config_.engine_bytes() >> 20));
+  log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
+                       joined.node.value, config_.cluster.name, config_.workers,
+                       config_.engine_bytes() >> 20));
   reader_ = std::thread([this, posting] {
     pthread_setname_np(pthread_self(), "bf-node");
     link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
@@ -611,9 +612,7 @@ bool AgentSession::on_frame(Connection& connection, std::string_view frame,
     return true;
   }
   if (!link_) {
-    refuse(
-        connection, kNotYet,
-        "this agent looks for its coordinator; ask again");
+    refuse(connection, kNotYet, "this agent looks for its coordinator; ask again");
     return true;
   }
   ranks_->pass_on(connection, frame, descriptors);
@@ -688,7 +687,12 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
   const protocol::Descriptor state_lock = lock_state(config.state);
   log.say(fmt::format("an agent, for jobs at {}", config.socket.string()));
   const HeldSignals signals;
-  Agent agent{config, find, log, listening, signals.descriptor(), state_name(config.state),
+  Agent agent{config,
+              find,
+              log,
+              listening,
+              signals.descriptor(),
+              state_name(config.state),
               read_term(config.state)};
   AgentOutcome outcome;
   std::string refusal;

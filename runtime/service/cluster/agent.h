@@ -15,8 +15,8 @@ namespace batchflow::service {
 
 // Where an agent looks next for its coordinator.
 struct FoundCoordinator {
-  std::string address;  // empty: it is not known now
-  std::string problem;  // why
+  std::string address;   // empty: it is not known now
+  std::string problem;   // why
   bool is_here = false;  // this node is to coordinate itself
 };
 using FindCoordinator = std::function<FoundCoordinator()>;  // called on any thread
@@ -29,7 +29,7 @@ struct AgentOutcome {
 // Serves until a signal ends it, or it is to coordinate. Throws ConfigError, also for what its
 // coordinator refuses.
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
-                   const std::function<void(const std::string& line)>& write);
+                       const std::function<void(const std::string& line)>& write);
 // The same, with a coordinator at one of the addresses of `join`. Answers the signal.
 int run_agent(const NodeConfig& config, const std::function<void(const std::string& line)>& write);
 

@@ -42,13 +42,13 @@ int run_candidate(const NodeConfig& config, const Service::Reread& reread,
     TermWatch watch(folder, config.cluster.name, config.cluster.lost_after, from);
     Term mine;
     mine.holder = config.cluster.name;
-    const AgentOutcome outcome =
-        run_agent(config, [&] { return look(watch, mine.number); }, write);
+    const AgentOutcome outcome = run_agent(
+        config, [&] { return look(watch, mine.number); }, write);
     if (!outcome.is_here) return outcome.signal;
     auto term = std::make_unique<HeldTerm>(folder, mine, config.cluster.lost_after);
     Service service(config, reread, std::move(term));
-    write(fmt::format("this node coordinates the cluster of {}: term {}", config.cluster.log.string(),
-                      mine.number));
+    write(fmt::format("this node coordinates the cluster of {}: term {}",
+                      config.cluster.log.string(), mine.number));
     const int ended_by = service.run(write);
     if (!service.is_superseded()) return ended_by;
     from = TermWatch::Clock::now() + 2 * config.cluster.lost_after;

@@ -142,8 +142,8 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
     });
     // One that knows a newer coordinator goes on looking for it.
     const bool is_behind = greeting && host_.term.is_before(greeting->term);
-    link->write(
-        protocol::encode(protocol::Refused{is_behind ? kNotYet : "not_allowed", problem}));
+    link->write(protocol::encode(
+        protocol::Refused{is_behind ? std::string(kNotYet) : "not_allowed", problem}));
     std::this_thread::sleep_for(2 * NodeLink::kBeat);  // so that it is sent
   }
   link->close();
@@ -251,8 +251,8 @@ void Cluster::look_at_majority(const std::string& lost) {
   std::erase_if(gone_, [&](const auto& one) { return now - one.second > 3 * host_.silence; });
   const std::size_t here = agents_.size() + 1;
   if (here >= gone_.size()) return;
-  host_.superseded(fmt::format("{} of {} nodes are gone at once", gone_.size(),
-                               gone_.size() + here));
+  host_.superseded(
+      fmt::format("{} of {} nodes are gone at once", gone_.size(), gone_.size() + here));
 }
 
 // ------------------------------------------------------------------------ datasets, pipelines ----
@@ -347,8 +347,8 @@ void Cluster::take_message(Agent& agent, const NodeMessage& message) {
   }
   if (message.type() == "leaving") {
     agent.leaving = true;
-    host_.say(fmt::format("node {} '{}' is to end: it hands over what it keeps",
-                          agent.node.value, agent.greeting.name));
+    host_.say(fmt::format("node {} '{}' is to end: it hands over what it keeps", agent.node.value,
+                          agent.greeting.name));
     if (!agent.ready) return agent.link->write(encode_let_go());
     return host_.inbox.add(engine::NodeQuiesced{agent.node});
   }

@@ -73,7 +73,7 @@ class Cluster {
     AgentGreeting greeting;
     std::string address;  // of its backend
     std::shared_ptr<NodeLink> link;
-    bool ready = false;                           // all datasets of its start are open
+    bool ready = false;  // all datasets of its start are open
     bool leaving = false;
     std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
     std::map<std::uint32_t, std::shared_ptr<AgentRank>> ranks;
@@ -116,7 +116,7 @@ class Cluster {
 
   Host host_;
   std::string own_address_;
-  std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;  // by node
+  std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;             // by node
   std::map<std::string, std::chrono::steady_clock::time_point> gone_;  // of late, by name
   std::uint32_t next_node_ = 1;
   std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0

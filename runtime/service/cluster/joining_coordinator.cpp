@@ -28,8 +28,8 @@ void take_welcome(const std::string& text, const TermName& known, Joined& joined
     if (message.type() == "welcome") {
       joined.term = message.term();
       if (joined.term.is_before(known)) {
-        joined.problem = fmt::format("it serves term {}, and term {} has begun",
-                                     joined.term.number, known.number);
+        joined.problem = fmt::format("it serves term {}, and term {} has begun", joined.term.number,
+                                     known.number);
       } else {
         joined.node = message.node();
       }

@@ -4,10 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/types.h"
 
 namespace batchflow::service {
+
+// What a node has asked of another one.
+struct LinkTraffic {
+  std::uint32_t node = 0;
+  Bytes bytes = 0;
+  std::uint64_t busy_ns = 0;  // from each request to the end of its answer, added up
+};
 
 struct NodeCounters {
   std::uint64_t read_samples = 0;
@@ -22,8 +30,9 @@ struct NodeCounters {
   std::uint64_t preparing_ns = 0;  // of all workers
   std::uint64_t workers = 0;       // now
   Bytes used_bytes = 0;            // now
+  std::vector<LinkTraffic> links;
 
-  // visit("name", field) for each.
+  // visit("name", field) for each, but for the links.
   template <class Self, class Visit>
   static void each(Self& self, Visit&& visit) {
     visit("read_samples", self.read_samples);

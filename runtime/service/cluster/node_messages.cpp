@@ -139,6 +139,10 @@ std::string encode(const NodeCounters& counters) {
   json message{{"type", "counters"}};
   NodeCounters::each(counters,
                      [&](const char* name, std::uint64_t value) { message[name] = value; });
+  json links = json::array();
+  for (const LinkTraffic& one : counters.links)
+    links.push_back({{"node", one.node}, {"bytes", one.bytes}, {"busy_ns", one.busy_ns}});
+  message["links"] = std::move(links);
   return dump(message);
 }
 
@@ -237,6 +241,9 @@ NodeCounters NodeMessage::counters() const {
   NodeCounters::each(counters, [&](const char* name, std::uint64_t& value) {
     if (fields_->all.contains(name)) value = number_of(fields_->all, name);
   });
+  for (const json& one : fields_->all.value("links", json::array()))
+    counters.links.push_back(
+        {small_of(one, "node"), number_of(one, "bytes"), number_of(one, "busy_ns")});
   return counters;
 }
 

@@ -166,6 +166,7 @@ void PeerLinks::set(NodeId node, const std::string& address) {
   remove(node);
   auto peer = std::make_unique<Peer>();
   peer->address = address;
+  peer->traffic.node = node.value;
   peers_[node.value] = std::move(peer);
 }
 
@@ -175,7 +176,10 @@ void PeerLinks::remove(NodeId node) {
 
 void PeerLinks::ask(NodeId node, Request request) {
   const auto found = peers_.find(node.value);
-  if (found == peers_.end()) return request(nullptr);
+  if (found == peers_.end()) {
+    request(nullptr);
+    return;
+  }
   Peer& peer = *found->second;
   const std::lock_guard lock(peer.mutex);
   peer.waiting.push_back(std::move(request));
@@ -210,9 +214,22 @@ void PeerLinks::run(Peer& peer) {
       if (channel && peer.ending) channel->shut("the node is gone");
       lock.unlock();
     }
-    request(channel.get());
+    const auto begin = TcpChannel::Clock::now();
+    const Bytes bytes = request(channel.get());
+    const std::chrono::nanoseconds took = TcpChannel::Clock::now() - begin;
     lock.lock();
+    peer.traffic.bytes += bytes;
+    peer.traffic.busy_ns += static_cast<std::uint64_t>(took.count());
   }
+}
+
+std::vector<LinkTraffic> PeerLinks::traffic() const {
+  std::vector<LinkTraffic> all;
+  for (const auto& [node, peer] : peers_) {
+    const std::lock_guard lock(peer->mutex);
+    all.push_back(peer->traffic);
+  }
+  return all;
 }
 
 void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
@@ -220,7 +237,9 @@ void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
   ask(from, [post = post_, wanted, done = std::move(done)](TcpChannel* channel) {
     auto fetched = std::make_shared<std::optional<FetchedSlice>>();
     if (channel) *fetched = fetch_slice(*channel, wanted);
+    const Bytes bytes = *fetched ? (*fetched)->slot.size() : 0;
     post([done, fetched] { done(std::move(*fetched)); });
+    return bytes;
   });
 }
 
@@ -230,14 +249,19 @@ void PeerLinks::fetch(NodeId from, WantedItems wanted,
       [post = post_, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
         auto fetched = std::make_shared<std::optional<FetchedItems>>();
         if (channel) *fetched = fetch_items(*channel, wanted);
+        const Bytes bytes = *fetched ? (*fetched)->bytes.size() : 0;
         post([done, fetched] { done(std::move(*fetched)); });
+        return bytes;
       });
 }
 
 void PeerLinks::keep(NodeId at, KeptItems items, std::function<void()> done) {
   ask(at, [post = post_, items = std::move(items), done = std::move(done)](TcpChannel* channel) {
     if (channel) keep_items(*channel, items);
+    Bytes bytes = 0;
+    for (const std::uint64_t size : items.sizes) bytes += channel ? size : 0;
     post(done);
+    return bytes;
   });
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/peers.h"
 #include "runtime/service/cluster/node_connection.h"
+#include "runtime/service/cluster/node_counters.h"
 
 namespace batchflow::service {
 
@@ -32,6 +33,8 @@ class PeerLinks final : public Peers {
   // What is asked of the node from now on goes to this address: tcp://HOST:PORT or tls://HOST:PORT.
   void set(NodeId node, const std::string& address);
   void remove(NodeId node);
+  // What has gone over the links to the nodes of now.
+  std::vector<LinkTraffic> traffic() const;
 
   void fetch(NodeId from, const WantedSlice& wanted,
              std::function<void(std::optional<FetchedSlice>)> done) override;
@@ -41,8 +44,9 @@ class PeerLinks final : public Peers {
 
  private:
   static constexpr std::size_t kLanes = 2;
-  // Carries out one request on the channel. Null: it cannot be reached.
-  using Request = std::function<void(remote::TcpChannel* channel)>;
+  // Carries out one request on the channel, and answers how many bytes it has moved. Null: the node
+  // cannot be reached.
+  using Request = std::function<Bytes(remote::TcpChannel* channel)>;
   struct Peer {
     std::string address;
     std::mutex mutex;
@@ -51,6 +55,7 @@ class PeerLinks final : public Peers {
     std::vector<remote::TcpChannel*> channels;  // that are open
     bool ending = false;
     std::size_t running = 0;  // lanes
+    LinkTraffic traffic;
     std::vector<std::thread> lanes;
   };
   void ask(NodeId node, Request request);

@@ -41,9 +41,10 @@ std::vector<std::uint64_t> numbers(const std::filesystem::path& folder, std::str
   std::error_code error;
   std::filesystem::directory_iterator files(folder, error);
   if (error)
-    throw ConfigError(fmt::format("{}: cannot be read: {}; mount it, or choose another folder "
-                                  "(--cluster-log)",
-                                  folder.string(), error.message()));
+    throw ConfigError(
+        fmt::format("{}: cannot be read: {}; mount it, or choose another folder "
+                    "(--cluster-log)",
+                    folder.string(), error.message()));
   for (const std::filesystem::directory_iterator end; files != end; files.increment(error)) {
     const std::string name = files->path().filename();
     if (!name.starts_with(prefix)) continue;
@@ -70,11 +71,12 @@ bool write_whole(const Descriptor& file, const std::string& bytes) {
 }
 
 std::string text_of(const Term& term) {
-  std::string text = json{{"holder", term.holder},
-                          {"address", term.address},
-                          {"renewed", term.renewed},
-                          {"ended", term.ended}}
-                         .dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = json{
+      {"holder", term.holder},
+      {"address", term.address},
+      {"renewed", term.renewed},
+      {"ended",
+       term.ended}}.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize(kTermBytes - 1, ' ');
   return text + "\n";
 }
@@ -86,9 +88,10 @@ TermFolder::TermFolder(std::filesystem::path folder) : folder_(std::move(folder)
   std::filesystem::create_directories(folder_, error);
   const std::filesystem::path file = folder_ / "cluster";
   const auto fail = [&](const std::string& why) {
-    throw ConfigError(fmt::format("{}: cannot be written: {}; choose another folder that all "
-                                  "candidates share (--cluster-log)",
-                                  file.string(), why));
+    throw ConfigError(
+        fmt::format("{}: cannot be written: {}; choose another folder that all "
+                    "candidates share (--cluster-log)",
+                    file.string(), why));
   };
   if (error) fail(error.message());
   // The first of all candidates names the cluster. Its file gets its name when it is whole.
@@ -128,8 +131,8 @@ std::optional<Term> TermFolder::read(std::uint64_t number) const {
   const Descriptor file(::open(file_of(number).c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, kTermBytes> bytes{};
   const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
-  const json text = got <= 0 ? json()
-                             : json::parse(bytes.begin(), bytes.begin() + got, nullptr, false);
+  const json text =
+      got <= 0 ? json() : json::parse(bytes.begin(), bytes.begin() + got, nullptr, false);
   if (!text.is_object()) return std::nullopt;
   Term term;
   term.number = number;
@@ -187,16 +190,16 @@ bool TermFolder::is_over(std::uint64_t number) const {
 void TermFolder::remove_before(std::uint64_t number) const {
   if (number < 2) return;
   std::error_code ignored;
-  for (const auto& [prefix, path] :
-       {std::pair(kTermFile, &TermFolder::file_of),
-        std::pair(kPromisesFile, &TermFolder::promises_of)}) {
+  for (const auto& [prefix, path] : {std::pair(kTermFile, &TermFolder::file_of),
+                                     std::pair(kPromisesFile, &TermFolder::promises_of)}) {
     for (const std::uint64_t one : numbers(folder_, prefix)) {
       if (one < number - 1) std::filesystem::remove((this->*path)(one), ignored);
     }
   }
 }
 
-// ---------------------------------------------------------------------------------- candidates ----
+// ---------------------------------------------------------------------------------- candidates
+// ----
 
 TermWatch::Seen TermWatch::look() {
   Seen seen;
@@ -246,8 +249,8 @@ void HeldTerm::renew(const std::function<void(const std::string&)>& lost) {
     if (folder_.write(term_)) {
       renewed = Clock::now();
     } else if (Clock::now() - renewed > silence_) {
-      return lost(fmt::format("its term {} cannot be renewed: {}", term_.number,
-                              message_of(errno)));
+      return lost(
+          fmt::format("its term {} cannot be renewed: {}", term_.number, message_of(errno)));
     }
     if (is_over()) return lost(fmt::format("another node has taken term {}", term_.number + 1));
   } while (!changed_.wait_for(lock, silence_ / 5, [this] { return ending_; }));

@@ -39,8 +39,9 @@ void check_cluster(const NodeConfig& config) {
 
 void check_candidate(const NodeConfig& config) {
   if (config.tcp.cluster_token_file.empty())
-    throw ConfigError("--cluster-log: no token; write the file of tokens that all nodes share "
-                      "(--cluster-token FILE)");
+    throw ConfigError(
+        "--cluster-log: no token; write the file of tokens that all nodes share "
+        "(--cluster-token FILE)");
 }
 
 std::string address_problem(const std::string& address) {

@@ -351,8 +351,9 @@ NodeConfig read_node(config::ConfigSection& section) {
     cluster.require("token_file", kTokens);
     config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
     config.cluster.join = cluster.text("join", "");
-    config.cluster.log = cluster.filled_text(
-        "log", config.cluster.log, "a folder that all nodes share of which one coordinates");
+    config.cluster.log =
+        cluster.filled_text("log", config.cluster.log.string(),
+                            "a folder that all nodes share of which one coordinates");
     config.cluster.name =
         cluster.filled_text("name", config.cluster.name, "a name that no other agent has");
     config.cluster.authorities = cluster.text("authorities", "");

@@ -49,7 +49,8 @@ struct NodeDataset {
 
 // A service over several nodes.
 struct ClusterOptions {
-  std::string join;  // where this agent's coordinator may be, with commas between; empty: it is none
+  std::string
+      join;  // where this agent's coordinator may be, with commas between; empty: it is none
   // A folder that all share of which one coordinates; empty: no other may take over.
   std::filesystem::path log;
   std::string name;         // of an agent; its machine's unless it is set

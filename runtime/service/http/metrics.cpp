@@ -224,8 +224,7 @@ std::string metrics_text(const Snapshot& now) {
   const auto of_nodes = [&](std::string_view name, std::string_view type, std::string_view help,
                             auto value) {
     text.head(name, type, help);
-    for (const NodeStatus& one : now.nodes)
-      text.value(name, label("node", one.name), value(one));
+    for (const NodeStatus& one : now.nodes) text.value(name, label("node", one.name), value(one));
   };
   // The other nodes of a cluster.
   of_nodes("node_ready", "gauge", "1: the agent has opened all datasets.",

@@ -30,12 +30,20 @@ Json json_of(const CacheShare& one) {
           {"room", one.room},         {"bytes", one.bytes}};
 }
 
+Json json_of(const std::vector<LinkTraffic>& links) {
+  Json all = Json::array();
+  for (const LinkTraffic& one : links)
+    all.push_back({{"node", one.node}, {"bytes", one.bytes}, {"busy_ns", one.busy_ns}});
+  return all;
+}
+
 Json json_of(const NodeStatus& one) {
   Json all{{"node", one.node},       {"name", one.name},   {"address", one.address},
            {"version", one.version}, {"cores", one.cores}, {"memory", one.memory},
            {"ranks", one.ranks},     {"ready", one.ready}};
   NodeCounters::each(one.counters,
                      [&](const char* name, std::uint64_t value) { all[name] = value; });
+  all["links"] = json_of(one.counters.links);
   return all;
 }
 
@@ -246,6 +254,7 @@ std::string to_json(const Snapshot& now, bool with_models) {
               {"fetched_bytes", now.moved.fetched_bytes},
               {"store_busy_ns", now.moved.store_busy_ns},
               {"fetching_ns", now.moved.fetching_ns},
+              {"links", json_of(now.links)},
               {"nodes", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};

@@ -97,7 +97,8 @@ struct Snapshot {
   std::vector<std::string> opening;                   // datasets: their indices are being made
   std::vector<std::string> returning;  // jobs of the service before that are not back
   bool draining = false;
-  std::vector<NodeStatus> nodes;  // beside this one
+  std::vector<NodeStatus> nodes;   // beside this one
+  std::vector<LinkTraffic> links;  // of this node
   // Sums over the users with jobs that are not shown.
   struct Others {
     std::uint32_t jobs = 0;

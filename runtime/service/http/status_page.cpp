@@ -103,8 +103,8 @@ std::string nodes_table(const Snapshot& now) {
         "<td>{}</td><td>{}</td></tr>\n",
         name, ranks, workers, bytes_text(read), bytes_text(fetched), prepared,
         prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
-        bytes_text(memory), bar(share(static_cast<double>(used), static_cast<double>(memory)),
-                                false));
+        bytes_text(memory),
+        bar(share(static_cast<double>(used), static_cast<double>(memory)), false));
   };
   line("this one", now.connections, now.workers, now.moved.read_bytes, now.moved.fetched_bytes,
        now.moved.prepared_samples, now.preparing_s, now.used_bytes, now.planned_bytes);
@@ -165,9 +165,8 @@ std::string status_page(const Snapshot& now) {
   out += tile(fmt::format("{} of {}", now.workers, now.workers_most), "workers");
   out += tile(std::to_string(now.engine.corrupt_samples), "corrupt samples");
   out +=
-      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) +
-      "<h2>Memory</h2>\n" + memory_table(now) +
-      "<h2>Datasets</h2>\n" + datasets_table(now) +
+      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) + "<h2>Memory</h2>\n" +
+      memory_table(now) + "<h2>Datasets</h2>\n" + datasets_table(now) +
       "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
       "</body></html>\n";
   return out;

@@ -188,8 +188,7 @@ void Jobs::settle_pace(Job& job) {
   job.paced = least;
   job.pace.raise(job.paced);
   for (RankEnd* end : job.ranks) {
-    if (AgentEnd* const agent = end ? end->peer->agent() : nullptr)
-      agent->raise(job.id, job.paced);
+    if (AgentEnd* const agent = end ? end->peer->agent() : nullptr) agent->raise(job.id, job.paced);
   }
 }
 

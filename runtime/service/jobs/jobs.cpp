@@ -312,9 +312,9 @@ bool Jobs::begin(Job& job) {
   return true;
 }
 
-// Ranks on several nodes have heard of different steps, when a node has ended. Those that are behind
-// have what the others were given (raise), and come back when they have given it. True: there are
-// some.
+// Ranks on several nodes have heard of different steps, when a node has ended. Those that are
+// behind have what the others were given (raise), and come back when they have given it. True:
+// there are some.
 bool Jobs::send_back_those_behind(Job& job) {
   std::uint64_t most = 0;
   for (const RankEnd* end : job.ranks) {

@@ -280,7 +280,7 @@ class Jobs final : public JobCommands {
     std::map<std::uint32_t, std::uint64_t> held_at;
     std::uint64_t paced = 0;
     std::optional<std::uint64_t> ends_after;  // steps; nothing more is written
-    std::uint64_t steps_left = 0;                 // when it began; 0: it did not say
+    std::uint64_t steps_left = 0;             // when it began; 0: it did not say
     Instant since{};
     bool is_announced = false;  // to the engine
     bool running = false;

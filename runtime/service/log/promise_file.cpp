@@ -89,10 +89,9 @@ log::Promises PromiseFile::recovered(Bytes bytes_max) {
   try {
     if (read.size > most)
       throw ConfigError(fmt::format(
-          "{}: it has {} bytes, and a log of promises at most {} (promise_log_bytes_max)",
-          path, read.size, most));
-    log::RecoveredPromises found =
-        log::recover_promises(std::as_bytes(std::span(bytes)), path);
+          "{}: it has {} bytes, and a log of promises at most {} (promise_log_bytes_max)", path,
+          read.size, most));
+    log::RecoveredPromises found = log::recover_promises(std::as_bytes(std::span(bytes)), path);
     if (found.hole != 0)
       problem_ = fmt::format(
           "{}: there are zeros from byte {} on where promises were, and {} bytes behind what is "

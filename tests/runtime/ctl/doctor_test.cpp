@@ -113,35 +113,43 @@ TEST_CASE("problems of the node are listed, too") {
 }
 
 TEST_CASE("the node of a cluster that is slower than the others is named, and where it is") {
-  const auto node = [](int number, double read_s, double fetch_s, double prepare_s) {
+  // `link_s`: how long it takes for a gigabyte from each of the others.
+  const auto node = [](int number, double read_s, std::vector<double> link_s, double prepare_s,
+                       double gigabytes = 1) {
+    json links = json::array();
+    for (int other = 1; other <= 3; ++other) {
+      if (other == number) continue;
+      const double took = link_s[static_cast<std::size_t>(other - 1)];
+      links.push_back(
+          {{"node", other}, {"bytes", 1e9 * gigabytes}, {"busy_ns", 1e9 * took * gigabytes}});
+    }
     return json{{"node", number},
                 {"name", fmt::format("n{}", number)},
                 {"ready", true},
-                {"read_bytes", 1e9},
-                {"store_busy_ns", 1e9 * read_s},
-                {"fetched_bytes", 1e9},
-                {"fetching_ns", 1e9 * fetch_s},
-                {"prepared_samples", 1000},
-                {"preparing_ns", 1e9 * prepare_s}};
+                {"read_bytes", 1e9 * gigabytes},
+                {"store_busy_ns", 1e9 * read_s * gigabytes},
+                {"links", links},
+                {"prepared_samples", 1000 * gigabytes},
+                {"preparing_ns", 1e9 * prepare_s * gigabytes}};
   };
-  const auto idle = [&](int number) {
-    json one = node(number, 0, 0, 0);
-    for (const char* key : {"read_bytes", "fetched_bytes", "prepared_samples"}) one[key] = 0;
-    return one;
-  };
+  const std::vector<double> all = {1, 1, 1};
+  const auto idle = [&](int number) { return node(number, 0, all, 0, 0); };
   const json before = {{"nodes", {idle(1), idle(2), idle(3)}}};
-  const json alike = {{"nodes", {node(1, 1, 1, 1), node(2, 1.5, 1.4, 1.9), node(3, 1, 1, 1)}}};
+  const json alike = {
+      {"nodes", {node(1, 1, all, 1), node(2, 1.5, {1.4, 0, 1}, 1.9), node(3, 1, all, 1)}}};
   CHECK(ctl::fleet_remarks(before, alike).empty());
-  const json disk = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 1), node(3, 3, 1, 1)}}};
+  const json disk = {{"nodes", {node(1, 1, all, 1), node(2, 1, all, 1), node(3, 3, all, 1)}}};
   REQUIRE(ctl::fleet_remarks(before, disk).size() == 1);
   CHECK(has(ctl::fleet_remarks(before, disk), "node 'n3' reads"));
-  const json link = {{"nodes", {node(1, 1, 5, 1), node(2, 1, 1, 1), node(3, 1, 1, 1)}}};
+  // All that goes to and from n1 is slow, also what n2 asks of it.
+  const json link = {
+      {"nodes", {node(1, 1, {0, 5, 5}, 1), node(2, 1, {5, 0, 1}, 1), node(3, 1, {5, 1, 0}, 1)}}};
   REQUIRE(ctl::fleet_remarks(before, link).size() == 1);
-  CHECK(has(ctl::fleet_remarks(before, link), "node 'n1' fetches"));
-  const json cores = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 4), node(3, 1, 1, 1)}}};
+  CHECK(has(ctl::fleet_remarks(before, link), "to and from node 'n1' moves at"));
+  const json cores = {{"nodes", {node(1, 1, all, 1), node(2, 1, all, 4), node(3, 1, all, 1)}}};
   REQUIRE(ctl::fleet_remarks(before, cores).size() == 1);
   CHECK(has(ctl::fleet_remarks(before, cores), "node 'n2' takes 4.00 ms"));
-  const json lost = {{"nodes", {node(1, 1, 1, 1), node(2, 1, 1, 1)}}};
+  const json lost = {{"nodes", {node(1, 1, all, 1), node(2, 1, all, 1)}}};
   CHECK(has(ctl::fleet_remarks(before, lost), "node 'n3' was lost"));
   CHECK(ctl::fleet_remarks(json::object(), json::object()).empty());
   CHECK(ctl::fleet_remarks(json::object(), {{"nodes", {1, "x", nullptr}}}).empty());

@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "core/order/keys.h"
+#include "core/order/position.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test::live_orders {

@@ -159,8 +159,12 @@ TEST_CASE("a coordinator that cannot renew its term is told") {
   REQUIRE(terms.take(1, "a", problem));
   std::atomic<int> lost{0};
   HeldTerm held(terms, term(1, "a"), kSilence);
-  SUBCASE("since the drive is full") { failpoint::configure_failpoints("service.term.write=fail"); }
-  SUBCASE("since another has taken the next") { REQUIRE(terms.take(2, "b", problem)); }
+  SUBCASE("since the drive is full") {
+    failpoint::configure_failpoints("service.term.write=fail");
+  }
+  SUBCASE("since another has taken the next") {
+    REQUIRE(terms.take(2, "b", problem));
+  }
   held.serve("", [&](const std::string& why) {
     CHECK(why != "");
     ++lost;

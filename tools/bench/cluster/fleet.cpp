@@ -125,8 +125,8 @@ class FakeAgent {
 
  private:
   void send(const protocol::JobRecord& record) {
-    channel_->write(RemoteKind::record, service::rank_record({0, RankWord::record, 0, 0},
-                                                             protocol::bytes_of(record)));
+    channel_->write(RemoteKind::record,
+                    service::rank_record({0, RankWord::record, 0, 0}, protocol::bytes_of(record)));
   }
 
   void take_message() {
@@ -248,8 +248,8 @@ class Fleet {
 
   double ask_for(double seconds) {
     const auto begin = Clock::now();
-    const auto end = begin + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(seconds));
+    const auto end =
+        begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     const auto every = plan_.rate > 0 ? std::chrono::duration_cast<Clock::duration>(
                                             std::chrono::duration<double>(1 / plan_.rate))
                                       : Clock::duration(0);
@@ -268,13 +268,16 @@ class Fleet {
       all.insert(all.end(), agent->latencies().begin(), agent->latencies().end());
     std::sort(all.begin(), all.end());
     const auto part = [&](double of) {
-      return all.empty() ? 0.0 : all[static_cast<std::size_t>(of * (all.size() - 1))];
+      return all.empty() ? 0.0
+                         : all[static_cast<std::size_t>(of * static_cast<double>(all.size() - 1))];
     };
     fmt::print(
         "{{\"seconds\": {}, \"batches\": {}, \"blocks\": {}, \"samples_per_block\": {}, "
         "\"p50_us\": {}, \"p99_us\": {}, \"p999_us\": {}}}\n",
         took, counts_.batches - before.batches, blocks,
-        blocks > 0 ? static_cast<double>(counts_.samples - before.samples) / blocks : 0.0,
+        blocks > 0
+            ? static_cast<double>(counts_.samples - before.samples) / static_cast<double>(blocks)
+            : 0.0,
         part(0.5), part(0.99), part(0.999));
   }
 
