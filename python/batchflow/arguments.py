@@ -103,6 +103,7 @@ class Arguments:
     job_name: Optional[str]
     corrupt_ratio_max: Optional[float]
     latency_target_s: float
+    receipts: Optional[str]  # a folder
     folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
     generator: Optional[Generator] = None  # where it decides the order
@@ -133,6 +134,13 @@ def _text(name: str, value: Any) -> Optional[str]:
     if "\0" in text:
         raise ValueError(f"{name}={text!r} has a NUL in it, where it would end; leave that out")
     return text
+
+
+def _folder(name: str, value: Any) -> Optional[str]:
+    folder = _text(name, value)
+    if folder == "":
+        raise ValueError(f"{name} is empty; write the path of a folder, or leave it out")
+    return None if folder is None else os.path.abspath(os.path.expanduser(folder))
 
 
 def _dataset(dataset: Any) -> str:
@@ -396,6 +404,7 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         job_name=_text("job_name", given["job_name"]),
         corrupt_ratio_max=_ratio("corrupt_ratio_max", given["corrupt_ratio_max"]),
         latency_target_s=_seconds("latency_target", given["latency_target"], 3600),
+        receipts=_folder("receipts", given["receipts"]),
         folder=folder,
         expected=expected,
         generator=generator)

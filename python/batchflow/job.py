@@ -21,6 +21,7 @@ from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
 from .device_copies import DeviceCopies
 from .orders import Scores
+from .receipts import Receipts
 
 if TYPE_CHECKING:
     from .iteration import Iteration
@@ -31,7 +32,7 @@ class Job:
     that there will be; 0: without a bound."""
 
     def __init__(self, arguments: args.Arguments, name: Optional[str], state: states.State,
-                 epochs: int, scores: Scores):
+                 epochs: int, scores: Scores, receipts: Optional[Receipts] = None):
         self.opened_for = epochs
         self.left_early = False  # some batches of the epoch were given, not all
         self.over = False  # all epochs that the job was opened for are over
@@ -54,6 +55,9 @@ class Job:
         self._copies: Optional[DeviceCopies] = None
         if scores[0]:
             self.session.report_scores(*scores)
+        self._receipts = receipts
+        if receipts is not None:
+            receipts.begin(self.session, arguments)
 
     def check_dataset(self) -> None:
         """Checks that the script's dataset and sampler have the samples that the service has."""
@@ -94,6 +98,8 @@ class Job:
             return None
         self.left_early = not raw.last_of_epoch
         batch = self._maker.make(raw)
+        if self._receipts is not None:
+            self._receipts.add(self.session, batch, raw)
         labels = None if self._arguments.folder is None else self._arguments.folder.labels
         return batch if labels is None else self._relabelled(batch, labels)
 

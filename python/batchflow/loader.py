@@ -20,6 +20,7 @@ from .iteration import Iteration
 from .job import Job
 from .orders import Scores
 from .ranks import job_name
+from .receipts import Receipts
 from .score_recording import ScoreRecording
 from .session import CLOSED
 
@@ -64,7 +65,7 @@ class DataLoader(Attributes, Generic[_Given]):
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
-                 tokens: Optional[int] = None, **aliases: Any):
+                 tokens: Optional[int] = None, receipts: Any = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         self._arguments = args.read(given, aliases)
@@ -88,6 +89,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._incarnation = 0  # counts the jobs
         self._scores: Scores = self._arguments.weights or ((), ())
         self._recording: Optional[ScoreRecording] = None
+        self._receipts: Optional[Receipts] = None
         self._restart(state)
 
     def _restart(self, state: states.State) -> None:
@@ -121,6 +123,9 @@ class DataLoader(Attributes, Generic[_Given]):
         gets another job, which begins with the next epoch."""
         if running is None or running.job is not self._opened():
             return
+        if self._receipts is not None and not running.ended:
+            raise RuntimeError("receipts are of one iteration at a time, and one is under way; finish "
+                               "it or drop it, or make another DataLoader, with another folder")
         parted = running.job.part(running)
         if parted is not None:
             state, self._scores = parted
@@ -219,7 +224,9 @@ class DataLoader(Attributes, Generic[_Given]):
         # The job before may still be ending, so the name differs. All ranks count alike.
         if name is not None and self._incarnation > 0:
             name = f"{name}.{self._incarnation}"
-        job = Job(given, name, state, epochs, self._scores)
+        if given.receipts is not None and self._receipts is None:
+            self._receipts = Receipts(given.receipts, given.ranks().rank)
+        job = Job(given, name, state, epochs, self._scores, self._receipts)
         self._jobs = [*(one for one in self._jobs if one() is not None), weakref.ref(job)]
         if self._closed:  # by another thread, meanwhile
             job.session.close()
@@ -248,6 +255,8 @@ class DataLoader(Attributes, Generic[_Given]):
                 job.session.close()
         if self._recording is not None:
             self._recording.close()
+        if self._receipts is not None:
+            self._receipts.close()
 
     def __enter__(self) -> "DataLoader[_Given]":
         return self
@@ -264,6 +273,8 @@ class DataLoader(Attributes, Generic[_Given]):
         state = dict(self._state) if job is None else job.session.state()
         if self._wanted_epoch is not None and not (job is not None and job.left_early):
             state = states.at_epoch(state or states.imported("BatchFlow", 0), self._wanted_epoch)
+        if self._receipts is not None:
+            self._receipts.sync()
         return state
 
     @alone
@@ -285,6 +296,8 @@ class DataLoader(Attributes, Generic[_Given]):
                           "which ended it; iterate over it again")
         if self._arguments.generator is not None:
             self._arguments.generator.leave_order()
+        if self._receipts is not None:
+            self._receipts.goes_on = False
         self._restart(state)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -321,6 +334,13 @@ class DataLoader(Attributes, Generic[_Given]):
         """wait_s (waiting for batches), between_s (the loop's own time), batches, samples, copied,
         reconnects."""
         return self._opened().session.times()
+
+    @property
+    def receipt(self) -> Optional[str]:
+        """The hash at which this rank's receipts stand; None without receipts=, or before the job
+        begins. It vouches for all that was handed over up to here, so write it where the folder's
+        writers cannot."""
+        return None if self._receipts is None else self._receipts.link
 
     # -------------------------------------------------------------------------------- importance --
 
