@@ -2,7 +2,7 @@
 in memory, from BatchFlow and from a loop over numpy.load(mmap_mode="r") as a user would write it.
 
     main.py [--quick] [--rounds N] [--seconds N] [--row-bytes LIST] [--batches LIST]
-            [--outputs LIST] [--prefetch N] [--json FILE]
+            [--outputs LIST] [--prefetch N] [--receipts] [--json FILE]
 
 Each figure is of a process of its own that computes nothing; the two loops run in turn, round by
 round. Both are shuffled anew each epoch and give tensors (or arrays, with output `numpy`). NumPy's
@@ -51,6 +51,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batches", type=numbers, default=[1, 8, 64, 256], help="rows of a batch")
     parser.add_argument("--outputs", default="torch", help="torch, numpy or both")
     parser.add_argument("--prefetch", type=int, help="prefetch_factor of BatchFlow's loader")
+    parser.add_argument("--receipts", action="store_true", help="BatchFlow's loader writes receipts")
     parser.add_argument("--json", metavar="FILE", help="keeps the figures, run by run")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -85,10 +86,13 @@ def numpy_epochs(folder: Path, size: int, output: str) -> Iterator[Any]:
             yield torch.from_numpy(batch) if output == "torch" else batch
 
 
-def batchflow_epochs(folder: Path, size: int, output: str, prefetch: Any) -> Iterator[Any]:
+def batchflow_epochs(folder: Path, size: int, output: str, prefetch: Any,
+                     receipts: bool) -> Iterator[Any]:
     import batchflow
-    ahead = {} if prefetch is None else {"num_workers": 1, "prefetch_factor": prefetch}
-    loader: Any = batchflow.DataLoader(str(folder), size, True, output=output, **ahead)
+    more: dict[str, Any] = {} if prefetch is None else {"num_workers": 1, "prefetch_factor": prefetch}
+    if receipts:
+        more["receipts"] = tempfile.mkdtemp(dir=folder.parent)
+    loader: Any = batchflow.DataLoader(str(folder), size, True, output=output, **more)
     while True:
         for (rows,) in loader:
             yield rows
@@ -108,7 +112,7 @@ def check(folder: Path, size: int) -> None:
 def measure(work: dict[str, Any]) -> dict[str, float]:
     folder, size, output = Path(work["folder"]), work["size"], work["output"]
     batches = (numpy_epochs(folder, size, output) if work["loop"] == "numpy" else
-               batchflow_epochs(folder, size, output, work["prefetch"]))
+               batchflow_epochs(folder, size, output, work["prefetch"], work["receipts"]))
     take(batches, WARM_S * min(1, work["seconds"]))
     cpu = time.process_time()
     given, samples, seconds = take(batches, work["seconds"])
@@ -176,7 +180,8 @@ def main() -> None:
                     for _, loop in itertools.product(range(arguments.rounds), LOOPS):
                         runs[loop].append(run({**case, "loop": loop, "folder": str(data),
                                                "seconds": arguments.seconds,
-                                               "prefetch": arguments.prefetch}))
+                                               "prefetch": arguments.prefetch,
+                                               "receipts": arguments.receipts}))
                     kept.append({**case, **runs})
                     table.append(line(case, runs))
                     if arguments.rounds > 1:
