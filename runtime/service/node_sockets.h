@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/protocol/descriptor.h"
 
@@ -25,6 +26,22 @@ struct SocketFile {
   std::uint64_t inode = 0;
   static SocketFile at(const std::filesystem::path& path);
   void remove(const std::filesystem::path& path) const;
+};
+
+// Where clients find the service, as long as it lives. Those that come while nothing accepts wait.
+class ListeningSocket {
+ public:
+  // As listen_at().
+  explicit ListeningSocket(std::filesystem::path path)
+      : path_(std::move(path)), socket_(listen_at(path_)), file_(SocketFile::at(path_)) {}
+  ~ListeningSocket() { file_.remove(path_); }
+  ListeningSocket(const ListeningSocket&) = delete;
+  const protocol::Descriptor& socket() const { return socket_; }
+
+ private:
+  const std::filesystem::path path_;
+  const protocol::Descriptor socket_;
+  const SocketFile file_;
 };
 
 // The folder belongs to this process until the process or the descriptor ends. Throws ConfigError

@@ -40,8 +40,7 @@ void check_descriptors(const NodeConfig& config) {
 
 void Service::Parts::start() {
   check_descriptors(config);
-  listening = listen_at(config.socket);
-  socket_file = SocketFile::at(config.socket);
+  if (!listening) listening = std::make_shared<ListeningSocket>(config.socket);
   std::error_code error;
   for (const std::filesystem::path& folder : {config.state, config.state / "indices"}) {
     std::filesystem::create_directories(folder, error);
@@ -145,7 +144,7 @@ void Service::Parts::start() {
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
     inbox.add(engine::CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
   for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
-  acceptor.assign(dup(listening.get()));
+  acceptor.assign(dup(listening->socket().get()));
   if (config.http_port >= 0)
     http = std::make_unique<HttpServer>(
         loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
@@ -334,7 +333,7 @@ void Service::Parts::end() {
 #ifdef BATCHFLOW_REMOTE
   peers.reset();
 #endif
-  socket_file.remove(config.socket);
+  listening.reset();
 }
 
 void Service::Parts::set_apart(Bytes bytes_each) {
@@ -364,9 +363,11 @@ Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& pol
 }
 
 #ifdef BATCHFLOW_REMOTE
-Service::Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term) {
+Service::Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term,
+                 std::shared_ptr<ListeningSocket> listening) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies::policy_list());
   parts_->term = std::move(term);
+  parts_->listening = std::move(listening);
   begin();
 }
 #endif

@@ -13,6 +13,7 @@
 namespace batchflow::service {
 
 class HeldTerm;
+class ListeningSocket;
 
 class Service {
  public:
@@ -22,8 +23,10 @@ class Service {
   // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
   explicit Service(NodeConfig config, Reread reread = {},
                    const engine::PolicyList& policies = policies::policy_list());
-  // Coordinates a cluster for a term, as long as no other node takes a newer one.
-  Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term);
+  // Coordinates a cluster for a term, as long as no other node takes a newer one. Clients come at
+  // `listening`.
+  Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term,
+          std::shared_ptr<ListeningSocket> listening);
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.

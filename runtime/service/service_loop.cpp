@@ -103,7 +103,7 @@ void Service::Parts::accept() {
         if (error) return;
         // Connections that come as fast as they are accepted have their next turn after others.
         for (int most = kAcceptAtOnce; most > 0; --most) {
-          protocol::Descriptor socket = accept_at(listening);
+          protocol::Descriptor socket = accept_at(listening->socket());
           if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
             return accept_later();
           if (!socket) break;

@@ -113,8 +113,7 @@ struct Service::Parts final : ConnectionHost {
   std::unique_ptr<Joining> joining;
   std::unique_ptr<Plugins> plugins;
   std::unique_ptr<Commands> commands;
-  protocol::Descriptor listening;
-  SocketFile socket_file;
+  std::shared_ptr<ListeningSocket> listening;
   protocol::Descriptor state_lock;
   asio::posix::stream_descriptor acceptor;
   asio::steady_timer step_timer;

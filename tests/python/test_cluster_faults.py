@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
-from support import Folder, wait_until, write_rows  # noqa: E402
+from support import Folder, listens, wait_until, write_rows  # noqa: E402
 from test_cluster import TOKEN, Job, Node  # noqa: E402
 
 PROBLEM = Hosts.problem()
@@ -72,9 +72,12 @@ class ManyFaults(Folder):
         self.epochs = 0
 
     def start_job(self, name, number):
+        # A loader waits for a service that goes away, and not for one that was never there.
+        wait_until(lambda: listens(self.nodes[name].socket), 60, f"the socket of {name}")
         order = ["relaxed", "strict"][number % 2]
         self.jobs[name] = Job(self.nodes[name], epochs=2, pause=0.004, order=order,
                               shuffle_seed=number, job_name=f"job-{name}-{number}")
+        self.jobs[name].begun()
         self.number = number + 1
 
     def take_ended_jobs(self, waits=False):

@@ -677,12 +677,11 @@ std::string state_name(const std::filesystem::path& folder) {
 }  // namespace
 
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
+                       const ListeningSocket& listening,
                        const std::function<void(const std::string&)>& write) {
   settle(config);
   ServiceLog log(config.log);
   log.write_to(write);
-  const protocol::Descriptor listening = listen_at(config.socket);
-  const SocketFile socket_file = SocketFile::at(config.socket);
   std::filesystem::create_directories(config.state / "indices");
   const protocol::Descriptor state_lock = lock_state(config.state);
   log.say(fmt::format("an agent, for jobs at {}", config.socket.string()));
@@ -690,7 +689,7 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
   Agent agent{config,
               find,
               log,
-              listening,
+              listening.socket(),
               signals.descriptor(),
               state_name(config.state),
               read_term(config.state)};
@@ -701,19 +700,19 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
     outcome = session.run();
     refusal = session.refusal();
   }
-  socket_file.remove(config.socket);
   if (!refusal.empty()) throw ConfigError(refusal);
   return outcome;
 }
 
 int run_agent(const NodeConfig& config, const std::function<void(const std::string&)>& write) {
+  const ListeningSocket listening(config.socket);
   std::vector<std::string> addresses = split_addresses(config.cluster.join);
   return run_agent(
              config,
              [addresses, next = std::size_t{0}]() mutable {
                return FoundCoordinator{addresses[next++ % addresses.size()], {}, false};
              },
-             write)
+             listening, write)
       .signal;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/service/control/node_config.h"
+#include "runtime/service/node_sockets.h"
 
 namespace batchflow::service {
 
@@ -26,9 +27,10 @@ struct AgentOutcome {
   bool is_here = false;  // as FoundCoordinator says
 };
 
-// Serves until a signal ends it, or it is to coordinate. Throws ConfigError, also for what its
-// coordinator refuses.
+// Serves those who come at `listening` until a signal ends it, or it is to coordinate. Throws
+// ConfigError, also for what its coordinator refuses.
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
+                       const ListeningSocket& listening,
                        const std::function<void(const std::string& line)>& write);
 // The same, with a coordinator at one of the addresses of `join`. Answers the signal.
 int run_agent(const NodeConfig& config, const std::function<void(const std::string& line)>& write);

@@ -36,6 +36,8 @@ FoundCoordinator look(TermWatch& watch, std::uint64_t& taken) {
 int run_candidate(const NodeConfig& config, const Service::Reread& reread,
                   const std::function<void(const std::string&)>& write) {
   const TermFolder folder(config.cluster.log);
+  // One for all that this process is in turn, so that no client finds the door closed meanwhile.
+  const auto listening = std::make_shared<ListeningSocket>(config.socket);
   // A node that may be cut off leaves the next term to others for a while.
   TermWatch::Clock::time_point from{};
   for (;;) {
@@ -43,10 +45,10 @@ int run_candidate(const NodeConfig& config, const Service::Reread& reread,
     Term mine;
     mine.holder = config.cluster.name;
     const AgentOutcome outcome = run_agent(
-        config, [&] { return look(watch, mine.number); }, write);
+        config, [&] { return look(watch, mine.number); }, *listening, write);
     if (!outcome.is_here) return outcome.signal;
     auto term = std::make_unique<HeldTerm>(folder, mine, config.cluster.lost_after);
-    Service service(config, reread, std::move(term));
+    Service service(config, reread, std::move(term), listening);
     write(fmt::format("this node coordinates the cluster of {}: term {}",
                       config.cluster.log.string(), mine.number));
     const int ended_by = service.run(write);

@@ -67,7 +67,7 @@ class FakeAgent {
     greeting.name = fmt::format("fake-{}", number);
     greeting.state = greeting.name;
     greeting.cores = kWorkers;
-    greeting.memory = Bytes{256} << 20;
+    greeting.memory = Bytes{1} << 30;
     greeting.address = "tcp://127.0.0.1:1";
     channel_->write_text(encode(greeting));
   }
@@ -86,6 +86,7 @@ class FakeAgent {
     request.order = Order::strict;
     request.credits = kCredits;
     service::RankMessage message;
+    message.rank = rank_;
     message.frame = protocol::encode(request);
     message.user = getuid();
     message.shown = {DatasetId(0)};
@@ -126,7 +127,7 @@ class FakeAgent {
  private:
   void send(const protocol::JobRecord& record) {
     channel_->write(RemoteKind::record,
-                    service::rank_record({0, RankWord::record, 0, 0}, protocol::bytes_of(record)));
+                    service::rank_record({rank_, RankWord::record, 0, 0}, protocol::bytes_of(record)));
   }
 
   void take_message() {
@@ -138,10 +139,12 @@ class FakeAgent {
     if (message.type() != "rank") return;
     const service::RankMessage rank = message.rank();
     std::string problem;
+    if (rank.rank != rank_) return;  // of a connection before
     if (rank.frame.empty()) throw std::runtime_error("the rank is let go");
     if (const auto refused = protocol::decode_refused(rank.frame, problem)) {
       if (refused->why != "not_yet") throw std::runtime_error(refused->message);
       usleep(20'000);
+      ++rank_;
       return join();
     }
     if (rank.rings_of) admitted_ = true;
@@ -174,10 +177,11 @@ class FakeAgent {
   void take_record() {
     const auto head = service::rank_record_head(bytes_);
     if (!head || head->word != RankWord::record) return;
-    std::string problem;
-    if (!protocol::read_service_record(std::span(bytes_).subspan(sizeof *head), record_, problem))
-      throw std::runtime_error(problem);
-    if (record_.kind != protocol::ServiceRecordKind::batch) return;
+    protocol::BatchRecord batch;
+    const auto record = std::span(bytes_).subspan(sizeof *head);
+    if (record.size() < sizeof batch) return;  // the end of an epoch
+    std::memcpy(&batch, record.data(), sizeof batch);
+    if (batch.kind != protocol::ServiceRecordKind::batch) return;
     ++counts_.batches;
     const auto now = Clock::now();
     if (!due_.empty()) {
@@ -185,8 +189,8 @@ class FakeAgent {
         latencies_.push_back(std::chrono::duration<double, std::micro>(now - due_.front()).count());
       due_.pop_front();
     }
-    send({protocol::JobRecordKind::consumed, 0, record_.batch.step, 1000, 0});
-    send({protocol::JobRecordKind::released, 0, record_.batch.step, 0, 0});
+    send({protocol::JobRecordKind::consumed, 0, batch.step, 1000, 0});
+    send({protocol::JobRecordKind::released, 0, batch.step, 0, 0});
     if (plan_.rate == 0) ask(1, now);
   }
 
@@ -195,12 +199,12 @@ class FakeAgent {
   Counts& counts_;
   std::unique_ptr<TcpChannel> channel_;
   log::CommandDecoder decoder_;
-  protocol::ServiceMessage record_;
   std::vector<std::byte> bytes_;
   std::vector<engine::Event> events_;
   std::deque<Clock::time_point> due_;
   std::vector<double> latencies_;
   std::uint32_t workers_ = 0;
+  std::uint32_t rank_ = 0;
   bool admitted_ = false;
 };
 

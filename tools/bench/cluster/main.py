@@ -19,8 +19,11 @@ and times to recover, and rates beside what else the same machine does. Rows are
   everything is done (fleet.cpp). Blocks a second of 16 and of 256 samples with 1 to 64 agents, per
   second of the coordinator's processor time, too; and with 64 agents, how long a batch takes from
   its wish, at parts of that rate.
+- simulated: hosts with links of 200 Mbit/s, each with a job that trains for two epochs in an order
+  of its own on rows of 64 KB, which the memory of all hosts together keeps. How long that takes
+  live, and in the simulator with the same hosts, links and data; nothing else is fitted.
 - transfer: two hosts (network namespaces) with links of 8 Gbit/s. A job at one trains on what the
-  other keeps. The rate beside that of iperf3 on the same link, and the processor time of both
+  other keeps, in rows of 256 KB. The rate beside that of iperf3 on the same link, and the processor time of both
   services for each GB; without TLS.
 
 Exit code 1: a job did not have each sample of an epoch once.
@@ -203,11 +206,11 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def write_rows(folder: Path, rows: int) -> None:
+def write_rows(folder: Path, rows: int, row: int = ROW) -> None:
     import numpy
     folder.mkdir()
     numpy.save(folder / "rows.npy",
-               numpy.arange(rows * ROW // 8, dtype=numpy.int64).reshape(rows, ROW // 8))
+               numpy.arange(rows * row // 8, dtype=numpy.int64).reshape(rows, row // 8))
 
 
 def spread(values: list[float], form: str) -> str:
@@ -297,12 +300,14 @@ def control(folder: Path, data: Path, agents: int, batch: int, seconds: float,
     """What a coordinator orders for so many agents; `rates` are parts of the most that it can."""
     folder.mkdir()
     config = folder / "node.yaml"
-    config.write_text("kind: node\nengine: {block_bytes: 1}\n")
+    config.write_text(f"kind: node\nengine: {{block_bytes: {batch * ROW}}}\n")
     token, port = write_token(folder), free_port()
 
     def run(rate: float = 0) -> dict[str, float]:
         node = Node(folder / "coordinator", "--config", str(config), "--dataset", f"rows={data}",
                     "--tcp", f"127.0.0.1:{port}", "--cluster-token", str(token), "--workers", "1")
+        while not node.says("tcp://127.0.0.1"):
+            time.sleep(0.01)
         before = node.cpu_s()
         result = fleet(port, token, agents, batch, seconds, rate)
         result["cpu_s"] = node.cpu_s() - before
@@ -338,7 +343,7 @@ def transfer(folder: Path, rows: int) -> dict[str, float]:
                         ("host_total", "remote_total")) / 100 * 5 / end["sum_received"]["bytes"] * 1e9
         folder.mkdir()
         data = folder / "rows"
-        write_rows(data, rows)
+        write_rows(data, rows, LARGE_ROW)
         token, port = write_token(folder), 9838
         shared = ["--cluster-token", str(token), "--workers", "1"]
         a = Node(folder / "a", "--dataset", f"rows={data}", "--tcp", f"{hosts.address('a')}:{port}",
@@ -356,7 +361,7 @@ def transfer(folder: Path, rows: int) -> dict[str, float]:
         seconds = job.times[-1] - job.times[0]
         time.sleep(1.2)
         moved = service.status(a.socket)["nodes"][0]["fetched_bytes"] - fetched
-        found = {"iperf3": iperf, "rate": moved / seconds, "fetched": moved / (rows * ROW),
+        found = {"iperf3": iperf, "rate": moved / seconds, "fetched": moved / (rows * LARGE_ROW),
                  "iperf3_cpu_s_gb": iperf_cpu,
                  "sender_cpu_s_gb": (a.cpu_s() - before[a]) / moved * 1e9,
                  "receiver_cpu_s_gb": (b.cpu_s() - before[b]) / moved * 1e9}
@@ -432,6 +437,78 @@ def measure_control(folder: Path, data: Path, arguments: argparse.Namespace) -> 
     return kept
 
 
+def lived(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
+    """Seconds from the first batch of any job to the last of all."""
+    from hosts import Hosts
+    names = [f"n{i}" for i in range(nodes)]
+    folder.mkdir()
+    with Hosts(names, f"{rate_mbit}mbit") as hosts:
+        data = folder / "rows"
+        write_rows(data, rows, WIDE_ROW)
+        token, port = write_token(folder), 9838
+        shared = ["--cluster-token", str(token), "--workers", "1"]
+        first = hosts.address("n0")
+        own = {"n0": ["--dataset", f"rows={data}", "--tcp", f"{first}:{port}"]}
+        started = [Node(folder / name, "--name", name,
+                        *own.get(name, ["--join", f"tcp://{first}:{port}"]), *shared,
+                        before=hosts.command(name, [])) for name in names]
+        wait_for_agents(started[0], nodes - 1)
+        jobs = [Job(node, rows, shuffle_seed=seed, epochs=2) for seed, node in enumerate(started)]
+        for job in jobs:
+            job.longest_pause_s()
+        for node in reversed(started):
+            node.end(signal.SIGTERM)
+    shutil.rmtree(folder)
+    return max(job.times[-1] for job in jobs) - min(job.times[0] for job in jobs)
+
+
+def simulated(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
+    folder.mkdir()
+    scenario = folder / "scenario.yaml"
+    rate = rate_mbit * 125_000 * SHAPED_PART
+    jobs = "\n".join(
+        f"  - {{name: job-{i}, dataset: rows, pipeline: train, order: relaxed, shuffle_seed: {i}, "
+        f"batch: 64, epochs: 2, nodes: [node-{i}], step: 1us, arrives_jitter: 0s}}"
+        for i in range(nodes))
+    scenario.write_text(f"""
+cluster:
+  nodes: [{{name: node, count: {nodes}, cores: 1, gpus: 1, memory: 1gib, cache: 700mib,
+           nic_bytes_per_s: {rate:.0f}, nic_latency: 100us}}]
+  store: {{bytes_per_s: 2gb, latency: 100us, operations_ahead: 32}}
+datasets: [{{name: rows, samples: {rows}, bytes: {WIDE_ROW}, format: raw, bundle: 1mib}}]
+pipelines: [{{name: train, steps: [{{name: copy, cost: 10us, output: 100%}}]}}]
+jobs:
+{jobs}
+""")
+    done = subprocess.run([os.environ["BATCHFLOW_SIM"], "run", str(scenario), "--json"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True)
+    shutil.rmtree(folder)
+    result: dict[str, Any] = json.loads(done.stdout)
+    run = result["runs"][0] if "runs" in result else result
+    return float(run["makespan_s"])
+
+
+WIDE_ROW, LARGE_ROW = 65536, 262144
+# Of what tbf lets through: Ethernet, IP and TCP have 66 bytes of each 1,514.
+SHAPED_PART = 1448 / 1514
+
+
+def measure_simulated(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
+    from hosts import Hosts
+    if problem := Hosts.problem():
+        print(f"simulated: left out: {problem}")
+        return problem
+    rows = 1024 if arguments.quick else 4096
+    kept = {}
+    for nodes in (2, 3, 4):
+        live = [lived(folder, nodes, rows, 200) for _ in range(arguments.rounds)]
+        foretold = simulated(folder, nodes, rows, 200)
+        kept[nodes] = {"live": live, "simulated": foretold}
+        print(f"{nodes} nodes with links of 200 Mbit/s: live {spread(live, '.2f')} s, simulated "
+              f"{foretold:.2f} s: {foretold / statistics.median(live) - 1:+.1%}", flush=True)
+    return kept
+
+
 def measure_transfer(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
     from hosts import Hosts
     problem = Hosts.problem() or ("" if shutil.which("iperf3") else
@@ -439,7 +516,7 @@ def measure_transfer(folder: Path, data: Path, arguments: argparse.Namespace) ->
     if problem:
         print(f"transfer: left out: {problem}")
         return problem
-    rows = 32768 if arguments.quick else 262144
+    rows = 1024 if arguments.quick else 4096
     rounds = [transfer(folder, rows) for _ in range(arguments.rounds)]
     print(f"transfer: {spread([one['rate'] / 1e6 for one in rounds], ',.0f')} MB/s, "
           f"{spread([one['rate'] / one['iperf3'] for one in rounds], '.2f')} of iperf3's; processor "
@@ -451,7 +528,8 @@ def measure_transfer(folder: Path, data: Path, arguments: argparse.Namespace) ->
 
 
 MEASURES = {"reads": measure_reads, "processors": measure_processors, "recovery": measure_recovery,
-            "control": measure_control, "transfer": measure_transfer}
+            "control": measure_control, "simulated": measure_simulated,
+            "transfer": measure_transfer}
 PARTS = list(MEASURES)
 
 
