@@ -126,8 +126,8 @@ class FakeAgent {
 
  private:
   void send(const protocol::JobRecord& record) {
-    channel_->write(RemoteKind::record,
-                    service::rank_record({rank_, RankWord::record, 0, 0}, protocol::bytes_of(record)));
+    channel_->write(RemoteKind::record, service::rank_record({rank_, RankWord::record, 0, 0},
+                                                             protocol::bytes_of(record)));
   }
 
   void take_message() {
