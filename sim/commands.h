@@ -17,6 +17,8 @@ void add_cache_command(CLI::App& app, Action& action);
 void add_calibrate_command(CLI::App& app, Action& action);
 void add_check_command(CLI::App& app, Action& action);
 void add_compare_command(CLI::App& app, Action& action);
+// Adds `faults` to the command `trace`.
+void add_fault_trace_command(CLI::App& trace, Action& action);
 void add_journal_command(CLI::App& app, Action& action);
 // Adds `whatif` to the command `journal`.
 void add_journal_whatif(CLI::App& journal, Action& action);

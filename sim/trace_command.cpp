@@ -207,7 +207,8 @@ void add_trace_command(CLI::App& app, Action& action) {
       "Examples:\n"
       "  batchflow-sim trace info cluster_job_log.gz\n"
       "  batchflow-sim trace convert trace_seren.csv -o seren.csv.zst\n"
-      "  batchflow-sim trace synth --jobs 10000 --days 7 -o week.csv");
+      "  batchflow-sim trace synth --jobs 10000 --days 7 -o week.csv\n"
+      "  batchflow-sim trace faults fault_trace.json");
   const auto info = std::make_shared<TraceOptions>();
   CLI::App* show = add_subcommand(*command, action, "info",
                                   "Counts, GPUs, durations, arrivals, and what is wrong with it",
@@ -222,6 +223,7 @@ void add_trace_command(CLI::App& app, Action& action) {
   add_output(*to_csv, *conversion);
   to_csv->footer(formats_help());
   add_synth_command(*command, action);
+  add_fault_trace_command(*command, action);
 }
 
 }  // namespace batchflow::sim

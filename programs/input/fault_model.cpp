@@ -175,6 +175,11 @@ FaultModel read_fault(config::ConfigSection& section, const Scenario& scenario) 
       [[fallthrough]];
     case Kind::node_lost:
       fault.detected_after = section.duration("detected_after", fault.detected_after);
+      if (fault.kind == Kind::node_lost && fault.detected_after.count() > 0 &&
+          scenario.after_loss == AfterLoss::moves) {
+        section.refuse("detected_after", "jobs that move show at once that the node is lost",
+                       "leave it out, or write after_loss: waits");
+      }
       break;
     case Kind::drive_lost:
       find_drive(section, scenario, fault);

@@ -168,7 +168,8 @@ void check_conflicts(const config::ConfigNode& tree, const config::ConfigNode& o
       {"cluster", "--cluster NAME says on which one all jobs run"},
       {"engine", "--set 'engine={preset: default}' says what holds for all"},
       {"grain", "--set 'grain={samples_per_item: 64}' says what holds for all"},
-      {"scheduler", "--set scheduler=fifo says what holds for all"}};
+      {"scheduler", "--set scheduler=fifo says what holds for all"},
+      {"after_loss", "--set after_loss=waits says what holds for all"}};
   for (const Shared& shared : kShared) {
     const config::ConfigNode* theirs = other.find(shared.key);
     if (theirs == nullptr || theirs->kind == NodeKind::empty) continue;

@@ -180,6 +180,8 @@ void read_name_and_seed(config::ConfigSection& section, Scenario& scenario) {
     section.refuse("warm_up", "the run ends before that", "write less than ends_after");
   scenario.scheduler = section.choice("scheduler", {std::begin(kSchedulers), std::end(kSchedulers)},
                                       scenario.scheduler);
+  scenario.after_loss = section.choice("after_loss", {std::begin(kAfterLoss), std::end(kAfterLoss)},
+                                       scenario.after_loss);
   section.require("cluster", "the name of a cluster, or its nodes and store");
   section.section(
       "cluster", [&](config::ConfigSection& cluster) { scenario.cluster = read_cluster(cluster); });
@@ -194,7 +196,8 @@ void read_engine(config::ConfigSection& section, Scenario& scenario) {
     if (!engine.has("seed")) scenario.engine.seed = scenario.seed;
   });
   // A job that has to leave its GPUs comes back, after any time.
-  if (scenario.scheduler == Scheduler::las) scenario.engine.rank_timeout = engine::kDurationMost;
+  if (scenario.scheduler == Scheduler::las || scenario.after_loss == AfterLoss::moves)
+    scenario.engine.rank_timeout = engine::kDurationMost;
 }
 
 }  // namespace

@@ -145,6 +145,7 @@ grain:
   items_per_block: 0    # 0: as many as fit engine.block_bytes
   epochs_per_block: 1   # above 1, for datasets no larger than a block: epochs of a block
 
+after_loss: waits       # of a job that loses a node, until it is back; or moves, to other GPUs
 faults: []              # examples; at: 0s, and lasts: 0s (for good) or until: a time, for each
   # - {kind: node-lost, target: node, at: 60s, lasts: 3s, detected_after: 0s}  # engine.rank_timeout
   # - {kind: worker-lost, target: node, count: 1, detected_after: 0s, quiet_after: 0s}

@@ -378,6 +378,9 @@ void read_validation(config::ConfigSection& entry, const Scenario& scenario, Job
     if (scenario.scheduler == Scheduler::las)
       section.refuse("dataset", "las takes GPUs away from jobs, and these have two on them",
                      "write scheduler: fifo, or leave validation out");
+    if (scenario.after_loss == AfterLoss::moves)
+      section.refuse("dataset", "a job that moves leaves its GPUs, and these have two on them",
+                     "write after_loss: waits, or leave validation out");
     if (scenario.grain.epochs_per_block > 1)
       section.refuse("dataset", "blocks that stand for epochs have no time between them",
                      "write grain.epochs_per_block: 1, or leave validation out");

@@ -1,5 +1,5 @@
 // Jobs that lose what they run on. A job that loses nodes goes on when all of them are there again:
-// from its last step, or from its last checkpoint.
+// from its last step, or from its last checkpoint. Or it goes on at once, on other nodes.
 // A job may also lose its GPUs to jobs that had less GPU time.
 #include <algorithm>
 #include <utility>
@@ -25,7 +25,7 @@ void Jobs::node_down(NodeId node) {
     if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
     if (job.state == Job::State::joining || job.state == Job::State::running ||
         job.state == Job::State::restoring) {
-      stop(i);
+      scenario_.after_loss == input::AfterLoss::moves ? move(i) : stop(i);
     }
     if (job.state == Job::State::starting) start_anew(i);
   }
@@ -163,25 +163,41 @@ void Jobs::keep_what_is_done(Job& job) {
 }
 
 // The job goes on from its last completed step when it gets GPUs again.
-void Jobs::preempt(std::uint32_t index) {
-  Job& job = jobs_[index];
+void Jobs::leave_gpus(Job& job) {
   job.attained = attained(job);
-  keep_what_is_done(job);
+  const bool repeats = job.moves && goes_back(job);
+  if (!repeats) keep_what_is_done(job);
   count_unfinished(job);
-  if (job.preparation->is_streamed) job.samples_done = 0;  // not lost: it goes on where it was
+  // Not lost: it goes on where it was.
+  if (job.preparation->is_streamed && !repeats) job.samples_done = 0;
   forget_step(job);
-  for (Rank rank = 0; rank < job.ranks.size(); ++rank)
-    reports_.fact(engine::RankLost{job.id, rank});
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+    // Of the ranks on a lost node the engine has heard with the node.
+    if (down_.count(job.nodes[rank]) == 0) reports_.fact(engine::RankLost{job.id, rank});
+  }
   job.state = Job::State::preempted;
   ++job.restarts;
-  ++job.result->preemptions;
   for (RankState& rank : job.ranks) {
     rank = {};
     rank.since = kernel_.now();
   }
-  running_.erase(index);
+  running_.erase(index_of(job));
   gpus_.give_back(job.gpus);
+}
+
+void Jobs::preempt(std::uint32_t index) {
+  leave_gpus(jobs_[index]);
+  ++jobs_[index].result->preemptions;
   wait_for_gpus(index);
+}
+
+// A job that has lost a node is the next to get GPUs.
+void Jobs::move(std::uint32_t index) {
+  Job& job = jobs_[index];
+  job.moves = true;
+  leave_gpus(job);
+  forget_checkpoints(job);
+  queue_.add_first(index);
 }
 
 void Jobs::resume(std::uint32_t index) {
@@ -191,6 +207,10 @@ void Jobs::resume(std::uint32_t index) {
   job.down += TotalTime(away) * static_cast<double>(job.gpus.size());
   job.ranks.assign(job.nodes.size(), {});
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
+  if (std::exchange(job.moves, false)) {
+    ++job.result->restarts;
+    if (goes_back(job)) return go_back(index);
+  }
   job.state = Job::State::joining;
   reports_.fact(engine::JobResized{job.id, item_batch(job), reports_.keep(job.nodes)});
 }

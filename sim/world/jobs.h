@@ -7,7 +7,8 @@
 //
 // A job that loses a node with ranks on it stops: its other ranks release what they have. When all
 // its nodes are up again it goes on from its last completed step, with the same ranks. If that
-// takes longer than the engine waits for a lost rank, the job is refused.
+// takes longer than the engine waits for a lost rank, the job is refused. Where the scenario's jobs
+// move, it leaves its GPUs instead, and gets others before all jobs that wait.
 //
 // A job that writes checkpoints goes back to the last one that was written as a whole, or to its
 // beginning. Its processes start anew and read the checkpoint; to the engine it is another job,
@@ -124,6 +125,7 @@ class Jobs final : public CompletionHandler {
     std::optional<TaskId> restores;    // reads that one back
     double kept = 0;                   // of the current step, computed before the job was preempted
     std::uint64_t restarts = 0;
+    bool moves = false;  // it has left its GPUs because it has lost a node
     std::uint32_t ranks_done = 0;
     // What the step also takes (job_traffic.cpp).
     std::vector<NodeId> ring;           // its nodes, each once
@@ -167,7 +169,9 @@ class Jobs final : public CompletionHandler {
   void watch_for_much(std::uint32_t index);
   bool make_room_for(std::uint32_t index);
   void keep_what_is_done(Job& job);
+  void leave_gpus(Job& job);
   void preempt(std::uint32_t index);
+  void move(std::uint32_t index);
   void resume(std::uint32_t index);
   void start(std::uint32_t index);
   void join(std::uint32_t index);

@@ -334,6 +334,11 @@ TEST_CASE("faults say what they befall, from when to when") {
   CHECK(refusal(with("{kind: reads-failed, target: store}")).find("as 1%") != std::string::npos);
   CHECK(refusal(with("{kind: node-lost, target: n-0, factor: 0.5}")).find("unknown key") !=
         std::string::npos);
+  CHECK(refusal(with("{kind: node-lost, target: n-0}") + "after_loss: moves\n") == "nothing");
+  CHECK(refusal(with("{kind: node-lost, target: n-0}") + "after_loss: move\n").find("'moves'") !=
+        std::string::npos);
+  CHECK(refusal(with("{kind: node-lost, target: n-0, detected_after: 1s}") + "after_loss: moves\n")
+            .find("jobs that move show at once that the node is lost") != std::string::npos);
 }
 
 TEST_CASE("every configuration that is shipped is read, and so is the one that is generated") {
@@ -364,12 +369,13 @@ TEST_CASE("configurations are found by name, and the nearest is named") {
   CHECK_THROWS_WITH_AS(
       input::find_config("four-job", "scenarios"),
       "no 'four-job' among the scenarios; write 'four-jobs', or another of eight-jobs, "
-      "four-jobs, four-seeds, recorded-scores, toy-jobs, or the path of a file",
+      "four-jobs, four-seeds, jobs-per-node, recorded-scores, toy-jobs, or the path of a file",
       ConfigError);
-  CHECK_THROWS_WITH_AS(input::find_config("nothing-like-it", "scenarios"),
-                       "no 'nothing-like-it' among the scenarios; write one of eight-jobs, "
-                       "four-jobs, four-seeds, recorded-scores, toy-jobs, or the path of a file",
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      input::find_config("nothing-like-it", "scenarios"),
+      "no 'nothing-like-it' among the scenarios; write one of eight-jobs, "
+      "four-jobs, four-seeds, jobs-per-node, recorded-scores, toy-jobs, or the path of a file",
+      ConfigError);
   CHECK(input::what_to_write("x", {}, "pipelines").find("install BatchFlow whole") !=
         std::string::npos);
 }

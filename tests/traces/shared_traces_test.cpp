@@ -9,6 +9,7 @@
 #include "tests/skip.h"
 #include "tests/source_dir.h"
 #include "traces/job_statistics.h"
+#include "traces/node_faults.h"
 
 namespace batchflow::test::shared_traces_test {
 
@@ -85,6 +86,27 @@ TEST_CASE("real files without jobs are distinguished from job logs") {
     CAPTURE(path);
     CHECK_THROWS_AS(traces::read_job_trace((shared_traces() / path).string()), ConfigError);
   }
+}
+
+// Counted with Python over the file.
+TEST_CASE("the faults of a real cluster are read whole") {
+  const std::filesystem::path path = shared_traces() / "infinitehbd-faults" / "fault_trace.json";
+  if (!std::filesystem::exists(path)) {
+    return test::skipped("no folder of real traces beside the repository");
+  }
+  const traces::NodeFaults trace = traces::read_node_faults(path.string());
+  CHECK(trace.events == 730);
+  CHECK(trace.faults.size() == 371);
+  CHECK(trace.nodes.size() == 181);
+  CHECK(trace.without_start == 0);
+  const std::vector<traces::FaultClass> classes = traces::fault_classes(trace);
+  CHECK(classes.size() == 13);
+  std::uint64_t unended = 0;
+  for (const traces::FaultClass& one : classes) {
+    unended += one.unended;
+    if (one.kind == "GPU") CHECK(one.faults == 82);
+  }
+  CHECK(unended == 12);
 }
 
 }  // namespace batchflow::test::shared_traces_test

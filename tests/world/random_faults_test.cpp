@@ -67,8 +67,9 @@ class RandomWorld {
         block,
         std::array{"preset: default", "preset: independent", "credits: 1",
                    "policies: {dispatch: fifo, allocation: 'equal:forms=encoded'}"}[below(4)]);
-    for (std::uint64_t i = 1 + below(8); i > 0; --i) text += fault();
-    return text;
+    const bool moves = hash(29, seed_) % 4 == 0;
+    for (std::uint64_t i = 1 + below(8); i > 0; --i) text += fault(moves);
+    return text + (moves ? "after_loss: moves\n" : "");
   }
 
  private:
@@ -81,13 +82,13 @@ class RandomWorld {
   std::string times(std::uint64_t most_ms) {
     return fmt::format("at: {}us, lasts: {}us", below(1'500'000), 1 + below(1000 * most_ms));
   }
-  std::string fault() {
+  std::string fault(bool moves) {
     const std::string drive = nvme_ && below(2) == 0 ? node() : "store";
     const std::string link = std::array<std::string, 4>{"spine", "rack", "store", node()}[below(4)];
     switch (below(9)) {
       case 0:
         return fmt::format("  - {{kind: node-lost, target: {}, {}, detected_after: {}ms}}\n",
-                           node(), times(1000), below(3) * below(300));
+                           node(), times(1000), below(3) * below(300) * (moves ? 0 : 1));
       case 1:
         return fmt::format(
             "  - {{kind: worker-lost, target: {}, {}, count: {}, detected_after: {}ms, "
