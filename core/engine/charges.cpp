@@ -88,9 +88,9 @@ std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
     Charge as = Charge::none;
     const bool enough = has_all_blocks(stream, job, part.node);
     if (!room_for(part, job, may_look_ahead && !enough, as)) continue;
-    const bool has_ranks =
-        std::any_of(job.ranks.begin(), job.ranks.end(),
-                    [&](const RankState& rank) { return rank.node == part.node; });
+    // All jobs of the stream take the block, wherever they are. If it were made beside the job that
+    // asks, the node of the job that is ahead of the others would send every block to all of them.
+    const bool has_ranks = job.node_local ? ranks_on(job, part.node) > 0 : part.jobs > 0;
     const double load = job.node_local && has_ranks
                             ? supply(job, part.node)
                             : static_cast<double>(node.started) / node.workers;
