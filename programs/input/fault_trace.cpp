@@ -134,7 +134,8 @@ class FaultTrace {
     const Duration at = std::max(Duration(0), outage.down);
     fault.at = Instant(at);
     if (outage.up) fault.lasts = *outage.up - at;
-    const bool is_long = fault.lasts.count() == 0 || fault.lasts > scenario_.engine.rank_timeout;
+    const bool is_long = scenario_.after_loss == AfterLoss::waits &&
+                         (fault.lasts.count() == 0 || fault.lasts > scenario_.engine.rank_timeout);
     counts_.too_long += is_long;
     scenario_.faults.push_back(std::move(fault));
     ++counts_.faults;

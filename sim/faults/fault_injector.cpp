@@ -34,6 +34,10 @@ FaultInjector::FaultInjector(std::vector<Fault> faults, std::uint64_t seed,
       met_(faults_.size()) {
   for (std::uint64_t fault = 0; fault < faults_.size(); ++fault) {
     plan(faults_[fault].at, Act::strike, fault);
+    const Fault::Kind kind = faults_[fault].kind;
+    if (kind == Fault::Kind::cut_off) cuts_.push_back(fault);
+    if (kind == Fault::Kind::drive_lost) lost_drives_.push_back(fault);
+    if (kind == Fault::Kind::reads_failed) failing_reads_.push_back(fault);
   }
 }
 
@@ -137,10 +141,9 @@ void FaultInjector::observe_read(const engine::ReadDone& event) {
   const engine::Read& read = std::get<engine::Read>(pending->command);
   const order::BlockName& block = read.lineage.name;
   const std::uint64_t first = pending->samples.empty() ? 0 : pending->samples.front().value + 1;
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
+  for (const std::size_t i : failing_reads_) {
     const Fault& fault = faults_[i];
-    if (!active_[i] || fault.kind != Fault::Kind::reads_failed || fault.place != read.from)
-      continue;
+    if (!active_[i] || fault.place != read.from) continue;
     Random chance =
         random_.split(i).split(hash(read.dataset.value, block.generation, block.lane, block.pass,
                                     block.block, first, read.to.node.value, event.request.attempt));

@@ -165,6 +165,10 @@ class FaultInjector {
   void fail(RequestId id);
 
   const std::vector<Fault> faults_;
+  // Those of kinds that each command is compared with, by index. Of lost nodes there may be many.
+  std::vector<std::size_t> cuts_;
+  std::vector<std::size_t> lost_drives_;
+  std::vector<std::size_t> failing_reads_;
   const Random random_;
   const engine::Catalogues& catalogues_;
   const EngineStep engine_;

@@ -49,9 +49,9 @@ bool FaultInjector::is_swallowed(const PendingCommand& pending) const {
 std::optional<std::size_t> FaultInjector::cut_by(const PendingCommand& pending) const {
   const auto ends = ends_of(pending);
   if (!ends) return std::nullopt;
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
+  for (const std::size_t i : cuts_) {
     const Fault& fault = faults_[i];
-    if (!active_[i] || fault.kind != Kind::cut_off) continue;
+    if (!active_[i]) continue;
     const auto inside = [&](NodeId node) {
       return node.is_none() ? fault.cut_stores : is_among(fault.cut_nodes, node);
     };
@@ -61,10 +61,8 @@ std::optional<std::size_t> FaultInjector::cut_by(const PendingCommand& pending) 
 }
 
 bool FaultInjector::is_drive_lost(Place place) const {
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
-    if (active_[i] && faults_[i].kind == Kind::drive_lost && faults_[i].place == place) return true;
-  }
-  return false;
+  return std::any_of(lost_drives_.begin(), lost_drives_.end(),
+                     [&](std::size_t i) { return active_[i] && faults_[i].place == place; });
 }
 
 // ------------------------------------------------------------------------------------- acting ----

@@ -29,7 +29,8 @@ void Jobs::node_down(NodeId node) {
     }
     if (job.state == Job::State::starting) start_anew(i);
   }
-  start_queued();
+  // Others may be lost at the same instant: no job is to get their GPUs.
+  kernel_.after(Duration(0), [this] { start_queued(); });
 }
 
 // It has received nothing yet: it is the next to get GPUs.

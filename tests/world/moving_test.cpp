@@ -73,6 +73,13 @@ TEST_CASE("a job that has lost a node gets GPUs before jobs that wait, and leave
   CHECK(run.jobs[1].started_s == exactly(1.75 + 23 * 0.1));
 }
 
+TEST_CASE("no job gets GPUs of a node that is lost at the same instant") {
+  const std::string both = lost("n-0", "1750ms", "1h") + ", " + lost("n-1", "1750ms", "1h");
+  const output::RunResult run = watch(forty_steps(3, {"name: a"}, both));
+  CHECK(run.makespan_s == exactly(1.75 + 23 * 0.1));
+  CHECK(run.jobs[0].restarts == 1);
+}
+
 TEST_CASE("a job that moves goes back to its last checkpoint") {
   output::RunResult run =
       watch(forty_steps(2, {"name: a, checkpoint: {every: 10}"}, lost("n-0", "1750ms", "1h")));

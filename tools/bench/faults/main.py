@@ -1,12 +1,13 @@
 """What each class of recorded faults costs jobs, in a simulated cluster of 400 nodes.
 
-    main.py TRACE [--seeds N] [--busy PART] [--steps N] [--least N] [--json FILE]
+    main.py TRACE [--first DAY] [--days N] [--seeds N] [--busy PART] [--steps N] [--least N] [--json FILE]
 
-TRACE is a trace of faults that `batchflow-sim trace faults` reads. Jobs are made by the seed, for as long as the trace
-lasts: pretraining on 256 GPUs for some 10 days, training on 64 for some 2, and jobs of 8 GPUs for a day, by 4 : 5 : 1
-of the GPU time. They are replayed with all faults, with none, and with all but those of one class. What a class costs
-is the difference, with 95 % intervals over the seeds: jobs, and the node that has the faults of a node of the trace,
-are the same in all runs of a seed. A job that loses a node moves to other GPUs.
+TRACE is a trace of faults that `batchflow-sim trace faults` reads; --first and --days choose a part of it. Jobs are
+made by the seed, for as long as that lasts: pretraining on 256 GPUs for some 5 days, training on 64 for a day, and
+jobs of 8 GPUs for half a day, by 9 : 9 : 2 of the GPU time. They are replayed with all faults, with none, and with all
+but those of one class. What a class costs is the difference, with 95 % intervals over the seeds: jobs, and the node
+that has the faults of a node of the trace, are the same in all runs of a seed. Nodes that are down when the part
+begins are down in all runs. A job that loses a node moves to other GPUs.
 
 Exit code 1: a run has jobs that were not done.
 """
@@ -49,14 +50,16 @@ class Kind(NamedTuple):
     part: float
 
 
-LARGE = [Kind("pretraining", 32, 10, 0.4), Kind("training", 8, 2, 0.5), Kind("tuning", 1, 1, 0.1)]
+LARGE = [Kind("pretraining", 32, 5, 0.45), Kind("training", 8, 1, 0.45), Kind("tuning", 1, 0.5, 0.1)]
 SMALL = [Kind("training", 2, 0.25, 0.6), Kind("tuning", 1, 0.1, 0.4)]
 
 
 def call(words: list[str]) -> str:
     ended = subprocess.run([SIM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if ended.returncode != 0:
-        sys.exit(f"batchflow-sim {' '.join(words)} ended with {ended.returncode}:\n{ended.stderr}")
+        lines = ended.stderr.splitlines()
+        what = [line for line in lines if "refused" in line or "error" in line] or lines
+        sys.exit("\n".join([f"batchflow-sim {' '.join(words)} ended with {ended.returncode}:", *what[-5:]]))
     return ended.stdout
 
 
@@ -83,21 +86,40 @@ def write_jobs(path: Path, kinds: list[Kind], nodes: int, days: float, busy: flo
 
 
 class Faults:
-    """The faults of a trace on nodes of a cluster, which the seed draws."""
+    """The faults of a part of a trace on nodes of a cluster, which the seed draws."""
 
-    def __init__(self, trace: Path, folder: Path, cluster: list[str], seed: int) -> None:
+    def __init__(self, trace: Path, folder: Path, cluster: list[str], seed: int, first: float, days: float) -> None:
         self.folder = folder
+        self.rows: list[dict[str, str]] = []
         path = folder / "all.csv"
         call(["trace", "faults", str(trace), *cluster, "--seed", str(seed), "-o", str(path)])
         with path.open() as file:
-            self.rows = list(csv.DictReader(file))
+            for row in csv.DictReader(file):
+                down = float(row["down"]) - first * DAY
+                up = float(row["up"]) - first * DAY if row["up"] else math.inf
+                if down > days * DAY or up <= 0:
+                    continue
+                row["down"], row["up"] = f"{down:.3f}", f"{up:.3f}" if up < math.inf else ""
+                self.rows.append(row)
+
+    def classes(self, days: float) -> dict[str, tuple[int, float]]:
+        """How many faults begin, and for how many hours nodes are down for them within the days."""
+        found: dict[str, tuple[int, float]] = {}
+        for row in self.rows:
+            down = float(row["down"])
+            if down >= 0:
+                up = min(float(row["up"] or math.inf), days * DAY)
+                faults, hours = found.get(name_of(row), (0, 0.0))
+                found[name_of(row)] = faults + 1, hours + max(0.0, up - down) / 3600
+        return found
 
     def without(self, label: str, classes: list[str]) -> Path:
         path = self.folder / f"{label}.csv"
         with path.open("w") as file:
             writer = csv.DictWriter(file, ["node", "down", "up", "level", "class"])
             writer.writeheader()
-            writer.writerows(row for row in self.rows if name_of(row) not in classes)
+            writer.writerows(row for row in self.rows
+                             if name_of(row) not in classes or float(row["down"]) < 0)
         return path
 
 
@@ -168,18 +190,21 @@ def parse() -> argparse.Namespace:
     parser.add_argument("trace", nargs="?", metavar="TRACE", help="a trace of faults")
     parser.add_argument("--quick", action="store_true",
                         help="a made trace of a few faults on four nodes, for the tests")
+    parser.add_argument("--first", type=float, default=0, metavar="DAY", help="of the trace, with which it begins")
+    parser.add_argument("--days", type=float, metavar="N", help="of the trace (default: all)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
-    parser.add_argument("--busy", type=float, default=0.6, metavar="PART", help="of the GPUs, by jobs")
+    parser.add_argument("--busy", type=float, default=0.5, metavar="PART", help="of the GPUs, by jobs")
     parser.add_argument("--cluster", default="pretraining", help="a file, or a name of configs/clusters")
     parser.add_argument("--nodes", type=int, default=400, metavar="N", help="of the cluster")
     parser.add_argument("--overlay", default="mixed", help="what jobs train on")
-    parser.add_argument("--steps", type=int, default=8, metavar="N", help="of a job of an hour, about")
-    parser.add_argument("--least", type=int, default=5, metavar="N",
+    parser.add_argument("--steps", type=int, default=40, metavar="N", help="of a job of an hour, about")
+    parser.add_argument("--least", type=int, default=3, metavar="N",
                         help="classes of fewer faults are taken together")
     parser.add_argument("--json", metavar="FILE", help="all figures, for programs")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.nodes, arguments.seeds, arguments.least = 4, 2, 2
+        arguments.first, arguments.days = 0, None
     elif not arguments.trace:
         parser.error("name a TRACE of faults, or write --quick")
     return arguments
@@ -192,26 +217,28 @@ def main() -> None:
         folder = Path(made)
         trace = made_trace(folder / "made.json") if arguments.quick else Path(arguments.trace)
         known = json.loads(call(["trace", "faults", str(trace), "--json"]))
-        days = known["last_event_s"] / DAY
+        days = arguments.days or known["last_event_s"] / DAY - arguments.first
+        folder_of = {seed: folder / str(seed) for seed in range(1, arguments.seeds + 1)}
+        faults_of = {}
+        for seed, of_seed in folder_of.items():
+            of_seed.mkdir()
+            faults_of[seed] = Faults(trace, of_seed, cluster, seed, arguments.first, days)
         groups: dict[str, list[str]] = {}
         counts: dict[str, tuple[int, float]] = {}
-        for one in known["classes"]:
-            name = name_of(one)
-            label = name if one["faults"] >= arguments.least else "other classes"
+        for name, (faults, hours) in sorted(faults_of[1].classes(days).items()):
+            label = name if faults >= arguments.least else "other classes"
             groups.setdefault(label, []).append(name)
-            faults, hours = counts.get(label, (0, 0.0))
-            counts[label] = faults + one["faults"], hours + one["node_hours"]
+            of_label = counts.get(label, (0, 0.0))
+            counts[label] = of_label[0] + faults, of_label[1] + hours
         if "other classes" in groups:  # last
             groups["other classes"] = groups.pop("other classes")
         everything = [name for names in groups.values() for name in names]
         variants = {"all": [], "none": everything, **groups}
         found: dict[str, list[dict[str, float]]] = {label: [] for label in variants}
-        for seed in range(1, arguments.seeds + 1):
-            of_seed = folder / str(seed)
-            of_seed.mkdir()
+        for seed, of_seed in folder_of.items():
             log = of_seed / "jobs.csv"
             write_jobs(log, SMALL if arguments.quick else LARGE, arguments.nodes, days, arguments.busy, seed)
-            faults = Faults(trace, of_seed, cluster, seed)
+            faults = faults_of[seed]
             for index, (label, classes) in enumerate(variants.items()):
                 lost = faults.without(str(index), classes)
                 words = [str(log), *cluster, "--overlay", arguments.overlay, "--seed", str(seed), "--steps",
@@ -226,14 +253,14 @@ def main() -> None:
     def mean(runs: list[dict[str, float]], name: str) -> float:
         return statistics.fmean(run[name] for run in runs)
     print(f"{days:.1f} days, {mean(none, 'jobs'):,.0f} jobs on {arguments.nodes} nodes, {arguments.seeds} seeds. "
-          f"Without faults GPUs compute {mean(none, 'computed'):,.0f} h, are stalled for data {mean(none, 'stalled'):,.0f} h "
-          f"and idle {mean(none, 'idle'):,.0f} h; {mean(none, 'prepared') / 1e6:,.0f} M samples are prepared, and "
+          f"Without faults GPUs compute {mean(none, 'computed'):,.0f} h, are stalled for data "
+          f"{mean(none, 'stalled'):,.0f} h and idle {mean(none, 'idle'):,.0f} h; {mean(none, 'prepared') / 1e6:,.0f} M samples are prepared, and "
           f"{mean(none, 'read') / 1e12:,.0f} TB read.")
     rows = [HEADER]
     for label in groups:
         rows.append([label, str(counts[label][0]), f"{counts[label][1]:,.0f}", *cost(whole, found[label])])
-    rows.append(["all", str(known["faults"]), f"{sum(hours for _, hours in counts.values()):,.0f}",
-                 *cost(whole, none)])
+    rows.append(["all", str(sum(faults for faults, _ in counts.values())),
+                 f"{sum(hours for _, hours in counts.values()):,.0f}", *cost(whole, none)])
     environment.show(rows)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(found, indent=1))

@@ -82,7 +82,8 @@ def row(runs: list[dict[str, Any]], dataset: int) -> list[str]:
     batches = mean("samples") / BATCH
     return [str(nodes), str(2 * nodes), f"{mean('samples_per_s'):,.0f}",
             f"{mean('samples_per_s') / nodes:,.0f}", f"{100 * mean('stall_fraction'):.1f} %",
-            f"{mean('storage_bytes') / dataset:.3f}", f"{mean('preparations'):,.0f}", f"{mean('network_bytes') / 1e9:,.1f} GB",
+            f"{mean('storage_bytes') / dataset:.3f}", f"{mean('preparations'):,.0f}",
+            f"{mean('network_bytes') / 1e9:,.1f} GB",
             f"{mean('network_bytes') / nodes / 1e9:.1f} GB", f"{mean('cpu_s'):.2f}",
             f"{1e6 * mean('cpu_s') / mean('steps'):.1f}", f"{1e6 * mean('cpu_s') / batches:.1f}",
             f"{mean('memory_bytes') / 2**20:.0f}"]
