@@ -51,7 +51,7 @@ TEST_CASE("a job that loses its node goes on at once on another, from its last s
 }
 
 TEST_CASE("a job for which there is no other node waits for its own, however long") {
-  const output::RunResult run = watch(forty_steps(1, {"name: a"}, lost("n-0", "1750ms", "10h")));
+  const output::RunResult run = watch(forty_steps(1, {"name: a"}, lost("n", "1750ms", "10h")));
   CHECK(run.makespan_s == exactly(1.75 + 36000 + 23 * 0.1));
   CHECK(run.jobs[0].down_s == exactly(36000));
   CHECK(run.jobs[0].restarts == 1);
