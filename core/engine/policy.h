@@ -342,7 +342,8 @@ class DispatchPolicy : public Policy {
   // When to ask again, if the policy holds all back only for time to pass. Asked after each
   // kNoChoice. kNever: it waits for something to happen.
   virtual Instant ask_again() { return kNever; }
-  // False: the engine chooses the node: one with ranks of the job, and of these the least busy.
+  // False: the engine chooses the node: one with ranks of the jobs that take the block, and of
+  // these the least busy.
   virtual bool chooses_nodes() const { return false; }
   // The index of the node that makes the block which `next` has named.
   virtual std::size_t choose_node(const NodesView& /*view*/) { return 0; }
