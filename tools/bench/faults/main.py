@@ -254,7 +254,8 @@ def main() -> None:
         return statistics.fmean(run[name] for run in runs)
     print(f"{days:.1f} days, {mean(none, 'jobs'):,.0f} jobs on {arguments.nodes} nodes, {arguments.seeds} seeds. "
           f"Without faults GPUs compute {mean(none, 'computed'):,.0f} h, are stalled for data "
-          f"{mean(none, 'stalled'):,.0f} h and idle {mean(none, 'idle'):,.0f} h; {mean(none, 'prepared') / 1e6:,.0f} M samples are prepared, and "
+          f"{mean(none, 'stalled'):,.0f} h and idle {mean(none, 'idle'):,.0f} h; "
+          f"{mean(none, 'prepared') / 1e6:,.0f} M samples are prepared, and "
           f"{mean(none, 'read') / 1e12:,.0f} TB read.")
     rows = [HEADER]
     for label in groups:
