@@ -27,6 +27,7 @@ void add_replay_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
 void add_search_command(CLI::App& app, Action& action);
 void add_sweep_command(CLI::App& app, Action& action);
+void add_sweep_part_command(CLI::App& app, Action& action);
 void add_trace_command(CLI::App& app, Action& action);
 void add_whatif_command(CLI::App& app, Action& action);
 

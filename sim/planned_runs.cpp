@@ -78,6 +78,26 @@ std::string simulated_text(double simulated_s) {
   return fmt::format("{} simulated", time_text(simulated_s));
 }
 
+RunsBar::RunsBar(std::size_t runs, const RunSettings& settings)
+    : settings_(settings),
+      bar_(!settings.label.empty() ? settings.label
+           : runs == 1             ? "simulating"
+                                   : fmt::format("simulating {} runs", runs)) {}
+
+void RunsBar::show(const RunProgress& progress) {
+  const double spent_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  std::string beside =
+      settings_.clock ? settings_.clock(progress) : simulated_text(progress.simulated_s);
+  // An estimate from less would be too inexact.
+  if (spent_s > 2 && progress.done > 0.01) {
+    beside += fmt::format(", {} left",
+                          time_text(std::ceil(spent_s * (1 - progress.done) / progress.done)));
+  }
+  bar_.show(progress.done, beside);
+  if (settings_.shown) settings_.shown(progress);
+}
+
 std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                                       const RunSettings& settings) {
   std::vector<ForkedRuns::Work> works;
@@ -86,27 +106,11 @@ std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedR
       return simulate_one(run, settings, report);
     });
   }
-  output::ProgressBar bar(!settings.label.empty() ? settings.label
-                          : planned.size() == 1
-                              ? "simulating"
-                              : fmt::format("simulating {} runs", planned.size()));
-  const auto began = std::chrono::steady_clock::now();
-  const auto beside = [&](const RunProgress& progress) {
-    const double spent_s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    std::string text =
-        settings.clock ? settings.clock(progress) : simulated_text(progress.simulated_s);
-    // An estimate from less would be too inexact.
-    if (spent_s > 2 && progress.done > 0.01) {
-      text += fmt::format(", {} left",
-                          time_text(std::ceil(spent_s * (1 - progress.done) / progress.done)));
-    }
-    return text;
-  };
+  RunsBar bar(planned.size(), settings);
   std::vector<std::optional<output::RunResult>> results(planned.size());
   ForkedRuns::run(
       works, static_cast<unsigned>(settings.processes()),
-      [&](const RunProgress& progress) { bar.show(progress.done, beside(progress)); },
+      [&](const RunProgress& progress) { bar.show(progress); },
       [&](std::size_t i, ForkedRuns::Outcome& outcome) {
         results[i] = result_of(planned[i], outcome);
         if (results[i] && settings.finished) settings.finished(i, *results[i]);
@@ -198,6 +202,7 @@ std::vector<std::optional<output::RunResult>> run_branches(const std::vector<Bra
       works, static_cast<unsigned>(groups_at_once),
       [&](const RunProgress& progress) {
         bar.show(progress.done, simulated_text(progress.simulated_s));
+        if (settings.shown) settings.shown(progress);
       },
       [&](std::size_t g, ForkedRuns::Outcome& outcome) {
         if (!outcome.problem.empty()) throw ConfigError(outcome.problem);

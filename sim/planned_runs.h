@@ -3,6 +3,7 @@
 // of the results.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "programs/input/scenario.h"
 #include "programs/output/results.h"
+#include "programs/output/terminal.h"
 #include "sim/forked_runs.h"
 #include "sim/simulate.h"
 
@@ -32,6 +34,8 @@ struct RunSettings {
   std::string label = {};  // of the bar; empty: the number of runs
   // The progress in words, beside the bar.
   std::function<std::string(const RunProgress&)> clock = {};
+  // Called now and then with the progress of all runs.
+  std::function<void(const RunProgress&)> shown = {};
   // Called with each result as it comes, and its index.
   std::function<void(std::size_t, const output::RunResult&)> finished = {};
 
@@ -41,6 +45,18 @@ struct RunSettings {
 // By index; none for a run that an interrupt kept from beginning. Throws ConfigError.
 std::vector<std::optional<output::RunResult>> run_all(const std::vector<PlannedRun>& planned,
                                                       const RunSettings& settings);
+
+// The bar of several runs.
+class RunsBar {
+ public:
+  RunsBar(std::size_t runs, const RunSettings& settings);
+  void show(const RunProgress& progress);
+
+ private:
+  const RunSettings& settings_;
+  output::ProgressBar bar_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
 
 // Takes the result of a run out of its outcome, which loses its text; none if the run was not
 // begun. Throws ConfigError for bad input.

@@ -36,7 +36,7 @@ void set_version_flag(CLI::App& app) {
   }
 }
 
-// What `check` runs of itself, for no one to type.
+// What programs run, for no one to type.
 void add_phase_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("plugin-phase")->group("");
   const auto options = std::make_shared<PhaseOptions>();
@@ -94,6 +94,7 @@ int run(const std::vector<std::string>& words) {
   Action action;
   for (AddCommand add : kCommands) add(app, action);
   add_phase_command(app, action);
+  add_sweep_part_command(app, action);
   let_fall_through(app);
   set_version_flag(app);
   try {

@@ -19,11 +19,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string line_of(std::size_t index, const output::RunResult& result) {
-  return fmt::format("{{\"run\":{},\"result\":{}}}\n", index, output::encode_run(result));
+}  // namespace
+
+std::string result_line(std::size_t run, const output::RunResult& result) {
+  return fmt::format("{{\"run\":{},\"result\":{}}}\n", run, output::encode_run(result));
 }
 
-}  // namespace
+bool is_whole(const output::RunResult& result) {
+  return !result.interrupted && !result.digest.empty();
+}
 
 ResultLog::ResultLog(std::string path, const Study& study, bool resume)
     : path_(std::move(path)), study_(study), results_(study.runs) {
@@ -144,14 +148,14 @@ void ResultLog::write(const std::string& line) {
 }
 
 void ResultLog::add(std::size_t index, const output::RunResult& result) {
-  write(line_of(index, result));
+  write(result_line(index, result));
   results_[index] = result;
 }
 
 void ResultLog::close() {
   std::string text = header();
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    if (results_[i]) text += line_of(i, *results_[i]);
+    if (results_[i]) text += result_line(i, *results_[i]);
   }
   output::write_file_atomically(path_, text);
 }

@@ -14,6 +14,11 @@
 
 namespace batchflow::sim {
 
+// A line of such a file.
+std::string result_line(std::size_t run, const output::RunResult& result);
+// Whether a result is kept. A run that was cut short, or crashed, is to be made again.
+bool is_whole(const output::RunResult& result);
+
 class ResultLog {
  public:
   struct Study {

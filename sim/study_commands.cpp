@@ -12,9 +12,9 @@
 #include "programs/output/usage.h"
 #include "sim/commands.h"
 #include "sim/compare.h"
-#include "sim/planned_runs.h"
 #include "sim/result_log.h"
 #include "sim/study.h"
+#include "sim/study_runs.h"
 #include "sim/sweep_report.h"
 
 namespace batchflow::sim {
@@ -24,6 +24,7 @@ struct SweepOptions {
   std::string study;
   std::string out;
   std::string html;
+  std::string engine = "local";
   std::uint64_t at_once = 0;
   bool resume = false;
   bool gen_config = false;
@@ -36,41 +37,21 @@ struct CompareOptions {
   output::OutputFlags outputs;
 };
 
-// The runs of `plan` with these indices, by their seeds, each with its beginning.
-std::vector<Branching> by_beginning(const StudyPlan& plan, const std::vector<std::size_t>& runs) {
-  std::vector<Branching> groups;
-  for (std::size_t seed = 0; seed < plan.beginnings.size(); ++seed) {
-    Branching group{plan.beginnings[seed], plan.warm_until, {}, {}};
-    for (std::size_t k = 0; k < runs.size(); ++k) {
-      if (runs[k] % plan.seeds != seed) continue;
-      group.branches.push_back(plan.runs[runs[k]]);
-      group.indices.push_back(k);
-    }
-    if (!group.branches.empty()) groups.push_back(std::move(group));
-  }
-  return groups;
-}
-
 // Makes the runs that the log lacks, and adds each to the log as it comes.
-void make_missing(const StudyPlan& plan, std::uint64_t at_once, ResultLog& log) {
-  std::vector<PlannedRun> missing;
-  std::vector<std::size_t> index_of;
-  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
-    if (log.results()[i]) continue;
-    missing.push_back(plan.runs[i]);
-    index_of.push_back(i);
-  }
+void make_missing(const StudyPlan& plan, const SweepOptions& options, ResultLog& log) {
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < plan.runs.size(); ++i)
+    if (!log.results()[i]) missing.push_back(i);
   if (missing.empty()) return;
   RunSettings settings;
-  settings.at_once = at_once;
-  settings.finished = [&](std::size_t k, const output::RunResult& run) {
-    // A run that was cut short, or crashed, is made again by --resume.
-    if (!run.interrupted && !run.digest.empty()) log.add(index_of[k], run);
+  settings.at_once = options.at_once;
+  settings.finished = [&](std::size_t i, const output::RunResult& run) {
+    if (is_whole(run)) log.add(i, run);
   };
-  if (plan.beginnings.empty()) {
-    run_all(missing, settings);
+  if (options.engine == "local") {
+    simulate_runs(plan, missing, settings);
   } else {
-    run_branches(by_beginning(plan, index_of), missing.size(), settings);
+    have_runs_made({options.engine, options.study}, plan, missing, settings);
   }
 }
 
@@ -95,6 +76,8 @@ int run_sweep(const SweepOptions& options) {
     throw ConfigError(
         "sweep: no study; write its name or path, or --gen-config for one to begin with");
   }
+  if (options.engine != "local" && options.study == "-")
+    throw ConfigError("--engine: each machine reads the study for itself; name a file");
   options.outputs.check();
   if (!options.html.empty()) output::require_writable(options.html);
   const StudyPlan plan = plan_study(options.study);
@@ -104,7 +87,7 @@ int run_sweep(const SweepOptions& options) {
           ? options.out
           : std::filesystem::path(options.study).stem().string() + ".results.jsonl";
   ResultLog log(out, {plan.name, plan.fingerprint, plan.runs.size()}, options.resume);
-  make_missing(plan, options.at_once, log);
+  make_missing(plan, options, log);
   const SweepResults results{plan, log.results()};
   if (results.count() == plan.runs.size()) {
     log.close();
@@ -144,6 +127,11 @@ void add_sweep_command(CLI::App& app, Action& action) {
   command->add_option("STUDY", options->study, "A file, or the name of one of configs/studies");
   output::add_whole_number(*command, "-j,--jobs", options->at_once, 1, 1024,
                            "Runs at the same time (default: all cores)");
+  command
+      ->add_option("--engine", options->engine,
+                   "Where runs are made: local, or ray: on the nodes of a Ray cluster\n"
+                   "(default: local)")
+      ->check(CLI::IsMember({"local", "ray"}));
   command->add_option("-o,--out", options->out,
                       "Where results go as they come, a line of JSON each\n"
                       "(default: STUDY.results.jsonl)");

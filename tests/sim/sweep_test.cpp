@@ -56,6 +56,27 @@ std::size_t lines(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
+// A `python3` in a folder of its own, which is first in PATH. It makes all runs of the study that
+// it is told, and then does what `then` says.
+struct OtherMachine {
+  explicit OtherMachine(const std::string& then) {
+    const std::string make = R"sh(#!/bin/sh
+[ "$*" = '-m batchflow.ray_sweep' ] || exit 9
+read -r told
+word() { echo "$told" | sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
+runs=$(echo "$told" | sed 's/.*"units":\(.*\]\).*/\1/' | tr -c 0-9 ' ')
+"$(word program)" sweep-part --fingerprint "$(word fingerprint)" "$(word study)" $runs
+)sh";
+    std::filesystem::permissions(folder.file("python3", make + then),
+                                 std::filesystem::perms::owner_all);
+  }
+  Prepare first_in_path() const {
+    return
+        [path = folder.path.string() + ":" + getenv("PATH")] { setenv("PATH", path.c_str(), 1); };
+  }
+  Folder folder;
+};
+
 }  // namespace
 
 TEST_CASE("a study is planned out: grids crossed, policies last, seeds within a point") {
@@ -350,6 +371,68 @@ TEST_CASE("what-ifs with a long beginning simulate it once") {
   CAPTURE(branched);
   CHECK(branched < whole / 2);
   CHECK(branched > whole / 12);
+}
+
+TEST_CASE("runs that are made elsewhere have the results of those made here") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const SweepFiles files;
+  const std::string there = files.folder.name("there.jsonl");
+  for (const char* const beginning : {"", "warm_start: {at: 100ms}\n"}) {
+    CAPTURE(beginning);
+    const std::string study =
+        files.study(beginning + std::string("grid: {engine.credits: [2, 4]}\nseeds: 3\n"));
+    const Outcome here = run({"sweep", study, "--out", files.out, "--csv"});
+    REQUIRE(here.code == 0);
+    // What it says beside is passed over or said, and a result that comes again is no other.
+    const OtherMachine other("echo nothing\necho '{\"note\":\"node 7 is lost\"}'\n");
+    const Outcome outcome =
+        run({"sweep", study, "--engine", "ray", "--out", there, "--csv"}, other.first_in_path());
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 0);
+    CHECK(outcome.err.find("node 7 is lost") != std::string::npos);
+    CHECK(outcome.out == here.out);
+    CHECK(without_times(content(there)) == without_times(content(files.out)));
+    std::filesystem::remove(there);
+    std::filesystem::remove(files.out);
+  }
+}
+
+TEST_CASE("what goes wrong elsewhere is said") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const SweepFiles files;
+  const std::string study = files.study("seeds: 2\n");
+  const auto sweep = [&](const OtherMachine& other) {
+    return run({"sweep", study, "--engine", "ray", "--out", files.out, "--resume"},
+               other.first_in_path());
+  };
+  const Outcome problem = sweep(OtherMachine("echo '{\"problem\":\"node 7 is too old\"}'\n"));
+  CHECK(problem.code == 2);
+  CHECK(problem.err == "batchflow-sim: node 7 is too old\n");
+  std::filesystem::remove(files.out);
+  const Outcome ended = sweep(OtherMachine("exit 3\n"));
+  CHECK(ended.code == 2);
+  CHECK(ended.err.find("`python3 -m batchflow.ray_sweep` ended with code 3") != std::string::npos);
+  check_refused({"sweep", study, "--engine", "slurm"}, "--engine");
+  check_refused({"sweep", "-", "--engine", "ray", "--out", files.out}, "name a file");
+  check_refused({"sweep-part", "--fingerprint", "0", study, "0"}, "not the same here");
+  check_refused({"sweep-part", "--fingerprint", sim::plan_study(study).fingerprint, study, "2"},
+                "no run 2");
+}
+
+TEST_CASE("an interrupt ends what makes runs elsewhere") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const SweepFiles files;
+  const Folder folder;
+  // Its standard input ends, and so does it.
+  const OtherMachine other("cat > /dev/null\n");
+  const pid_t sweep =
+      start({"sweep", files.study("seeds: 2\n"), "--engine", "ray", "--out", files.out}, folder,
+            other.first_in_path());
+  while (lines(content(files.out)) < 3) usleep(1000);
+  kill(sweep, SIGINT);
+  const Outcome outcome = finish(sweep, folder);
+  CHECK(outcome.code == 0);  // all results were there
+  CHECK(outcome.out.find("2 of 2 runs") != std::string::npos);
 }
 
 }  // namespace batchflow::test::sweep_test
