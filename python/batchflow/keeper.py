@@ -1,8 +1,8 @@
 """keeper.py SECONDS PROGRAM...: runs a program until the standard input of this one closes.
 
 Then the program gets SIGTERM, and SIGKILL SECONDS later. So it ends with the process that has the other
-end of the pipe, however that ends. It is run as a file (`kept.py`), needs nothing of the package, and
-exits as the program does.
+end of the pipe, however that ends. A line with another number of seconds may come before. It is run as
+a file (`kept.py`), needs nothing of the package, and exits as the program does.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _end_with_this_process() -> None:
 
 
 def _end_with_input(program: "subprocess.Popen[bytes]", seconds: float) -> None:
-    while os.read(0, 4096):
-        pass
+    while said := os.read(0, 4096):
+        seconds = float(said.split()[-1])
     program.terminate()
     try:
         program.wait(seconds)

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -56,13 +57,18 @@ class KeptDaemon:
         with self._lock:
             self._close_pipe()
 
-    def stop(self) -> None:
+    def stop(self, grace_s: Optional[float] = None) -> None:
         """SIGTERM, a bounded wait, SIGKILL; back when the daemon has ended."""
+        grace_s = GRACE_S if grace_s is None else grace_s
         self._stopped.set()
-        self.restart()
+        with self._lock:
+            if self._pipe is not None:
+                with suppress(BrokenPipeError):  # the keeper has just ended
+                    os.write(self._pipe, b"%f\n" % grace_s)
+            self._close_pipe()
         if self._thread.ident is None:
             return
-        self._thread.join(GRACE_S + 5)
+        self._thread.join(grace_s + 5)
         if self._thread.is_alive() and self._keeper:  # the keeper itself hangs
             os.killpg(self._keeper.pid, signal.SIGKILL)
             self._thread.join()

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -63,6 +64,14 @@ class Kept(Folder):
             daemon = self.started("stubborn")
             process = self.next_process()
             daemon.stop()
+        self.assertFalse(lives(process))
+
+    def test_it_has_as_long_as_its_end_may_take(self):
+        daemon = self.started("stubborn")
+        process = self.next_process()
+        begun = time.monotonic()
+        daemon.stop(0.3)
+        self.assertLess(time.monotonic() - begun, kept.GRACE_S / 2)
         self.assertFalse(lives(process))
 
     def test_it_is_started_again(self):
