@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
@@ -28,12 +28,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from . import library as c
 from .embedded import daemon, own_folder
 from .kept import GRACE_S, KeptDaemon, process_at
+from .ray_scaling import RESOURCE, CpuAgents
 
 NAMESPACE = "batchflow"
 COORDINATOR = "coordinator"  # its actor; an agent's is called after its node
 _EVERY_S = 1.0  # from one look at the nodes to the next
 _ANSWER_S = GRACE_S + 10  # the longest that an actor may take to answer
 _AGENT_S = 60.0  # the longest that a job waits for the agent of its node
+_HAND_OVER_S = 35.0  # for an agent to hand over what it keeps: `drain` of batchflowd, and some more
+_LEAVE_S = _HAND_OVER_S + 5  # so long before its node goes an agent begins
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Settings:
     coordinator_memory: str
     port: int
     options: tuple[str, ...]
+    cpu_agents: Optional[tuple[int, int]]
     token: str = field(repr=False, compare=False)
 
 
@@ -83,8 +87,8 @@ class _Actor:
                 "daemon": process_at(path), "starts": self._daemon.starts,
                 "actor": os.getpid()}
 
-    def stop(self) -> None:
-        self._daemon.stop()
+    def stop(self, grace_s: Optional[float] = None) -> None:
+        self._daemon.stop(grace_s)
         shutil.rmtree(self._folder, ignore_errors=True)
         with suppress(OSError):  # where another daemon of this node is there
             self._folder.parent.rmdir()
@@ -95,6 +99,7 @@ class AgentActor(_Actor):
 
     def __init__(self, settings: Settings):
         self._coordinator: Optional[str] = None
+        self._leaving: Optional[threading.Thread] = None
         super().__init__("agent", settings, self._options)
 
     def _options(self) -> list[str]:
@@ -112,6 +117,15 @@ class AgentActor(_Actor):
         if moved:
             self._daemon.restart()
 
+    def leave(self, seconds: float) -> bool:
+        """Its node will be gone in so many seconds, so the daemon hands over what it keeps, and ends.
+        True when it has ended. Is called again and again."""
+        if self._leaving is None:
+            seconds = max(1.0, min(_HAND_OVER_S, seconds - (_LEAVE_S - _HAND_OVER_S)))
+            self._leaving = threading.Thread(target=self.stop, args=(seconds,), daemon=True)
+            self._leaving.start()
+        return not self._leaving.is_alive()
+
 
 class CoordinatorActor(_Actor):
     """Keeps a daemon, and brings an agent to each node that comes."""
@@ -120,6 +134,8 @@ class CoordinatorActor(_Actor):
         self._address = str(ray.util.get_node_ip_address())
         self._port = settings.port
         self._agents: dict[str, tuple[Any, Any]] = {}  # by node: its actor, and the last call
+        self._leaving: dict[str, Any] = {}  # by node: the last call of an agent that is to leave
+        self._cpu_agents = CpuAgents(*settings.cpu_agents) if settings.cpu_agents else None
         self._stopping = threading.Event()
         super().__init__(COORDINATOR, settings, self._options)
         self._daemon.start()
@@ -136,10 +152,12 @@ class CoordinatorActor(_Actor):
     def settings(self) -> Settings:
         return self._settings
 
-    def stop(self) -> None:
+    def stop(self, grace_s: Optional[float] = None) -> None:
         self._stopping.set()
         self._reconciler.join()  # no agent is made after this
-        super().stop()
+        if self._cpu_agents:
+            self._cpu_agents.end()
+        super().stop(grace_s)
 
     def _reconcile(self) -> None:
         while not self._stopping.wait(_EVERY_S):
@@ -149,16 +167,49 @@ class CoordinatorActor(_Actor):
                 print(f"batchflow: {type(problem).__name__}: {problem}", flush=True)
 
     def _bring_agents(self) -> None:
-        nodes = {node["NodeID"] for node in ray.nodes()
+        nodes = {node["NodeID"]: node["Resources"] for node in ray.nodes()
                  if node["Alive"] and node["Resources"].get("CPU", 0) >= self._settings.num_cpus}
-        for node, actor in _agents(without=nodes):
-            ray.kill(actor)  # Ray would go on looking for a node that is gone
-            self._agents.pop(node, None)
-        if self._port:  # its daemon has been started
-            for node in nodes:
-                self._tell(node)
+        agents = dict(_agents())
+        for node in agents.keys() - nodes.keys():
+            self._forget(node, agents[node])  # Ray would go on looking for a node that is gone
+        if not self._port:
+            return  # its daemon has not been started
+        leaving = self._leaving_nodes(nodes, agents)
+        for node, resources in nodes.items():
+            if node not in leaving:
+                self._tell(node, resources)
+            elif node in agents:
+                self._send_off(node, agents[node], leaving[node])
 
-    def _tell(self, node: str) -> None:
+    def _leaving_nodes(self, nodes: Mapping[str, Any], agents: Collection[str]) -> dict[str, float]:
+        """The nodes of which the agents are to leave now, and how many seconds there are for it."""
+        self._leaving = {node: call for node, call in self._leaving.items() if node in agents}
+        leaving = {node: _LEAVE_S for node in self._leaving}  # what has begun is not taken back
+        if self._cpu_agents:
+            self._cpu_agents.look(self._folder / "b.sock")
+            there = {node for node in nodes if nodes[node].get(RESOURCE)}
+            leaving.update((node, _LEAVE_S) for node in self._cpu_agents.too_many(there, agents))
+        leaving.update((node, left) for node, left in _draining().items() if left <= _LEAVE_S)
+        return leaving
+
+    def _send_off(self, node: str, actor: Any, seconds: float) -> None:
+        call = self._leaving.get(node)
+        if call is not None and not ray.wait([call], timeout=0)[0]:
+            return
+        try:
+            if call is not None and ray.get(call):
+                self._forget(node, actor)
+                return
+        except ray.exceptions.RayError:
+            pass  # an actor that is started again has no daemon
+        self._leaving[node] = actor.leave.remote(seconds)
+
+    def _forget(self, node: str, actor: Any) -> None:
+        ray.kill(actor)
+        self._agents.pop(node, None)
+        self._leaving.pop(node, None)
+
+    def _tell(self, node: str, resources: Mapping[str, float]) -> None:
         actor, call = self._agents.get(node, (None, None))
         if actor is not None and not ray.wait([call], timeout=0)[0]:
             return  # it has not been placed yet, or is being started again
@@ -168,8 +219,19 @@ class CoordinatorActor(_Actor):
         except ray.exceptions.RayError:
             actor = None  # one that is only away is found again by its name
         if actor is None:
-            actor = _agent(node, self._settings)
+            # A node that is there for an agent is all the agent's.
+            cpus = resources["CPU"] if resources.get(RESOURCE) else self._settings.num_cpus
+            actor = _agent(node, replace(self._settings, num_cpus=cpus))
         self._agents[node] = actor, actor.join.remote(f"tcp://{self._address}:{self._port}")
+
+
+def _draining() -> dict[str, float]:
+    """The nodes that Ray will take away, and in how many seconds. Ray has no public call for it."""
+    try:
+        ends = ray._private.state.state.get_draining_nodes()
+    except AttributeError:  # of another version
+        return {}
+    return {node: end / 1000 - time.time() if end else _LEAVE_S for node, end in ends.items()}
 
 
 def _free(address: str, port: int) -> int:
@@ -214,18 +276,22 @@ def _agents(without: Collection[str] = ()) -> list[tuple[str, Any]]:
 
 def start(datasets: Mapping[str, Any], state: Any, *, num_cpus: float = 1,
           memory: Optional[str] = None, coordinator_memory: str = "1gib", port: int = 0,
-          options: Sequence[str] = (), node: Optional[str] = None) -> None:
+          options: Sequence[str] = (), cpu_agents: Optional[tuple[int, int]] = None,
+          node: Optional[str] = None) -> None:
     """Starts the service of this Ray cluster, and returns when its coordinator listens. Does nothing
     if it runs already with these arguments. Agents come within seconds, and jobs wait for them.
 
     `state`: where the coordinator keeps what it must remember; if it is to be started again on
     another node, a path that all nodes share. `num_cpus` and `memory`: what an agent takes of its
-    node. `port`: of the coordinator; 0: any. `options`: of batchflowd, for all nodes. `node`: where
-    the coordinator runs as long as that node is there; by default this one.
+    node. `port`: of the coordinator; 0: any. `options`: of batchflowd, for all nodes. `cpu_agents`:
+    at least and at most so many nodes with the resource `batchflow_agent` have an agent, and are
+    asked for. `node`: where the coordinator runs as long as that node is there; by default this one.
     """
     settings = Settings(tuple(f"{name}={path}" for name, path in datasets.items()),
                         os.path.abspath(os.fspath(state)), num_cpus, memory, coordinator_memory,
-                        port, tuple(options), secrets.token_hex(32))
+                        port, tuple(options),
+                        (cpu_agents[0], cpu_agents[1]) if cpu_agents else None,
+                        secrets.token_hex(32))
     coordinator = _make(CoordinatorActor, COORDINATOR, settings, 0, node or _this_node(), True)
     there = ray.get(coordinator.settings.remote(), timeout=_AGENT_S)
     if there != settings:

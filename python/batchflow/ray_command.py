@@ -9,6 +9,16 @@ import sys
 from typing import Any, Optional, Sequence
 
 
+def _bounds(text: str) -> tuple[int, int]:
+    try:
+        least, most = (int(part) for part in text.split(":"))
+    except ValueError:
+        least, most = 1, 0
+    if not 0 <= least <= most:
+        raise argparse.ArgumentTypeError(f"{text}: write MIN:MAX, as 0:8")
+    return least, most
+
+
 def _arguments(given: Optional[Sequence[str]]) -> Any:
     parser = argparse.ArgumentParser(prog="batchflow-ray", description=__doc__)
     parser.add_argument("--address", default="auto", help="of the Ray cluster; default: this one")
@@ -23,6 +33,8 @@ def _arguments(given: Optional[Sequence[str]]) -> Any:
     up.add_argument("--port", type=int, default=0, help="of the coordinator; default: any")
     up.add_argument("--option", action="append", default=[],
                     help="of batchflowd, for all nodes, as --option=--direct; may be repeated")
+    up.add_argument("--cpu-agents", type=_bounds, metavar="MIN:MAX",
+                    help="agents on nodes with the resource batchflow_agent, by what jobs wait for")
     status = commands.add_parser("status", help="show the daemons")
     status.add_argument("--json", action="store_true")
     commands.add_parser("down", help="end all daemons and actors")
@@ -53,7 +65,8 @@ def _run(arguments: Any, service: Any) -> None:
     if arguments.command == "up":
         service.start(dict(one.split("=", 1) for one in arguments.dataset), arguments.state,
                       num_cpus=arguments.num_cpus, memory=arguments.memory, port=arguments.port,
-                      coordinator_memory=arguments.coordinator_memory, options=arguments.option)
+                      coordinator_memory=arguments.coordinator_memory, options=arguments.option,
+                      cpu_agents=arguments.cpu_agents)
     elif arguments.command == "down":
         service.stop()
     else:

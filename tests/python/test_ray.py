@@ -1,58 +1,49 @@
 """The service of a Ray cluster, on several raylets of this machine: pip install 'ray[data,train]'"""
 
 import json
-import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import unittest
+from contextlib import suppress
 from pathlib import Path
 
-from support import HERE, Folder, lives, needs, wait_until, write_rows
+from ray_cluster import STORE, RayCluster
+from support import lives, needs, wait_until, write_rows
 
 ROWS = 4000
-STORE = 80 << 20
-ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(HERE.parent.parent / "python"), str(HERE)]),
-               "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4,
-               "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_V2_ENABLED": "1",
-               "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "15",
-               # On Linux, too, "0" makes Ray use loopback for all of its nodes.
-               "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
-class OnRay(Folder):
-    """A head without agents, where this script and the coordinator are, and two nodes."""
+class OnRay(RayCluster):
+    """The coordinator is on the head, which has no agent."""
+
+    OPTIONS = {}
+
+    @property
+    def service(self):
+        import batchflow.ray
+        return batchflow.ray
 
     def setUp(self):
         super().setUp()
-        os.environ.update(ENVIRONMENT)
-        import ray
-        from ray.cluster_utils import Cluster
-        import batchflow.ray
-        self.ray, self.service = ray, batchflow.ray
         self.data = self.folder / "rows"
         self.data.mkdir()
         write_rows(self.data / "rows.npy", ROWS)
-        self.cluster = Cluster(initialize_head=True, head_node_args={
-            "num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})
-        self.addCleanup(self.cluster.shutdown)
-        self.nodes = [self.add_node() for _ in range(2)]
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level=logging.WARNING)
-        self.addCleanup(ray.shutdown)
         self.start()
-        self.addCleanup(batchflow.ray.stop)
+        self.addCleanup(self.service.stop)
 
     def start(self):
         self.service.start({"rows": self.data}, self.folder / "state", memory="256mib",
-                           coordinator_memory="256mib")
+                           coordinator_memory="256mib", **self.OPTIONS)
         self.wait_for_agents(self.nodes)
 
-    def add_node(self):
-        node = self.cluster.add_node(num_cpus=3, object_store_memory=STORE)
+    def add_node(self, **options):
+        node = super().add_node(**options)
         # A node that is lost leaves it.
         self.addCleanup(shutil.rmtree, self.service.folder_of(node.node_id), True)
         return node
@@ -146,6 +137,27 @@ class Nodes(OnRay):
         names = lambda: {name for name, _ in self.service._agents()}
         wait_until(lambda: names() == {node.node_id for node in self.nodes}, 60, "its actor's end")
 
+    def test_an_agent_leaves_before_its_node_does(self):
+        from ray._raylet import GcsClient
+        from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+        staying, going = self.nodes
+        job = self.job(staying, epochs=2, pause=0.01)
+        self.begun([job])
+        daemon = self.daemons()[going.node_id]["daemon"]
+        begun = time.time()
+        ends = begun + self.service._LEAVE_S + 5
+        GcsClient(address=self.cluster.address).drain_node(
+            going.node_id, DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"), "preempted",
+            int(ends * 1000))
+        wait_until(lambda: not lives(daemon), 30, "the daemon's end")
+        # Jobs there had it as long as there was time, and its node outlives it.
+        self.assertGreater(time.time(), begun + 4)
+        self.wait_for_agents([staying])
+        names = lambda: {name for name, _ in self.service._agents()}
+        wait_until(lambda: names() == {staying.node_id}, 30, "its actor's end")
+        self.assertLess(time.time(), ends)
+        self.check([job], 2)
+
     def command(self, *arguments):
         return subprocess.run([sys.executable, "-m", "batchflow.ray_command", "--address",
                                self.cluster.address, *arguments], stdout=subprocess.PIPE,
@@ -190,8 +202,17 @@ class Libraries(OnRay):
             self.assertEqual(list(row[field]), [(row["sample_key"] + i) * 7 for i in range(16)])
 
     def test_an_elastic_run_goes_on_with_fewer_ranks(self):
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+        self.elastic(DataParallelTrainer)
+
+    @needs("torch")
+    def test_an_elastic_run_of_pytorch_goes_on_with_fewer_ranks(self):
+        from ray.train.torch import TorchConfig, TorchTrainer
+        self.elastic(TorchTrainer, torch_config=TorchConfig(backend="gloo"))
+
+    def elastic(self, trainer, **options):
+        """Each rank finds the agent of its node by itself, and a node is lost."""
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
         import ray_jobs
         ranks = self.folder / "ranks"
         ranks.mkdir()
@@ -202,11 +223,11 @@ class Libraries(OnRay):
         losing = threading.Thread(target=lose_a_node)
         losing.start()
         self.addCleanup(losing.join)
-        DataParallelTrainer(
+        trainer(
             ray_jobs.train, train_loop_config={"folder": str(ranks), "pause": 0.1},
             scaling_config=ScalingConfig(num_workers=(1, 2), resources_per_worker={"CPU": 2}),
             run_config=RunConfig(name="elastic", storage_path=str(self.folder / "train"),
-                                 failure_config=FailureConfig(max_failures=3))).fit()
+                                 failure_config=FailureConfig(max_failures=3)), **options).fit()
         ended = [file.stem.split("-") for file in ranks.glob("*-end.json")]
         (world, begun), = {(one[0], one[1]) for one in ended}
         self.assertEqual(world, "1")
@@ -214,6 +235,81 @@ class Libraries(OnRay):
         files = [*ranks.glob(f"2-0-*-{begun}.json"), *ranks.glob(f"1-{begun}-0-end.json")]
         keys = [key for file in files for key in json.loads(file.read_text())]
         self.assertEqual(sorted(keys), list(range(ROWS)))
+
+
+@needs("ray")
+class CpuNodes(OnRay):
+    OPTIONS = {"cpu_agents": (1, 1)}
+
+    def test_nodes_that_are_there_for_agents_have_as_many_as_are_wanted(self):
+        cpu_nodes = [self.add_node(num_cpus=2, resources={"batchflow_agent": 1}) for _ in range(2)]
+        wait_until(lambda: len(self.daemons()) == 4, 60, "agents")
+        time.sleep(3)
+        there = self.daemons()
+        self.assertEqual(len(there), 4)
+        (node,) = [one for one in cpu_nodes if one.node_id in there]
+        (other,) = [one for one in cpu_nodes if one is not node]
+        # All of the node's processors prepare.
+        command = Path(f"/proc/{there[node.node_id]['daemon']}/cmdline").read_text().split("\0")
+        self.assertEqual(command[command.index("--workers") + 1], "2")
+        # Where it goes, the other node has an agent.
+        self.cluster.remove_node(node, allow_graceful=False)
+        wait_until(lambda: other.node_id in self.daemons(), 60, "the other agent")
+
+
+@needs("ray")
+class Autoscaled(OnRay):
+    """Ray's autoscaler starts nodes, which are raylets of this machine."""
+
+    NODES = 0
+    OPTIONS = {"cpu_agents": (1, 1)}
+
+    def head(self):
+        from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
+        os.environ.update({"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+                           "BATCHFLOW_TEST_CLUSTER": str(self.folder)})
+        self.addCleanup(self.end_all)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        kinds = {"ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
+        for name, resources in (("training", {}), ("preparing", {"batchflow_agent": 1})):
+            resources = {"CPU": 2, "object_store_memory": STORE, **resources}
+            kinds[name] = {"resources": resources, "node_config": {}, "min_workers": 0,
+                           "max_workers": 2}
+        config = {"cluster_name": "test", "max_workers": 4, "idle_timeout_minutes": 0.05,
+                  "upscaling_speed": 1.0, "docker": {}, "auth": {},
+                  "provider": {"type": "fake_multinode", "gcs_address": f"127.0.0.1:{port}",
+                               "disable_node_updaters": True, "use_node_id_as_ip": True},
+                  "head_node_type": "ray.head.default", "available_node_types": kinds,
+                  "file_mounts": {}, "cluster_synced_files": [], "initialization_commands": [],
+                  "setup_commands": [], "head_setup_commands": [], "worker_setup_commands": [],
+                  "head_start_ray_commands": [], "worker_start_ray_commands": [],
+                  "file_mounts_sync_continuously": False, "rsync_exclude": [], "rsync_filter": []}
+        file = self.folder / "autoscaling.yaml"
+        file.write_text(json.dumps(config))
+        return {"gcs_server_port": port, "autoscaling_config": str(file),
+                "env_vars": {"RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID}}
+
+    def end_all(self):
+        """What the autoscaler has started does not end with it."""
+        mark = f"BATCHFLOW_TEST_CLUSTER={self.folder}".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if int(folder.name) != os.getpid() and mark in (folder / "environ").read_bytes():
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+    def start(self):
+        self.service.start({"rows": self.data}, self.folder / "state", memory="256mib",
+                           coordinator_memory="256mib", **self.OPTIONS)
+
+    def test_a_node_is_asked_for_and_let_go(self):
+        kinds = lambda: ["batchflow_agent" in node["Resources"] for node in self.ray.nodes()
+                         if node["Alive"] and node["Resources"].get("CPU")]
+        wait_until(lambda: len(self.daemons()) == 2, 120, "an agent")
+        self.assertEqual(kinds(), [True])
+        self.service.stop()
+        wait_until(lambda: kinds() == [], 120, "the node's end")
 
 
 if __name__ == "__main__":
