@@ -60,6 +60,10 @@ def parts_of_sweeps():
     return found
 
 
+def parent(process):
+    return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
 class Sweeping(Folder):
     def study(self, text, epochs=1):
         (self.folder / "scenario.yaml").write_text(SCENARIO.replace("EPOCHS", str(epochs)))
@@ -104,17 +108,22 @@ class Sweeps(OnRay):
                 for file in self.folder.glob("*here.*"):
                     file.unlink()
 
-    def test_a_node_that_is_lost(self):
+    def wait_for_half(self):
+        """Until there are results, and both nodes make more: each has three CPUs."""
+        log = self.folder / "there.jsonl"
+        wait_until(lambda: len(parts_of_sweeps()) > 3 and log.read_text().count("\n") > 1, 240,
+                   "a result")
+
+    def test_a_worker_and_a_node_are_lost(self):
         study = self.study(GRID, epochs=100)
         made = []
         sweep = threading.Thread(target=lambda: made.append(
             self.sweep(study, "there", "--engine", "ray")))
         sweep.start()
         self.addCleanup(sweep.join)
-        log = self.folder / "there.jsonl"
-        # A node has three CPUs, so both of them make runs.
-        wait_until(lambda: log.exists() and log.read_text().count("\n") > 1
-                   and len(parts_of_sweeps()) > 3, 120, "a result")
+        self.wait_for_half()
+        # What workers of a lost node still finish counts, so a worker is killed, too.
+        os.kill(parent(parent(parts_of_sweeps()[0])), signal.SIGKILL)
         self.cluster.remove_node(self.nodes.pop(), allow_graceful=False)
         sweep.join()
         self.assertEqual(made[0].returncode, 0, made[0].stderr)
@@ -127,9 +136,7 @@ class Sweeps(OnRay):
         sweep = subprocess.Popen(self.command(study, "there", "--engine", "ray"),
                                  stderr=subprocess.PIPE, text=True)
         self.addCleanup(sweep.kill)
-        log = self.folder / "there.jsonl"
-        wait_until(lambda: log.exists() and log.read_text().count("\n") > 1, 120, "a result")
-        self.assertTrue(parts_of_sweeps())
+        self.wait_for_half()
         sweep.send_signal(signal.SIGINT)
         err = sweep.communicate(timeout=60)[1]
         self.assertEqual(sweep.returncode, 130, err)
