@@ -386,7 +386,7 @@ Service::~Service() {
 }
 
 bool Service::is_superseded() const {
-  return parts_->superseded;
+  return parts_->superseded && !parts_->draining;
 }
 
 int Service::run(const std::function<void(const std::string&)>& write) {

@@ -33,7 +33,7 @@ class Service {
   // Answers the signal that ended it at once, or 0. `log` gets a line for each thing that people
   // should know.
   int run(const std::function<void(const std::string& line)>& log);
-  // Whether run() has ended since this node coordinates no more.
+  // Whether run() has ended since this node coordinates no more, and it was not to end itself.
   bool is_superseded() const;
   // Any thread, or a signal handler, may call it. The service ends after what is being delivered.
   void stop();

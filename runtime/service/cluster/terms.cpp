@@ -16,7 +16,6 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/secret.h"
 
@@ -58,7 +57,6 @@ std::vector<std::uint64_t> numbers(const std::filesystem::path& folder, std::str
 }
 
 bool write_whole(const Descriptor& file, const std::string& bytes) {
-  if (BF_FAILPOINT("service.term.write")) return errno = EIO, false;
   std::size_t written = 0;
   while (written < bytes.size()) {
     const ssize_t some = pwrite(file.get(), bytes.data() + written, bytes.size() - written,

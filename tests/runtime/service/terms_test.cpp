@@ -14,7 +14,6 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
-#include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test::terms_test {
@@ -159,8 +158,11 @@ TEST_CASE("a coordinator that cannot renew its term is told") {
   REQUIRE(terms.take(1, "a", problem));
   std::atomic<int> lost{0};
   HeldTerm held(terms, term(1, "a"), kSilence);
-  SUBCASE("since the drive is full") {
-    failpoint::configure_failpoints("service.term.write=fail");
+  SUBCASE("since its file cannot be written") {
+    const std::filesystem::path file = std::filesystem::path(folder.path()) / "term.1";
+    std::filesystem::remove(file);
+    std::filesystem::create_directory(file);
+    CHECK_FALSE(held.is_over());
   }
   SUBCASE("since another has taken the next") {
     REQUIRE(terms.take(2, "b", problem));
@@ -171,7 +173,6 @@ TEST_CASE("a coordinator that cannot renew its term is told") {
   });
   for (int i = 0; i < 500 && lost == 0; ++i) std::this_thread::sleep_for(10ms);
   CHECK(lost == 1);
-  failpoint::configure_failpoints("");
 }
 
 TEST_CASE("a folder with other things in it is no danger") {

@@ -32,6 +32,7 @@ Exit code 1: a job did not have each sample of an epoch once.
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -84,7 +85,12 @@ class Node:
         self._command = [*(before or []), os.environ["BATCHFLOW_DAEMON"], "--socket",
                          str(self.socket), "--state", str(folder / "state"), "--http", "-1",
                          *memory, *arguments]
+        atexit.register(self.kill)
         self.start()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
 
     def start(self) -> None:
         with self._log.open("ab") as log:
