@@ -1,5 +1,8 @@
 #include "runtime/service/cluster/candidate.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <memory>
 #include <utility>
 
@@ -36,6 +39,12 @@ FoundCoordinator look(TermWatch& watch, std::uint64_t& taken) {
 int run_candidate(const NodeConfig& config, const Service::Reread& reread,
                   const std::function<void(const std::string&)>& write) {
   const TermFolder folder(config.cluster.log);
+  // Between two roles nothing takes a signal, so it waits for the next role.
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   // One for all that this process is in turn, so that no client finds the door closed meanwhile.
   const auto listening = std::make_shared<ListeningSocket>(config.socket);
   // A node that may be cut off leaves the next term to others for a while.
@@ -51,7 +60,9 @@ int run_candidate(const NodeConfig& config, const Service::Reread& reread,
     Service service(config, reread, std::move(term), listening);
     write(fmt::format("this node coordinates the cluster of {}: term {}",
                       config.cluster.log.string(), mine.number));
+    pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
     const int ended_by = service.run(write);
+    pthread_sigmask(SIG_BLOCK, &ending, nullptr);
     if (!service.is_superseded()) return ended_by;
     from = TermWatch::Clock::now() + 2 * config.cluster.lost_after;
   }
