@@ -22,12 +22,12 @@ class Hosts:
     def problem() -> str:
         """Why there can be none here; empty: there can."""
         try:
-            with Hosts(["a"]):
+            with Hosts(["a"], "1gbit"):
                 return ""
         except FileNotFoundError as missing:
             return f"{missing.filename} is not installed (apt-get install iproute2)"
         except subprocess.CalledProcessError as error:
-            return f"network namespaces are refused: {error.stderr.strip()}"
+            return f"network namespaces are refused: {' '.join(error.stderr.split())}"
 
     def __init__(self, names: list[str], rate: str = ""):
         self._prefix = f"bf{os.getpid()}-{next(_numbers)}"
