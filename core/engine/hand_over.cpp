@@ -76,13 +76,13 @@ PipelineId HandOver::pipeline_of(const SharePart& part) const {
 }
 
 bool HandOver::copy_some(Leaving& leaving, ShareId share) {
+  if (leaving.reads.size() >= kReadsMost) return false;
   const SharePart& part = s_.memory[share];
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(part.spec.dataset)];
   const ItemCaches& caches = items_.caches(dataset.id);
   const std::optional<Placement> homes = items_.homes_without_leaving(dataset);
   const PipelineId pipeline = pipeline_of(part);
   if (!homes || (part.spec.prefix != 0 && pipeline.is_none())) return true;
-  if (leaving.reads.size() >= kReadsMost) return false;
   parcels_.clear();
   gone_.clear();
   bool is_full = false;

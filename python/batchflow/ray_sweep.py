@@ -26,7 +26,7 @@ from typing import Any, Callable, Iterator
 
 _KEEPER = "keeper.py"
 _KILL_S = 2.0  # from SIGTERM to SIGKILL, once a task is to end
-_TRIES = 5  # of a run whose nodes or workers are lost
+_TRIES = 5  # of a run that loses its nodes or workers
 _PART_UNITS_MOST = 64
 _PARTS_PER_CPU = 4  # so that the last ones end at about one time
 _SHOW_S = 0.5

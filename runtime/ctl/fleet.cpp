@@ -97,7 +97,7 @@ void add_links(double asking, const json& before, const json& now, std::vector<L
   }
 }
 
-// A node whose links to all others are slow is the one with the slow link.
+// If what goes to and from a node is slow, whatever the other side is, its own link is.
 void compare_links(const json& before, const json& now, std::vector<std::string>& out) {
   std::vector<LinkWindow> links;
   add_links(0, before, now, links);

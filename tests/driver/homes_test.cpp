@@ -34,6 +34,16 @@ Scenario kept(Bytes first, Bytes second) {
   return scenario;
 }
 
+// The same with room for all samples on each node, alone or in bundles of 1 << shift.
+Scenario kept_wholly(std::uint8_t shift) {
+  Scenario scenario = kept(2 * kSamples * kSlot, 2 * kSamples * kSlot);
+  scenario.config.staging_bytes = 256 * kSlot;
+  for (auto& node : scenario.nodes) node.dram += 248 * kSlot;
+  scenario.datasets[0].bundle_shift = shift;
+  scenario.config.item_slot_bytes = kSlot;
+  return scenario;
+}
+
 // Samples read from the store in the last epoch.
 std::uint64_t read_again(const Scenario& scenario) {
   std::uint64_t in_epoch = 0;
@@ -66,11 +76,7 @@ TEST_CASE("nodes of different sizes keep as many samples as they can") {
 TEST_CASE("with room for all, each sample is read from the store once for all nodes") {
   for (const std::uint8_t shift : {std::uint8_t{0}, std::uint8_t{3}}) {
     CAPTURE(shift);
-    Scenario scenario = kept(2 * kSamples * kSlot, 2 * kSamples * kSlot);
-    scenario.config.staging_bytes = 256 * kSlot;
-    for (auto& node : scenario.nodes) node.dram += 248 * kSlot;
-    scenario.datasets[0].bundle_shift = shift;
-    scenario.config.item_slot_bytes = kSlot;
+    Scenario scenario = kept_wholly(shift);
     scenario.jobs[0].epochs = 2;
     scenario.jobs.push_back(scenario.jobs[0]);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -144,11 +150,7 @@ Ended end_of_a_node(Scenario scenario, bool with_notice) {
 TEST_CASE("a node that is told to end hands over what it keeps, and nothing is read again") {
   for (const std::uint8_t shift : {std::uint8_t{0}, std::uint8_t{3}}) {
     CAPTURE(shift);
-    Scenario scenario = kept(2 * kSamples * kSlot, 2 * kSamples * kSlot);
-    scenario.config.staging_bytes = 256 * kSlot;
-    for (auto& node : scenario.nodes) node.dram += 248 * kSlot;
-    scenario.datasets[0].bundle_shift = shift;
-    scenario.config.item_slot_bytes = kSlot;
+    const Scenario scenario = kept_wholly(shift);
     const Ended handed_over = end_of_a_node(scenario, true);
     CHECK(handed_over.let_go == 1);
     CHECK(std::all_of(handed_over.times.begin(), handed_over.times.end(),

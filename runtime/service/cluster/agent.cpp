@@ -648,9 +648,6 @@ bool AgentSession::on_unfinished(Connection&, std::int64_t) {
 class HeldSignals {
  public:
   HeldSignals() {
-    sigemptyset(&held_);
-    sigaddset(&held_, SIGINT);
-    sigaddset(&held_, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &held_, &before_);
     descriptor_ = protocol::Descriptor(signalfd(-1, &held_, SFD_CLOEXEC | SFD_NONBLOCK));
   }
@@ -659,7 +656,8 @@ class HeldSignals {
   const protocol::Descriptor& descriptor() const { return descriptor_; }
 
  private:
-  sigset_t held_{}, before_{};
+  const sigset_t held_ = ending_signals();
+  sigset_t before_{};
   protocol::Descriptor descriptor_;
 };
 
@@ -675,6 +673,14 @@ std::string state_name(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+sigset_t ending_signals() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  return ending;
+}
 
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
                        const ListeningSocket& listening,

@@ -6,6 +6,8 @@
 // coordinator, or the next one, again.
 #pragma once
 
+#include <signal.h>
+
 #include <functional>
 #include <string>
 
@@ -13,6 +15,9 @@
 #include "runtime/service/node_sockets.h"
 
 namespace batchflow::service {
+
+// The signals that end a node.
+sigset_t ending_signals();
 
 // Where an agent looks next for its coordinator.
 struct FoundCoordinator {
@@ -27,7 +32,7 @@ struct AgentOutcome {
   bool is_here = false;  // as FoundCoordinator says
 };
 
-// Serves those who come at `listening` until a signal ends it, or it is to coordinate. Throws
+// Serves the jobs that come at `listening` until a signal ends it, or it is to coordinate. Throws
 // ConfigError, also for what its coordinator refuses.
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
                        const ListeningSocket& listening,

@@ -40,10 +40,7 @@ int run_candidate(const NodeConfig& config, const Service::Reread& reread,
                   const std::function<void(const std::string&)>& write) {
   const TermFolder folder(config.cluster.log);
   // Between two roles nothing takes a signal, so it waits for the next role.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGINT);
-  sigaddset(&ending, SIGTERM);
+  const sigset_t ending = ending_signals();
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
   // One for all that this process is in turn, so that no client finds the door closed meanwhile.
   const auto listening = std::make_shared<ListeningSocket>(config.socket);

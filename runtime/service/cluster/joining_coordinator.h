@@ -21,7 +21,7 @@ struct Joined {
   bool is_refused = false;  // another attempt would be, too
 };
 
-// Who wants to join.
+// The node that wants to join.
 struct Joiner {
   const NodeConfig& config;
   std::string state;  // the name of its state folder

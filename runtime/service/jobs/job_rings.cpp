@@ -167,18 +167,26 @@ void Jobs::wake() {
 // All ranks may have what was written. Where they are on several nodes, each node must have it
 // first: any of the nodes, and this one, may end before it hears of the others.
 void Jobs::raise(Job& job) {
+  if (job.held_at.size() == 1) {
+    job.held_at.begin()->second = job.written;
+  } else {
+    ask_held(job);
+  }
+  settle_pace(job);
+}
+
+void Jobs::ask_held(Job& job) {
   std::set<std::uint32_t> asked;
   for (RankEnd* end : job.ranks) {
     AgentEnd* const agent = end ? end->peer->agent() : nullptr;
     const std::uint32_t node = agent ? agent->node().value : 0;
     if (!end || !asked.insert(node).second) continue;
-    if (!agent || job.held_at.size() == 1) {
-      job.held_at[node] = job.written;
-    } else {
+    if (agent) {
       agent->ask_held(job.id, job.written);
+    } else {
+      job.held_at[node] = job.written;
     }
   }
-  settle_pace(job);
 }
 
 void Jobs::settle_pace(Job& job) {

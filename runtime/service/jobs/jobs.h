@@ -315,7 +315,8 @@ class Jobs final : public JobCommands {
   static bool has_room_for(RankEnd& end, std::size_t bytes);
   bool make_rings(RankEnd& end);
   void release(RankEnd& end, const Held& held);
-  void raise(Job& job);
+  static void raise(Job& job);
+  static void ask_held(Job& job);
   static void settle_pace(Job& job);
   void end_if_far_enough(RankEnd& end);
   bool send_back_those_behind(Job& job);
