@@ -51,7 +51,8 @@ std::string handshake_problem(const ssl_st* tls) {
   }
 }
 
-constexpr std::size_t kHeadBytes = 16;
+// A frame of at most so many bytes goes to the system in one piece with its head.
+constexpr std::size_t kJoinedMost = 16384;
 
 // Blocks SIGPIPE. The TLS library writes with write(2), which would end the process of a user when
 // the other side has closed the connection.
@@ -85,7 +86,11 @@ int milliseconds_until(TcpChannel::Clock::time_point deadline) {
 
 std::shared_ptr<ssl_ctx_st> make_context(const SSL_METHOD* method) {
   std::shared_ptr<ssl_ctx_st> context(SSL_CTX_new(method), SSL_CTX_free);
-  if (context) SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  if (!context) return context;
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  // What could not be written at once is written later, perhaps from where it has moved to.
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   return context;
 }
 
@@ -342,19 +347,29 @@ bool TcpChannel::transfer(bool writes, std::byte* bytes, std::size_t count,
   return true;
 }
 
+std::array<std::byte, TcpChannel::kHeadBytes> TcpChannel::head_of(RemoteKind kind,
+                                                                  std::uint64_t bytes) {
+  std::array<std::byte, kHeadBytes> head{};
+  std::memcpy(head.data(), &kind, sizeof kind);
+  std::memcpy(head.data() + 8, &bytes, sizeof bytes);
+  return head;
+}
+
 bool TcpChannel::write_parts(RemoteKind kind, std::span<const std::span<const std::byte>> parts) {
   const std::lock_guard lock(write_mutex_);
-  std::array<std::byte, kHeadBytes> head{};
   std::uint64_t size = 0;
   for (const std::span<const std::byte> part : parts) size += part.size();
-  std::memcpy(head.data(), &kind, sizeof kind);
-  std::memcpy(head.data() + 8, &size, sizeof size);
-  const auto deadline = Clock::now() + kPatience;
-  return transfer(true, head.data(), head.size(), deadline) &&
-         std::all_of(parts.begin(), parts.end(), [&](std::span<const std::byte> part) {
-           return transfer(true, const_cast<std::byte*>(part.data()), part.size(),
-                           Clock::now() + kPatience);
-         });
+  const auto head = head_of(kind, size);
+  const auto write = [this](std::span<const std::byte> bytes) {
+    return transfer(true, const_cast<std::byte*>(bytes.data()), bytes.size(),
+                    Clock::now() + kPatience);
+  };
+  if (size > kJoinedMost) return write(head) && std::all_of(parts.begin(), parts.end(), write);
+  std::array<std::byte, kHeadBytes + kJoinedMost> joined;
+  auto end = std::copy(head.begin(), head.end(), joined.begin());
+  for (const std::span<const std::byte> part : parts)
+    end = std::copy(part.begin(), part.end(), end);
+  return write(std::span(joined.begin(), end));
 }
 
 bool TcpChannel::write_text(std::string_view text) {

@@ -2,6 +2,7 @@
 // other side may do anything: bytes that cannot be right close the channel.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -105,15 +106,25 @@ class TcpChannel {
   bool has_pending() const;
   bool read(std::span<std::byte> bytes);
 
+  // For a thread that never waits. As many bytes as is possible now: 0: none, `wants` says for
+  // which event of the socket to wait; -1: the channel is closed.
+  std::ptrdiff_t read_some(std::span<std::byte> bytes, short& wants) {
+    return transfer_some(false, bytes.data(), bytes.size(), wants);
+  }
+  std::ptrdiff_t write_some(std::span<const std::byte> bytes, short& wants) {
+    return transfer_some(true, const_cast<std::byte*>(bytes.data()), bytes.size(), wants);
+  }
+  // What comes before the bytes of a frame. False: `bytes` are no head, and the channel is closed.
+  static constexpr std::size_t kHeadBytes = 16;
+  static std::array<std::byte, kHeadBytes> head_of(RemoteKind kind, std::uint64_t bytes);
+  bool take_head(std::span<const std::byte> bytes, Head& head);
+
   static constexpr std::chrono::seconds kPatience{30};
 
  private:
-  // Reads or writes as many bytes as is possible now, and answers how many. 0: none, `wants` says
-  // which event to wait for; -1: the channel is closed.
   std::ptrdiff_t transfer_some(bool writes, std::byte* bytes, std::size_t count, short& wants);
   bool transfer(bool writes, std::byte* bytes, std::size_t count, Clock::time_point first_deadline);
   bool wait(short events, Clock::time_point deadline);
-  bool take_head(std::span<const std::byte> bytes, Head& head);
 
   protocol::Descriptor socket_;
   Clock::time_point end_ = kNever;

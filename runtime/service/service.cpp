@@ -168,19 +168,20 @@ Peers* Service::Parts::make_peers(const Post& post) {
 void Service::Parts::make_cluster(const Post& post) {
   if (!peers) return;
   peer_server = std::make_unique<PeerServer>(*backend, post);
-  cluster = std::make_unique<Cluster>(Cluster::Host{
-      inbox, jobs, *warming, datasets, *peers, post, [this](const LogLine& line) { log.say(line); },
-      [this](Peer& peer, std::string_view frame, std::string& problem) {
-        const std::string type = protocol::message_type(frame, problem);
-        return !type.empty() && take_message(peer, type, frame, {}, problem);
-      },
-      [this](Peer& peer) {
-        jobs.gone(peer);
-        joining->gone(peer);
-        end_if_drained();
-      },
-      config.cluster.lost_after, term ? term->name() : TermName{},
-      [this](const std::string& why) { end_term(why); }});
+  cluster = std::make_unique<Cluster>(
+      Cluster::Host{loop, inbox, jobs, *warming, datasets, *peers, post,
+                    [this](const LogLine& line) { log.say(line); },
+                    [this](Peer& peer, std::string_view frame, std::string& problem) {
+                      const std::string type = protocol::message_type(frame, problem);
+                      return !type.empty() && take_message(peer, type, frame, {}, problem);
+                    },
+                    [this](Peer& peer) {
+                      jobs.gone(peer);
+                      joining->gone(peer);
+                      end_if_drained();
+                    },
+                    config.cluster.lost_after, term ? term->name() : TermName{},
+                    [this](const std::string& why) { end_term(why); }});
 }
 
 PromiseFile::Place Service::Parts::promises_place() const {

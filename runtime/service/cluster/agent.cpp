@@ -141,7 +141,7 @@ class AgentSession final : public ConnectionHost {
   std::vector<PipelineMessage> early_;  // their datasets are being opened
 
   std::unique_ptr<TcpChannel> channel_;
-  std::unique_ptr<NodeLink> link_;
+  std::shared_ptr<NodeLink> link_;
   std::unique_ptr<PeerLinks> peers_;
   std::unique_ptr<AgentRanks> ranks_;
   std::unique_ptr<Backend> backend_;
@@ -151,7 +151,7 @@ class AgentSession final : public ConnectionHost {
   std::unique_ptr<PeerServer> server_;  // by server_mutex_
   bool ending_ = false;                 // by server_mutex_
   std::unique_ptr<remote::RemoteListener> listener_;
-  std::thread reader_;
+  std::thread keeper_;
   std::thread joiner_;
 };
 
@@ -177,8 +177,8 @@ AgentSession::~AgentSession() {
   if (joiner_.joinable()) joiner_.join();
   openers_.reset();
   listener_.reset();
-  if (link_) link_->shut("the agent ends");
-  if (reader_.joinable()) reader_.join();
+  if (link_) link_->close();
+  if (keeper_.joinable()) keeper_.join();
   backend_.reset();
   peers_.reset();
 }
@@ -334,7 +334,7 @@ void AgentSession::begin(Joined joined) {
   agent_.term = joined.term;
   if (!joined.term.cluster.empty()) write_term(config_.state, joined.term);
   channel_ = std::move(joined.channel);
-  link_ = std::make_unique<NodeLink>(*channel_, config_.cluster.lost_after);
+  link_ = std::make_shared<NodeLink>(loop_, *channel_, config_.cluster.lost_after);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
   peers_ = std::make_unique<PeerLinks>(
       NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting);
@@ -358,9 +358,10 @@ void AgentSession::begin(Joined joined) {
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
                        joined.node.value, config_.cluster.name, config_.workers,
                        config_.engine_bytes() >> 20));
-  reader_ = std::thread([this, posting] {
+  link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
+  keeper_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "bf-node");
-    link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
+    link_->keep();
     const std::string problem = link_->problem();
     asio::post(loop_, [this, problem] { lost(problem); });
   });
@@ -571,7 +572,7 @@ void AgentSession::step() {
   stepping_.swap(inbox_);
   std::vector<std::byte> bytes;
   log::EventEncoder().step(Instant{}, stepping_.events(), bytes);
-  link_->write(RemoteKind::payload, std::move(bytes));
+  link_->write(RemoteKind::payload, bytes);
 }
 
 // -------------------------------------------------------------------------------- connections ----

@@ -104,7 +104,7 @@ Cluster::Agent* Cluster::find(NodeId node) const {
 void Cluster::serve(TcpChannel& channel, const std::string& from) {
   std::string problem;
   std::optional<AgentGreeting> greeting = read_greeting(channel, problem);
-  const auto link = std::make_shared<NodeLink>(channel, host_.silence);
+  const auto link = std::make_shared<NodeLink>(host_.loop, channel, host_.silence);
   if (greeting && greeting->protocol != kNodeProtocol) {
     problem = fmt::format(
         "the coordinator {} speaks version {} of the nodes' protocol, and the agent {} speaks "
@@ -133,6 +133,7 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
   }
   if (!node.is_none()) {
     link->read(host_.post, [this, node](NodeFrame frame) { take(node, std::move(frame)); });
+    link->keep();
     problem = link->problem();
     host_.post([this, link, problem] { lost(*link, problem); });
   } else if (!problem.empty()) {
@@ -524,8 +525,7 @@ void Cluster::carry_out(std::span<const engine::Command> commands, Backend& back
     if (list.empty()) continue;
     std::vector<std::byte> bytes;
     log::encode(list, bytes);
-    if (Agent* const agent = find(NodeId(node)))
-      agent->link->write(RemoteKind::payload, std::move(bytes));
+    if (Agent* const agent = find(NodeId(node))) agent->link->write(RemoteKind::payload, bytes);
     list.clear();
   }
   backend.carry_out(here_);

@@ -31,6 +31,7 @@ namespace batchflow::service {
 class Cluster {
  public:
   struct Host {
+    boost::asio::io_context& loop;
     Inbox& inbox;
     Jobs& jobs;
     JobCommands& commands;  // those that are about jobs

@@ -1,17 +1,20 @@
 // The control connection between an agent and its coordinator: frames both ways, in order.
 //
-// Writing never waits: a thread sends what was written, and an empty frame now and then, so that
-// each side notices soon that the other is gone. A side that takes nothing loses the connection.
+// The service's loop reads and writes it, without waiting: many links cost no thread switches, and
+// what is written in one turn of the loop leaves in one piece. A thread of the link's own only
+// sends an empty frame now and then, so that each side notices soon that the other is gone, however
+// long a turn takes. A side that takes nothing loses the connection.
 #pragma once
 
-#include <condition_variable>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "core/base/types.h"
@@ -27,51 +30,61 @@ struct NodeFrame {
   }
 };
 
-class NodeLink {
+class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
   static constexpr Bytes kUnsentMost = Bytes{256} << 20;
-  static constexpr Bytes kUnhandledMost = Bytes{64} << 20;
   static constexpr std::size_t kFrameMost = std::size_t{64} << 20;
   static constexpr std::chrono::milliseconds kBeat{500};
 
   // The other side is lost if nothing comes of it for `silence`. The channel is used until close().
-  NodeLink(remote::TcpChannel& channel, std::chrono::milliseconds silence);
-  ~NodeLink();
+  NodeLink(boost::asio::io_context& loop, remote::TcpChannel& channel,
+           std::chrono::milliseconds silence);
   NodeLink(const NodeLink&) = delete;
 
   // Any thread may call these.
-  void write(remote::RemoteKind kind, std::vector<std::byte> bytes);
+  void write(remote::RemoteKind kind, std::span<const std::byte> bytes);
   void write(std::string_view text);
   void shut(std::string_view why);
-  // From here on it does nothing, and the channel is not used. The thread that reads calls it.
+  // Sends what was written, as far as that is possible at once.
+  void flush();
+  // From here on it does nothing, and the channel is not used.
   void close();
 
-  // Reads until the connection ends, on the caller's thread, and posts each frame to `take`. Not
-  // more frames than have kUnhandledMost bytes wait there.
+  // Has `post` run on the loop, for each piece that comes, what calls `take` for its frames.
   using Post = std::function<void(std::function<void()>)>;
-  void read(const Post& post, std::function<void(NodeFrame)> take);
+  void read(Post post, std::function<void(NodeFrame)> take);
+  // Keeps the connection, on the caller's thread, until it ends.
+  void keep();
   // Why it has ended.
   std::string problem() const { return channel_.problem(); }
 
  private:
-  void send();
+  using Clock = remote::TcpChannel::Clock;
 
-  // Shared with what was posted, which may live longer than the link.
-  struct Unhandled {
-    std::mutex mutex;
-    std::condition_variable changed;
-    Bytes bytes = 0;
-  };
+  void append(remote::RemoteKind kind, std::span<const std::byte> bytes);
+  void write_some();
+  void wait_to_read();
+  std::vector<NodeFrame> read_some();
+  void take_frames(std::vector<NodeFrame>& out);
+  void beat(bool hung_up);
 
+  boost::asio::io_context& loop_;
   remote::TcpChannel& channel_;
   const std::chrono::milliseconds silence_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<NodeFrame> unsent_;
-  Bytes unsent_bytes_ = 0;
-  bool ending_ = false;
-  const std::shared_ptr<Unhandled> unhandled_ = std::make_shared<Unhandled>();
-  std::thread sender_;
+  boost::asio::posix::stream_descriptor socket_;  // of the loop alone
+  Post post_;
+  std::function<void(NodeFrame)> take_;
+
+  std::mutex mutex_;  // of all that follows, and of the channel's use
+  bool closed_ = false;
+  bool flush_due_ = false;
+  bool waits_to_write_ = false;
+  std::vector<std::byte> unsent_;
+  std::size_t sent_ = 0;  // of it
+  std::vector<std::byte> in_;
+  std::size_t in_bytes_ = 0;  // of it, that have come
+  bool has_more_ = false;     // perhaps, in the channel
+  Clock::time_point heard_ = Clock::now(), moved_ = Clock::now();
 };
 
 }  // namespace batchflow::service
