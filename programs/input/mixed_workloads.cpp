@@ -157,8 +157,9 @@ class Joining {
   std::vector<std::string> notes_;
 };
 
-// What holds for all jobs of a run must not differ, unless it was settled.
-void check_conflicts(const config::ConfigNode& tree, const config::ConfigNode& other,
+// What holds for all jobs of a run: the first that come bring it, and those of later ones must not
+// differ, unless it was settled.
+void share_or_refuse(config::ConfigNode& tree, const config::ConfigNode& other,
                      const AddedWorkload& added, const std::vector<std::string>& settled) {
   struct Shared {
     const char* key;
@@ -170,13 +171,18 @@ void check_conflicts(const config::ConfigNode& tree, const config::ConfigNode& o
       {"grain", "--set 'grain={samples_per_item: 64}' says what holds for all"},
       {"scheduler", "--set scheduler=fifo says what holds for all"},
       {"after_loss", "--set after_loss=waits says what holds for all"}};
+  const bool is_first = tree.find("jobs") == nullptr;
   for (const Shared& shared : kShared) {
     const config::ConfigNode* theirs = other.find(shared.key);
     if (theirs == nullptr || theirs->kind == NodeKind::empty) continue;
     if (std::find(settled.begin(), settled.end(), shared.key) != settled.end()) continue;
     const config::ConfigNode* mine = tree.find(shared.key);
-    const std::string here =
-        mine == nullptr || mine->kind == NodeKind::empty ? "none" : config::text_of(*mine);
+    const bool is_missing = mine == nullptr || mine->kind == NodeKind::empty;
+    if (is_first && is_missing) {
+      tree.set(shared.key, *theirs);
+      continue;
+    }
+    const std::string here = is_missing ? "none" : config::text_of(*mine);
     const std::string there = config::text_of(*theirs);
     if (here == there) continue;
     const auto shown = [](const std::string& text) {
@@ -221,7 +227,7 @@ std::vector<std::string> add_workload(config::ConfigNode& tree, const AddedWorkl
   }
   if (other.find("jobs") == nullptr)
     throw ConfigError(fmt::format("{}: it has no jobs; name a workload or a scenario", path));
-  check_conflicts(tree, other, added, settled);
+  share_or_refuse(tree, other, added, settled);
   return Joining(tree, other, added).run();
 }
 

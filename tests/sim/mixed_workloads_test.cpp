@@ -80,6 +80,22 @@ TEST_CASE("what holds for all jobs must not differ, and the error says what to w
   check_refused({"check", mine, "--workload", "laptop.yaml"}, "laptop.yaml");
 }
 
+TEST_CASE("the first workload on a cluster brings what holds for all jobs") {
+  const Folder folder;
+  const std::string file =
+      folder.file("grained.yaml", workload("1kb") + "grain: {samples_per_item: 16}\n");
+  config::ConfigNode tree = tree_of(kCluster);
+  input::add_workload(tree, {file, Duration(0)}, {});
+  input::add_workload(tree, {file, std::chrono::seconds(60)}, {});
+  const input::Scenario mixed = input::read_scenario(tree);
+  CHECK(mixed.grain.samples_per_item == 16);
+  CHECK(mixed.jobs.size() == 2);
+  const std::string finer =
+      folder.file("finer.yaml", workload("1kb") + "grain: {samples_per_item: 4}\n");
+  CHECK_THROWS_WITH_AS(input::add_workload(tree, {finer, Duration(0)}, {}),
+                       doctest::Contains("what it joins has {samples_per_item: 16}"), ConfigError);
+}
+
 TEST_CASE("runs and sweeps take several workloads, and say what they renamed") {
   if (!sim::can_simulate()) return skipped("built without SimGrid");
   const Folder folder;
