@@ -80,6 +80,8 @@ Snapshot Service::Parts::snapshot() const {
   if (cluster) {
     all.nodes = cluster->status();
     all.links = peers->traffic();
+    all.moved.delivered_batches += cluster->delivered().batches;
+    all.moved.delivered_samples += cluster->delivered().samples;
   }
 #endif
   for (const auto& dataset : datasets.all()) {

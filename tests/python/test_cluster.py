@@ -150,6 +150,7 @@ class Served(Cluster):
         jobs = [Job(node, epochs=2) for node in nodes]
         for job in jobs:
             self.check_epochs(job.result(), 2)
+        self.assertEqual(status(self.coordinator.socket)["samples"], len(jobs) * 2 * ROWS)
 
     def test_a_strict_order_has_the_same_bytes_on_every_node_and_alone(self):
         alone = self.node("alone", "--dataset", f"rows={self.data}")

@@ -501,6 +501,9 @@ void Cluster::deliver(const engine::Deliver& command) {
   const bool well = host_.commands.deliver(command, nullptr, 0);
   host_.inbox.add(engine::DeliveryDone{command.request,
                                        well ? engine::Outcome::done : engine::Outcome::failed});
+  if (!well) return;
+  ++delivered_.batches;
+  for (const order::Slice& slice : command.slices) delivered_.samples += slice.to - slice.from;
 }
 
 void Cluster::carry_out(std::span<const engine::Command> commands, Backend& backend) {

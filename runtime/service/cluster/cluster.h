@@ -66,6 +66,12 @@ class Cluster {
   bool waits_for(DatasetId dataset, std::function<void(const std::string& problem)> then);
 
   std::vector<NodeStatus> status() const;
+  // To ranks on other nodes.
+  struct Delivered {
+    std::uint64_t batches = 0;
+    std::uint64_t samples = 0;
+  };
+  const Delivered& delivered() const { return delivered_; }
 
  private:
   class AgentRank;
@@ -121,6 +127,7 @@ class Cluster {
   std::map<std::string, std::chrono::steady_clock::time_point> gone_;  // of late, by name
   std::uint32_t next_node_ = 1;
   std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0
+  Delivered delivered_;
   std::unordered_map<std::uint32_t, std::uint32_t> worker_here_;  // the agent's own id, by ours
   std::unordered_map<std::uint64_t, Route> routes_;               // by request id
   std::vector<Waiting> waiting_;

@@ -151,7 +151,16 @@ std::string datasets_table(const Snapshot& now) {
 }  // namespace
 
 std::string status_page(const Snapshot& now) {
-  const auto prepared = static_cast<double>(now.moved.prepared_samples);
+  std::uint64_t prepared_samples = now.moved.prepared_samples;
+  std::uint64_t workers = now.workers, workers_most = now.workers_most;
+  Bytes read_bytes = now.moved.read_bytes;
+  for (const NodeStatus& one : now.nodes) {
+    prepared_samples += one.counters.prepared_samples;
+    read_bytes += one.counters.read_bytes;
+    workers += one.counters.workers;
+    workers_most += one.cores;
+  }
+  const auto prepared = static_cast<double>(prepared_samples);
   const auto delivered = static_cast<double>(now.moved.delivered_samples);
   std::string out(kHead);
   out += fmt::format("<h1>BatchFlow {}</h1><p>process {}, up {:.0f} s, {}</p>\n",
@@ -161,11 +170,12 @@ std::string status_page(const Snapshot& now) {
   out += tile(fmt::format("{:.0f}", prepared), "samples prepared");
   out += tile(prepared > 0 ? fmt::format("{:.2f}", delivered / prepared) : "-",
               "deliveries of each prepared sample");
-  out += tile(bytes_text(now.moved.read_bytes), "read from storage");
-  out += tile(fmt::format("{} of {}", now.workers, now.workers_most), "workers");
+  out += tile(bytes_text(read_bytes), "read from storage");
+  out += tile(fmt::format("{} of {}", workers, workers_most), "workers");
   out += tile(std::to_string(now.engine.corrupt_samples), "corrupt samples");
   out +=
-      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) + "<h2>Memory</h2>\n" +
+      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) +
+      (now.nodes.empty() ? "<h2>Memory</h2>\n" : "<h2>Memory of this node</h2>\n") +
       memory_table(now) + "<h2>Datasets</h2>\n" + datasets_table(now) +
       "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
       "</body></html>\n";
