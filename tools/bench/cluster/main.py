@@ -425,10 +425,10 @@ def measure_recovery(folder: Path, data: Path, arguments: argparse.Namespace) ->
 def measure_control(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
     kept: dict[str, Any] = {}
     seconds = 1.0 if arguments.quick else 4.0
-    for batch in (16, 256):
-        for agents in (1, 4, 16, 64):
+    for batch in (16,) if arguments.quick else (1, 16, 256):
+        for agents in (1, 64) if arguments.quick else (1, 4, 16, 64):
             with_rates = agents == 64 and batch == 16
-            rates = (0.1, 0.25, 0.5, 0.75, 0.9) if with_rates else ()
+            rates = ((0.5,) if arguments.quick else (0.1, 0.25, 0.5, 0.75, 0.9)) if with_rates else ()
             rounds = [control(folder, data, agents, batch, seconds,
                               rates if number == 0 else ()) for number in range(arguments.rounds)]
             kept[f"{batch} {agents}"] = rounds
@@ -506,7 +506,7 @@ def measure_simulated(folder: Path, data: Path, arguments: argparse.Namespace) -
         return problem
     rows = 1024 if arguments.quick else 4096
     kept = {}
-    for nodes in (2, 3, 4):
+    for nodes in (2,) if arguments.quick else (2, 3, 4):
         live = [lived(folder, nodes, rows, 200) for _ in range(arguments.rounds)]
         foretold = simulated(folder, nodes, rows, 200)
         kept[nodes] = {"live": live, "simulated": foretold}
