@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint8_t kBytesFormat = 2;
 // Stands for Order::relaxed where a policy chooses the samples.
-constexpr std::uint8_t kChosen = static_cast<std::uint8_t>(Order::listed) + 1;
+constexpr std::uint8_t kChosenOrder = static_cast<std::uint8_t>(Order::listed) + 1;
 
 void write_lanes(const Position::Fields& fields, ByteWriter& writer) {
   const LanePosition& lanes = fields.lanes;
@@ -73,7 +73,7 @@ void encode(const Position& position, std::vector<std::byte>& out) {
   const Position::Fields& fields = position.fields();
   ByteWriter writer(out);
   writer.u8(kBytesFormat);
-  writer.u8(fields.chosen ? kChosen : static_cast<std::uint8_t>(fields.order));
+  writer.u8(fields.chosen ? kChosenOrder : static_cast<std::uint8_t>(fields.order));
   writer.u64(fields.dataset_version);
   writer.u64(fields.seed);
   writer.count(fields.samples);
@@ -101,8 +101,8 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
   }
   Position::Fields fields;
   const std::uint8_t order = reader.u8();
-  if (order > kChosen) reader.fail();
-  fields.chosen = order == kChosen;
+  if (order > kChosenOrder) reader.fail();
+  fields.chosen = order == kChosenOrder;
   fields.order = fields.chosen ? Order::relaxed : static_cast<Order>(reader.ok() ? order : 0);
   fields.dataset_version = reader.u64();
   fields.seed = reader.u64();
