@@ -51,14 +51,14 @@ void Gatherings::fetch(const engine::Transfer& command) {
         fetching_.erase(found);
         const std::uint32_t samples = command.slice.to - command.slice.from;
         if (!fetched || !context_.datasets.knows(fetched->pipeline) ||
-            fetched->slot.size() !=
+            fetched->slot.bytes !=
                 context_.datasets.pipeline(fetched->pipeline).layout(samples)->bytes) {
           context_.inbox.add(engine::TransferDone{command.request, engine::Outcome::failed});
           return;
         }
-        const auto slot = std::make_shared<const std::vector<std::byte>>(std::move(fetched->slot));
+        const auto& memory = fetched->slot.memory;
         gather({command,
-                {slot->data(), slot, fetched->pipeline, fetched->audience, samples, 0},
+                {memory.get(), memory, fetched->pipeline, fetched->audience, samples, 0},
                 MemoryWait::Clock::now()});
       });
 }

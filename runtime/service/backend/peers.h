@@ -16,6 +16,15 @@
 
 namespace batchflow::service {
 
+// What has come of a node. Its memory is not cleared before: that would cost as much as a copy.
+struct Payload {
+  std::shared_ptr<std::byte[]> memory;
+  std::size_t bytes = 0;
+  explicit Payload(std::size_t size = 0)
+      : memory(size > 0 ? std::make_unique_for_overwrite<std::byte[]>(size) : nullptr),
+        bytes(size) {}
+};
+
 // Samples [from, to) of the block in a slot.
 struct WantedSlice {
   ShareId share;
@@ -26,7 +35,7 @@ struct WantedSlice {
 struct FetchedSlice {
   PipelineId pipeline;
   std::uint64_t audience = 0;
-  std::vector<std::byte> slot;  // laid out for these samples alone
+  Payload slot;  // laid out for these samples alone
 };
 
 // Samples, or bundles by their first samples, in the form that the prefix names (0: as stored).
@@ -39,7 +48,7 @@ struct WantedItems {
 struct FetchedItems {
   static constexpr std::uint64_t kMissing = UINT64_MAX;
   std::vector<std::uint64_t> sizes;  // of each; kMissing: it is not there
-  std::vector<std::byte> bytes;      // one after the other
+  Payload payload;                   // one after the other
 };
 
 struct KeptItems {

@@ -78,11 +78,11 @@ struct Reading {
   bool to_spill = false;
   bool written = false;  // to the spill file, if it is to be there
   bool cancelled = false;
-  NodeId keep_at = NodeId::none();                        // another node, which is to keep it
-  std::shared_ptr<const std::vector<std::byte>> fetched;  // what another node has sent of it
-  std::uint32_t left = 0;                                 // reads, then writes
-  BusyTime* timed = nullptr;                              // while it is read or fetched
-  std::vector<StagedSample> samples;  // the stretches of a bundle are neighbours
+  NodeId keep_at = NodeId::none();       // another node, which is to keep it
+  std::shared_ptr<std::byte[]> fetched;  // what another node has sent of it
+  std::uint32_t left = 0;                // reads, then writes
+  BusyTime* timed = nullptr;             // while it is read or fetched
+  std::vector<StagedSample> samples;     // the stretches of a bundle are neighbours
 
   // Null: it is no sample of this read.
   const StagedSample* find(SampleId sample) const {

@@ -140,14 +140,14 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
     one.left = 0;
     if (items && items->sizes.size() == one.samples.size()) {
       std::size_t at = 0;
-      one.fetched = std::make_shared<const std::vector<std::byte>>(std::move(items->bytes));
+      one.fetched = items->payload.memory;
       for (std::size_t row = 0; row < one.samples.size(); ++row) {
         StagedSample& sample = one.samples[row];
         if (items->sizes[row] == FetchedItems::kMissing) {
           sample.failed = !one.keep.is_none();  // it is not kept as if it were empty
           continue;
         }
-        sample.memory = const_cast<std::byte*>(one.fetched->data()) + at;  // only read from here on
+        sample.memory = one.fetched.get() + at;  // only read from here on
         sample.bytes = items->sizes[row];
         sample.fetched = true;
         at += sample.bytes;

@@ -51,23 +51,35 @@ bool write_head(TcpChannel& channel, const std::vector<std::byte>& head) {
   return channel.write(RemoteKind::record, head);
 }
 
-bool read_frame(TcpChannel& channel, RemoteKind kind, std::uint64_t most,
-                TcpChannel::Clock::time_point deadline, std::vector<std::byte>& out) {
+std::optional<std::size_t> read_head(TcpChannel& channel, RemoteKind kind, std::uint64_t most,
+                                     TcpChannel::Clock::time_point deadline) {
   TcpChannel::Head head;
-  if (!channel.read_head(head, deadline)) return false;
-  if (head.kind != kind || head.bytes > most) {
-    channel.shut("it answers something else than was asked");
-    return false;
-  }
-  out.resize(head.bytes);
+  if (!channel.read_head(head, deadline)) return std::nullopt;
+  if (head.kind == kind && head.bytes <= most) return head.bytes;
+  channel.shut("it answers something else than was asked");
+  return std::nullopt;
+}
+
+bool read_request(TcpChannel& channel, TcpChannel::Clock::time_point deadline,
+                  std::vector<std::byte>& out) {
+  const auto size = read_head(channel, RemoteKind::record, kRequestMost, deadline);
+  if (!size) return false;
+  out.resize(*size);
   return channel.read(out);
+}
+
+bool read_payload(TcpChannel& channel, Payload& out) {
+  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  const auto size = read_head(channel, RemoteKind::payload, kPayloadMost, deadline);
+  if (!size) return false;
+  out = Payload(*size);
+  return channel.read({out.memory.get(), out.bytes});
 }
 
 // The head of an answer. Its first byte says whether there is one.
 bool read_answer(TcpChannel& channel, std::vector<std::byte>& out) {
   const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
-  return read_frame(channel, RemoteKind::record, kRequestMost, deadline, out) && !out.empty() &&
-         out.front() == std::byte{1};
+  return read_request(channel, deadline, out) && !out.empty() && out.front() == std::byte{1};
 }
 
 std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& wanted) {
@@ -83,10 +95,7 @@ std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& 
   FetchedSlice fetched;
   fetched.pipeline = PipelineId(in.count32());
   fetched.audience = in.u64();
-  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
-  if (!in.ok() || !in.at_end() ||
-      !read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, fetched.slot))
-    return std::nullopt;
+  if (!in.ok() || !in.at_end() || !read_payload(channel, fetched.slot)) return std::nullopt;
   return fetched;
 }
 
@@ -102,11 +111,10 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, const WantedItems& 
   ByteReader in(std::span<const std::byte>(bytes).subspan(1));
   FetchedItems fetched;
   std::uint64_t sum = 0;
-  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
   if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum) || !in.at_end() ||
-      !read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, fetched.bytes))
+      !read_payload(channel, fetched.payload))
     return std::nullopt;
-  if (fetched.bytes.size() != sum) {
+  if (fetched.payload.bytes != sum) {
     channel.shut("it sends other sizes than it says");
     return std::nullopt;
   }
@@ -237,7 +245,7 @@ void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
   ask(from, [post = post_, wanted, done = std::move(done)](TcpChannel* channel) {
     auto fetched = std::make_shared<std::optional<FetchedSlice>>();
     if (channel) *fetched = fetch_slice(*channel, wanted);
-    const Bytes bytes = *fetched ? (*fetched)->slot.size() : 0;
+    const Bytes bytes = *fetched ? (*fetched)->slot.bytes : 0;
     post([done, fetched] { done(std::move(*fetched)); });
     return bytes;
   });
@@ -249,7 +257,7 @@ void PeerLinks::fetch(NodeId from, WantedItems wanted,
       [post = post_, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
         auto fetched = std::make_shared<std::optional<FetchedItems>>();
         if (channel) *fetched = fetch_items(*channel, wanted);
-        const Bytes bytes = *fetched ? (*fetched)->bytes.size() : 0;
+        const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
         post([done, fetched] { done(std::move(*fetched)); });
         return bytes;
       });
@@ -269,8 +277,7 @@ void PeerLinks::keep(NodeId at, KeptItems items, std::function<void()> done) {
 
 void PeerServer::serve(TcpChannel& channel) {
   std::vector<std::byte> request;
-  while (read_frame(channel, RemoteKind::record, kRequestMost, TcpChannel::kNever, request) &&
-         answer(channel, request)) {
+  while (read_request(channel, TcpChannel::kNever, request) && answer(channel, request)) {
   }
 }
 
@@ -366,16 +373,15 @@ bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
 }
 
 bool PeerServer::take_items(TcpChannel& channel, KeptItems items) {
-  std::vector<std::byte> bytes;
-  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
-  if (!read_frame(channel, RemoteKind::payload, kPayloadMost, deadline, bytes)) return false;
+  Payload payload;
+  if (!read_payload(channel, payload)) return false;
   std::size_t at = 0;
   for (const std::uint64_t size : items.sizes) {
-    if (size > bytes.size() - at) {
+    if (size > payload.bytes - at) {
       channel.shut("it sends other sizes than it says");
       return false;
     }
-    items.parts.emplace_back(bytes.data() + at, size);
+    items.parts.emplace_back(payload.memory.get() + at, size);
     at += size;
   }
   const auto kept = on_service_thread<bool>(post_, channel, [this, &items] {

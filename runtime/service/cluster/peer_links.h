@@ -43,7 +43,7 @@ class PeerLinks final : public Peers {
   void keep(NodeId at, KeptItems items, std::function<void()> done) override;
 
  private:
-  static constexpr std::size_t kLanes = 2;
+  static constexpr std::size_t kLanes = 4;
   // Carries out one request on the channel, and answers how many bytes it has moved. Null: the node
   // cannot be reached.
   using Request = std::function<Bytes(remote::TcpChannel* channel)>;
