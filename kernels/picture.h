@@ -2,6 +2,8 @@
 // preparation use these.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/where.h"
 
 namespace batchflow::kernels {
@@ -27,6 +29,8 @@ BF_ANYWHERE inline Box whole(Extent2 extent) {
   return {0, 0, extent.width, extent.height};
 }
 
+enum class Filter : std::uint8_t { bilinear, bicubic, nearest };
+
 // The part `from` of a picture is scaled to `to`; `window` is the wanted part of that, mirrored if
 // `flip`. What lies outside `from` has no influence. A crop is a scaling to the same size.
 struct Scaling {
@@ -34,6 +38,8 @@ struct Scaling {
   Extent2 to;
   Box window;
   bool flip = false;
+  bool upside_down = false;
+  Filter filter = Filter::bilinear;
 };
 
 // Weights are fixed-point numbers with this many bits below one. The weights of one pixel sum up to
@@ -69,7 +75,8 @@ struct Triangle {
 };
 // A weight as a fixed-point number, given the sum of all weights of its pixel.
 BF_ANYWHERE inline int fixed_weight(double weight, double sum) {
-  return static_cast<int>(0.5 + weight / sum * (1 << kWeightBits));
+  const double fixed = weight / sum * (1 << kWeightBits);
+  return static_cast<int>(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
 }
 
 }  // namespace batchflow::kernels

@@ -34,6 +34,8 @@ const char* problem(const PictureTask& task) {
   if (!inside(s.from, task.extent)) return "the part that is scaled is not in the picture";
   if (s.to.width <= 0 || s.to.height <= 0) return "it would be scaled to nothing";
   if (!inside(s.window, s.to)) return "the wanted part is not in the scaled picture";
+  if (s.filter != Filter::bilinear || s.upside_down)
+    return "only the bilinear filter, and no mirroring upside down, is done for whole batches";
   if (task.stride / kChannels < static_cast<std::size_t>(task.extent.width))
     return "its rows are longer than the distance between them";
   return nullptr;

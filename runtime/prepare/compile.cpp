@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <type_traits>
+#include <cmath>
 #include <utility>
 
 #include "core/base/random.h"
@@ -116,14 +116,17 @@ class PipelineCompiler {
   }
 
   void add(config::ConfigSection& section) {
-    check_count(section, steps_);
+    check_count(section, all_steps_);
     if (is_plugin(section)) return add_plugin(section);
-    add(section, read_step(section));
+    const PipelineStep step = read_step(section);
+    check_count(section, all_steps_ + count_steps(step.kind) - 1);
+    add(section, step);
   }
 
   void add(config::ConfigSection& section, const PipelineStep& step) {
     check_stage(section, step);
     const std::uint32_t index = steps_++;
+    all_steps_ += count_steps(step.kind);
     last_ = step.name;
     last_stage_ = step.stage;
     add_text(step.text);
@@ -138,7 +141,8 @@ class PipelineCompiler {
 
   void check_stage(config::ConfigSection& section, const PipelineStep& step) {
     const bool of_pictures = step.stage == StepStage::picture ||
-                             step.stage == StepStage::normalise || step.stage == StepStage::layout;
+                             step.stage == StepStage::normalise || step.stage == StepStage::erase ||
+                             step.stage == StepStage::layout;
     if (of_pictures && !out_->picture_)
       section.refuse("step",
                      fmt::format("'{}' works on pictures, and there is none yet", step.name),
@@ -154,7 +158,7 @@ class PipelineCompiler {
     if (step.stage < last_stage_)
       section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
                      "write it before; the order is decode, what changes pictures, normalise, "
-                     "tokens, cast, layout, reshape, plugins");
+                     "random_erasing, tokens, cast, layout, reshape, plugins");
   }
 
   // --------------------------------------------------------------------------- plugins ----
@@ -212,7 +216,7 @@ class PipelineCompiler {
             const PictureByPlugin& kind) {
     if (step.stage == StepStage::picture) {
       if (kind.size.width > 0) extent_ = kind.size;
-      check_extent(section, "plugin", step);
+      check_extent(section, "plugin", step.name, extent_);
       out_->picture_->steps.push_back({step.kind, index});
       return;
     }
@@ -255,11 +259,11 @@ class PipelineCompiler {
     out_->picture_->limits = step.limits;
   }
   // Checks what a step makes of every picture, whatever becomes of it later.
-  void check_extent(config::ConfigSection& section, std::string_view key,
-                    const PipelineStep& step) {
-    if (extent_)
-      check_scratch(section, key, PictureBuffer::bytes(*extent_),
-                    fmt::format("a picture of '{}'", step.name));
+  void check_extent(config::ConfigSection& section, std::string_view key, std::string_view name,
+                    const std::optional<Extent2>& extent) {
+    if (extent)
+      check_scratch(section, key, PictureBuffer::bytes(*extent),
+                    fmt::format("a picture of '{}'", name));
   }
   void check_scratch(config::ConfigSection& section, std::string_view key, Bytes bytes,
                      std::string_view what) const {
@@ -273,19 +277,50 @@ class PipelineCompiler {
   // Steps that change pictures.
   template <class Kind>
   void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
-            const Kind& kind) {
-    if constexpr (std::is_same_v<Kind, Resize>) {
-      extent_.reset();
-      if (kind.shorter == 0) extent_ = kind.size;
-    } else if constexpr (std::is_same_v<Kind, CentreCrop> ||
-                         std::is_same_v<Kind, RandomResizedCrop>) {
-      extent_ = kind.size;
-    }
-    check_extent(section, "size", step);
+            const Kind&) {
+    extent_ = made_by(section, step.name, step.kind, extent_);
     out_->picture_->steps.push_back({step.kind, index});
+  }
+  // The size that a step makes of pictures of this one, where all have one.
+  std::optional<Extent2> made_by(config::ConfigSection& section, std::string_view name,
+                                 const StepKind& step, const std::optional<Extent2>& before) {
+    std::optional<Extent2> made = before;
+    if (const auto* resize = std::get_if<Resize>(&step)) {
+      made = resize->shorter == 0 ? std::optional(resize->size) : std::nullopt;
+    } else if (const auto* centre = std::get_if<CentreCrop>(&step)) {
+      made = centre->size;
+    } else if (const auto* part = std::get_if<RandomResizedCrop>(&step)) {
+      made = part->size;
+    } else if (const auto* crop = std::get_if<RandomCrop>(&step)) {
+      made = crop->size;
+    } else if (const auto* pad = std::get_if<PadEdges>(&step)) {
+      if (before) made = padded(*before, pad->padding).extent();
+    } else if (const auto* apply = std::get_if<RandomApply>(&step)) {
+      for (const NestedStep& inner : apply->steps)
+        made = made_by(section, inner.name, inner.kind, made);
+      if (apply->probability < 1 && made != before) made.reset();
+      return made;
+    } else if (const auto* choice = std::get_if<RandomChoice>(&step)) {
+      made = made_by(section, choice->steps[0].name, choice->steps[0].kind, before);
+      for (const NestedStep& inner : choice->steps)
+        if (made_by(section, inner.name, inner.kind, before) != made) made.reset();
+      return made;
+    }
+    check_extent(section, section.has("size") ? "size" : "step", name, made);
+    return made;
   }
   void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Normalisation& step) {
     normalisation_ = step;
+  }
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t index,
+            const RandomErasing& step) {
+    const bool are_bytes = std::all_of(step.values.begin(), step.values.end(), [](float value) {
+      return value >= 0 && value <= 255 && value == std::floor(value);
+    });
+    if (!normalisation_ && (step.with != RandomErasing::With::values || !are_bytes))
+      section.refuse("value", "what is not normalised has values from 0 to 255, all whole",
+                     "write such values, or {step: normalise, ...} before it");
+    out_->picture_->erasing = {step, index};
   }
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Cast& step) {
     if (!out_->picture_) return cast_numbers(section, step.type);
@@ -447,6 +482,7 @@ class PipelineCompiler {
   const bool has_labels_;
   std::unique_ptr<CompiledPipeline> out_;
   std::uint32_t steps_ = 0;
+  std::size_t all_steps_ = 0;  // with those inside of others
   std::string_view last_;
   StepStage last_stage_ = StepStage::decode;
   std::optional<Extent2> extent_;       // of pictures so far, where all have one

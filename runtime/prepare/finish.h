@@ -23,6 +23,8 @@ class Finish {
   Finish(batch::ElementType type, const std::optional<Normalisation>& normalisation, bool planes);
 
   static bool supports(batch::ElementType type);  // u8, f16, bf16 or f32
+  batch::ElementType type() const { return type_; }
+  bool has_planes() const { return planes_; }
   void write(const PictureView& picture, const Kernels& kernels, std::byte* out) const;
   // Row `y` of a picture of this size.
   void write_row(Extent2 extent, int y, const std::uint8_t* row, const Kernels& kernels,

@@ -9,14 +9,47 @@ namespace {
 
 constexpr int kTries = 10;
 
-// Rounds to the nearest, halves to the even one, like Python's round. What is too large becomes the
-// greatest int.
+// The sine of what lies `quarters` quarters of a turn ahead of x, for |x| <= pi / 4: by the series
+// of sine or cosine, with errors in the last bit.
+double sine_near_0(double x, int quarters) {
+  const double square = x * x;
+  double sum = 0;
+  const bool is_cosine = quarters % 2 != 0;
+  for (int term = is_cosine ? 16 : 17; term > 1; term -= 2)
+    sum = (1 - sum) * square / (term * (term - 1));
+  const double value = is_cosine ? 1 - sum : x - x * sum;
+  return quarters / 2 % 2 == 0 ? value : -value;
+}
+
+double sine_ahead(double x, int quarters) {
+  // Pi / 2 in three parts, of which the first two have so few bits that their products are exact.
+  constexpr double kFirst = 1.57079632673412561417e+00, kSecond = 6.07710050630396597660e-11,
+                   kThird = 2.02226624879595063154e-21;
+  const double turns = std::nearbyint(x * 0.63661977236758134308);
+  const double rest = ((x - turns * kFirst) - turns * kSecond) - turns * kThird;
+  return sine_near_0(rest, (static_cast<int>(turns) % 4 + 4 + quarters) % 4);
+}
+
+Box placed(Extent2 picture, Extent2 size, Random& random) {
+  const auto y = random.below(static_cast<std::uint64_t>(picture.height - size.height) + 1);
+  const auto x = random.below(static_cast<std::uint64_t>(picture.width - size.width) + 1);
+  return {static_cast<int>(x), static_cast<int>(y), size.width, size.height};
+}
+
+}  // namespace
+
 int rounded(double x) {
   return static_cast<int>(
       std::nearbyint(std::min(x, static_cast<double>(std::numeric_limits<int>::max()))));
 }
 
-}  // namespace
+double sine(double x) {
+  return sine_ahead(x, 0);
+}
+
+double cosine(double x) {
+  return sine_ahead(x, 1);
+}
 
 double exponential(double x) {
   // e^x = (e^(x / 1024))^1024, with a series for the inner one.
@@ -52,9 +85,7 @@ Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& 
     const int width = rounded(std::sqrt(target * aspect));
     const int height = rounded(std::sqrt(target / aspect));
     if (width <= 0 || width > picture.width || height <= 0 || height > picture.height) continue;
-    const auto y = random.below(static_cast<std::uint64_t>(picture.height - height) + 1);
-    const auto x = random.below(static_cast<std::uint64_t>(picture.width - width) + 1);
-    return {static_cast<int>(x), static_cast<int>(y), width, height};
+    return placed(picture, {width, height}, random);
   }
   const double aspect = static_cast<double>(picture.width) / picture.height;
   Extent2 size = picture;
@@ -64,6 +95,24 @@ Box random_crop(Extent2 picture, const Range& area, const Range& ratio, Random& 
     size.width = std::clamp(rounded(picture.height * ratio.most), 1, picture.width);
   return {(picture.width - size.width) / 2, (picture.height - size.height) / 2, size.width,
           size.height};
+}
+
+Box random_part(Extent2 picture, const Range& area, const Range& ratio, Random& random) {
+  const double pixels = static_cast<double>(picture.width) * picture.height;
+  const Range log_ratio = {logarithm(ratio.least), logarithm(ratio.most)};
+  for (int i = 0; i < kTries; ++i) {
+    const double target = pixels * area.draw(random);
+    const double aspect = exponential(log_ratio.draw(random));
+    const int height = rounded(std::sqrt(target * aspect));
+    const int width = rounded(std::sqrt(target / aspect));
+    if (height < picture.height && width < picture.width)
+      return placed(picture, {width, height}, random);
+  }
+  return {};
+}
+
+Box random_window(Extent2 picture, Extent2 size, Random& random) {
+  return placed(picture, size, random);
 }
 
 Box centre_box(Extent2 picture, Extent2 size) {

@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
-// Sums stay below 2^31: weights are not negative, and those of one pixel sum up to about one. With
-// very many weights, their rounding may take a sum above 255.
+// Sums stay below 2^31: the weights of one pixel sum up to about one, and those above 0 to less
+// than 1.3. The bicubic filter has weights below 0, so that a sum may lie outside 0 to 255; with
+// very many weights, their rounding may take it there, too.
 constexpr std::uint8_t rounded(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::min(sum >> kWeightBits, 255));
+  return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
 
 void split_from(std::size_t first, const std::uint8_t* pixels, std::size_t count,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/order/keys.h"
@@ -26,26 +25,25 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   holds_ = nullptr;
   if (decoded) {
     if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
-    extent_ = shows_.extent;
-    origin_ = whole(extent_);
+    operations_.begin(shows_.extent);
+    origin_ = whole(shows_.extent);
   } else {
     if (!open(bytes, plan.limits)) return false;
-    extent_ = decoder_->extent();
+    operations_.begin(decoder_->extent());
   }
-  operations_.clear();
-  begin_part();
   std::size_t from = decoded ? plan.kept : 0;
   Extent2 kept;
   if (keep) {
-    if (!choose(plan, from, plan.kept, draw_key)) return false;
+    if (!operations_.choose(plan, from, plan.kept, draw_key)) return fail(operations_.problem());
     from = plan.kept;
-    kept = extent_;
-    begin_part();
+    kept = operations_.extent();
+    operations_.begin_part();
   }
-  if (!choose(plan, from, plan.steps.size(), draw_key)) return false;
+  if (!operations_.choose(plan, from, plan.steps.size(), draw_key))
+    return fail(operations_.problem());
   // If the decoded form is kept, the operations after it cannot reduce what is decoded.
-  const std::size_t first_end = keep ? part_ : operations_.size();
-  const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.front());
+  const std::size_t first_end = keep ? operations_.part() : operations_.all().size();
+  const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.all().front());
   const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
   std::byte* const stays = keep ? (*keep)(PictureBuffer::bytes(kept)) : nullptr;
   // Nothing is done to the picture before it is kept: it is decoded to where it stays.
@@ -53,8 +51,8 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   if (!reserve(wanted, !decoded, decoded || in_place, beside)) return false;
   if (!decoded && !decode(wanted, in_place ? stays : nullptr)) return false;
   // A scaling that comes last is finished row by row.
-  const Scaling* last = last_scaling();
-  const std::size_t end = operations_.size() - (last ? 1 : 0);
+  const Scaling* last = operations_.last_scaling();
+  const std::size_t end = operations_.all().size() - (last ? 1 : 0);
   if (!carry_out(0, std::min(first_end, end))) return false;
   if (stays && shows_.pixels == pixels_of(stays)) {
     write_decoded_header(shows_.extent, stays);
@@ -62,13 +60,21 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
     write_decoded(shows_, stays);
   }
   if (!carry_out(std::min(first_end, end), end)) return false;
-  if (!last) {
-    plan.finish->write(shows_, kernels_, out);
-    return true;
-  }
-  if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
-  resampler_.run(*last, shows_, origin_, *plan.finish, out);
+  if (last && is_given_up_ && *is_given_up_) return fail(kGivenUp);
+  finish(plan, last, draw_key, out);
   return true;
+}
+
+void PictureWorker::finish(const PicturePlan& plan, const Scaling* last, std::uint64_t draw_key,
+                           std::byte* out) {
+  if (last)
+    resampler_.run(*last, shows_, origin_, *plan.finish, out);
+  else
+    plan.finish->write(shows_, kernels_, out);
+  if (!plan.erasing) return;
+  Random draws(order::step_seed(draw_key, plan.erasing->draw));
+  erase(plan.erasing->step, draws, operations_.extent(), plan.finish->type(),
+        plan.finish->has_planes(), out);
 }
 
 void PictureWorker::end() {
@@ -77,12 +83,14 @@ void PictureWorker::end() {
 }
 
 Bytes PictureWorker::held() const {
-  return buffers_[0].held() + buffers_[1].held() + resampler_.held() + jpeg_->held() + png_->held();
+  return buffers_[0].held() + buffers_[1].held() + resampler_.held() + blurrer_.held() +
+         jpeg_->held() + png_->held();
 }
 
 void PictureWorker::drop() {
   for (PictureBuffer& buffer : buffers_) buffer.drop();
   resampler_.drop();
+  blurrer_.drop();
   jpeg_->drop();
   png_->drop();
 }
@@ -106,111 +114,11 @@ bool PictureWorker::reserve(const Box& wanted, bool decode, bool in_foreign, Byt
   Bytes needs = beside;
   if (decode) needs = memory::counted_sum(needs, decoder_->needs(wanted));
   const Extent2 first = decode ? decoder_->decoded_most(wanted) : shows_.extent;
-  needs = memory::counted_sum(needs, operations_need(first, in_foreign));
+  needs = memory::counted_sum(needs, memory_needs(operations_.all(), first, in_foreign));
   if (scratch_.take(needs)) return true;
   return fail(decode ? fmt::format("{} x {} pixels: {}", decoder_->extent().width,
                                    decoder_->extent().height, scratch_.problem())
                      : scratch_.problem());
-}
-
-// Each operation makes a picture in the buffer that does not hold the one before, and each buffer
-// grows to the largest.
-Bytes PictureWorker::operations_need(Extent2 extent, bool is_foreign) const {
-  std::array<Bytes, 2> buffers{};
-  std::size_t shown = 1;
-  Resampler::Needs tables;
-  if (!is_foreign) buffers[shown = 0] = PictureBuffer::bytes(extent);
-  const auto make = [&](Extent2 made) {
-    shown = 1 - shown;
-    buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(made));
-  };
-  const auto scale = [&](const Scaling& scaling) {
-    tables.add(scaling);
-    make(scaling.window.extent());
-  };
-  for (const Operation& operation : operations_) {
-    if (const auto* scaling = std::get_if<Scaling>(&operation)) {
-      scale(*scaling);
-      extent = scaling->window.extent();
-    } else if (const auto* pad = std::get_if<Pad>(&operation)) {
-      make(extent = pad->box.extent());
-    } else if (const auto* plugin = std::get_if<ByPlugin>(&operation)) {
-      make(extent = plugin->size);
-    } else if (is_foreign) {
-      scale({whole(extent), extent, whole(extent), false});
-    }
-    is_foreign = false;
-  }
-  return memory::counted_sum(tables.sum(), memory::counted_sum(buffers[0], buffers[1]));
-}
-
-// ------------------------------------------------------------------------------- choosing ----
-
-bool PictureWorker::choose(const PicturePlan& plan, std::size_t from, std::size_t to,
-                           std::uint64_t draw_key) {
-  for (std::size_t i = from; i < to; ++i) {
-    const PictureStep& step = plan.steps[i];
-    if (!choose_one(step.kind, order::step_seed(draw_key, step.draw), plan.limits.pixels_most))
-      return false;
-  }
-  return true;
-}
-
-bool PictureWorker::choose_one(const StepKind& kind, std::uint64_t seed,
-                               std::uint64_t pixels_most) {
-  Random draws(seed);
-  if (const auto* resize = std::get_if<Resize>(&kind)) {
-    const Extent2 to =
-        resize->shorter > 0 ? scaled_to_shorter(extent_, resize->shorter) : resize->size;
-    // A line of a million pixels would become a picture of a million lines.
-    if (static_cast<std::uint64_t>(to.width) * static_cast<std::uint64_t>(to.height) > pixels_most)
-      return fail(fmt::format("it would be resized to {} x {} pixels", to.width, to.height));
-    choose_scaling(whole(extent_), to);
-  } else if (const auto* crop = std::get_if<RandomResizedCrop>(&kind)) {
-    choose_scaling(random_crop(extent_, crop->area, crop->ratio, draws), crop->size);
-  } else if (const auto* centre = std::get_if<CentreCrop>(&kind)) {
-    choose_crop(centre_box(extent_, centre->size));
-  } else if (const auto* flip = std::get_if<HorizontalFlip>(&kind)) {
-    if (draws.unit() < flip->probability) choose_flip();
-  } else if (const auto* jitter = std::get_if<ColourJitter>(&kind)) {
-    operations_.push_back(draw_jitter(jitter->ranges, draws));
-  } else if (const auto* plugin = std::get_if<PictureByPlugin>(&kind)) {
-    if (plugin->size.width > 0) extent_ = plugin->size;
-    operations_.push_back(ByPlugin{plugin, seed, extent_});
-  }
-  return true;
-}
-
-Scaling* PictureWorker::last_scaling() {
-  return operations_.size() == part_ ? nullptr : std::get_if<Scaling>(&operations_.back());
-}
-
-void PictureWorker::choose_scaling(const Box& from, Extent2 to) {
-  operations_.push_back(Scaling{from, to, whole(to), false});
-  extent_ = to;
-}
-
-void PictureWorker::choose_crop(const Box& box) {
-  const bool inside = box.x >= 0 && box.y >= 0 && box.x + box.width <= extent_.width &&
-                      box.y + box.height <= extent_.height;
-  extent_ = box.extent();
-  if (!inside) {
-    operations_.push_back(Pad{box});
-    return;
-  }
-  // Of a picture that is scaled, only the wanted part is made.
-  Scaling* const before = last_scaling();
-  if (!before || before->flip)
-    operations_.push_back(Scaling{box, extent_, whole(extent_), false});
-  else
-    before->window = {before->window.x + box.x, before->window.y + box.y, box.width, box.height};
-}
-
-void PictureWorker::choose_flip() {
-  if (Scaling* const before = last_scaling())
-    before->flip = !before->flip;
-  else
-    operations_.push_back(Scaling{whole(extent_), extent_, whole(extent_), true});
 }
 
 // --------------------------------------------------------------------------- carrying out ----
@@ -231,7 +139,7 @@ bool PictureWorker::decode(const Box& wanted, std::byte* memory) {
 bool PictureWorker::carry_out(std::size_t from, std::size_t to) {
   for (; from < to; ++from) {
     if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
-    if (!std::visit([this](const auto& one) { return carry_out(one); }, operations_[from]))
+    if (!std::visit([this](const auto& one) { return carry_out(one); }, operations_.all()[from]))
       return false;
   }
   return true;
@@ -254,26 +162,49 @@ bool PictureWorker::carry_out(const Scaling& scaling) {
   return show(out);
 }
 
-bool PictureWorker::carry_out(const Pad& pad) {
+PictureBuffer& PictureWorker::own_picture() {
+  if (!holds_) carry_out(Scaling{origin_, origin_.extent(), origin_});
+  return *holds_;
+}
+
+bool PictureWorker::carry_out(const Pad& one) {
   BF_CHECK(origin_ == whole(shows_.extent));
   PictureBuffer& out = other_buffer();
-  out.reset(pad.box.extent());
-  std::memset(out.pixels(), 0, out.stride() * static_cast<std::size_t>(pad.box.height));
-  const Box& box = pad.box;
-  const int left = std::max(0, box.x), right = std::min(shows_.extent.width, box.x + box.width);
-  const int top = std::max(0, box.y), end = std::min(shows_.extent.height, box.y + box.height);
-  for (int y = top; y < end; ++y)
-    std::memcpy(out.row(y - box.y) + static_cast<std::size_t>(left - box.x) * kChannels,
-                shows_.row(y) + static_cast<std::size_t>(left) * kChannels,
-                static_cast<std::size_t>(right - left) * kChannels);
+  pad(one, shows_, out);
+  return show(out);
+}
+
+bool PictureWorker::carry_out(const Warp& one) {
+  BF_CHECK(origin_ == whole(shows_.extent));
+  PictureBuffer& out = other_buffer();
+  warp(one, shows_, out);
   return show(out);
 }
 
 bool PictureWorker::carry_out(const Jitter& jitter) {
-  if (!holds_) carry_out(Scaling{origin_, origin_.extent(), origin_, false});  // foreign: a copy
+  PictureBuffer& picture = own_picture();
   for (const ColourChange change : jitter.order)
-    apply(change, jitter.factor[static_cast<std::size_t>(change)], *holds_);
+    apply(change, jitter.factor[static_cast<std::size_t>(change)], picture);
   return true;
+}
+
+bool PictureWorker::carry_out(const PointChange& change) {
+  apply(change, own_picture());
+  return true;
+}
+
+bool PictureWorker::carry_out(const Sharpening& sharpening) {
+  BF_CHECK(origin_ == whole(shows_.extent));
+  PictureBuffer& out = other_buffer();
+  sharpen(sharpening, shows_, out);
+  return show(out);
+}
+
+bool PictureWorker::carry_out(const Blur& blur) {
+  BF_CHECK(origin_ == whole(shows_.extent));
+  PictureBuffer& out = other_buffer();
+  blurrer_.run(blur, shows_, out);
+  return show(out);
 }
 
 bool PictureWorker::carry_out(const ByPlugin& made) {

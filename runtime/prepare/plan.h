@@ -19,12 +19,18 @@ struct PictureStep {
   std::uint32_t draw = 0;  // its index among all steps: core/order/keys.h, step_seed
 };
 
+struct PlannedErasing {
+  RandomErasing step;
+  std::uint32_t draw = 0;
+};
+
 struct PicturePlan {
   DecodeLimits limits;
   std::vector<PictureStep> steps;
   std::size_t kept = 0;  // of these, those that the decoded form has behind it
   std::size_t field = 0;
   std::optional<Finish> finish;
+  std::optional<PlannedErasing> erasing;
 };
 
 // How a stored field of numbers becomes a field of the batch.

@@ -1,5 +1,6 @@
-// Scales a part of a picture, antialiased and bilinear, exactly as Pillow's resize (and so
-// torchvision's on pictures) does: first across, then down, with rounding to whole numbers between.
+// Scales a part of a picture exactly as Pillow's resize (and so torchvision's on pictures) does:
+// bilinear and bicubic are antialiased, first across, then down, with rounding to whole numbers
+// between; nearest takes one pixel for each.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +34,7 @@ class Resampler {
     Bytes sum() const;
 
    private:
-    void add_axis(std::size_t first, int from, int to, int window_count);
+    void add_axis(std::size_t first, Bytes sources, int window_count);
     void grow(std::size_t part, Bytes bytes) { parts_[part] = std::max(parts_[part], bytes); }
 
     // For each axis taps, weights and exact ones; then windows, their weights, what lies between
@@ -55,9 +56,12 @@ class Resampler {
     std::vector<Taps> taps;
     std::vector<std::int32_t> weights;
     std::vector<double> exact;
-    bool copies = false;  // no scaling
+    bool copies = false;  // each pixel is one of the source
+    bool shifts = false;  // and they follow each other, as there
 
-    void plan(int from, int to, int window_first, int window_count);
+    void plan(int from, int to, kernels::Filter filter, int window_first, int window_count);
+    template <class Weights>
+    void plan(const Weights& filter, int window_first);
     Bytes held() const {
       return memory::bytes_of(taps) + memory::bytes_of(weights) + memory::bytes_of(exact);
     }

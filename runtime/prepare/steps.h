@@ -14,10 +14,16 @@
 
 #include "programs/config/config.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/prepare/augment.h"
 #include "runtime/prepare/colour.h"
 #include "runtime/prepare/decode.h"
+#include "runtime/prepare/erase.h"
 #include "runtime/prepare/finish.h"
 #include "runtime/prepare/geometry.h"
+#include "runtime/prepare/neighbours.h"
+#include "runtime/prepare/pad.h"
+#include "runtime/prepare/point_change.h"
+#include "runtime/prepare/warp.h"
 #include "runtime/step/step_plugin.h"
 
 namespace batchflow::prepare {
@@ -28,6 +34,7 @@ struct Decode {
 struct Resize {
   int shorter = 0;  // 0: to `size`
   Extent2 size;
+  Filter filter = Filter::bilinear;
 };
 struct CentreCrop {
   Extent2 size;
@@ -36,9 +43,69 @@ struct RandomResizedCrop {
   Extent2 size;
   Range area;
   Range ratio;
+  Filter filter = Filter::bilinear;
 };
-struct HorizontalFlip {
+struct PadEdges {
+  Padding padding;
+  PadStyle style;
+};
+struct RandomCrop {
+  Extent2 size;
+  Padding padding;
+  bool pad_if_needed = false;
+  PadStyle style;
+};
+struct Flip {
+  bool upside_down = false;
   double probability = 0;
+};
+struct RandomPointChange {
+  PointChange change;
+  double probability = 0;
+};
+struct RandomSharpness {
+  Sharpening sharpening;
+  double probability = 0;
+};
+struct GaussianBlur {
+  Extent2 reach;
+  Range sigma;
+};
+struct RandomRotation {
+  Range degrees;
+  WarpStyle style;
+};
+struct RandomAffine {
+  Range degrees;
+  std::array<double, 2> translate{};  // shares of the width and of the height
+  Range scale = {1, 1};
+  Range shear_x, shear_y;  // degrees
+  WarpStyle style;
+};
+struct RandAugment {
+  int operations = 0;
+  int magnitude = 0;
+  int bins = 0;
+  WarpStyle style;
+};
+struct TrivialAugment {
+  int bins = 0;
+  WarpStyle style;
+};
+struct AutoAugment {
+  AugmentPolicy policy = AugmentPolicy::imagenet;
+  WarpStyle style;
+};
+// Steps inside of a step: all of them, or none.
+struct NestedStep;
+struct RandomApply {
+  double probability = 0;
+  std::vector<NestedStep> steps;
+};
+// One of them.
+struct RandomChoice {
+  std::vector<double> probabilities;  // their sum is 1
+  std::vector<NestedStep> steps;
 };
 struct ColourJitter {
   std::array<Range, kColourChanges> ranges;
@@ -65,8 +132,14 @@ struct PictureByPlugin {
 };
 
 using StepKind =
-    std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, HorizontalFlip, ColourJitter,
-                 PictureByPlugin, Normalisation, Cast, Layout, Tokens, Reshape>;
+    std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, PadEdges, RandomCrop, Flip,
+                 ColourJitter, RandomPointChange, RandomSharpness, GaussianBlur, RandomRotation,
+                 RandomAffine, RandAugment, TrivialAugment, AutoAugment, RandomApply, RandomChoice,
+                 PictureByPlugin, Normalisation, RandomErasing, Cast, Layout, Tokens, Reshape>;
+struct NestedStep {
+  std::string_view name;
+  StepKind kind;
+};
 
 // Where in a pipeline a step may stand. Each of these has at most one step, except `picture` and
 // `plugin`.
@@ -74,6 +147,7 @@ enum class StepStage : std::uint8_t {
   decode,
   picture,
   normalise,
+  erase,
   tokens,
   cast,
   layout,
@@ -89,7 +163,9 @@ struct PipelineStep {
   std::string text;  // name, version and parameters
 };
 
-// Throws ConfigError.
-PipelineStep read_step(config::ConfigSection& section);
+// Throws ConfigError. `depth`: inside of how many others it stands.
+PipelineStep read_step(config::ConfigSection& section, int depth = 0);
+// How many steps it is, with those inside of it.
+std::size_t count_steps(const StepKind& kind);
 
 }  // namespace batchflow::prepare

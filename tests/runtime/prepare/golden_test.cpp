@@ -24,24 +24,29 @@ struct Case {
   std::string name;
   std::string picture;
   std::uint64_t draw_key = 0;
+  std::uint64_t differ_at_most = 0;  // bytes, by 1 each
   config::ConfigNode pipeline;
 };
 
 std::vector<Case> read_cases(const std::filesystem::path& folder) {
   std::vector<Case> cases;
   const config::ConfigNode root = input::read_yaml_file(folder / "cases.yaml");
-  for (const config::ConfigNode& node : root.find("cases")->list)
+  for (const config::ConfigNode& node : root.find("cases")->list) {
+    const config::ConfigNode* const differ = node.find("differ_at_most");
     cases.push_back({node.find("name")->scalar, node.find("picture")->scalar,
-                     *parse_unsigned(node.find("draw_key")->scalar), *node.find("pipeline")});
+                     *parse_unsigned(node.find("draw_key")->scalar),
+                     differ ? *parse_unsigned(differ->scalar) : 0, *node.find("pipeline")});
+  }
   return cases;
 }
 
 // What Pillow, torchvision and torch made of the same pictures, with the same draws: see
 // make_golden.py. Where rounding is ours to choose we have chosen theirs, so all bytes are equal.
+// Only of a blur, whose sums have another order, a few differ by 1.
 TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
   const auto folder = source_dir() / "tests/runtime/prepare/golden";
   const std::vector<Case> cases = read_cases(folder);
-  CHECK(cases.size() >= 60);
+  CHECK(cases.size() >= 350);
   for (const auto& preparer : test::all_preparers()) {
     for (const Case& one : cases) {
       INFO(one.name);
@@ -53,13 +58,14 @@ TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
                             slot) == prepare::Prepared::done);
       const auto got = slot.field(0);
       REQUIRE(got.size() == expected.size());
-      int differ = 0, most = 0;
+      std::uint64_t differ = 0;
+      int most = 0;
       for (std::size_t i = 0; i < got.size(); ++i) {
         const int difference = std::abs(static_cast<int>(got[i]) - static_cast<int>(expected[i]));
         differ += difference != 0;
         most = std::max(most, difference);
       }
-      CHECK_MESSAGE(differ == 0,
+      CHECK_MESSAGE((differ == 0 || (differ <= one.differ_at_most && most == 1)),
                     fmt::format("{} of {} bytes differ, by up to {}", differ, got.size(), most));
     }
   }

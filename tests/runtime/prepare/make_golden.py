@@ -16,7 +16,7 @@ import numpy
 import torch
 from PIL import Image
 from torchvision import transforms
-from torchvision.transforms import functional
+from torchvision.transforms import InterpolationMode, autoaugment, functional
 
 FOLDER = pathlib.Path(__file__).parent / "golden"
 MASK = (1 << 64) - 1
@@ -50,8 +50,11 @@ class Draws:
     def below(self, n):
         return self.draw() * n >> 64
 
+    def unit(self):
+        return (self.draw() >> 11) * 2.0**-53
+
     def uniform(self, least, most):
-        return least + (self.draw() >> 11) * 2.0**-53 * (most - least)
+        return least + self.unit() * (most - least)
 
 
 def crop_box(width, height, draws, scale=(0.08, 1), ratio=(3 / 4, 4 / 3)):
@@ -70,12 +73,35 @@ def crop_box(width, height, draws, scale=(0.08, 1), ratio=(3 / 4, 4 / 3)):
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def add(name, encoded, steps, result, key=0):
+def erased_part(width, height, draws, scale=(0.02, 0.33), ratio=(0.3, 3.3)):
+    for _ in range(10):
+        area = width * height * draws.uniform(*scale)
+        aspect = math.exp(draws.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if h < height and w < width:
+            return draws.below(height - h + 1), draws.below(width - w + 1), h, w
+    return 0, 0, 0, 0
+
+
+def normal_numbers(draws, count):
+    made = []
+    while len(made) < count:
+        x, y = 2 * draws.unit() - 1, 2 * draws.unit() - 1
+        square = x * x + y * y
+        if 0 < square < 1:
+            factor = math.sqrt(-2 * math.log(square) / square)
+            made += [x * factor, y * factor]
+    return numpy.array(made[:count], numpy.float32)
+
+
+def add(name, encoded, steps, result, key=0, tolerance=0):
     source = f"{zlib.crc32(encoded):08x}.{'png' if encoded[1:4] == b'PNG' else 'jpg'}"
     (FOLDER / source).write_bytes(encoded)
     (FOLDER / f"{name}.bin").write_bytes(numpy.ascontiguousarray(result).tobytes())
-    lines = [f"- name: {name}", f"  picture: {source}", f"  draw_key: {key}", "  pipeline:",
-             f"    name: {name}", "    steps:"]
+    lines = [f"- name: {name}", f"  picture: {source}", f"  draw_key: {key}"]
+    if tolerance:
+        lines.append(f"  differ_at_most: {tolerance}")  # bytes that may differ, by 1
+    lines += ["  pipeline:", f"    name: {name}", "    steps:"]
     cases.append("\n".join(lines + [f"      - {{step: {step}}}" for step in steps]))
 
 
@@ -209,6 +235,253 @@ def values():
         numpy.asarray(opened(encoded)).astype(numpy.float32))
 
 
+FILTERS = {"bilinear": InterpolationMode.BILINEAR, "bicubic": InterpolationMode.BICUBIC,
+           "nearest": InterpolationMode.NEAREST}
+
+
+def filters():
+    encoded = png(Image.fromarray(pixels(61, 43, noise=120)))
+    image = opened(encoded)
+    for name in ("bicubic", "nearest"):
+        for height, width in [(20, 30), (43, 30), (20, 61), (90, 100), (1, 1), (5, 97)]:
+            add(f"{name}-{height}-{width}", encoded,
+                ["decode", f"resize, size: [{height}, {width}], interpolation: {name}"],
+                functional.resize(image, [height, width], FILTERS[name]))
+        add(f"{name}-val", encoded,
+            ["decode", f"resize, size: 24, interpolation: {name}", "centre_crop, size: 20"],
+            functional.center_crop(functional.resize(image, 24, FILTERS[name]), 20))
+        for key in range(4):
+            i, j, h, w = crop_box(61, 43, Draws(key, 1))
+            result = functional.resized_crop(image, i, j, h, w, [24, 20], FILTERS[name])
+            if Draws(key, 2).unit() < 0.5:
+                result = functional.hflip(result)
+            add(f"{name}-train-{key}", encoded,
+                ["decode", f"random_resized_crop, size: [24, 20], interpolation: {name}",
+                 "horizontal_flip"], result, key)
+
+
+def places():
+    encoded = png(Image.fromarray(pixels(31, 23, noise=120)))
+    image = opened(encoded)
+    whole = "centre_crop, size: [23, 31]"
+    for key in range(4):
+        result = functional.vflip(image) if Draws(key, 2).unit() < 0.5 else image
+        if Draws(key, 3).unit() < 0.5:
+            result = functional.hflip(result)
+        add(f"flips-{key}", encoded, ["decode", whole, "vertical_flip", "horizontal_flip"], result, key)
+    for mode in ("constant", "reflect", "edge", "symmetric"):
+        fill = ", fill: [9, 80, 200]" if mode == "constant" else ""
+        for name, padding in (("4", [4]), ("5-2", [5, 2]), ("1-2-3-40", [1, 2, 3, 40]), ("70", [70])):
+            result = functional.pad(image, padding, (9, 80, 200), mode)
+            width, height = result.size
+            add(f"pad-{mode}-{name}", encoded,
+                ["decode", f"pad, padding: {padding}, padding_mode: {mode}{fill}",
+                 f"centre_crop, size: [{height}, {width}]"], result)
+    for key in range(12):
+        mode = ("constant", "reflect", "edge", "symmetric")[key % 4]
+        padding, size = ([4], (23, 31)) if key < 8 else ([0, 3], (50, 20 + key))
+        steps = ["decode", f"random_crop, size: [{size[0]}, {size[1]}], padding: {padding}, "
+                 f"padding_mode: {mode}{', pad_if_needed: true' if key >= 8 else ''}"]
+        padded = functional.pad(image, padding, 0, mode)
+        if key >= 8:
+            across, down = max(0, size[1] - padded.width), max(0, size[0] - padded.height)
+            padded = functional.pad(functional.pad(padded, [across, 0], 0, mode), [0, down], 0, mode)
+        draws = Draws(key, 1)
+        i = draws.below(padded.height - size[0] + 1)
+        j = draws.below(padded.width - size[1] + 1)
+        add(f"random-crop-{key}", encoded, steps, functional.crop(padded, i, j, *size), key)
+
+
+def warps():
+    encoded = png(Image.fromarray(pixels(48, 36, noise=120)))
+    square = png(Image.fromarray(pixels(32, 32, noise=120)))
+    fill = ", fill: [9, 80, 200]"
+    for name in ("nearest", "bilinear"):
+        for key in range(6):
+            angle = Draws(key, 1).uniform(-45, 45)
+            add(f"rotation-{name}-{key}", encoded,
+                ["decode", f"random_rotation, degrees: 45, interpolation: {name}{fill}",
+                 "centre_crop, size: [36, 48]"],
+                functional.rotate(opened(encoded), angle, FILTERS[name], fill=[9, 80, 200]), key)
+        for angle in (0, 90, 180, -90):
+            add(f"rotation-{name}-by-{angle}", square,
+                ["decode", f"random_rotation, degrees: [{angle}, {angle}], interpolation: {name}",
+                 "centre_crop, size: 32"], functional.rotate(opened(square), angle, FILTERS[name]))
+        for key in range(10):
+            draws = Draws(key, 1)
+            angle = draws.uniform(-30, 30)
+            x, y = (round(draws.uniform(-share * side, share * side))
+                    for share, side in ((0.1, 48), (0.3, 36)))
+            scale = draws.uniform(0.5, 1.5)
+            shear = [draws.uniform(-20, 20), draws.uniform(-10, 5)]
+            text = "degrees: 30, translate: [0.1, 0.3], scale: [0.5, 1.5], shear: [-20, 20, -10, 5]"
+            if key >= 8:
+                angle, scale, shear = 0, 1, [0, 0]
+                text = "degrees: 0, translate: [0.1, 0.3]"
+            add(f"affine-{name}-{key}", encoded,
+                ["decode", f"random_affine, {text}, interpolation: {name}{fill}",
+                 "centre_crop, size: [36, 48]"],
+                functional.affine(opened(encoded), angle, [x, y], scale, shear, FILTERS[name],
+                                  fill=[9, 80, 200]), key)
+
+
+def recolouring():
+    encoded = png(Image.fromarray(pixels(32, 24, noise=120)))
+    dull = png(Image.fromarray(pixels(90, 40, noise=120) // 3 + 40))
+    flat = png(Image.new("RGB", (9, 2), (7, 80, 200)))
+    for picture_name, picture in (("noisy", encoded), ("dull", dull), ("flat", flat)):
+        image = opened(picture)
+        size = f"centre_crop, size: [{image.height}, {image.width}]"
+        changes = {
+            "greyscale": functional.to_grayscale(image, 3),
+            "invert, probability: 1": functional.invert(image),
+            "autocontrast, probability: 1": functional.autocontrast(image),
+            "equalize, probability: 1": functional.equalize(image)}
+        for bits in (0, 1, 4, 8):
+            changes[f"posterize, bits: {bits}, probability: 1"] = functional.posterize(image, bits)
+        for threshold in (0, 100.5, 128, 256):
+            changes[f"solarize, threshold: {threshold}, probability: 1"] = (
+                functional.solarize(image, threshold))
+        for factor in (0, 0.3, 1, 1.7, 9):
+            changes[f"sharpness, factor: {factor}, probability: 1"] = (
+                functional.adjust_sharpness(image, factor))
+        for step, result in changes.items():
+            name = "-".join(word.strip(",") for word in step.split() if word not in ("probability:", "1"))
+            add(f"{picture_name}-{name.replace(':', '').replace(',', '')}", picture, ["decode", step, size], result)
+    for key in range(4):
+        result = opened(encoded)
+        if Draws(key, 1).unit() < 0.4:
+            result = functional.to_grayscale(result, 3)
+        if Draws(key, 2).unit() < 0.5:
+            result = functional.solarize(result, 128)
+        add(f"maybe-grey-{key}", encoded,
+            ["decode", "random_greyscale, probability: 0.4", "solarize, threshold: 128",
+             "centre_crop, size: [24, 32]"], result, key)
+    for key, (reach, sizes) in enumerate((("3", [3, 3]), ("[5, 9]", [5, 9]), ("23", [23, 23]), ("[1, 7]", [1, 7]))):
+        sigma = Draws(key, 1).uniform(0.1, 2)
+        result = functional.gaussian_blur(opened(encoded), sizes, [sigma, sigma])
+        add(f"blur-{key}", encoded, ["decode", f"gaussian_blur, kernel_size: {reach}, sigma: [0.1, 2]",
+                                     "centre_crop, size: [24, 32]"], result, key, tolerance=3)
+
+
+def erasing():
+    encoded = png(Image.fromarray(pixels(40, 30)))
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    normalised = transforms.Normalize(mean, std)(transforms.ToTensor()(opened(encoded)))
+    start = ["decode", "centre_crop, size: [30, 40]"]
+    normalise = f"normalise, mean: {mean}, std: {std}"
+    planes = "layout, order: nchw"
+    for key in range(8):
+        draws = Draws(key, 3)
+        assert draws.unit() < 1
+        i, j, h, w = erased_part(40, 30, draws)
+        value = ("0", "[0.5, -1, 2]", "random", "random_colour")[key % 4]
+        colour = torch.zeros(3, 1, 1)
+        if value == "[0.5, -1, 2]":
+            colour = torch.tensor([0.5, -1, 2])[:, None, None]
+        elif value == "random":
+            colour = torch.from_numpy(normal_numbers(draws, 3 * h * w).reshape(3, h, w))
+        elif value == "random_colour":
+            colour = torch.from_numpy(normal_numbers(draws, 3))[:, None, None]
+        result = functional.erase(normalised, i, j, h, w, colour)
+        step = f"random_erasing, probability: 1, value: {value}"
+        if key < 4:
+            add(f"erase-{key}", encoded, start + [normalise, step, planes], result.numpy(), key)
+        else:
+            add(f"erase-{key}", encoded, start + [normalise, step, "cast, to: f16"],
+                result.permute(1, 2, 0).half().numpy(), key)
+    for key in range(4):
+        draws = Draws(key, 2)
+        result = transforms.PILToTensor()(opened(encoded))
+        if draws.unit() < 0.5:
+            i, j, h, w = erased_part(40, 30, draws, (0.1, 0.2), (1, 2))
+            result = functional.erase(result, i, j, h, w, torch.tensor([1, 2, 255])[:, None, None])
+        add(f"erase-bytes-{key}", encoded,
+            start + ["random_erasing, scale: [0.1, 0.2], ratio: [1, 2], value: [1, 2, 255]", planes],
+            result.numpy(), key)
+
+
+CHANGES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color",
+           "Contrast", "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
+SIGNED = CHANGES[1:10]
+
+
+def changed(image, change, magnitude, name, fill):
+    return autoaugment._apply_op(image, change, magnitude, FILTERS[name], fill)
+
+
+def augmenting():
+    encoded = png(Image.fromarray(pixels(50, 40, noise=120)))
+    size = "centre_crop, size: [40, 50]"
+    rand, wide, auto = (autoaugment.RandAugment(), autoaugment.TrivialAugmentWide(),
+                        {policy.value: autoaugment.AutoAugment(policy)
+                         for policy in autoaugment.AutoAugmentPolicy})
+    for key in range(24):
+        name = ("nearest", "bilinear")[key % 2]
+        style = f"interpolation: {name}, fill: [9, 80, 200]"
+        fill = [9, 80, 200]
+        draws, result = Draws(key, 1), opened(encoded)
+        for _ in range(3):
+            change = CHANGES[draws.below(14)]
+            strengths, _ = rand._augmentation_space(31, (40, 50))[change]
+            magnitude = float(strengths[9 + key // 2]) if strengths.ndim else 0.0
+            if change in SIGNED and draws.below(2):
+                magnitude = -magnitude
+            result = changed(result, change, magnitude, name, fill)
+        add(f"rand-augment-{key}", encoded,
+            ["decode", f"rand_augment, operations: 3, magnitude: {9 + key // 2}, {style}", size], result, key)
+
+        draws, result = Draws(key, 1), opened(encoded)
+        change = CHANGES[draws.below(14)]
+        strengths, _ = wide._augmentation_space(31)[change]
+        magnitude = float(strengths[draws.below(31)]) if strengths.ndim else 0.0
+        if change in SIGNED and draws.below(2):
+            magnitude = -magnitude
+        add(f"trivial-augment-{key}", encoded, ["decode", f"trivial_augment_wide, {style}", size],
+            changed(result, change, magnitude, name, fill), key)
+
+        for policy, augment in auto.items():
+            draws, result = Draws(key, 1), opened(encoded)
+            pair = augment.policies[draws.below(25)]
+            probabilities, signs = [draws.unit(), draws.unit()], [draws.below(2), draws.below(2)]
+            space = augment._augmentation_space(10, (40, 50))
+            for (change, probability, bin), drawn, sign in zip(pair, probabilities, signs):
+                if drawn > probability:
+                    continue
+                strengths, signed = space[change]
+                magnitude = float(strengths[bin]) if bin is not None else 0.0
+                result = changed(result, change, -magnitude if signed and sign == 0 else magnitude, name, fill)
+            add(f"auto-augment-{policy}-{key}", encoded,
+                ["decode", f"auto_augment, policy: {policy}, {style}", size], result, key)
+
+
+def nested():
+    encoded = png(Image.fromarray(pixels(40, 30, noise=120)))
+    inner = "[{step: vertical_flip}, {step: random_rotation, degrees: 20}]"
+    for key in range(6):
+        result, seed = opened(encoded), hash_words(key, 1)
+        draws = Draws(key, 1)
+        if draws.unit() < 0.7:
+            if Draws(seed, 0).unit() < 0.5:
+                result = functional.vflip(result)
+            result = functional.rotate(result, Draws(seed, 1).uniform(-20, 20))
+        add(f"random-apply-{key}", encoded,
+            ["decode", f"random_apply, probability: 0.7, steps: {inner}", "centre_crop, size: [30, 40]"],
+            result, key)
+        result, drawn = opened(encoded), Draws(key, 1).unit()
+        if drawn < 0.25:
+            result = functional.to_grayscale(result, 3)
+        elif drawn < 0.75:
+            result = functional.rotate(result, Draws(seed, 1).uniform(-90, 90))
+        else:
+            result = functional.invert(functional.hflip(result))
+        add(f"random-choice-{key}", encoded,
+            ["decode", "random_choice, probabilities: [1, 2, 1], steps: [{step: greyscale}, "
+             "{step: random_rotation, degrees: 90}, {step: random_apply, probability: 1, steps: "
+             "[{step: horizontal_flip, probability: 1}, {step: invert, probability: 1}]}]",
+             "centre_crop, size: [30, 40]"], result, key)
+
+
 FOLDER.mkdir(exist_ok=True)
 for old in FOLDER.iterdir():
     old.unlink()
@@ -216,6 +489,13 @@ decoding()
 geometry()
 colour()
 values()
+filters()
+places()
+warps()
+recolouring()
+erasing()
+augmenting()
+nested()
 (FOLDER / "cases.yaml").write_text(
     "# Written by make_golden.py.\ncases:\n"
     + "".join("  " + line + "\n" for case in cases for line in case.split("\n")))

@@ -1,0 +1,36 @@
+// Changes that make each pixel of it and of those around it.
+#pragma once
+
+#include "runtime/memory/scratch.h"
+#include "runtime/prepare/picture.h"
+
+namespace batchflow::prepare {
+
+// As torchvision's adjust_sharpness on Pillow's pictures: 0 is smoothed, 1 is unchanged.
+struct Sharpening {
+  float factor = 1;
+};
+void sharpen(const Sharpening& sharpening, const PictureView& picture, PictureBuffer& out);
+
+// As torchvision's gaussian_blur, but that it is done first across, then down. So sums round
+// otherwise: now and then a value differs by 1.
+struct Blur {
+  Extent2 reach;  // pixels on each side
+  double sigma = 1;
+};
+
+inline constexpr int kReachMost = 63;
+
+class Blurrer {
+ public:
+  // What run() takes at most, beside the picture that it makes.
+  static Bytes needs(const Blur& blur, Extent2 picture);
+  void run(const Blur& blur, const PictureView& picture, PictureBuffer& out);
+  Bytes held() const { return memory_.bytes(); }
+  void drop() { memory_.drop(); }
+
+ private:
+  memory::ScratchMemory memory_;
+};
+
+}  // namespace batchflow::prepare
