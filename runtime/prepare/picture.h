@@ -14,6 +14,7 @@ namespace batchflow::prepare {
 
 using kernels::Box;
 using kernels::Extent2;
+using kernels::Filter;
 using kernels::kChannels;
 using kernels::whole;
 

@@ -10,7 +10,6 @@
 namespace batchflow::prepare {
 namespace {
 
-using kernels::Filter;
 using kernels::Triangle;
 
 // Keys' cubic with a = -1/2, as wide as the scale when a picture is made smaller. It gives Pillow's

@@ -59,7 +59,7 @@ class Resampler {
     bool copies = false;  // each pixel is one of the source
     bool shifts = false;  // and they follow each other, as there
 
-    void plan(int from, int to, kernels::Filter filter, int window_first, int window_count);
+    void plan(int from, int to, Filter filter, int window_first, int window_count);
     template <class Weights>
     void plan(const Weights& filter, int window_first);
     Bytes held() const {

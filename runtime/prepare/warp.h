@@ -9,8 +9,6 @@
 
 namespace batchflow::prepare {
 
-using kernels::Filter;
-
 // From the middle of a pixel of the result to its position in the source: x = m0 x + m1 y + m2,
 // y = m3 x + m4 y + m5.
 using WarpMatrix = std::array<double, 6>;

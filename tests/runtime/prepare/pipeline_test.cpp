@@ -63,6 +63,70 @@ TEST_CASE("what cannot be carried out is refused, with its place and what to wri
         wrong);
   CHECK(error_of(decode + "- {step: horizontal_flip, probability: 1.5}\n" + crop)
             .find("1.5 is out of bounds") != std::string::npos);
+  CHECK(error_of(decode + "- {step: resize, size: 9, interpolation: lanczos}\n" + crop) ==
+        "test.yaml:4: key 'steps.1.interpolation': unknown value 'lanczos'; write one of bilinear, "
+        "bicubic, nearest");
+  for (const char* wrong : {"pad",
+                            "pad, padding: -1",
+                            "pad, padding: [1, 2, 3]",
+                            "pad, padding: 1.5",
+                            "pad, padding: 2, fill: 300",
+                            "pad, padding: 2, fill: [1, 2]",
+                            "pad, padding: 70000",
+                            "pad, padding: 2, padding_mode: edge, fill: 3",
+                            "pad, padding: 2, padding_mode: wrap",
+                            "random_crop",
+                            "random_crop, size: 8, pad_if_needed: maybe",
+                            "vertical_flip, probability: 2",
+                            "random_rotation",
+                            "random_rotation, degrees: 400",
+                            "random_rotation, degrees: [3, 1]",
+                            "random_rotation, degrees: 3, interpolation: bicubic",
+                            "random_affine, degrees: [1, 2, 3]",
+                            "random_affine, degrees: 0, translate: [0, 2]",
+                            "random_affine, degrees: 0, scale: [0, 1]",
+                            "random_affine, degrees: 0, shear: 90",
+                            "random_affine, degrees: 0, shear: [1, 0, 0, 0]",
+                            "random_affine, degrees: 0, expand: true",
+                            "greyscale, probability: 1",
+                            "gaussian_blur",
+                            "gaussian_blur, kernel_size: 4",
+                            "gaussian_blur, kernel_size: 129",
+                            "gaussian_blur, kernel_size: 3, sigma: 0",
+                            "gaussian_blur, kernel_size: [1, 3, 5]",
+                            "sharpness",
+                            "sharpness, factor: -1",
+                            "posterize",
+                            "posterize, bits: 9",
+                            "solarize",
+                            "solarize, threshold: 257",
+                            "rand_augment, magnitude: 31",
+                            "rand_augment, operations: 0",
+                            "trivial_augment_wide, bins: 1",
+                            "auto_augment, policy: mnist",
+                            "random_apply",
+                            "random_apply, steps: []",
+                            "random_apply, steps: [{step: decode}]",
+                            "random_apply, steps: [{step: cast, to: f32}]",
+                            "random_apply, steps: [{plugin: x.so}]",
+                            "random_choice, steps: [{step: greyscale}], probabilities: [1, 2]",
+                            "random_choice, steps: [{step: greyscale}], probabilities: [0]",
+                            "random_choice, steps: [{step: greyscale}], probabilities: [-1]"}) {
+    const std::string error = error_of(decode + "- {step: " + wrong + "}\n" + crop);
+    CHECK_MESSAGE(error.find("test.yaml:4: key 'steps.1.") == 0, wrong, ": ", error);
+  }
+  CHECK(error_of(decode + "- {step: random_apply, steps: [{step: greyscal}]}\n" + crop) ==
+        "test.yaml:4: key 'steps.1.steps.0.step': no step 'greyscal'; did you mean 'greyscale'?");
+  CHECK(error_of(decode + "- {step: random_choice, steps: [{step: layout, order: nchw}]}\n" + crop)
+            .find("steps.1.steps.0.step': 'layout' stands inside of another step") !=
+        std::string::npos);
+  for (const char* wrong : {"probability: 2", "scale: [0.3, 0.2]", "ratio: [0, 1]", "value: red",
+                            "value: [1, 2]", "value: 0.5", "value: 256", "value: random"})
+    CHECK_MESSAGE(error_of(decode + crop + "- {step: random_erasing, " + wrong + "}\n")
+                          .find("test.yaml:5: key 'steps.2.") == 0,
+                  wrong);
+  CHECK(error_of(decode + "- {step: random_erasing}\n" + crop)
+            .find("'centre_crop' cannot come after 'random_erasing'") != std::string::npos);
   CHECK(error_of(decode + "- {step: colour_jitter, hue: 0.6}\n" + crop).find("steps.1.hue") !=
         std::string::npos);
   CHECK(error_of(decode + crop + "- {step: normalise, mean: [0, 0], std: [1, 1, 1]}\n")
@@ -115,6 +179,72 @@ TEST_CASE("hashes name what decides the bytes, and nothing else") {
   CHECK(value->spec().fields.at(0) ==
         batch::Field{"image", batch::ElementType::u8, {3, 10, 20}, false});
   CHECK(value->describe().find("\nresize/1 size=10x20\nlayout/1 order=nchw") != std::string::npos);
+}
+
+// Pipelines that users have keep the hashes that they had in 0.1: positions and caches name them.
+TEST_CASE("the text of a step stays what it was") {
+  const auto text_of = [](const std::string& steps) {
+    const std::string text = compile(steps)->describe();
+    return text.substr(text.find('\n') + 1);  // after decode, which names its library
+  };
+  CHECK(text_of("- {step: decode}\n- {step: resize, size: 256}\n- {step: centre_crop, size: 224}\n"
+                "- {step: normalise, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}\n"
+                "- {step: cast, to: f16}\n- {step: layout, order: nchw}\n") ==
+        "resize/1 shorter=256\ncentre_crop/1 size=224x224\n"
+        "normalise/1 mean=0.485,0.456,0.406 std=0.229,0.224,0.225\ncast/1 to=f16\n"
+        "layout/1 order=nchw");
+  CHECK(
+      text_of("- {step: decode}\n- {step: random_resized_crop, size: 224}\n"
+              "- {step: horizontal_flip}\n- {step: colour_jitter, hue: 0.1, contrast: [1, 2]}\n") ==
+      "random_resized_crop/1 size=224x224 scale=0.08..1 ratio=0.75..1.3333333333333333\n"
+      "horizontal_flip/1 probability=0.5\n"
+      "colour_jitter/1 brightness=1..1 contrast=1..2 saturation=1..1 hue=-0.1..0.1");
+  CHECK(text_of("- {step: decode}\n- {step: random_crop, size: 8}\n- {step: random_apply, steps: "
+                "[{step: vertical_flip}, {step: greyscale}]}\n") ==
+        "random_crop/1 size=8x8 padding=0,0,0,0 pad_if_needed=false padding_mode=constant "
+        "fill=0,0,0\nrandom_apply/1 probability=0.5 {vertical_flip/1 probability=0.5} "
+        "{greyscale/1}");
+}
+
+TEST_CASE("steps inside of others count, and may go three deep") {
+  const std::string decode = "- {step: decode}\n- {step: centre_crop, size: 8}\n";
+  const auto nested = [](int depth) {
+    std::string text = "{step: greyscale}";
+    for (int i = 0; i < depth; ++i) text = "{step: random_apply, steps: [" + text + "]}";
+    return "- " + text + "\n";
+  };
+  CHECK(error_of(decode + nested(3)).empty());
+  CHECK(error_of(decode + nested(4)).find("write at most 3 inside of each other") !=
+        std::string::npos);
+  const auto with = [](int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i) list += ", {step: greyscale}";
+    return "- {step: random_apply, steps: [" + list.substr(2) + "]}\n";
+  };
+  CHECK(error_of(decode + with(61)).empty());
+  CHECK(error_of(decode + with(62)).find("write at most 64 steps") != std::string::npos);
+}
+
+TEST_CASE("pictures have one size where all that may be done to them gives it") {
+  const std::string decode = "- {step: decode}\n", eight = "{step: centre_crop, size: 8}",
+                    nine = "{step: centre_crop, size: 9}", grey = "{step: greyscale}";
+  const auto is_refused = [&](const std::string& steps) {
+    return error_of(decode + steps).find("different sizes") != std::string::npos;
+  };
+  CHECK(is_refused("- {step: random_apply, steps: [" + eight + "]}\n"));
+  CHECK_FALSE(is_refused("- {step: random_apply, probability: 1, steps: [" + eight + "]}\n"));
+  CHECK(is_refused("- " + eight + "\n- {step: random_apply, steps: [" + nine + "]}\n"));
+  CHECK_FALSE(is_refused("- " + eight + "\n- {step: random_apply, steps: [" + nine + ", " + eight +
+                         "]}\n"));
+  CHECK(is_refused("- {step: random_choice, steps: [" + eight + ", " + nine + "]}\n"));
+  CHECK(is_refused("- {step: random_choice, steps: [" + eight + ", " + grey + "]}\n"));
+  CHECK_FALSE(is_refused("- " + eight + "\n- {step: random_choice, steps: [" + eight + ", " + grey +
+                         "]}\n"));
+  const auto shape = compile(decode + "- " + eight + "\n- {step: pad, padding: [1, 2, 3, 4]}\n")
+                         ->spec()
+                         .fields.at(0)
+                         .shape;
+  CHECK(shape == std::vector<std::uint64_t>{14, 12, 3});
 }
 
 std::vector<std::byte> words(std::vector<std::uint16_t> values) {

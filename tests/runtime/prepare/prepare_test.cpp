@@ -54,6 +54,26 @@ const std::vector<std::string> kPipelines = {
     "- {step: centre_crop, size: 16}\n",
     "- {step: decode}\n- {step: horizontal_flip}\n- {step: horizontal_flip}\n"
     "- {step: random_resized_crop, size: 24, scale: [1, 1], ratio: [0.2, 0.2]}\n",
+    "- {step: decode}\n- {step: random_resized_crop, size: 40, interpolation: bicubic}\n"
+    "- {step: vertical_flip}\n- {step: centre_crop, size: 30}\n",
+    "- {step: decode}\n- {step: resize, size: 45, interpolation: nearest}\n"
+    "- {step: vertical_flip}\n- {step: horizontal_flip}\n- {step: centre_crop, size: 40}\n",
+    "- {step: decode}\n- {step: pad, padding: 3, padding_mode: reflect}\n"
+    "- {step: random_crop, size: 40, padding: 2, pad_if_needed: true}\n- {step: greyscale}\n",
+    "- {step: decode}\n- {step: greyscale}\n- {step: random_affine, degrees: 20, scale: [0.5, 2], "
+    "shear: 10, translate: [0.2, 0.1]}\n- {step: gaussian_blur, kernel_size: 5}\n"
+    "- {step: sharpness, factor: 2}\n- {step: resize, size: [30, 20], interpolation: bicubic}\n",
+    "- {step: decode}\n- {step: equalize}\n- {step: autocontrast}\n- {step: posterize, bits: 3}\n"
+    "- {step: random_rotation, degrees: 90, interpolation: bilinear}\n- {step: centre_crop, size: "
+    "50}\n"
+    "- {step: normalise, mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]}\n"
+    "- {step: random_erasing, value: random}\n- {step: cast, to: bf16}\n",
+    "- {step: decode}\n- {step: centre_crop, size: 60}\n- {step: rand_augment}\n"
+    "- {step: trivial_augment_wide, fill: 128}\n- {step: auto_augment, policy: svhn}\n",
+    "- {step: decode}\n- {step: random_choice, steps: [{step: random_apply, steps: [{step: resize, "
+    "size: 50}, {step: invert}]}, {step: solarize, threshold: 100}]}\n- {step: random_crop, size: "
+    "30, "
+    "pad_if_needed: true, padding_mode: edge}\n",
 };
 
 std::vector<Encoded> pictures() {

@@ -15,6 +15,7 @@ namespace {
 using Pixels = std::vector<std::uint8_t>;
 using prepare::Box;
 using prepare::Extent2;
+using prepare::Filter;
 using prepare::kChannels;
 using prepare::Scaling;
 
@@ -24,26 +25,39 @@ std::size_t at(int x, int y, int width) {
          kChannels;
 }
 
+double weight_at(double distance, Filter filter) {
+  const double x = std::abs(distance);
+  if (filter == Filter::bilinear) return std::max(0.0, 1.0 - x);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0.0;
+}
+
 // Pillow's coefficients of one pixel, and the sum of them times what `source` gives.
 template <class Source>
-std::uint8_t one_value(int from, int to, int pixel, const Source& source) {
+std::uint8_t one_value(int from, int to, Filter filter, int pixel, const Source& source) {
   if (from == to) return source(pixel);
   const double scale = static_cast<double>(from) / to, width = std::max(scale, 1.0);
-  const double centre = (pixel + 0.5) * scale;
-  const int first = std::max(0, static_cast<int>(centre - width + 0.5));
-  const int end = std::min(from, static_cast<int>(centre + width + 0.5));
+  if (filter == Filter::nearest) {
+    double at = scale * 0.5;
+    for (int i = 0; i < pixel; ++i) at += scale;
+    return source(std::min(static_cast<int>(at), from - 1));
+  }
+  const double centre = (pixel + 0.5) * scale,
+               reach = filter == Filter::bicubic ? 2 * width : width;
+  const int first = std::max(0, static_cast<int>(centre - reach + 0.5));
+  const int end = std::min(from, static_cast<int>(centre + reach + 0.5));
   std::vector<double> weights;
   double sum = 0;
   for (int i = first; i < end; ++i) {
-    const double distance = (i - centre + 0.5) * (1.0 / width);
-    weights.push_back(std::max(0.0, 1.0 - std::abs(distance)));
+    weights.push_back(weight_at((i - centre + 0.5) * (1.0 / width), filter));
     sum += weights.back();
   }
   std::int64_t value = 1 << 21;
-  for (int i = first; i < end; ++i)
-    value += source(i) * static_cast<std::int64_t>(
-                             0.5 + weights[static_cast<std::size_t>(i - first)] / sum * (1 << 22));
-  return static_cast<std::uint8_t>(std::min<std::int64_t>(value >> 22, 255));
+  for (int i = first; i < end; ++i) {
+    const double fixed = weights[static_cast<std::size_t>(i - first)] / sum * (1 << 22);
+    value += source(i) * static_cast<std::int64_t>(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
+  }
+  return static_cast<std::uint8_t>(std::clamp<std::int64_t>(value >> 22, 0, 255));
 }
 
 // `source` shows all of the picture.
@@ -53,8 +67,8 @@ Pixels pixel_by_pixel(const Scaling& s, const Pixels& source, int source_width) 
     for (int x = 0; x < s.window.width; ++x)
       for (int c = 0; c < kChannels; ++c)
         across[at(x, y, s.window.width) + static_cast<std::size_t>(c)] =
-            one_value(s.from.width, s.to.width, s.window.x + (s.flip ? s.window.width - 1 - x : x),
-                      [&](int i) {
+            one_value(s.from.width, s.to.width, s.filter,
+                      s.window.x + (s.flip ? s.window.width - 1 - x : x), [&](int i) {
                         return source[at(s.from.x + i, s.from.y + y, source_width) +
                                       static_cast<std::size_t>(c)];
                       });
@@ -63,7 +77,8 @@ Pixels pixel_by_pixel(const Scaling& s, const Pixels& source, int source_width) 
     for (int x = 0; x < s.window.width; ++x)
       for (int c = 0; c < kChannels; ++c)
         out[at(x, y, s.window.width) + static_cast<std::size_t>(c)] = one_value(
-            s.from.height, s.to.height, s.window.y + y,
+            s.from.height, s.to.height, s.filter,
+            s.window.y + (s.upside_down ? s.window.height - 1 - y : y),
             [&](int i) { return across[at(x, i, s.window.width) + static_cast<std::size_t>(c)]; });
   return out;
 }
@@ -91,6 +106,8 @@ Scaling random_scaling(Random& random, Extent2 picture) {
   s.window.x = between(random, 0, s.to.width - s.window.width);
   s.window.y = between(random, 0, s.to.height - s.window.height);
   s.flip = random.below(2) == 0;
+  s.upside_down = random.below(2) == 0;
+  s.filter = static_cast<Filter>(random.below(3));
   return s;
 }
 
@@ -99,7 +116,7 @@ TEST_CASE("each kind of kernels scales as a loop over pixels does") {
   if (prepare::wide_kernels()) kinds.push_back(prepare::wide_kernels());
   const prepare::Finish planes(batch::ElementType::u8, {}, true);
   Random random(11);
-  const std::uint64_t all = sanitized_share(600);
+  const std::uint64_t all = sanitized_share(1500);
   for (std::uint64_t i = 0; i < all; ++i) {
     const Extent2 picture{between(random, 1, random.below(4) == 0 ? 12 : 150),
                           between(random, 1, 60)};

@@ -19,8 +19,8 @@ using test::encode_jpeg;
 using test::encode_png;
 using test::Encoded;
 
-// Each buffer has whole pages; a decoder's are five, and pictures and tables are six.
-constexpr Bytes kRounding = 11 * 4096;
+// Each buffer has whole pages; a decoder's are five, and pictures and tables are seven.
+constexpr Bytes kRounding = 12 * 4096;
 
 struct Worker {
   std::shared_ptr<memory::ScratchBudget> budget;
@@ -41,7 +41,7 @@ std::string random_steps(Random& random) {
   std::string steps = "- {step: decode}\n";
   const auto side = [&] { return 1 + random.below(400); };
   for (std::uint64_t left = random.below(6); left > 0; --left) {
-    switch (random.below(6)) {
+    switch (random.below(14)) {
       case 0:
         steps += fmt::format("- {{step: resize, size: {}}}\n", side());
         break;
@@ -56,6 +56,32 @@ std::string random_steps(Random& random) {
         break;
       case 4:
         steps += "- {step: horizontal_flip, probability: 1}\n";
+        break;
+      case 5:
+        steps += fmt::format("- {{step: resize, size: {}, interpolation: bicubic}}\n", side());
+        break;
+      case 6:
+        steps += fmt::format("- {{step: resize, size: [{}, {}], interpolation: nearest}}\n", side(),
+                             side());
+        break;
+      case 7:
+        steps += fmt::format("- {{step: pad, padding: {}, padding_mode: symmetric}}\n", side());
+        break;
+      case 8:
+        steps += fmt::format("- {{step: random_crop, size: {}, pad_if_needed: true}}\n", side());
+        break;
+      case 9:
+        steps += "- {step: gaussian_blur, kernel_size: [7, 101]}\n";
+        break;
+      case 10:
+        steps += "- {step: random_affine, degrees: 30, interpolation: bilinear}\n";
+        break;
+      case 11:
+        steps += "- {step: rand_augment, operations: 4}\n- {step: vertical_flip}\n";
+        break;
+      case 12:
+        steps +=
+            "- {step: random_apply, steps: [{step: greyscale}, {step: sharpness, factor: 3}]}\n";
         break;
       default:
         steps += "- {step: colour_jitter, brightness: 0.5}\n";

@@ -3,6 +3,7 @@
 //
 //   bench_prepare            five rounds; with python3-torchvision also the comparison
 //   bench_prepare --small    a short one that only proves that it runs
+//   bench_prepare --steps    only what each step costs
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -80,18 +81,19 @@ struct Whole {
   std::unique_ptr<prepare::Preparer> preparer;
 
   Whole(const std::string& file, const prepare::Kernels* kernels)
-      : pipeline(compile(file)),
+      : Whole(input::read_yaml_file(BATCHFLOW_ROOT "/configs/pipelines/" + file), kernels) {}
+  Whole(const config::ConfigNode& node, const prepare::Kernels* kernels)
+      : pipeline(compile(node)),
         layout(pipeline->spec(), kBlock),
         slot(static_cast<std::size_t>(layout.bytes)),
         preparer(kernels ? prepare::make_preparer(*kernels) : prepare::make_preparer()) {}
 
-  static std::unique_ptr<prepare::Pipeline> compile(const std::string& file) {
+  static std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& node) {
     const test::FakeDataset dataset(sources::RecordKind::whole, {}, {kEncodedBytes});
     std::unique_ptr<prepare::Pipeline> compiled;
-    config::read_config(input::read_yaml_file(BATCHFLOW_ROOT "/configs/pipelines/" + file),
-                        [&](config::ConfigSection& section) {
-                          compiled = prepare::compile_pipeline(section, dataset);
-                        });
+    config::read_config(node, [&](config::ConfigSection& section) {
+      compiled = prepare::compile_pipeline(section, dataset);
+    });
     return compiled;
   }
 
@@ -188,6 +190,61 @@ void from_kept(const std::vector<test::Encoded>& pictures, double seconds, int r
   }
 }
 
+// What each step adds to a picture of 224 x 224 that is kept decoded.
+void of_steps(double seconds, int rounds) {
+  const auto pixels = test::make_pixels(224, 224, 3, 1, 24, false);
+  prepare::PictureView view;
+  view.pixels = pixels.data();
+  view.stride = 224 * prepare::kChannels;
+  view.extent = {224, 224};
+  const std::vector<test::Encoded> kept = {[&] {
+    test::Encoded form(prepare::PictureBuffer::bytes(view.extent));
+    prepare::write_decoded(view, form.data());
+    return form;
+  }()};
+  // Random, so that what is kept is the picture before it.
+  const std::string none =
+      "{step: horizontal_flip, probability: 0}, {step: centre_crop, size: 224}";
+  const auto time_of = [&](const std::string& step) {
+    Whole whole(
+        input::parse_yaml("{name: x, steps: [{step: decode}, " + none + step + "]}", "bench"),
+        nullptr);
+    Stats stats;
+    for (int round = 0; round < rounds; ++round)
+      stats.values.push_back(1e6 / rate(seconds, [&](std::size_t i) { whole.run(kept, i, true); }));
+    std::sort(stats.values.begin(), stats.values.end());
+    return stats.values[stats.values.size() / 2];
+  };
+  const double base = time_of("");
+  fmt::print("each step, of a picture of 224 x 224, in us a sample:\n");
+  for (const std::string step : {"resize, size: [160, 160]",
+                                 "resize, size: [160, 160], interpolation: bicubic",
+                                 "resize, size: [160, 160], interpolation: nearest",
+                                 "random_crop, size: 224, padding: 16",
+                                 "random_crop, size: 224, padding: 16, padding_mode: reflect",
+                                 "horizontal_flip, probability: 1",
+                                 "vertical_flip, probability: 1",
+                                 "random_rotation, degrees: 30",
+                                 "random_rotation, degrees: 30, interpolation: bilinear",
+                                 "random_affine, degrees: 30, scale: [0.8, 1.2], shear: 10",
+                                 "colour_jitter, brightness: 0.4, contrast: 0.4, saturation: 0.4",
+                                 "colour_jitter, hue: 0.1",
+                                 "greyscale",
+                                 "gaussian_blur, kernel_size: 5",
+                                 "gaussian_blur, kernel_size: 23",
+                                 "sharpness, factor: 2, probability: 1",
+                                 "invert, probability: 1",
+                                 "posterize, bits: 4, probability: 1",
+                                 "autocontrast, probability: 1",
+                                 "equalize, probability: 1",
+                                 "rand_augment",
+                                 "trivial_augment_wide",
+                                 "auto_augment",
+                                 "random_erasing, probability: 1",
+                                 "random_erasing, probability: 1, value: [1, 2, 3]"})
+    fmt::print("  {:.0f}  {}\n", time_of(", {step: " + step + "}") - base, step);
+}
+
 void run(bool small) {
   const double seconds = small ? 0.01 : 1;
   const int rounds = small ? 1 : 5;
@@ -245,6 +302,7 @@ void run(bool small) {
     for (Stage& stage : stages) stage.stats.values.push_back(rate(seconds / 3, stage.one));
   for (Stage& stage : stages) fmt::print("{}: {}\n", stage.name, stage.stats.text("img/s"));
   from_kept(pictures, seconds / 3, rounds);
+  of_steps(seconds / 10, rounds);
   if (!small) compare(pictures, seconds, rounds);
 }
 
@@ -253,11 +311,15 @@ void run(bool small) {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const bool small = argc > 1 && std::string_view(argv[1]) == "--small";
-  if (argc > 2 || (argc == 2 && !small)) {
-    fmt::print(stderr, "bench_prepare: unknown argument; write --small or nothing\n");
+  const std::string_view argument = argc > 1 ? argv[1] : "";
+  const bool small = argument == "--small", steps = argument == "--steps";
+  if (argc > 2 || (argc == 2 && !small && !steps)) {
+    fmt::print(stderr, "bench_prepare: unknown argument; write --small, --steps or nothing\n");
     return 2;
   }
-  batchflow::bench::run(small);
+  if (steps)
+    batchflow::bench::of_steps(0.1, 5);
+  else
+    batchflow::bench::run(small);
   return 0;
 }
