@@ -10,6 +10,8 @@ import re
 from typing import Any, Callable, Optional, Sequence
 
 from .steps import NotTakable, Step, entries, entry, is_function
+from .torchvision_steps import (NotMappable, filter_of, is_of_pictures, parts_of, size_of, square_of,
+                                steps_of, torchvision_kind)
 
 
 class Pipeline:
@@ -50,10 +52,6 @@ def _scalar(value: Any) -> str:
     return str(value) if plain else json.dumps(value)
 
 
-class NotMappable(ValueError):
-    """A transform that the service has no step for; the text says which and why."""
-
-
 def pipeline_name(name: str) -> str:
     """Checks the name of a pipeline that the service has. The service reads no file of a job."""
     if "\n" in name or name.endswith((".yaml", ".yml")):
@@ -82,45 +80,6 @@ def from_torchvision(transform: Any, name: str = "from-torchvision") -> Pipeline
     return Pipeline(reader.steps(), name)
 
 
-def parts_of(transform: Any) -> list[Any]:
-    if isinstance(transform, (list, tuple)):
-        parts = list(transform)
-    elif _torchvision_kind(transform) == "Compose":
-        parts = list(transform.transforms)
-    elif (type(transform).__module__, type(transform).__name__) == (
-            "torch.nn.modules.container", "Sequential"):
-        parts = list(transform)
-    else:
-        return [transform]
-    return [inner for part in parts for inner in parts_of(part)]
-
-
-def _torchvision_kind(transform: Any) -> Optional[str]:
-    """None for a class that is not torchvision's own: a derived class may do something else."""
-    kind = type(transform)
-    return kind.__name__ if kind.__module__.startswith("torchvision.") else None
-
-
-def _size(size: Any) -> Any:
-    sizes = [size] if isinstance(size, int) else list(size)
-    if not sizes or len(sizes) > 2 or not all(isinstance(one, int) for one in sizes):
-        raise NotMappable(f"size {size!r} is neither one number nor [height, width]")
-    return sizes[0] if len(sizes) == 1 else sizes
-
-
-def _square(size: Any) -> Any:
-    """The size of a crop. One number means a square, in torchvision and in the service."""
-    made = _size(size)
-    return made[0] if isinstance(made, list) and made[0] == made[1] else made
-
-
-def _check_bilinear(transform: Any) -> None:
-    interpolation = getattr(transform, "interpolation", "bilinear")
-    value = getattr(interpolation, "value", interpolation)
-    if value not in ("bilinear", 2):
-        raise NotMappable(f"its interpolation is {value}, and the service's is bilinear")
-
-
 def _channels(values: Any) -> list[float]:
     """A number for each channel. torchvision also takes one number for all."""
     try:
@@ -130,11 +89,18 @@ def _channels(values: Any) -> list[float]:
     return 3 * each if len(each) == 1 else each
 
 
-def _jitter(value: Any) -> Any:
-    return 0 if value is None else [float(value[0]), float(value[1])]
+def _erased_value(value: Any) -> Any:
+    """v2 has None for `random`."""
+    if value is None or value == "random":
+        return "random"
+    values = [float(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+    return values[0] if len(values) == 1 else values
 
 
-_OF_NUMBERS = ("normalise", "tokens", "cast", "layout", "reshape")
+# These do to numbers what they do to bytes.
+_ANYWHERE = ("RandomHorizontalFlip", "RandomVerticalFlip")
+_BEHIND_ERASING = ("ConvertImageDtype", "ToDtype", "Identity", "ToPureTensor")
+_OF_NUMBERS = ("normalise", "random_erasing", "tokens", "cast", "layout", "reshape")
 
 
 class _Reader:
@@ -144,6 +110,7 @@ class _Reader:
         self._pictures: list[dict[str, Any]] = []
         self._scaled = False  # to 0..1, in float32
         self._normalised: Optional[dict[str, Any]] = None
+        self._erasing: Optional[dict[str, Any]] = None
         self._planes = False
         self._half: Optional[str] = None
         self._number_steps: list[dict[str, Any]] = []  # functions and steps that take numbers
@@ -163,9 +130,9 @@ class _Reader:
             return self._take(dict(transform), transform.get("step") in _OF_NUMBERS)
         if is_function(transform):
             return self._take(entry(transform))
-        kind = _torchvision_kind(transform)
+        kind = torchvision_kind(transform)
         method: Optional[Callable[[Any], None]] = getattr(self, f"_{kind}", None)
-        if method is None:
+        if method is None and not is_of_pictures(transform):
             raise NotMappable(
                 "the service has no such step; docs/pipelines.md lists those it has" if kind else
                 "it is neither torchvision's own, nor a step, nor a function; write a function "
@@ -173,7 +140,19 @@ class _Reader:
         if self._number_steps:
             raise NotMappable("it comes behind what works on numbers; put it before, or do it in a "
                               "function")
-        method(transform)
+        if self._erasing and kind not in _BEHIND_ERASING:
+            raise NotMappable("it comes behind RandomErasing, which the service does last; put it "
+                              "before")
+        if method is not None:
+            method(transform)
+        else:
+            self._take_picture_steps(transform, kind in _ANYWHERE)
+
+    def _take_picture_steps(self, transform: Any, anywhere: bool) -> None:
+        if self._scaled and not anywhere:
+            raise NotMappable("it changes what are not bytes any more; put it before ToTensor, or "
+                              "what else scales to 0..1")
+        self._pictures += steps_of(transform, self._planes and not anywhere)
 
     def steps(self) -> list[dict[str, Any]]:
         is_decoded = bool(self._pictures) and self._pictures[0].get("step") == "decode"
@@ -182,6 +161,8 @@ class _Reader:
             made.append(self._normalised)
         elif self._scaled:
             made.append({"step": "normalise", "mean": [0, 0, 0], "std": [1, 1, 1]})
+        if self._erasing:
+            made.append(self._erasing)
         if self._half:
             made.append({"step": "cast", "to": self._half})
         if self._planes:
@@ -193,50 +174,15 @@ class _Reader:
         of_numbers |= bool(self._scaled or self._planes or self._normalised or self._number_steps)
         (self._number_steps if of_numbers else self._pictures).append(step)
 
-    def _add(self, **step: Any) -> None:
-        self._pictures.append(step)
-
-    def _require_bytes(self, what: str) -> None:
-        if self._scaled or self._normalised:
-            raise NotMappable(f"it {what} what are not bytes any more; put it before ToTensor")
-
-    # ---------------------------------------------------------------------------------- pictures --
-
-    def _Resize(self, transform: Any) -> None:
-        self._require_bytes("resizes")
-        if self._planes:
-            raise NotMappable("it resizes a tensor, which is not what it does with a picture; put "
-                              "it before what makes the tensor")
-        _check_bilinear(transform)
-        if getattr(transform, "max_size", None) is not None:
-            raise NotMappable("max_size is not known to the service")
-        self._add(step="resize", size=_size(transform.size))
-
-    def _CenterCrop(self, transform: Any) -> None:
-        self._require_bytes("crops")
-        self._add(step="centre_crop", size=_square(transform.size))
-
-    def _RandomResizedCrop(self, transform: Any) -> None:
-        self._require_bytes("crops")
-        if self._planes:
-            raise NotMappable("it resizes a tensor; put it before what makes the tensor")
-        _check_bilinear(transform)
-        self._add(step="random_resized_crop", size=_square(transform.size),
-                  scale=[float(one) for one in transform.scale],
-                  ratio=[float(one) for one in transform.ratio])
-
-    def _RandomHorizontalFlip(self, transform: Any) -> None:
-        # It mirrors numbers as it mirrors bytes, so it may stand anywhere.
-        self._add(step="horizontal_flip", probability=float(transform.p))
-
-    def _ColorJitter(self, transform: Any) -> None:
-        self._require_bytes("changes the colours of")
-        if self._planes:
-            raise NotMappable("it rounds tensors otherwise than pictures; put it before what makes "
-                              "the tensor")
-        self._add(step="colour_jitter",
-                  **{name: _jitter(getattr(transform, name))
-                     for name in ("brightness", "contrast", "saturation", "hue")})
+    def _ImageClassification(self, transform: Any) -> None:
+        """The transforms that torchvision has for its own weights."""
+        if self._pictures or self._planes or self._scaled:
+            raise NotMappable("it is a whole pipeline; write nothing before it")
+        self._pictures += [
+            {"step": "resize", "size": size_of(transform.resize_size), **filter_of(transform)},
+            {"step": "centre_crop", "size": square_of(transform.crop_size)}]
+        self._scaled = self._planes = True
+        self._Normalize(transform)
 
     # ----------------------------------------------------------------------------------- numbers --
 
@@ -258,10 +204,21 @@ class _Reader:
     def _ToDtype(self, transform: Any) -> None:
         self._convert(str(transform.dtype), bool(getattr(transform, "scale", False)))
 
+    def _RandomErasing(self, transform: Any) -> None:
+        if not self._planes:
+            raise NotMappable("it takes tensors; put it behind what makes one")
+        self._erasing = {
+            "step": "random_erasing", "probability": float(transform.p),
+            "scale": [float(one) for one in transform.scale],
+            "ratio": [float(one) for one in transform.ratio],
+            "value": _erased_value(transform.value)}
+
     def _convert(self, dtype: str, scale: bool) -> None:
         dtype = dtype.replace("torch.", "")
         if dtype == "uint8" and not self._scaled:
             return
+        if self._erasing and not self._scaled:
+            raise NotMappable("it scales to 0..1 what RandomErasing has made; put it before that")
         if not scale:
             raise NotMappable("it converts without scaling to 0..1; write scale=True")
         if dtype not in ("float32", "float16", "bfloat16"):
@@ -283,4 +240,11 @@ class _Reader:
         self._normalised = {"step": "normalise", "mean": mean, "std": std}
 
     def _Identity(self, transform: Any) -> None:
+        del transform
+
+    def _ToPureTensor(self, transform: Any) -> None:
+        del transform
+
+    def _RGB(self, transform: Any) -> None:
+        """Pictures are red, green and blue when they are decoded."""
         del transform

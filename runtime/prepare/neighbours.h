@@ -19,7 +19,7 @@ struct Blur {
   double sigma = 1;
 };
 
-inline constexpr int kReachMost = 63;
+inline constexpr int kReachMost = 31;
 
 class Blurrer {
  public:

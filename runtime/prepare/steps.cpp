@@ -138,6 +138,8 @@ std::size_t count_steps(const StepKind& kind) {
     for (const NestedStep& step : steps) sum += count_steps(step.kind);
     return sum;
   };
+  if (const auto* augment = std::get_if<RandAugment>(&kind))
+    return static_cast<std::size_t>(augment->operations);
   if (const auto* apply = std::get_if<RandomApply>(&kind)) return with_inner(apply->steps);
   if (const auto* choice = std::get_if<RandomChoice>(&kind)) return with_inner(choice->steps);
   return 1;

@@ -165,7 +165,7 @@ struct PipelineStep {
 
 // Throws ConfigError. `depth`: inside of how many others it stands.
 PipelineStep read_step(config::ConfigSection& section, int depth = 0);
-// How many steps it is, with those inside of it.
+// How many steps it counts as, with those inside of it.
 std::size_t count_steps(const StepKind& kind);
 
 }  // namespace batchflow::prepare

@@ -93,25 +93,185 @@ class Mapping(unittest.TestCase):
     def test_what_cannot_be_mapped_is_named_all_of_it(self):
         with self.assertRaises(batchflow.NotMappable) as raised:
             batchflow.from_torchvision(T.Compose([
-                T.Resize(256, interpolation=InterpolationMode.BICUBIC), T.RandomRotation(3),
+                T.Resize(256, interpolation=InterpolationMode.LANCZOS), T.RandomPerspective(),
                 T.CenterCrop(224), T.ToTensor(), T.Lambda(lambda x: x), T.ColorJitter(0.1),
                 T.RandomHorizontalFlip(), T.Resize(10)]))
         text = str(raised.exception)
         self.assertEqual(len(text.split("; transform ")), 5, text)
-        for part in ("transform 0, Resize: its interpolation is bicubic, and the service's is "
-                     "bilinear", "transform 1, RandomRotation: the service has no such step",
+        for part in ("transform 0, Resize: its interpolation is lanczos, and the service has "
+                     "bilinear, bicubic and nearest",
+                     "transform 1, RandomPerspective: the service has no such step",
                      "transform 4, Lambda: the service has no such step",
-                     "transform 5, ColorJitter: it changes the colours of what are not bytes",
-                     "transform 7, Resize: it resizes what are not bytes any more"):
+                     "transform 5, ColorJitter: it changes what are not bytes any more",
+                     "transform 7, Resize: it changes what are not bytes any more"):
             self.assertIn(part, text)
         for transform, why in ((T.Normalize(MEAN, STD), "before ToTensor"),
                                (T.Resize(8, max_size=10), "max_size"),
                                (T.Compose([T.ToTensor(), T.Normalize([0.5] * 2, [0.5])]),
                                 "2 means"),
-                               (T.Compose([T.PILToTensor(), T.Resize(9)]), "resizes a tensor"),
+                               (T.Compose([T.PILToTensor(), T.Resize(9)]),
+                                "resizes a tensor without antialias"),
                                (lambda x: x, "transform 0, function: .* written with def")):
             with self.assertRaisesRegex(batchflow.NotMappable, why):
                 batchflow.from_torchvision(transform)
+
+
+    def test_each_transform_of_pictures(self):
+        nearest, bilinear = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
+        for transform, step in (
+                (T.Resize(8, InterpolationMode.BICUBIC),
+                 {"step": "resize", "size": 8, "interpolation": "bicubic"}),
+                (T.RandomCrop(32, 4), {"step": "random_crop", "size": 32, "padding": 4, "fill": 0}),
+                (T.RandomCrop((8, 9), pad_if_needed=True, padding_mode="reflect"),
+                 {"step": "random_crop", "size": [8, 9], "pad_if_needed": True,
+                  "padding_mode": "reflect"}),
+                (T.RandomCrop(8), {"step": "random_crop", "size": 8}),
+                (T.Pad((1, 2), (3, 4, 5)), {"step": "pad", "padding": [1, 2], "fill": [3, 4, 5]}),
+                (T.RandomVerticalFlip(), {"step": "vertical_flip", "probability": 0.5}),
+                (T.RandomRotation(10, bilinear, fill=7),
+                 {"step": "random_rotation", "degrees": [-10.0, 10.0],
+                  "interpolation": "bilinear", "fill": 7}),
+                (T.RandomAffine(0, (0.1, 0.2), (0.5, 2), 10),
+                 {"step": "random_affine", "degrees": [0.0, 0.0], "translate": [0.1, 0.2],
+                  "scale": [0.5, 2.0], "shear": [-10.0, 10.0], "interpolation": "nearest",
+                  "fill": 0}),
+                (T.Grayscale(3), {"step": "greyscale"}),
+                (T.RandomGrayscale(0.2), {"step": "random_greyscale", "probability": 0.2}),
+                (T.GaussianBlur((3, 5), 1.5),
+                 {"step": "gaussian_blur", "kernel_size": [3, 5], "sigma": [1.5, 1.5]}),
+                (T.RandomAdjustSharpness(2, 0.3),
+                 {"step": "sharpness", "factor": 2, "probability": 0.3}),
+                (T.RandomInvert(1), {"step": "invert", "probability": 1.0}),
+                (T.RandomPosterize(4), {"step": "posterize", "bits": 4, "probability": 0.5}),
+                (T.RandomSolarize(192.0),
+                 {"step": "solarize", "threshold": 192.0, "probability": 0.5}),
+                (T.RandomAutocontrast(), {"step": "autocontrast", "probability": 0.5}),
+                (T.RandomEqualize(), {"step": "equalize", "probability": 0.5}),
+                (T.RandAugment(3, 5),
+                 {"step": "rand_augment", "operations": 3, "magnitude": 5, "bins": 31,
+                  "interpolation": "nearest", "fill": 0}),
+                (T.TrivialAugmentWide(interpolation=bilinear, fill=[1, 2, 3]),
+                 {"step": "trivial_augment_wide", "bins": 31, "interpolation": "bilinear",
+                  "fill": [1, 2, 3]}),
+                (T.AutoAugment(T.AutoAugmentPolicy.SVHN, nearest),
+                 {"step": "auto_augment", "policy": "svhn", "interpolation": "nearest", "fill": 0}),
+                (T.RandomApply([T.RandomInvert(1), T.Compose([T.Grayscale(3)])], 0.3),
+                 {"step": "random_apply", "probability": 0.3, "steps": [
+                     {"step": "invert", "probability": 1.0}, {"step": "greyscale"}]}),
+                (T.RandomChoice([T.Grayscale(3), T.Compose([T.CenterCrop(8), T.RandomInvert()])],
+                                [1, 3]),
+                 {"step": "random_choice", "probabilities": [1.0, 3.0], "steps": [
+                     {"step": "greyscale"},
+                     {"step": "random_apply", "probability": 1, "steps": [
+                         {"step": "centre_crop", "size": 8},
+                         {"step": "invert", "probability": 0.5}]}]})):
+            with self.subTest(step=step["step"]):
+                self.assertEqual(batchflow.from_torchvision(transform).steps,
+                                 [{"step": "decode"}, step])
+
+    def test_parameters_that_the_service_does_not_honour_are_named(self):
+        for transform, why in (
+                (T.RandomRotation(3, expand=True), "expand is not known"),
+                (T.RandomRotation(3, center=(1, 2)), "center is not known"),
+                (T.RandomAffine(3, center=(1, 2)), "center is not known"),
+                (T.RandomAffine(3, interpolation=InterpolationMode.BICUBIC),
+                 "interpolation is bicubic, and here the service has nearest and bilinear"),
+                (T.Grayscale(), "num_output_channels is 1"),
+                (T.Pad(3, 0.5), "not whole"),
+                (T.Pad(-3), "takes pixels away"),
+                (T.RandomApply([T.ToTensor()]), "ToTensor stands inside of it"),
+                (T.RandomApply([T.Grayscale()]), "Grayscale inside of it: num_output_channels"),
+                (T.RandomErasing(), "it takes tensors"),
+                ([T.ToTensor(), T.RandomErasing(), T.Normalize(MEAN, STD)], "behind RandomErasing"),
+                ([T.PILToTensor(), T.RandomErasing(), T.ConvertImageDtype(torch.float32)],
+                 "scales to 0..1 what RandomErasing has made"),
+                ([T.PILToTensor(), T.RandomRotation(3)], "moves the pixels of tensors otherwise"),
+                ([T.PILToTensor(), T.ColorJitter(hue=0.1)], "turns the hue of tensors"),
+                ([T.PILToTensor(), T.Resize(8, InterpolationMode.NEAREST, antialias=True)],
+                 "takes other pixels of a tensor")):
+            with self.assertRaisesRegex(batchflow.NotMappable, why):
+                batchflow.from_torchvision(transform)
+
+    def test_erasing_is_of_the_numbers_that_normalise_makes(self):
+        for value, made in ((0, 0.0), ((1, 2, 3), [1.0, 2.0, 3.0]), ("random", "random")):
+            steps = batchflow.from_torchvision([
+                T.CenterCrop(8), T.ToTensor(), T.Normalize(MEAN, STD),
+                T.RandomErasing(0.25, value=value), T.ConvertImageDtype(torch.float16)]).steps
+            self.assertEqual(steps[2:], [
+                {"step": "normalise", "mean": MEAN, "std": STD},
+                {"step": "random_erasing", "probability": 0.25, "scale": [0.02, 0.33],
+                 "ratio": [0.3, 3.3], "value": made},
+                {"step": "cast", "to": "f16"}, {"step": "layout", "order": "nchw"}])
+
+    def test_the_transforms_of_weights(self):
+        from torchvision.models import ResNet50_Weights, ViT_B_16_Weights
+        from torchvision.transforms._presets import ImageClassification
+        end = [{"step": "normalise", "mean": MEAN, "std": STD}, {"step": "layout", "order": "nchw"}]
+        for preset, steps in (
+                (ResNet50_Weights.IMAGENET1K_V2.transforms(),
+                 [{"step": "resize", "size": 232}, {"step": "centre_crop", "size": 224}]),
+                (ViT_B_16_Weights.IMAGENET1K_SWAG_E2E_V1.transforms(),
+                 [{"step": "resize", "size": 384, "interpolation": "bicubic"},
+                  {"step": "centre_crop", "size": 384}])):
+            self.assertIsInstance(preset, ImageClassification)
+            self.assertEqual(batchflow.from_torchvision(preset).steps,
+                             [{"step": "decode"}, *steps, *end])
+        with self.assertRaisesRegex(batchflow.NotMappable, "it is a whole pipeline"):
+            batchflow.from_torchvision([T.Resize(300), ResNet50_Weights.IMAGENET1K_V2.transforms()])
+
+    def test_v2_with_the_tensor_first(self):
+        """With classes as torchvision 0.20 has them, because the installed one may have no v2."""
+        made = batchflow.from_torchvision([
+            of_v2("ToImage"),
+            of_v2("RandomResizedCrop", size=[224, 224], scale=(0.08, 1), ratio=(0.75, 1.25),
+                  interpolation=InterpolationMode.BILINEAR, antialias=True),
+            of_v2("RandomHorizontalFlip", p=0.5), of_v2("ToDtype", dtype=torch.float32, scale=True),
+            of_v2("Normalize", mean=MEAN, std=STD, inplace=False),
+            of_v2("RandomErasing", p=0.1, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=None),
+            of_v2("ToPureTensor")])
+        self.assertEqual(made.steps, [
+            {"step": "decode"},
+            {"step": "random_resized_crop", "size": 224, "scale": [0.08, 1.0], "ratio": [0.75, 1.25]},
+            {"step": "horizontal_flip", "probability": 0.5},
+            {"step": "normalise", "mean": MEAN, "std": STD},
+            {"step": "random_erasing", "probability": 0.1, "scale": [0.02, 0.33],
+             "ratio": [0.3, 3.3], "value": "random"},
+            {"step": "layout", "order": "nchw"}])
+        crop = {"size": (8, 8), "padding": [1, 1, 1, 1], "pad_if_needed": True, "fill": 0}
+        for transform, why in (
+                (of_v2("RandomCrop", padding_mode="reflect", **crop), "mirror a picture once in v2"),
+                (of_v2("Pad", padding=2, padding_mode="constant", fill={int: 3}),
+                 "its fill differs by type"),
+                ([of_v2("ToImage"), of_v2("Resize", size=[8], max_size=None, antialias=False,
+                                          interpolation=InterpolationMode.BILINEAR)],
+                 "resizes a tensor without antialias")):
+            with self.assertRaisesRegex(batchflow.NotMappable, why):
+                batchflow.from_torchvision(transform)
+
+    def test_what_is_mapped_on_tensors_differs_by_1_from_what_it_does_to_pictures(self):
+        import numpy
+        from PIL import Image
+        noise = numpy.random.default_rng(5).integers(0, 256, (60, 80, 3), dtype=numpy.uint8)
+        picture = Image.fromarray(noise // 2 + 30)
+        tensor = T.PILToTensor()(picture)
+        for transform in (T.Resize((30, 20), antialias=True), T.Resize((90, 99), antialias=True),
+                          T.CenterCrop(100), T.Pad(9, padding_mode="reflect"), T.Grayscale(3),
+                          T.RandomInvert(1), T.RandomPosterize(3, 1), T.RandomSolarize(99.0, 1),
+                          T.RandomAutocontrast(1), T.RandomEqualize(1),
+                          T.RandomAdjustSharpness(1.7, 1), T.GaussianBlur(5, (1.0, 1.0)),
+                          T.ColorJitter((1.3, 1.3)), T.ColorJitter(contrast=(1.3, 1.3)),
+                          T.ColorJitter(saturation=(1.3, 1.3))):
+            batchflow.from_torchvision([T.PILToTensor(), transform])
+            of_picture = T.PILToTensor()(transform(picture)).int()
+            difference = (of_picture - transform(tensor).int()).abs().max()
+            self.assertLessEqual(int(difference), 1, transform)
+
+
+def of_v2(kind, **attributes):
+    """A transform as torchvision.transforms.v2 has it, with these attributes."""
+    made = type(kind, (), {"__module__": "torchvision.transforms.v2._made"})()
+    vars(made).update(attributes)
+    return made
 
 
 @needs("torchvision")
@@ -136,7 +296,11 @@ class Pictures(Folder):
         for transform in (
                 T.Compose([T.Resize(64), T.CenterCrop(56), T.ToTensor(), T.Normalize(MEAN, STD)]),
                 T.Compose([T.Resize((40, 50)), T.ToTensor()]),
-                T.Compose([T.CenterCrop((60, 90)), T.PILToTensor()])):
+                T.Compose([T.CenterCrop((60, 90)), T.PILToTensor()]),
+                T.Compose([T.Resize((30, 40), InterpolationMode.BICUBIC), T.RandomInvert(1),
+                           T.Pad((1, 2, 3, 4), padding_mode="edge"), T.RandomEqualize(1),
+                           T.RandomApply([T.RandomVerticalFlip(1), T.RandomPosterize(5, 1)], 1),
+                           T.RandomRotation((90, 90)), T.Grayscale(3), T.ToTensor()])):
             data = datasets.ImageFolder(str(self.root), transform)
             # The dataset object of a PyTorch script has all that the service needs.
             loader = batchflow.DataLoader(data, 5, service=self.daemon.socket)

@@ -91,7 +91,7 @@ TEST_CASE("what cannot be carried out is refused, with its place and what to wri
                             "greyscale, probability: 1",
                             "gaussian_blur",
                             "gaussian_blur, kernel_size: 4",
-                            "gaussian_blur, kernel_size: 129",
+                            "gaussian_blur, kernel_size: 65",
                             "gaussian_blur, kernel_size: 3, sigma: 0",
                             "gaussian_blur, kernel_size: [1, 3, 5]",
                             "sharpness",
@@ -221,6 +221,8 @@ TEST_CASE("steps inside of others count, and may go three deep") {
     for (int i = 0; i < count; ++i) list += ", {step: greyscale}";
     return "- {step: random_apply, steps: [" + list.substr(2) + "]}\n";
   };
+  CHECK(error_of(decode + "- {step: rand_augment, operations: 16}\n" + with(46)).find("at most 64") !=
+        std::string::npos);
   CHECK(error_of(decode + with(61)).empty());
   CHECK(error_of(decode + with(62)).find("write at most 64 steps") != std::string::npos);
 }

@@ -71,7 +71,7 @@ std::string random_steps(Random& random) {
         steps += fmt::format("- {{step: random_crop, size: {}, pad_if_needed: true}}\n", side());
         break;
       case 9:
-        steps += "- {step: gaussian_blur, kernel_size: [7, 101]}\n";
+        steps += "- {step: gaussian_blur, kernel_size: [7, 63]}\n";
         break;
       case 10:
         steps += "- {step: random_affine, degrees: 30, interpolation: bilinear}\n";

@@ -61,7 +61,7 @@ std::string size_of(Random& random) {
 }
 
 std::string picture_step(Random& random) {
-  switch (random.below(6)) {
+  switch (random.below(12)) {
     case 0:
       return fmt::format(R"({{"step": "resize", "size": {}}})", size_of(random));
     case 1:
@@ -75,6 +75,22 @@ std::string picture_step(Random& random) {
       return R"({"step": "horizontal_flip", "probability": 1})";
     case 4:
       return R"({"step": "colour_jitter", "brightness": 0.4, "hue": 0.2})";
+    case 5:
+      return fmt::format(R"({{"step": "resize", "size": {}, "interpolation": "{}"}})",
+                         size_of(random), random.below(2) == 0 ? "bicubic" : "nearest");
+    case 6:
+      return fmt::format(R"({{"step": "pad", "padding": {}, "padding_mode": "{}"}})",
+                         one_of<int>(random, {0, 1, 300, 65536}),
+                         random.below(2) == 0 ? "reflect" : "constant");
+    case 7:
+      return fmt::format(R"({{"step": "random_crop", "size": {}, "pad_if_needed": {}}})",
+                         size_of(random), random.below(2) == 0);
+    case 8:
+      return R"({"step": "gaussian_blur", "kernel_size": [3, 63], "sigma": 20})";
+    case 9:
+      return R"({"step": "random_affine", "degrees": 180, "scale": [0.001, 1000], "shear": 89})";
+    case 10:
+      return R"({"step": "random_apply", "steps": [{"step": "rand_augment", "operations": 16}]})";
     default:
       return fmt::format(R"({{"step": "centre_crop", "size": {}}})", 224);
   }
