@@ -85,7 +85,7 @@ class Installed(unittest.TestCase):
 
     def test_errors_list_what_is_installed(self):
         said = self.run_it("batchflowd", "--dataset", f"{self.folder},pipeline=nonsense", code=2)
-        self.assertRegex(said, "of bytes, imagenet-colour, .*, tokens")
+        self.assertRegex(said, "of bytes, imagenet-augmented, .*, tokens")
         said = self.run_it("batchflow-sim", "run", "--cluster", "nonsense", "--workload",
                            "w1-imagenet", code=2)
         self.assertRegex(said, "of coordl, dgx, .*, thetagpu")

@@ -132,6 +132,8 @@ TEST_CASE("a task that would read or write elsewhere is refused") {
   CHECK(with([](PictureTask& t) { t.scaling.from.width = 0x7fffffff; }));
   CHECK(with([](PictureTask& t) { t.scaling.window.height = 5; }));
   CHECK(with([](PictureTask& t) { t.scaling.to = {}; }));
+  CHECK(with([](PictureTask& t) { t.scaling.filter = Filter::bicubic; }));
+  CHECK(with([](PictureTask& t) { t.scaling.upside_down = true; }));
   CHECK(with([](PictureTask& t) { t.stride = 29; }));
   CHECK(with([](PictureTask& t) { t.pixels = nullptr; }));
 }

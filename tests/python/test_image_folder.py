@@ -142,8 +142,8 @@ class ImageFolders(Compared):
                 (set_size, changed + crop + r"CenterCrop\(size=\(8, 8\)\)"),
                 (lambda data: data.transform.transforms.append(T.Normalize([0.5], [0.5])),
                  changed + r"nothing became Normalize\("),
-                (lambda data: data.transform.transforms.insert(0, T.RandomRotation(3)),
-                 changed + "CenterCrop.* became RandomRotation.*, and cannot be mapped .*RandomR"),
+                (lambda data: data.transform.transforms.insert(0, T.RandomPerspective()),
+                 changed + "CenterCrop.* became RandomPerspective.*, and cannot be mapped .*RandomP"),
                 (lambda data: setattr(data, "transform", None), changed + crop + "nothing"),
                 (lambda data: setattr(data, "loader", lambda path: None),
                  "its loader='<lambda>' cannot be carried out"),
@@ -161,8 +161,8 @@ class ImageFolders(Compared):
         data = self.data()
         loader = batchflow.DataLoader(data, 8)
         before = epoch_of(loader)
-        data.transform.transforms.append(T.RandomRotation(3))
-        with self.assertRaisesRegex(ValueError, "RandomRotation"):
+        data.transform.transforms.append(T.RandomPerspective())
+        with self.assertRaisesRegex(ValueError, "RandomPerspective"):
             iter(loader)
         data.transform = self.data().transform  # which means what the first one did
         iteration = iter(loader)

@@ -361,7 +361,7 @@ def recolouring():
         sigma = Draws(key, 1).uniform(0.1, 2)
         result = functional.gaussian_blur(opened(encoded), sizes, [sigma, sigma])
         add(f"blur-{key}", encoded, ["decode", f"gaussian_blur, kernel_size: {reach}, sigma: [0.1, 2]",
-                                     "centre_crop, size: [24, 32]"], result, key, tolerance=3)
+                                     "centre_crop, size: [24, 32]"], result, key, tolerance=1)
 
 
 def erasing():

@@ -193,7 +193,7 @@ std::string refused(const std::string& text) {
 
 TEST_CASE("pipelines and formats are looked at when the file is read, not when a job comes") {
   const std::string known =
-      "write one of bytes, imagenet-colour, imagenet-train, "
+      "write one of bytes, imagenet-augmented, imagenet-colour, imagenet-train, "
       "imagenet-train-f32, imagenet-val, ";
   CHECK(refused("kind: node\n\npipelines: [/nix.yaml]\n") ==
         "node.yaml:3: key 'pipelines': '/nix.yaml' is no file; write the paths of pipelines, as "
