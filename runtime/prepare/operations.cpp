@@ -118,14 +118,13 @@ bool Operations::choose(const RandomAffine& step, std::uint64_t seed) {
   return true;
 }
 
-// REQUIRES: nothing more was chosen since, in this part
 template <class Kind>
 Kind* Operations::last() {
   return all_.size() == part_ ? nullptr : std::get_if<Kind>(&all_.back());
 }
 
 const Scaling* Operations::last_scaling() const {
-  return const_cast<Operations*>(this)->last<Scaling>();
+  return all_.size() == part_ ? nullptr : std::get_if<Scaling>(&all_.back());
 }
 
 void Operations::scale(const Box& from, Extent2 to, Filter filter) {

@@ -59,6 +59,7 @@ class Operations {
   bool choose(const RandomChoice& step, std::uint64_t seed);
   bool choose(const PictureByPlugin& step, std::uint64_t seed);
 
+  // If an operation of this kind comes last, and stands in this part.
   template <class Kind>
   Kind* last();
   void scale(const Box& from, Extent2 to, Filter filter);

@@ -96,7 +96,8 @@ void bilinear_pixel(const PictureView& picture, double x, double y, const Colour
   if (!(x >= 0.0 && x < size.width && y >= 0.0 && y < size.height)) return put(out, fill.data());
   x -= 0.5;
   y -= 0.5;
-  const int left = static_cast<int>(std::floor(x)), top = static_cast<int>(std::floor(y));
+  const auto floor_of = [](double at) { return at < 0 ? -1 : static_cast<int>(at); };  // from -1 on
+  const int left = floor_of(x), top = floor_of(y);
   const double right_share = x - left, lower_share = y - top;
   const int first = std::max(left, 0), second = std::min(left + 1, size.width - 1);
   const std::uint8_t* const upper = picture.row(std::max(top, 0));
