@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "programs/input/yaml.h"
-#include "runtime/prepare/picture.h"
 #include "tests/runtime/prepare/harness.h"
+#include "tests/runtime/prepare/pictures.h"
 
 namespace batchflow::test {
 
@@ -20,11 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BF_CHECK(pipeline->spec().problem().empty());
   if (pipeline->info().prepared_bytes > 1 << 22) return 0;  // nothing but time
   test::Slot slot(*pipeline);
-  prepare::PictureBuffer grey;
-  grey.reset({9, 7});
-  std::vector<std::byte> bytes(prepare::PictureBuffer::bytes(grey.extent()));
-  prepare::write_decoded(grey.view(), bytes.data());
-  test::prepare(*preparer, *pipeline, {bytes, pipeline->info().decodes(), 1}, slot);
+  // Encoded: what is kept decoded would have to be what this pipeline makes of it.
+  static const Encoded picture = encode_png(make_pixels(9, 7, 3, 1), 9, 7);
+  test::prepare(*preparer, *pipeline, {picture, false, 1}, slot);
   return 0;
 }
 

@@ -221,8 +221,9 @@ TEST_CASE("steps inside of others count, and may go three deep") {
     for (int i = 0; i < count; ++i) list += ", {step: greyscale}";
     return "- {step: random_apply, steps: [" + list.substr(2) + "]}\n";
   };
-  CHECK(error_of(decode + "- {step: rand_augment, operations: 16}\n" + with(46)).find("at most 64") !=
-        std::string::npos);
+  CHECK(
+      error_of(decode + "- {step: rand_augment, operations: 16}\n" + with(46)).find("at most 64") !=
+      std::string::npos);
   CHECK(error_of(decode + with(61)).empty());
   CHECK(error_of(decode + with(62)).find("write at most 64 steps") != std::string::npos);
 }
