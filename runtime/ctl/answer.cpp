@@ -146,16 +146,17 @@ std::string regret_text(const json& status) {
 std::string nodes_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {{"node", "name", "cores", "memory", "used", "ranks",
                                                  "read", "fetched", "prepared", "ms each",
-                                                 "address"}};
+                                                 "version", "address"}};
   const auto add = [&](const json& one, const std::string& name, const std::string& address,
                        double cores, double memory, double ranks, double preparing_s) {
     const double prepared = number(one, "prepared_samples");
-    rows.push_back(
-        {fmt::format("{:.0f}", one.contains("node") ? number(one, "node") : 0.0), name,
-         fmt::format("{:.0f}", cores), bytes_text(memory), bytes_text(number(one, "used_bytes")),
-         fmt::format("{:.0f}", ranks), bytes_text(number(one, "read_bytes")),
-         bytes_text(number(one, "fetched_bytes")), fmt::format("{:.0f}", prepared),
-         prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / prepared) : "-", address});
+    rows.push_back({fmt::format("{:.0f}", one.contains("node") ? number(one, "node") : 0.0), name,
+                    fmt::format("{:.0f}", cores), bytes_text(memory),
+                    bytes_text(number(one, "used_bytes")), fmt::format("{:.0f}", ranks),
+                    bytes_text(number(one, "read_bytes")), bytes_text(number(one, "fetched_bytes")),
+                    fmt::format("{:.0f}", prepared),
+                    prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / prepared) : "-",
+                    output::printable(text(one, "version")), address});
   };
   add(status, "(this one)", "", number(status, "workers_most"), number(status, "planned_bytes"),
       number(status, "connections"), number(status, "preparing_s"));

@@ -39,13 +39,13 @@ std::string tls_problem() {
   return text.data();
 }
 
-std::string handshake_problem(const ssl_st* tls) {
+std::string handshake_problem(const ssl_st* tls, const std::string& setting) {
   switch (ERR_GET_REASON(ERR_peek_error())) {
     case SSL_R_WRONG_VERSION_NUMBER:
       return "the other side does not speak TLS; write tcp:// for a service without a certificate";
     case SSL_R_CERTIFICATE_VERIFY_FAILED:
-      return fmt::format("{} ({}); BATCHFLOW_TLS_CA names the authorities that are trusted",
-                         tls_problem(), X509_verify_cert_error_string(SSL_get_verify_result(tls)));
+      return fmt::format("{} ({}); {} names the authorities that are trusted", tls_problem(),
+                         X509_verify_cert_error_string(SSL_get_verify_result(tls)), setting);
     default:
       return tls_problem();
   }
@@ -149,8 +149,10 @@ TlsContext TlsContext::of_service(const std::string& certificate, const std::str
   return made;
 }
 
-TlsContext TlsContext::of_client(const std::string& authorities, std::string& problem) {
+TlsContext TlsContext::of_client(const std::string& authorities, std::string& problem,
+                                 std::string_view setting) {
   TlsContext made;
+  made.setting_ = setting;
   made.context_ = make_context(TLS_client_method());
   if (!made.context_) {
     problem = "no TLS: " + tls_problem();
@@ -161,8 +163,8 @@ TlsContext TlsContext::of_client(const std::string& authorities, std::string& pr
                           ? SSL_CTX_set_default_verify_paths(made.get())
                           : SSL_CTX_load_verify_locations(made.get(), authorities.c_str(), nullptr);
   if (trusted == 1) return made;
-  problem = fmt::format("{}: {}; name a file of certificates in PEM (BATCHFLOW_TLS_CA)",
-                        authorities, tls_problem());
+  problem = fmt::format("{}: {}; name a file of certificates in PEM ({})", authorities,
+                        tls_problem(), setting);
   return {};
 }
 
@@ -259,7 +261,7 @@ bool TcpChannel::handshake(const TlsContext& tls, bool accepts, const std::strin
       if (!wait(why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline)) return false;
       continue;
     }
-    shut("TLS: " + handshake_problem(tls_.get()));
+    shut("TLS: " + handshake_problem(tls_.get(), tls.setting()));
     return false;
   }
 }

@@ -37,13 +37,17 @@ class TlsContext {
   // A service's own. Throws ConfigError.
   static TlsContext of_service(const std::string& certificate, const std::string& key);
   // Trusts the authorities in the file, or those of the system where `authorities` is empty.
-  // Answers an empty context, with the reason in `problem`, where they cannot be read.
-  static TlsContext of_client(const std::string& authorities, std::string& problem);
+  // Answers an empty context, with the reason in `problem`, where they cannot be read. `setting`
+  // names the file to users.
+  static TlsContext of_client(const std::string& authorities, std::string& problem,
+                              std::string_view setting = "BATCHFLOW_TLS_CA");
   explicit operator bool() const { return static_cast<bool>(context_); }
+  const std::string& setting() const { return setting_; }
   ssl_ctx_st* get() const { return context_.get(); }
 
  private:
   std::shared_ptr<ssl_ctx_st> context_;
+  std::string setting_;
 };
 
 // What a frame holds: a message, a record of a ring, or the bytes of a batch.

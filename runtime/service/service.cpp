@@ -161,7 +161,8 @@ void Service::Parts::start() {
 Peers* Service::Parts::make_peers(const Post& post) {
   if (config.tcp.cluster_token_file.empty()) return nullptr;
   peers = std::make_unique<PeerLinks>(
-      NodeAccess{config.tcp.cluster_token_file, config.cluster.authorities}, post);
+      NodeAccess{config.tcp.cluster_token_file, config.cluster.authorities}, post,
+      [this](const LogLine& line) { log.say(line); });
   return peers.get();
 }
 
@@ -193,7 +194,8 @@ PromiseFile::Place Service::Parts::promises_place() const {
 
 void Service::Parts::serve_term() {
   if (!term) return;
-  term->folder().remove_before(term->name().number);
+  // What was promised before goes when this term's own file has all of it.
+  if (!promises->is_behind()) term->folder().remove_before(term->name().number);
   term->serve(node_address(config.tcp, config.tcp.address, remote->port()),
               [this](const std::string& why) { asio::post(loop, [this, why] { end_term(why); }); });
 }

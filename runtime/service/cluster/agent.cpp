@@ -22,6 +22,7 @@
 #include "core/log/event_codec.h"
 #include "fmt/format.h"
 #include "programs/input/yaml.h"
+#include "programs/output/output.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/remote/listener.h"
@@ -58,8 +59,15 @@ TermName read_term(const std::filesystem::path& state) {
   return term;
 }
 
-void write_term(const std::filesystem::path& state, const TermName& term) {
-  std::ofstream(term_file(state)) << term.cluster << ' ' << term.number << '\n';
+// What was there before stays if it cannot be written. Answers why; empty: it is written.
+std::string write_term(const std::filesystem::path& state, const TermName& term) {
+  try {
+    output::write_file_atomically(term_file(state),
+                                  fmt::format("{} {}\n", term.cluster, term.number));
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 // What an agent has from one session to the next.
@@ -103,6 +111,7 @@ class AgentSession final : public ConnectionHost {
   void look_for_coordinator();
   std::string listen_for_peers(const TcpChannel& channel);
   void begin(Joined joined);
+  void remember(const TermName& term);
   void lost(const std::string& why);
   void take(NodeFrame frame);
   void take_message(const NodeMessage& message);
@@ -332,12 +341,13 @@ void AgentSession::begin(Joined joined) {
     return loop_.stop();
   }
   agent_.term = joined.term;
-  if (!joined.term.cluster.empty()) write_term(config_.state, joined.term);
+  if (!joined.term.cluster.empty()) remember(joined.term);
   channel_ = std::move(joined.channel);
   link_ = std::make_shared<NodeLink>(loop_, *channel_, config_.cluster.lost_after);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
   peers_ = std::make_unique<PeerLinks>(
-      NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting);
+      NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting,
+      [this](const LogLine& line) { log_.say(line); });
   ranks_ = std::make_unique<AgentRanks>(datasets_, *link_);
   Backend::Options options;
   options.node = joined.node;
@@ -358,6 +368,8 @@ void AgentSession::begin(Joined joined) {
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
                        joined.node.value, config_.cluster.name, config_.workers,
                        config_.engine_bytes() >> 20));
+  if (const std::string note = other_version_note(joined.version); !note.empty())
+    log_.say({fmt::format("the coordinator at {}: {}", coordinator_, note), LogLevel::warning});
   link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
   keeper_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "bf-node");
@@ -365,6 +377,15 @@ void AgentSession::begin(Joined joined) {
     const std::string problem = link_->problem();
     asio::post(loop_, [this, problem] { lost(problem); });
   });
+}
+
+void AgentSession::remember(const TermName& term) {
+  const std::string problem = write_term(config_.state, term);
+  if (!problem.empty())
+    log_.say({fmt::format("{}; an agent that is started anew here does not know that term {} has "
+                          "begun: make room",
+                          problem, term.number),
+              LogLevel::warning});
 }
 
 void AgentSession::lost(const std::string& why) {
@@ -669,7 +690,11 @@ std::string state_name(const std::filesystem::path& folder) {
   std::string name;
   if (std::ifstream(file) >> name) return name;
   name = protocol::make_secret();
-  std::ofstream(file) << name << '\n';
+  try {
+    output::write_file_atomically(file, name + "\n");
+  } catch (const output::OutputError& error) {
+    throw ConfigError(fmt::format("{}; make room, or choose another path (--state)", error.what()));
+  }
   return name;
 }
 

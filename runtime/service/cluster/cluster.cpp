@@ -198,6 +198,9 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
   host_.say(fmt::format("node {} '{}' at {}: {} cores, {} MiB; it opens {} datasets", node.value,
                         made.greeting.name, made.address, made.greeting.cores,
                         made.greeting.memory >> 20, host_.datasets.all().size()));
+  if (const std::string note = other_version_note(made.greeting.version); !note.empty())
+    host_.say({fmt::format("node {} '{}': {}", node.value, made.greeting.name, note),
+               LogLevel::warning, "agent"});
   begin_if_ready(made);
   return {};
 }

@@ -27,6 +27,7 @@ void take_welcome(const std::string& text, const TermName& known, Joined& joined
     const NodeMessage message(text);
     if (message.type() == "welcome") {
       joined.term = message.term();
+      joined.version = message.version();
       if (joined.term.is_before(known)) {
         joined.problem = fmt::format("it serves term {}, and term {} has begun", joined.term.number,
                                      known.number);
@@ -81,7 +82,11 @@ Joined join_coordinator(const std::string& address, const Joiner& joiner,
   joined.channel->write_text(encode(greeting));
   const std::optional<std::string> answer =
       read_node_message(*joined.channel, kWelcomeWithin, joined.problem);
-  if (answer) take_welcome(*answer, joiner.term, joined);
+  if (answer) {
+    take_welcome(*answer, joiner.term, joined);
+  } else {
+    joined.problem = fmt::format("what listens there does not answer as one: {}", joined.problem);
+  }
   return joined;
 }
 

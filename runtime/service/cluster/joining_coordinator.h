@@ -17,6 +17,7 @@ struct Joined {
   NodeId node = NodeId::none();  // none: `problem` says why
   std::string address;           // of the coordinator
   TermName term;                 // that it serves
+  std::string version;           // of its program
   std::string problem;
   bool is_refused = false;  // another attempt would be, too
 };

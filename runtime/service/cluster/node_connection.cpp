@@ -23,10 +23,12 @@ std::unique_ptr<TcpChannel> connect_to_node(const std::string& address, const No
   remote::RemoteAddress to;
   if (!remote::parse_remote(address, to, problem)) return nullptr;
   remote::TlsContext tls;
-  if (to.tls) tls = remote::TlsContext::of_client(access.authorities, problem);
+  if (to.tls)
+    tls = remote::TlsContext::of_client(access.authorities, problem, "--cluster-authorities");
   if (to.tls && !tls) return nullptr;
-  auto channel = TcpChannel::connect(to, to.tls ? &tls : nullptr,
-                                     TcpChannel::Clock::now() + kConnectWithin, problem);
+  auto channel =
+      TcpChannel::connect(to, to.tls ? &tls : nullptr, TcpChannel::Clock::now() + kConnectWithin,
+                          problem, "start the coordinator there, or name another (--join)");
   if (channel && !channel->write_text(remote::token_message(tokens.front(), as))) {
     problem = channel->problem();
     channel = nullptr;

@@ -86,6 +86,15 @@ NodeSplit split_of(const json& from) {
 
 }  // namespace
 
+std::string other_version_note(const std::string& version) {
+  if (version.empty() || version == BATCHFLOW_VERSION) return {};
+  return fmt::format(
+      "it is version {}, and this node is version {}; both speak version {} of the nodes' "
+      "protocol, "
+      "so they work together until all are of one version",
+      version, BATCHFLOW_VERSION, kNodeProtocol);
+}
+
 std::string encode(const AgentGreeting& message) {
   return dump({{"type", "agent"},
                {"protocol", message.protocol},
@@ -150,7 +159,8 @@ std::string encode_welcome(NodeId node, const TermName& term) {
   return dump({{"type", "welcome"},
                {"node", node.value},
                {"cluster", term.cluster},
-               {"term", term.number}});
+               {"term", term.number},
+               {"version", BATCHFLOW_VERSION}});
 }
 
 std::string encode_peer(NodeId node, const std::string& address) {
@@ -253,6 +263,10 @@ NodeId NodeMessage::node() const {
 
 TermName NodeMessage::term() const {
   return {text("cluster"), number("term")};
+}
+
+std::string NodeMessage::version() const {
+  return fields_->all.contains("version") ? text("version") : "";
 }
 
 std::string NodeMessage::text(const char* key) const {

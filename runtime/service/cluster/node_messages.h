@@ -5,7 +5,7 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node, cluster, term} | refused {why, message}
+//   coordinator  welcome {node, cluster, term, version} | refused {why, message}
 //   coordinator  peer {node, address} | peer_gone {node}
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
@@ -33,8 +33,11 @@
 
 namespace batchflow::service {
 
-// Raised with each change that an older node would misunderstand.
+// Raised with each change that an older node would misunderstand. Nodes of two versions with the
+// same number work together, as in an upgrade of one after the other.
 inline constexpr std::uint32_t kNodeProtocol = 2;
+// What is said of another node with this version; empty: it is that of this program.
+std::string other_version_note(const std::string& version);
 
 struct AgentGreeting {
   std::uint32_t protocol = kNodeProtocol;
@@ -104,6 +107,7 @@ class NodeMessage {
   NodeCounters counters() const;
   NodeId node() const;
   TermName term() const;
+  std::string version() const;  // empty: it does not say
   std::string text(const char* key) const;
   std::uint64_t number(const char* key) const;
 

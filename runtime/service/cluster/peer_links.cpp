@@ -138,8 +138,8 @@ void keep_items(TcpChannel& channel, const KeptItems& items) {
 
 // ------------------------------------------------------------------------------------ asking ----
 
-PeerLinks::PeerLinks(NodeAccess access, Post post)
-    : access_(std::move(access)), post_(std::move(post)) {}
+PeerLinks::PeerLinks(NodeAccess access, Post post, Say say)
+    : access_(std::move(access)), post_(std::move(post)), say_(std::move(say)) {}
 
 PeerLinks::~PeerLinks() {
   while (!peers_.empty()) remove(NodeId(peers_.begin()->first));
@@ -198,6 +198,16 @@ void PeerLinks::ask(NodeId node, Request request) {
   peer.changed.notify_all();
 }
 
+// A node that has ended is not said: the coordinator says so. REQUIRES: peer.mutex is held
+void PeerLinks::say_once(Peer& peer, const std::string& problem) {
+  if (peer.ending || std::exchange(peer.is_said, true)) return;
+  post_([say = say_, line = fmt::format("node {} cannot be reached from here, so what it keeps is "
+                                        "read and made again: {}",
+                                        peer.traffic.node, problem)] {
+    say({line, LogLevel::warning});
+  });
+}
+
 void PeerLinks::run(Peer& peer) {
   pthread_setname_np(pthread_self(), "bf-peer");
   std::unique_ptr<TcpChannel> channel;
@@ -214,9 +224,10 @@ void PeerLinks::run(Peer& peer) {
     lock.unlock();
     if (!channel || !channel->is_open()) {
       const std::unique_ptr<TcpChannel> before = std::move(channel);
-      std::string ignored;  // the request is answered with nothing
-      channel = connect_to_node(peer.address, access_, remote::kPeer, ignored);
+      std::string problem;
+      channel = connect_to_node(peer.address, access_, remote::kPeer, problem);
       lock.lock();
+      if (!channel) say_once(peer, problem);
       std::erase(peer.channels, before.get());
       if (channel) peer.channels.push_back(channel.get());
       if (channel && peer.ending) channel->shut("the node is gone");

@@ -22,12 +22,15 @@
 #include "runtime/service/backend/peers.h"
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_counters.h"
+#include "runtime/service/log/service_log.h"
 
 namespace batchflow::service {
 
 class PeerLinks final : public Peers {
  public:
-  PeerLinks(NodeAccess access, Post post);
+  // `say` is called on the service's thread, once for each node that cannot be reached.
+  using Say = std::function<void(const LogLine& line)>;
+  PeerLinks(NodeAccess access, Post post, Say say);
   ~PeerLinks();
 
   // What is asked of the node from now on goes to this address: tcp://HOST:PORT or tls://HOST:PORT.
@@ -54,16 +57,19 @@ class PeerLinks final : public Peers {
     std::deque<Request> waiting;
     std::vector<remote::TcpChannel*> channels;  // that are open
     bool ending = false;
+    bool is_said = false;     // that it cannot be reached
     std::size_t running = 0;  // lanes
     LinkTraffic traffic;
     std::vector<std::thread> lanes;
   };
   void ask(NodeId node, Request request);
   void run(Peer& peer);
+  void say_once(Peer& peer, const std::string& problem);
   void end(std::unique_ptr<Peer> peer);
 
   const NodeAccess access_;
   const Post post_;
+  const Say say_;
   // Of the service's thread.
   std::map<std::uint32_t, std::unique_ptr<Peer>> peers_;  // by node
   std::vector<std::unique_ptr<Peer>> ended_;              // their lanes may still run

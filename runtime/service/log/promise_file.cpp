@@ -154,6 +154,7 @@ void PromiseFile::fall_behind() {
       "{}: cannot be written: {}; {}", place_.path.string(), std::generic_category().message(errno),
       place_.is_shared ? "this node coordinates no more: make room"
                        : "the service goes on, and writes it anew when it can: make room");
+  unlink(beside_of(place_.path).c_str());  // what is not whole takes room
 }
 
 // Writes a whole file beside the old one, and then puts it in its place.

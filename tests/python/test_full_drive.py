@@ -1,0 +1,177 @@
+"""Drives that are full: where candidates share their log, and where nodes keep their state."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+from pathlib import Path
+
+from support import Folder, status, wait_until, write_rows
+from test_cluster import ROWS, TOKEN, WIDTH, Cluster, Job, Node, free_port
+from test_takeover import COORDINATES
+
+
+def mounts_are_private():
+    return all(map(shutil.which, ("unshare", "nsenter"))) and subprocess.run(
+        ["unshare", "--mount", "true"], stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
+class SmallDrive:
+    """A drive of some KiB in memory, which the processes see that are started by `before`."""
+
+    def __init__(self, folder, kib):
+        folder.mkdir()
+        self.keeper = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c",
+             'mount -t tmpfs -o size="$1"k none "$0" && echo mounted && exec sleep 600',
+             str(folder), str(kib)], stdout=subprocess.PIPE, text=True)
+        assert self.keeper.stdout.readline() == "mounted\n"
+        self.before = ("nsenter", "--target", str(self.keeper.pid), "--mount")
+        self.seen = Path(f"/proc/{self.keeper.pid}/root{folder}")  # from outside
+
+    def fill(self):
+        with contextlib.suppress(OSError), (self.seen / "filler").open("ab", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+
+    def leave(self, pages):
+        filler = self.seen / "filler"
+        os.truncate(filler, filler.stat().st_size - pages * 4096)
+
+    def empty(self):
+        (self.seen / "filler").unlink()
+
+    def close(self):
+        self.keeper.kill()
+        self.keeper.communicate()
+
+
+@unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")
+class SharedLog(Folder):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "rows"
+        self.data.mkdir()
+        write_rows(self.data / "rows.npy", ROWS, WIDTH)
+        token = self.folder / "token"
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+        self.drive = SmallDrive(self.folder / "shared", 1024)
+        self.addCleanup(self.drive.close)
+        ports = [free_port() for _ in "ab"]
+        self.candidates = [
+            self.node(name, token, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
+                      "--cluster-log", str(self.folder / "shared"), before=self.drive.before)
+            for name, port in zip("ab", ports)]
+        self.agent = self.node("c", token, "--join",
+                               ",".join(f"tcp://127.0.0.1:{port}" for port in ports))
+
+    def node(self, name, token, *arguments, **more):
+        node = Node(self.folder / name, "--cluster-token", str(token), "--name", name,
+                    "--lost-after", "1", *arguments, **more)
+        self.addCleanup(node.end)
+        return node
+
+    def newest(self, node):
+        return max(map(int, COORDINATES.findall(node.text())), default=0)
+
+    def coordinator(self, after=0):
+        return wait_until(lambda: next((node for node in self.candidates
+                                        if self.newest(node) > after), None), 60, "a coordinator")
+
+    def terms(self):
+        return sorted(int(one.name[5:]) for one in self.drive.seen.glob("term.*"))
+
+    def test_what_was_promised_outlives_terms_that_could_write_nothing(self):
+        first = self.coordinator()
+        wait_until(lambda: len(status(first.socket)["nodes"]) == 2, 30, "agents")
+        options = {"order": "strict", "shuffle_seed": 3}
+        expected = Job(self.agent, epochs=4, **options).result()
+        jobs = [Job(node, epochs=4, pause=0.004, job_name=f"job-{name}", **options)
+                for name, node in zip("abc", [*self.candidates, self.agent])]
+        for job in jobs:
+            job.begun()
+        self.drive.fill()
+        wait_until(lambda: "this node coordinates no more: make room" in first.text(), 30, "its end")
+        wait_until(lambda: self.terms()[-1] >= 3, 60, "a term that nothing could be written in")
+        # The file of a term fits now, and its promises do not: they must not cost those before.
+        self.drive.leave(1)
+        last = self.newest(self.coordinator(after=1))
+        wait_until(lambda: sum("coordinates no more" in one.text() for one in self.candidates) > 1
+                   or first.text().count("coordinates no more") > 1, 30, "the end of that term")
+        self.drive.empty()
+        now = self.coordinator(after=last)
+        for job in jobs:
+            self.assertEqual(job.result(), expected)
+        back = re.findall(r"may come back: (.*)", now.text())[-1]
+        self.assertEqual(set(back.split(", ")), {"job-a", "job-b", "job-c"})
+        self.assertEqual([str(one) for one in self.drive.seen.glob("*.new")], [])
+
+
+@unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")
+class State(Cluster):
+    """The folder of a node's state, `--state`."""
+
+    def drive(self, name):
+        (self.folder / name).mkdir()
+        drive = SmallDrive(self.folder / name / "state", 256)
+        self.addCleanup(drive.close)
+        return drive
+
+    def test_of_the_coordinator(self):
+        self.coordinator.end()
+        drive = self.drive("full")
+        self.coordinator = self.node("full", "--dataset", f"rows={self.data}", "--tcp",
+                                     f"127.0.0.1:{self.port}", "--cluster-token", str(self.token),
+                                     before=drive.before)
+        agent = self.agent("a")
+        options = {"order": "strict", "shuffle_seed": 3}
+        expected = Job(agent, epochs=5, **options).result()
+        jobs = [Job(node, epochs=5, pause=0.003, **options) for node in [self.coordinator, agent]]
+        for job in jobs:
+            job.begun()
+        drive.fill()
+        # A job that comes is a promise that cannot be written.
+        self.assertEqual(Job(agent, epochs=5, **options).result(), expected)
+        wait_until(lambda: "the service goes on, and writes it anew" in self.coordinator.text(), 30,
+                   "the complaint")
+        self.coordinator.end()
+        self.coordinator.start()
+        self.wait_for_nodes({"a"})
+        for job in jobs:
+            self.assertEqual(job.result(), expected)
+
+    def test_of_an_agent(self):
+        drive = self.drive("a")
+        agent = self.agent("a", before=drive.before)
+        jobs = [Job(node, epochs=5, pause=0.003) for node in [self.coordinator, agent]]
+        for job in jobs:
+            job.begun()
+        drive.fill()
+        agent.end()
+        agent.start()  # its name and its indices were written before
+        self.wait_for_nodes({"a"})
+        self.assertEqual(agent.end(signal.SIGTERM), 0)
+        agent.start()
+        self.wait_for_nodes({"a"})
+        for job in jobs:
+            self.check_epochs(job.result(), 5)
+
+    def test_of_an_agent_that_comes_for_the_first_time(self):
+        drive = self.drive("a")
+        drive.fill()
+        agent = self.agent("a", before=drive.before, joins=False, waits=False)
+        self.assertNotEqual(agent.process.wait(30), 0)
+        self.assertIn("No space left on device; make room", agent.text())
+        # The index of the dataset does not fit, and is made anew each time.
+        drive.leave(2)
+        agent.start()
+        self.wait_for_nodes({"a"})
+        self.check_epochs(Job(agent).result())
+
+
+if __name__ == "__main__":
+    unittest.main()
