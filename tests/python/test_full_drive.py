@@ -165,7 +165,7 @@ class State(Cluster):
         drive.fill()
         agent = self.agent("a", before=drive.before, joins=False, waits=False)
         self.assertNotEqual(agent.process.wait(30), 0)
-        self.assertIn("No space left on device; make room", agent.text())
+        self.assertIn("No space left on device; write elsewhere (--state), or make room", agent.text())
         # The index of the dataset does not fit, and is made anew each time.
         drive.leave(2)
         agent.start()

@@ -75,6 +75,10 @@ class Hosts:
     def start(self, name: str, words: list[str], **more: Any) -> "subprocess.Popen[str]":
         return subprocess.Popen(self.command(name, words), **more)
 
+    def lose_way(self, name: str, to: str) -> None:
+        """What the host sends to the other one gets nowhere, also over what is connected."""
+        _ip("-n", self._space(name), "route", "add", "blackhole", self.address(to))
+
     def cut(self, name: str) -> None:
         _ip("-n", self._switch(), "link", "set", f"p{self._numbers[name]}", "down")
 

@@ -127,6 +127,8 @@ void Preparations::add_sample(PreparationTask& out, const engine::Prepare& comma
   if (reading) {
     const StagedSample* one = reading->find(used);
     if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
+    // The node that was to send it has let it go. It is no fault of the dataset.
+    if (!one || !one->memory) sample.is_kept = true;
   } else if (sample.is_kept && ingredient.form == Form::encoded && out.bundle_shift > 0) {
     kept_.count_uses(command.lineage.dataset, 1);
   } else if (sample.is_kept) {

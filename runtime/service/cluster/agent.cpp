@@ -382,8 +382,8 @@ void AgentSession::begin(Joined joined) {
 void AgentSession::remember(const TermName& term) {
   const std::string problem = write_term(config_.state, term);
   if (!problem.empty())
-    log_.say({fmt::format("{}; an agent that is started anew here does not know that term {} has "
-                          "begun: make room",
+    log_.say({fmt::format("{} (--state), or make room: an agent that is started anew does not know "
+                          "that term {} has begun",
                           problem, term.number),
               LogLevel::warning});
 }
@@ -693,7 +693,7 @@ std::string state_name(const std::filesystem::path& folder) {
   try {
     output::write_file_atomically(file, name + "\n");
   } catch (const output::OutputError& error) {
-    throw ConfigError(fmt::format("{}; make room, or choose another path (--state)", error.what()));
+    throw ConfigError(fmt::format("{} (--state), or make room", error.what()));
   }
   return name;
 }

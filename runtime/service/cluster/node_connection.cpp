@@ -26,9 +26,11 @@ std::unique_ptr<TcpChannel> connect_to_node(const std::string& address, const No
   if (to.tls)
     tls = remote::TlsContext::of_client(access.authorities, problem, "--cluster-authorities");
   if (to.tls && !tls) return nullptr;
-  auto channel =
-      TcpChannel::connect(to, to.tls ? &tls : nullptr, TcpChannel::Clock::now() + kConnectWithin,
-                          problem, "start the coordinator there, or name another (--join)");
+  const std::string_view what_to_do =
+      as == remote::kAgent ? "start the coordinator there, or name another (--join)"
+                           : "let this machine reach its port, which --tcp sets there";
+  auto channel = TcpChannel::connect(
+      to, to.tls ? &tls : nullptr, TcpChannel::Clock::now() + kConnectWithin, problem, what_to_do);
   if (channel && !channel->write_text(remote::token_message(tokens.front(), as))) {
     problem = channel->problem();
     channel = nullptr;

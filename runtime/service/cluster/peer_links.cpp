@@ -19,6 +19,8 @@ using remote::TcpChannel;
 enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3 };
 
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
+// A node that works begins its answer at once. Behind a link that was cut nothing says so.
+constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr Bytes kPayloadMost = Bytes{4} << 30;
 constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;
 
@@ -78,7 +80,7 @@ bool read_payload(TcpChannel& channel, Payload& out) {
 
 // The head of an answer. Its first byte says whether there is one.
 bool read_answer(TcpChannel& channel, std::vector<std::byte>& out) {
-  const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
+  const auto deadline = TcpChannel::Clock::now() + kAnswerWithin;
   return read_request(channel, deadline, out) && !out.empty() && out.front() == std::byte{1};
 }
 

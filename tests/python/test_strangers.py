@@ -1,0 +1,233 @@
+"""What a node meets that is none of its cluster, cannot be reached, or is not what it says it is."""
+
+import contextlib
+import http.server
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
+
+from support import status, wait_until  # noqa: E402
+from test_cluster import Cluster, Job  # noqa: E402
+from test_partition import PROBLEM, OnHosts  # noqa: E402
+
+HEAD = struct.Struct("=IIQ")  # of a frame: its kind, nothing, its bytes
+CLOCK = os.environ.get("BATCHFLOW_JUMPING_CLOCK", "")
+
+
+def frame(text):
+    return HEAD.pack(1, 0, len(text)) + text
+
+
+class Stranger:
+    """Listens, says the same to each that connects, and hears nothing."""
+
+    def __init__(self, says, closes=False):
+        self.says, self.closes = says, closes
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = "tcp://127.0.0.1:%d" % self.listening.getsockname()[1]
+        self.open = [self.listening]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                one = self.listening.accept()[0]
+                self.open.append(one)
+                with contextlib.suppress(OSError):
+                    one.sendall(self.says)
+                if self.closes:
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        for one in self.open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+class OtherAddresses(Cluster):
+    """What listens at an address is no coordinator."""
+
+    def test_an_agent_says_what_it_met_and_goes_on_to_the_next_address(self):
+        web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        self.addCleanup(web.server_close)
+        self.addCleanup(web.shutdown)
+        strangers = {
+            "there is no frame of kind": Stranger(bytes(range(1, 200))),
+            "it sent nonsense": Stranger(HEAD.pack(1, 0, 1 << 62)),
+            "a message that is no JSON object": Stranger(frame(b"\xff[]")),
+            "a message without 'type'": Stranger(frame(b"{}")),
+            "a message of type 'hello'": Stranger(frame(b'{"type": "hello"}')),
+            "a message without 'node'": Stranger(
+                frame(b'{"type": "welcome", "cluster": "", "term": 0}')),
+            "the other side has closed the connection": Stranger(b"", closes=True),
+            "the other side has sent nothing": Stranger(b""),
+        }
+        for one in strangers.values():
+            self.addCleanup(one.close)
+        addresses = ["tcp://127.0.0.1:%d" % web.server_port,
+                     *(one.address for one in strangers.values()),
+                     f"tcp://127.0.0.1:{self.port}"]
+        agent = self.node("a", "--join", ",".join(addresses), "--cluster-token", str(self.token),
+                          "--name", "a")
+        self.wait_for_nodes({"a"})
+        self.check_epochs(Job(agent).result())
+        lines = agent.text().splitlines()
+        for said, stranger in strangers.items():
+            self.assertTrue(any(f"no coordinator at {stranger.address}" in line and said in line
+                                for line in lines), f"{said}: {agent.text()}")
+        self.assertTrue(any(f"no coordinator at {addresses[0]}: what listens there does not answer "
+                            "as one" in line for line in lines), agent.text())
+
+    def test_a_coordinator_and_an_agent_send_strangers_away(self):
+        agent = self.agent("a")
+        port = int(self.nodes()["a"]["address"].rsplit(":", 1)[1])
+        jobs = [Job(node, epochs=3, pause=0.002) for node in [self.coordinator, agent]]
+        for job in jobs:
+            job.begun()
+        says = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", os.urandom(200), HEAD.pack(1, 0, 1 << 62),
+                frame(b'{"type": "token"}'), frame(b'{"type": "token", "token": "?", "as": "agent"}'),
+                frame(b'{"type": "token", "token": "?", "as": "peer"}'), b""]
+        opened = []
+        for one in says * 10:
+            for to in (self.port, port):
+                stranger = socket.create_connection(("127.0.0.1", to), 10)
+                opened.append(stranger)
+                with contextlib.suppress(OSError):
+                    stranger.sendall(one)
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+        for one in opened:
+            one.close()
+        self.assertEqual(set(self.nodes()), {"a"})
+
+
+@unittest.skipUnless(shutil.which("openssl"), "there is no openssl to make keys with")
+class Authorities(Cluster):
+    def setUp(self):
+        self.made = {}
+        super().setUp()
+
+    def certificate(self, name):
+        """A key and a certificate for 127.0.0.1, which is its own authority."""
+        folder = self.folder / f"authority-{name}"
+        if name not in self.made:
+            folder.mkdir()
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                            "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+                           check=True, stderr=subprocess.DEVNULL, timeout=60)
+            self.made[name] = folder
+        return ["--tcp-certificate", str(folder / "cert.pem"), "--tcp-key", str(folder / "key.pem")]
+
+    def node(self, name, *arguments, **more):
+        if name == "coordinator":
+            arguments += tuple(self.certificate("ours"))
+        return super().node(name, *arguments, **more)
+
+    def agent(self, name, own="ours", trusts="ours", scheme="tls", **more):
+        self.certificate(trusts)
+        return self.node(name, "--join", f"{scheme}://127.0.0.1:{self.port}", "--cluster-token",
+                         str(self.token), "--name", name, "--cluster-authorities",
+                         str(self.made[trusts] / "cert.pem"), *self.certificate(own), **more)
+
+    def test_a_coordinator_of_another_authority_is_not_joined(self):
+        agent = self.agent("a", trusts="others")
+        wait_until(lambda: "certificate verify failed" in agent.text(), 30, "the complaint")
+        self.assertIn("--cluster-authorities names the authorities that are trusted", agent.text())
+        self.assertEqual(self.nodes(), {})
+        plain = self.agent("b", scheme="tcp", waits=False)
+        self.assertEqual(plain.process.wait(30), 2)
+        self.assertIn("this port speaks only TLS; write tls://HOST:PORT", plain.text())
+        self.assertEqual(agent.end(signal.SIGTERM), 0)
+        right = self.agent("c")
+        self.wait_for_nodes({"c"})
+        self.check_epochs(Job(right).result())
+
+    def test_an_agent_of_another_authority_costs_reads_and_no_sample(self):
+        """It is let in by its token, and no other node fetches from it."""
+        agents = [self.agent("a"), self.agent("b", own="others")]
+        self.wait_for_nodes({"a", "b"})
+        for seed in (1, 2):
+            for job in [Job(node, order="relaxed", shuffle_seed=seed)
+                        for node in [self.coordinator, *agents]]:
+                self.check_epochs(job.result())
+        said = r"node \d+ cannot be reached from here, so what it keeps is read and made again: .*" \
+               r"certificate verify failed"
+        self.assertRegex(self.coordinator.text() + agents[0].text(), said)
+
+
+@unittest.skipUnless(CLOCK, "no library can be preloaded here")
+class Clocks(Cluster):
+    def test_clocks_that_are_years_apart_change_nothing(self):
+        """Those of two nodes of three, each set again twenty times a second."""
+        jumps = ("env", f"LD_PRELOAD={CLOCK}")
+        years = {subprocess.run([*jumps, "date", "+%Y"], stdout=subprocess.PIPE, check=True,
+                                timeout=60).stdout for _ in range(12) if not time.sleep(0.06)}
+        if len(years) < 4:
+            self.skipTest("no library can be preloaded here")
+        self.coordinator.end()
+        self.coordinator.command = [*jumps, *self.coordinator.command]
+        self.coordinator.start()
+        agents = [self.agent("a", before=jumps), self.agent("b")]
+        options = {"order": "strict", "shuffle_seed": 3}
+        expected = Job(agents[1], epochs=4, **options).result()
+        jobs = [Job(node, epochs=4, pause=0.003, **options) for node in [self.coordinator, *agents]]
+        for job in jobs:
+            job.begun()
+        for node in [self.coordinator, agents[0]]:
+            node.end()
+            node.start()
+            self.wait_for_nodes({"a", "b"})
+        for job in jobs:
+            self.assertEqual(job.result(), expected)
+
+
+class LessMemory(Cluster):
+    """The machine of an agent gives less memory than the agent has said it may take."""
+
+    SHORT = ("service.slab.make=fail:0.3,service.slot.fill=fail:0.1,service.items.fill=fail:0.5,"
+             "protocol.memory_file=fail:0.1,service.prepare.memory=fail:0.1,seed=4")
+
+    def test_an_agent_gets_less_memory_than_it_said(self):
+        agent = self.agent("a", before=("env", f"BATCHFLOW_FAILPOINTS={self.SHORT}"))
+        for order in ("relaxed", "strict"):
+            options = {"order": order, "shuffle_seed": 3}
+            jobs = [Job(node, epochs=2, **options) for node in [agent, self.coordinator]]
+            for job in jobs:
+                self.check_epochs(job.result(), 2)
+        self.assertIsNone(agent.process.poll())
+
+
+@unittest.skipIf(PROBLEM, PROBLEM)
+class HalfOpen(OnHosts):
+    def test_two_agents_that_reach_the_coordinator_and_not_one_another(self):
+        """What they had open to each other stays open, and nothing comes of it."""
+        first = self.coordinator("a")
+        for name in "bc":
+            self.agent(name, "a")
+        self.wait_for_agents(first, "bc")
+        jobs = [Job(node, epochs=4, pause=0.003, order="relaxed", shuffle_seed=seed)
+                for seed, node in enumerate(self.nodes.values())]
+        for job in jobs:
+            job.begun()
+        for here, there in ("bc", "cb"):
+            self.hosts.lose_way(here, there)
+        for job in jobs:
+            self.check_epochs(job.result(), 4)
+        self.assertEqual({one["name"] for one in status(first.socket)["nodes"]}, {"b", "c"})
+
+
+if __name__ == "__main__":
+    unittest.main()
