@@ -172,11 +172,11 @@ void Items::look_around(MakingIndex making_index) {
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](NodeIndex node) {
-    const bool gone = s_.nodes[node].lost || reads_.is_out_of_reach(making.node, node);
+    const bool lost = s_.nodes[node].lost;
     const Digest prefix = stream.pipeline->prefix_hash;
     const bool decodes = stream.pipeline->decodes();
-    around_.homes.push_back({node, gone ? nullptr : caches.find(node, 0),
-                             gone || !decodes ? nullptr : caches.find(node, prefix)});
+    around_.homes.push_back({node, lost ? nullptr : caches.find(node, 0),
+                             lost || !decodes ? nullptr : caches.find(node, prefix)});
   };
   if (around_.placed == nullptr) {
     add(making.node);

@@ -18,9 +18,6 @@ constexpr std::uint32_t kListed = 1u << 31;
 // An item is brought by a read or, with the highest bit, by a making.
 constexpr std::uint32_t kMaking = 1u << 31;
 
-// For how long a node asks another one for nothing that has not answered any attempt.
-constexpr Duration kOutOfReachFor = std::chrono::seconds(60);
-
 std::uint64_t coming_key(ShareId share, ItemId item) {
   return std::uint64_t{share.value} << 32 | item.value;
 }
@@ -405,26 +402,9 @@ void Reads::fail(ReadIndex index, std::span<const SampleId> failed) {
   end_without_result(index, Refusal::storage_failed);
 }
 
-// Reads that fail again and again would keep a job from going on: a copy that cannot be had now is
-// often there again for the next block.
-void Reads::note_out_of_reach(const OpenRead& read) {
-  const NodeId node = s_.nodes[read.node].id;
-  const NodeId other = s_.memory[read.source].spec.place.node;
-  if (node == other || !read.missing.empty()) return;  // some of it came
-  std::erase_if(out_of_reach_, [&](const OutOfReach& one) { return one.until <= s_.now; });
-  out_of_reach_.push_back({node, other, after(s_.now, kOutOfReachFor)});
-}
-
-bool Reads::is_out_of_reach(NodeIndex node, NodeIndex other) const {
-  return std::any_of(out_of_reach_.begin(), out_of_reach_.end(), [&](const OutOfReach& one) {
-    return one.node == s_.nodes[node].id && one.other == s_.nodes[other].id && one.until > s_.now;
-  });
-}
-
 // A cached copy that cannot be read counts as missing; it is never the only one. Makings that wait
 // for it begin anew, and find the samples elsewhere: in the end, in the store.
 void Reads::give_up_copies(ReadIndex index) {
-  note_out_of_reach(reads_[index]);
   const ShareId source = reads_[index].source;
   const std::vector<SampleId> samples = reads_[index].samples;
   end_without_result(index, std::nullopt);

@@ -104,9 +104,6 @@ class Reads {
   void retry(ReadIndex read, std::uint64_t serial);
   // All reads to or from the node are void; makings that wait for one are told.
   void lose_node(NodeIndex node, NodeId id);
-  // `node` could get nothing of what `other` keeps, a while ago, and asks it for nothing now. Both
-  // may be well, and only the way between them cut.
-  bool is_out_of_reach(NodeIndex node, NodeIndex other) const;
 
  private:
   void send_read(OpenRead& read);
@@ -126,7 +123,6 @@ class Reads {
   void fail(ReadIndex index, std::span<const SampleId> failed);
   bool are_of(const OpenRead& read, std::span<const SampleId> failed);
   void give_up_copies(ReadIndex read);
-  void note_out_of_reach(const OpenRead& read);
   void end_without_result(ReadIndex index, std::optional<Refusal> why);
   void unpin(OpenRead& read);
   void forget_items(const OpenRead& read);
@@ -137,11 +133,6 @@ class Reads {
   IndexedPool<OpenRead, ReadIndex>& reads_;
   Listener& listener_;
   ShownSamples shown_;
-  struct OutOfReach {
-    NodeId node, other;
-    Instant until;
-  };
-  std::vector<OutOfReach> out_of_reach_;
   FlatMap coming_;     // by share and item: a read, or a making with the highest bit set
   FlatMap coming_to_;  // how many of them reads bring, by share
   std::vector<std::uint32_t> notified_;  // scratch

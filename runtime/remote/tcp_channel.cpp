@@ -100,7 +100,8 @@ std::shared_ptr<ssl_ctx_st> make_context(const SSL_METHOD* method) {
 
 bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem) {
   out.tls = address.starts_with("tls://");
-  const std::string_view rest = address.substr(6);
+  const bool has_scheme = out.tls || address.starts_with("tcp://");
+  const std::string_view rest = has_scheme ? address.substr(6) : "";
   const std::size_t colon = rest.rfind(':');
   std::string_view host = rest.substr(0, colon);
   const std::string_view port =

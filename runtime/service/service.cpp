@@ -162,7 +162,9 @@ Peers* Service::Parts::make_peers(const Post& post) {
   if (config.tcp.cluster_token_file.empty()) return nullptr;
   peers = std::make_unique<PeerLinks>(
       NodeAccess{config.tcp.cluster_token_file, config.cluster.authorities}, post,
-      [this](const LogLine& line) { log.say(line); });
+      config.cluster.lost_after, [this](NodeId node, const std::string& problem) {
+        if (cluster) cluster->unreachable(NodeId(0), node, problem);
+      });
   return peers.get();
 }
 

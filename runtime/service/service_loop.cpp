@@ -138,7 +138,7 @@ void Service::Parts::check() {
     jobs.wake();
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
-    backend->retry_waiting();
+    backend->each_second();
     // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
     if (!draining) joining->let_unused_go();
     schedule();

@@ -160,12 +160,12 @@ class Versions(Cluster):
     def test_an_agent_that_speaks_another_protocol_is_refused_and_both_sides_say_why(self):
         job = Job(self.coordinator, epochs=3, pause=0.002)
         job.begun()
-        for number in [1, 3]:
+        for number in [1, 99]:
             version = f"0.{number}.9"
             node = self.agent_over(f"of-{number}", waits=False, changes={
                 "agent": {"version": version, "protocol": number, "name": None, "more": [{}]}})
             self.assertEqual(node.process.wait(30), 2)
-            said = (rf"the coordinator {re.escape(self.OWN)} speaks version 2 of the nodes' protocol, "
+            said = (rf"the coordinator {re.escape(self.OWN)} speaks version \d+ of the nodes' protocol, "
                     rf"and the agent {re.escape(version)} speaks version {number}; install the same")
             self.assertRegex(node.text(), "refuses this agent: " + said)
             wait_until(lambda: re.search("was refused: " + said, self.coordinator.text()), 20,

@@ -79,6 +79,9 @@ class Hosts:
         """What the host sends to the other one gets nowhere, also over what is connected."""
         _ip("-n", self._space(name), "route", "add", "blackhole", self.address(to))
 
+    def find_way(self, name: str, to: str) -> None:
+        _ip("-n", self._space(name), "route", "del", "blackhole", self.address(to))
+
     def cut(self, name: str) -> None:
         _ip("-n", self._switch(), "link", "set", f"p{self._numbers[name]}", "down")
 

@@ -113,6 +113,10 @@ class Backend {
   void released(ShareId share, SlotId slot);
   // Tries again what waits for memory. Code that has given some back calls it, and so does a timer.
   void retry_waiting();
+  void each_second() {
+    retry_waiting();
+    slots_.give_back_unused();
+  }
   // Ends the processes of steps that are given up, soon.
   void end_steps() { preparations_.end_steps(); }
 

@@ -32,6 +32,8 @@ class BlockSlots {
   void free(ShareId share, SlotId slot) { slots_.free(share, slot); }
   // Gives back empty slabs until that much of the budget is left, if that helps.
   void make_room(Bytes bytes) { slots_.make_room(bytes); }
+  // For each second.
+  void give_back_unused() { slots_.give_back_unused(); }
 
   // Null if the slot has no memory.
   const Slot* find(ShareId share, SlotId slot) const { return slots_.find(share, slot); }

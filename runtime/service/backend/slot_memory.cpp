@@ -116,8 +116,9 @@ std::optional<Slot> SlotMemory::take(ShareId share, SlotId slot, Bytes bytes,
   if (pool.slot_bytes != size || pool.audience != audience) {
     for (std::uint32_t part = 0; part < pool.parts.size(); ++part)
       if (pool.parts[part].slab) give_back(pool, part);
-    pool = Pool{size, audience, {}, {}};
+    pool = Pool{size, audience, {}, {}, 0};
   }
+  pool.unused = 0;
   if (const auto found = pool.taken.find(slot.value); found != pool.taken.end())
     return found->second.slot;
 
@@ -206,6 +207,18 @@ bool SlotMemory::make_room(Bytes bytes) {
     }
   }
   return false;
+}
+
+void SlotMemory::give_back_unused() {
+  for (auto next = pools_.begin(); next != pools_.end();) {
+    const auto at = next++;
+    Pool& pool = at->second;
+    pool.unused = pool.taken.empty() ? pool.unused + 1 : 0;
+    if (pool.unused <= kUnusedMost) continue;
+    for (std::uint32_t part = 0; part < pool.parts.size(); ++part)
+      if (pool.parts[part].slab) give_back(pool, part);
+    pools_.erase(at);
+  }
 }
 
 // A free slot of a slab that has others.

@@ -149,8 +149,13 @@ class SlotMemory {
   std::vector<Use> uses() const;
   // Gives back what is free until that much of the budget is left, if that helps.
   bool make_room(Bytes bytes);
+  // For each second: gives back the slabs of a share that nothing was in for some seconds. They
+  // take descriptors, and their jobs may have left.
+  void give_back_unused();
 
  private:
+  static constexpr int kUnusedMost = 5;  // seconds
+
   struct Part {  // a slab and which of its slots are free
     std::shared_ptr<SharedSlab> slab;
     std::vector<std::uint32_t> free;  // these count
@@ -170,6 +175,7 @@ class SlotMemory {
     std::uint64_t audience = 0;
     std::vector<Part> parts;
     std::map<std::uint32_t, Taken> taken;  // by slot id
+    int unused = 0;                        // for how many seconds
   };
 
   // Null: there is none.

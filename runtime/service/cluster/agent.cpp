@@ -253,7 +253,7 @@ void AgentSession::check() {
   check_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     if (backend_) {
-      backend_->retry_waiting();
+      backend_->each_second();
       report();
     }
     log_.tick();
@@ -347,7 +347,11 @@ void AgentSession::begin(Joined joined) {
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
   peers_ = std::make_unique<PeerLinks>(
       NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting,
-      [this](const LogLine& line) { log_.say(line); });
+      config_.cluster.lost_after, [this](NodeId node, const std::string& problem) {
+        log_.say({fmt::format("node {} cannot be reached from here: {}", node.value, problem),
+                  LogLevel::warning});
+        link_->write(encode_unreachable(node, problem));
+      });
   ranks_ = std::make_unique<AgentRanks>(datasets_, *link_);
   Backend::Options options;
   options.node = joined.node;

@@ -19,6 +19,8 @@ using remote::TcpChannel;
 
 constexpr std::chrono::seconds kGreetWithin{10};
 constexpr std::size_t kAgentsMost = 4096;
+// How long a node that others could not reach is left out, in times that a node may be silent.
+constexpr int kApartFor = 10;
 
 std::optional<AgentGreeting> read_greeting(TcpChannel& channel, std::string& problem) {
   const std::optional<std::string> text = read_node_message(channel, kGreetWithin, problem);
@@ -112,55 +114,81 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
         BATCHFLOW_VERSION, kNodeProtocol, greeting->version, greeting->protocol);
     greeting.reset();
   }
-  NodeId node = NodeId::none();
+  Admission admission;
   if (greeting) {
-    struct Admission {
-      std::string problem;
-      NodeId node = NodeId::none();
-    };
-    const auto made =
-        on_service_thread<Admission>(host_.post, channel, [this, greeting = *greeting, from, link] {
-          Admission admission;
-          admission.problem = admit(greeting, from, link, admission.node);
-          return admission;
-        });
+    const std::string address = with_host(greeting->address, from);
+    problem = host_.peers.reach_problem(address);
+    if (!problem.empty()) {
+      problem = fmt::format("this coordinator cannot reach '{}' at {}: {}", greeting->name, address,
+                            problem);
+      admission.may_ask_again = true;
+      greeting.reset();
+    }
+  }
+  if (greeting) {
+    const auto made = on_service_thread<Admission>(
+        host_.post, channel,
+        [this, greeting = *greeting, from, link] { return admit(greeting, from, link); });
     if (made) {
+      admission = *made;
       problem = made->problem;
-      node = made->node;
     } else {  // it is gone, and may be let in after this
       host_.post([this, link, why = link->problem()] { lost(*link, why); });
     }
   }
-  if (!node.is_none()) {
-    link->read(host_.post, [this, node](NodeFrame frame) { take(node, std::move(frame)); });
+  if (!admission.node.is_none()) {
+    link->read(host_.post,
+               [this, node = admission.node](NodeFrame frame) { take(node, std::move(frame)); });
     link->keep();
     problem = link->problem();
     host_.post([this, link, problem] { lost(*link, problem); });
   } else if (!problem.empty()) {
-    host_.post([this, from, problem] {
-      host_.say({fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning,
-                 "agent"});
-    });
+    host_.post([this, from, problem] { say_refusal(from, problem); });
     // One that knows a newer coordinator goes on looking for it.
-    const bool is_behind = greeting && host_.term.is_before(greeting->term);
-    link->write(protocol::encode(
-        protocol::Refused{is_behind ? std::string(kNotYet) : "not_allowed", problem}));
+    link->write(protocol::encode(protocol::Refused{
+        admission.may_ask_again ? std::string(kNotYet) : "not_allowed", problem}));
     std::this_thread::sleep_for(2 * NodeLink::kBeat);  // so that it is sent
   }
   link->close();
 }
 
-// Answers why the agent is refused; empty: it is in.
-std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
-                           const std::shared_ptr<NodeLink>& link, NodeId& node) {
+// One that asks again and again is said once.
+void Cluster::say_refusal(const std::string& from, const std::string& problem) {
+  if (std::exchange(said_refusal_, problem) == problem) return;
+  host_.say(
+      {fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning, "agent"});
+}
+
+// Jobs would wait again and again for what is on the node. Without it they go on.
+void Cluster::unreachable(NodeId from, NodeId node, const std::string& problem) {
+  const bool is_here = node == NodeId(0);  // then the one that says so is cut off
+  Agent* const agent = find(is_here ? from : node);
+  if (!agent) return;  // it is lost by now
+  const Agent* const other = find(from);
+  const std::string why = is_here
+                              ? fmt::format("it cannot reach this coordinator: {}", problem)
+                              : fmt::format("{} cannot reach it at {}: {}",
+                                            other ? fmt::format("node '{}'", other->greeting.name)
+                                                  : std::string("this coordinator"),
+                                            agent->address, problem);
+  apart_[agent->greeting.name] = {std::chrono::steady_clock::now() + kApartFor * host_.silence,
+                                  why};
+  const std::shared_ptr<NodeLink> link = agent->link;
+  link->shut(why);
+  lost(*link, why);
+}
+
+Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& from,
+                                  const std::shared_ptr<NodeLink>& link) {
   if (agents_.size() >= kAgentsMost)
-    return fmt::format("{} agents have joined, and no more may", kAgentsMost);
-  if (greeting.cores == 0 && greeting.memory == 0) return "it has neither cores nor memory";
+    return {fmt::format("{} agents have joined, and no more may", kAgentsMost)};
+  if (greeting.cores == 0 && greeting.memory == 0) return {"it has neither cores nor memory"};
   if (host_.term.is_before(greeting.term)) {
     const std::string why =
         fmt::format("'{}' has served term {}", greeting.name, greeting.term.number);
     host_.superseded(why);
-    return fmt::format("this is the coordinator of term {}, and {}", host_.term.number, why);
+    return {fmt::format("this is the coordinator of term {}, and {}", host_.term.number, why),
+            NodeId::none(), true};
   }
   const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const auto& one) {
     return one.second->greeting.name == greeting.name;
@@ -168,18 +196,25 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
   if (same != agents_.end()) {
     const Agent& other = *same->second;
     if (other.greeting.state != greeting.state)
-      return fmt::format(
-          "an agent called '{}' has joined already, from {}; give this one another "
-          "name (--name)",
-          greeting.name, other.address);
+      return {
+          fmt::format("an agent called '{}' has joined already, from {}; give this one another "
+                      "name (--name)",
+                      greeting.name, other.address)};
     // The end of its last connection has not been noticed yet.
     const std::shared_ptr<NodeLink> before = other.link;
     before->shut("the agent has come back");
     lost(*before, "it has come back");
   }
+  if (const auto apart = apart_.find(greeting.name); apart != apart_.end()) {
+    if (std::chrono::steady_clock::now() < apart->second.until)
+      return {fmt::format("{}; it is let in again after a while", apart->second.why),
+              NodeId::none(), true};
+    apart_.erase(apart);
+  }
   gone_.erase(greeting.name);
   auto agent = std::make_unique<Agent>();
-  agent->node = node = NodeId(next_node_++);
+  const NodeId node(next_node_++);
+  agent->node = node;
   agent->address = with_host(greeting.address, from);
   agent->greeting = std::move(greeting);
   agent->link = link;
@@ -202,7 +237,7 @@ std::string Cluster::admit(AgentGreeting greeting, const std::string& from,
     host_.say({fmt::format("node {} '{}': {}", node.value, made.greeting.name, note),
                LogLevel::warning, "agent"});
   begin_if_ready(made);
-  return {};
+  return {{}, node};
 }
 
 std::string Cluster::message_of(const ServedDataset& dataset) {
@@ -349,6 +384,8 @@ void Cluster::take_message(Agent& agent, const NodeMessage& message) {
     agent.counters = message.counters();
     return;
   }
+  if (message.type() == "unreachable")
+    return unreachable(agent.node, message.node(), message.text("problem"));
   if (message.type() == "leaving") {
     agent.leaving = true;
     host_.say(fmt::format("node {} '{}' is to end: it hands over what it keeps", agent.node.value,

@@ -65,6 +65,9 @@ class Cluster {
   // one cannot.
   bool waits_for(DatasetId dataset, std::function<void(const std::string& problem)> then);
 
+  // The node `from` cannot reach the backend of `node`, although both are there.
+  void unreachable(NodeId from, NodeId node, const std::string& problem);
+
   std::vector<NodeStatus> status() const;
   // To ranks on other nodes.
   struct Delivered {
@@ -99,8 +102,14 @@ class Cluster {
     bool ends_when_cancelled = true;
   };
 
-  std::string admit(AgentGreeting greeting, const std::string& from,
-                    const std::shared_ptr<NodeLink>& link, NodeId& node);
+  struct Admission {
+    std::string problem;  // empty: it is in
+    NodeId node = NodeId::none();
+    bool may_ask_again = false;
+  };
+  Admission admit(AgentGreeting greeting, const std::string& from,
+                  const std::shared_ptr<NodeLink>& link);
+  void say_refusal(const std::string& from, const std::string& problem);
   void lost(const NodeLink& link, const std::string& why);
   void look_at_majority(const std::string& lost);
   void take(NodeId node, NodeFrame frame);
@@ -125,6 +134,13 @@ class Cluster {
   std::string own_address_;
   std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;             // by node
   std::map<std::string, std::chrono::steady_clock::time_point> gone_;  // of late, by name
+  // Nodes that others could not reach, by name.
+  struct Apart {
+    std::chrono::steady_clock::time_point until;
+    std::string why;
+  };
+  std::map<std::string, Apart> apart_;
+  std::string said_refusal_;
   std::uint32_t next_node_ = 1;
   std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0
   Delivered delivered_;

@@ -167,6 +167,10 @@ std::string encode_peer(NodeId node, const std::string& address) {
   return dump({{"type", "peer"}, {"node", node.value}, {"address", address}});
 }
 
+std::string encode_unreachable(NodeId node, const std::string& problem) {
+  return dump({{"type", "unreachable"}, {"node", node.value}, {"problem", problem}});
+}
+
 std::string encode_leaving() {
   return dump({{"type", "leaving"}});
 }

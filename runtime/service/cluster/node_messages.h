@@ -13,6 +13,7 @@
 //   agent        rank {RankMessage}                      a frame of a local rank, or its end
 //   coordinator  rank {RankMessage}
 //   agent        counters {NodeCounters}                 every second
+//   agent        unreachable {node, problem}             it cannot reach that node's backend
 //   agent        leaving {}                              it hands over what it keeps, to end then
 //   coordinator  let_go {}                               it may end
 #pragma once
@@ -35,7 +36,7 @@ namespace batchflow::service {
 
 // Raised with each change that an older node would misunderstand. Nodes of two versions with the
 // same number work together, as in an upgrade of one after the other.
-inline constexpr std::uint32_t kNodeProtocol = 2;
+inline constexpr std::uint32_t kNodeProtocol = 3;
 // What is said of another node with this version; empty: it is that of this program.
 std::string other_version_note(const std::string& version);
 
@@ -86,6 +87,7 @@ std::string encode(const RankMessage& message);
 std::string encode(const NodeCounters& counters);
 std::string encode_welcome(NodeId node, const TermName& term);
 std::string encode_peer(NodeId node, const std::string& address);  // empty: it is gone
+std::string encode_unreachable(NodeId node, const std::string& problem);
 std::string encode_leaving();
 std::string encode_let_go();
 std::string encode_opened(DatasetId dataset, const std::string& problem);

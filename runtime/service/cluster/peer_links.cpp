@@ -19,8 +19,9 @@ using remote::TcpChannel;
 enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3 };
 
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
-// A node that works begins its answer at once. Behind a link that was cut nothing says so.
-constexpr std::chrono::seconds kAnswerWithin{10};
+// A node that works begins its answer at once. Behind a link that was cut, nothing comes. So many
+// times as long as a node may be silent.
+constexpr int kAnswerWithin = 5;
 constexpr Bytes kPayloadMost = Bytes{4} << 30;
 constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;
 
@@ -79,12 +80,14 @@ bool read_payload(TcpChannel& channel, Payload& out) {
 }
 
 // The head of an answer. Its first byte says whether there is one.
-bool read_answer(TcpChannel& channel, std::vector<std::byte>& out) {
-  const auto deadline = TcpChannel::Clock::now() + kAnswerWithin;
+bool read_answer(TcpChannel& channel, std::chrono::milliseconds silence,
+                 std::vector<std::byte>& out) {
+  const auto deadline = TcpChannel::Clock::now() + kAnswerWithin * silence;
   return read_request(channel, deadline, out) && !out.empty() && out.front() == std::byte{1};
 }
 
-std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& wanted) {
+std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, std::chrono::milliseconds silence,
+                                        const WantedSlice& wanted) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(Ask::slice));
@@ -92,7 +95,7 @@ std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& 
   out.count(wanted.slot.value);
   out.count(wanted.from);
   out.count(wanted.to);
-  if (!write_head(channel, bytes) || !read_answer(channel, bytes)) return std::nullopt;
+  if (!write_head(channel, bytes) || !read_answer(channel, silence, bytes)) return std::nullopt;
   ByteReader in(std::span<const std::byte>(bytes).subspan(1));
   FetchedSlice fetched;
   fetched.pipeline = PipelineId(in.count32());
@@ -101,7 +104,8 @@ std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, const WantedSlice& 
   return fetched;
 }
 
-std::optional<FetchedItems> fetch_items(TcpChannel& channel, const WantedItems& wanted) {
+std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::milliseconds silence,
+                                        const WantedItems& wanted) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(Ask::items));
@@ -109,7 +113,7 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, const WantedItems& 
   out.u64(wanted.prefix);
   out.u8(wanted.bundle_shift);
   put_samples(wanted.samples, out);
-  if (!write_head(channel, bytes) || !read_answer(channel, bytes)) return std::nullopt;
+  if (!write_head(channel, bytes) || !read_answer(channel, silence, bytes)) return std::nullopt;
   ByteReader in(std::span<const std::byte>(bytes).subspan(1));
   FetchedItems fetched;
   std::uint64_t sum = 0;
@@ -123,7 +127,7 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, const WantedItems& 
   return fetched;
 }
 
-void keep_items(TcpChannel& channel, const KeptItems& items) {
+void keep_items(TcpChannel& channel, std::chrono::milliseconds silence, const KeptItems& items) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(Ask::keep));
@@ -133,15 +137,19 @@ void keep_items(TcpChannel& channel, const KeptItems& items) {
   put_samples(items.samples, out);
   for (const std::uint64_t size : items.sizes) out.count(size + 1);
   if (write_head(channel, bytes) && channel.write_parts(RemoteKind::payload, items.parts))
-    read_answer(channel, bytes);
+    read_answer(channel, silence, bytes);
 }
 
 }  // namespace
 
 // ------------------------------------------------------------------------------------ asking ----
 
-PeerLinks::PeerLinks(NodeAccess access, Post post, Say say)
-    : access_(std::move(access)), post_(std::move(post)), say_(std::move(say)) {}
+PeerLinks::PeerLinks(NodeAccess access, Post post, std::chrono::milliseconds silence,
+                     Unreachable unreachable)
+    : access_(std::move(access)),
+      post_(std::move(post)),
+      silence_(silence),
+      unreachable_(std::move(unreachable)) {}
 
 PeerLinks::~PeerLinks() {
   while (!peers_.empty()) remove(NodeId(peers_.begin()->first));
@@ -200,14 +208,20 @@ void PeerLinks::ask(NodeId node, Request request) {
   peer.changed.notify_all();
 }
 
-// A node that has ended is not said: the coordinator says so. REQUIRES: peer.mutex is held
-void PeerLinks::say_once(Peer& peer, const std::string& problem) {
-  if (peer.ending || std::exchange(peer.is_said, true)) return;
-  post_([say = say_, line = fmt::format("node {} cannot be reached from here, so what it keeps is "
-                                        "read and made again: {}",
-                                        peer.traffic.node, problem)] {
-    say({line, LogLevel::warning});
+// REQUIRES: peer.mutex is held
+void PeerLinks::note_failure(Peer& peer, const std::string& problem) {
+  const auto now = TcpChannel::Clock::now();
+  if (!peer.failing_since) peer.failing_since = now;
+  const bool is_new = now - *peer.failing_since > 2 * silence_ && !peer.ending;
+  if (!is_new || std::exchange(peer.is_reported, true)) return;
+  post_([unreachable = unreachable_, node = NodeId(peer.traffic.node), problem] {
+    unreachable(node, problem);
   });
+}
+
+std::string PeerLinks::reach_problem(const std::string& address) const {
+  std::string problem;
+  return connect_to_node(address, access_, remote::kPeer, problem) ? "" : problem;
 }
 
 void PeerLinks::run(Peer& peer) {
@@ -229,7 +243,10 @@ void PeerLinks::run(Peer& peer) {
       std::string problem;
       channel = connect_to_node(peer.address, access_, remote::kPeer, problem);
       lock.lock();
-      if (!channel) say_once(peer, problem);
+      if (channel)
+        peer.failing_since.reset();
+      else
+        note_failure(peer, problem);
       std::erase(peer.channels, before.get());
       if (channel) peer.channels.push_back(channel.get());
       if (channel && peer.ending) channel->shut("the node is gone");
@@ -255,30 +272,32 @@ std::vector<LinkTraffic> PeerLinks::traffic() const {
 
 void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
                       std::function<void(std::optional<FetchedSlice>)> done) {
-  ask(from, [post = post_, wanted, done = std::move(done)](TcpChannel* channel) {
-    auto fetched = std::make_shared<std::optional<FetchedSlice>>();
-    if (channel) *fetched = fetch_slice(*channel, wanted);
-    const Bytes bytes = *fetched ? (*fetched)->slot.bytes : 0;
-    post([done, fetched] { done(std::move(*fetched)); });
-    return bytes;
-  });
-}
-
-void PeerLinks::fetch(NodeId from, WantedItems wanted,
-                      std::function<void(std::optional<FetchedItems>)> done) {
   ask(from,
-      [post = post_, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
-        auto fetched = std::make_shared<std::optional<FetchedItems>>();
-        if (channel) *fetched = fetch_items(*channel, wanted);
-        const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
+      [post = post_, silence = silence_, wanted, done = std::move(done)](TcpChannel* channel) {
+        auto fetched = std::make_shared<std::optional<FetchedSlice>>();
+        if (channel) *fetched = fetch_slice(*channel, silence, wanted);
+        const Bytes bytes = *fetched ? (*fetched)->slot.bytes : 0;
         post([done, fetched] { done(std::move(*fetched)); });
         return bytes;
       });
 }
 
+void PeerLinks::fetch(NodeId from, WantedItems wanted,
+                      std::function<void(std::optional<FetchedItems>)> done) {
+  ask(from, [post = post_, silence = silence_, wanted = std::move(wanted),
+             done = std::move(done)](TcpChannel* channel) {
+    auto fetched = std::make_shared<std::optional<FetchedItems>>();
+    if (channel) *fetched = fetch_items(*channel, silence, wanted);
+    const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
+    post([done, fetched] { done(std::move(*fetched)); });
+    return bytes;
+  });
+}
+
 void PeerLinks::keep(NodeId at, KeptItems items, std::function<void()> done) {
-  ask(at, [post = post_, items = std::move(items), done = std::move(done)](TcpChannel* channel) {
-    if (channel) keep_items(*channel, items);
+  ask(at, [post = post_, silence = silence_, items = std::move(items),
+           done = std::move(done)](TcpChannel* channel) {
+    if (channel) keep_items(*channel, silence, items);
     Bytes bytes = 0;
     for (const std::uint64_t size : items.sizes) bytes += channel ? size : 0;
     post(done);

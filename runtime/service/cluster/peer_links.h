@@ -6,6 +6,7 @@
 // node that is asked has kLanes threads, each with a connection.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,20 +24,23 @@
 #include "runtime/service/backend/peers.h"
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_counters.h"
-#include "runtime/service/log/service_log.h"
 
 namespace batchflow::service {
 
 class PeerLinks final : public Peers {
  public:
-  // `say` is called on the service's thread, once for each node that cannot be reached.
-  using Say = std::function<void(const LogLine& line)>;
-  PeerLinks(NodeAccess access, Post post, Say say);
+  // `unreachable` is called on the service's thread, once for each node that could not be reached
+  // for so long that it would have been lost if it were not for the way there.
+  using Unreachable = std::function<void(NodeId node, const std::string& problem)>;
+  PeerLinks(NodeAccess access, Post post, std::chrono::milliseconds silence,
+            Unreachable unreachable);
   ~PeerLinks();
 
   // What is asked of the node from now on goes to this address: tcp://HOST:PORT or tls://HOST:PORT.
   void set(NodeId node, const std::string& address);
   void remove(NodeId node);
+  // Why this node cannot reach the address now; empty: it can. Any thread may call it.
+  std::string reach_problem(const std::string& address) const;
   // What has gone over the links to the nodes of now.
   std::vector<LinkTraffic> traffic() const;
 
@@ -57,19 +62,21 @@ class PeerLinks final : public Peers {
     std::deque<Request> waiting;
     std::vector<remote::TcpChannel*> channels;  // that are open
     bool ending = false;
-    bool is_said = false;     // that it cannot be reached
-    std::size_t running = 0;  // lanes
+    std::optional<remote::TcpChannel::Clock::time_point> failing_since;
+    bool is_reported = false;  // that it cannot be reached
+    std::size_t running = 0;   // lanes
     LinkTraffic traffic;
     std::vector<std::thread> lanes;
   };
   void ask(NodeId node, Request request);
   void run(Peer& peer);
-  void say_once(Peer& peer, const std::string& problem);
+  void note_failure(Peer& peer, const std::string& problem);
   void end(std::unique_ptr<Peer> peer);
 
   const NodeAccess access_;
   const Post post_;
-  const Say say_;
+  const std::chrono::milliseconds silence_;
+  const Unreachable unreachable_;
   // Of the service's thread.
   std::map<std::uint32_t, std::unique_ptr<Peer>> peers_;  // by node
   std::vector<std::unique_ptr<Peer>> ended_;              // their lanes may still run

@@ -131,13 +131,14 @@ struct Stranger {
   }
 };
 
-service::AgentGreeting greeting() {
+// `port`: of a node, so that its backend can be reached there.
+service::AgentGreeting greeting(int port) {
   service::AgentGreeting made;
   made.version = "of a test";
   made.name = "stranger";
   made.cores = 1;
   made.memory = Bytes{64} << 20;
-  made.address = "tcp://127.0.0.1:1";
+  made.address = fmt::format("tcp://127.0.0.1:{}", port);
   return made;
 }
 
@@ -199,7 +200,7 @@ TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
   CHECK(reaches(batches, 20));
 
   SUBCASE("its greeting is of another version") {
-    service::AgentGreeting other = greeting();
+    service::AgentGreeting other = greeting(cluster.port);
     other.protocol = 77;
     const Stranger agent(cluster.port, remote::kAgent);
     agent.channel->write_text(encode(other));
@@ -217,7 +218,7 @@ TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
       CAPTURE(seed);
       Random random(seed);
       const Stranger agent(cluster.port, remote::kAgent);
-      service::AgentGreeting one = greeting();
+      service::AgentGreeting one = greeting(cluster.port);
       one.name = fmt::format("stranger {}", seed);
       agent.channel->write_text(encode(one));
       CHECK(agent.next().value_or("").find("welcome") != std::string::npos);
@@ -231,7 +232,7 @@ TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
   }
   SUBCASE("it reports what it was never asked") {
     const Stranger agent(cluster.port, remote::kAgent);
-    agent.channel->write_text(encode(greeting()));
+    agent.channel->write_text(encode(greeting(cluster.port)));
     // It opens the dataset as it should, and has nothing of it.
     std::string frame;
     while (frame.find("\"dataset\"") == std::string::npos)
@@ -252,7 +253,7 @@ TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
   }
   SUBCASE("it speaks for the engine") {
     const Stranger agent(cluster.port, remote::kAgent);
-    agent.channel->write_text(encode(greeting()));
+    agent.channel->write_text(encode(greeting(cluster.port)));
     const std::vector<engine::Event> events = {engine::JobLeft{JobId(0)}};
     std::vector<std::byte> bytes;
     log::EventEncoder().step(Instant{}, events, bytes);
@@ -322,7 +323,7 @@ TEST_CASE("messages between nodes say the same when they were read") {
   rank.rings_of = JobId(9);
   const std::string of_rank = encode(rank);
   CHECK(encode(service::NodeMessage(of_rank).rank()) == of_rank);
-  const std::string hello = encode(greeting());
+  const std::string hello = encode(greeting(1));
   CHECK(encode(service::NodeMessage(hello).greeting()) == hello);
   CHECK(service::with_host("tcp://:9838", "::1") == "tcp://[::1]:9838");
   CHECK(service::with_host("tcp://10.0.0.1:9838", "10.0.0.2") == "tcp://10.0.0.1:9838");
