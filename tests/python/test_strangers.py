@@ -1,7 +1,6 @@
 """What a node meets that is none of its cluster, cannot be reached, or is not what it says it is."""
 
 import contextlib
-import http.server
 import os
 import re
 import shutil
@@ -60,36 +59,28 @@ class OtherAddresses(Cluster):
     """What listens at an address is no coordinator."""
 
     def test_an_agent_says_what_it_met_and_goes_on_to_the_next_address(self):
-        web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-        threading.Thread(target=web.serve_forever, daemon=True).start()
-        self.addCleanup(web.server_close)
-        self.addCleanup(web.shutdown)
         strangers = {
-            "there is no frame of kind": Stranger(bytes(range(1, 200))),
+            "does not answer as one: there is no frame of kind": Stranger(
+                b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
+            "there is no frame of kind 67305985": Stranger(bytes(range(1, 200))),
             "it sent nonsense": Stranger(HEAD.pack(1, 0, 1 << 62)),
-            "a message that is no JSON object": Stranger(frame(b"\xff[]")),
+            "a message that is no JSON object": Stranger(frame(b"xff[]")),
             "a message without 'type'": Stranger(frame(b"{}")),
             "a message of type 'hello'": Stranger(frame(b'{"type": "hello"}')),
             "a message without 'node'": Stranger(
                 frame(b'{"type": "welcome", "cluster": "", "term": 0}')),
-            "the other side has closed the connection": Stranger(b"", closes=True),
-            "the other side has sent nothing": Stranger(b""),
+            "the other side has closed|Broken pipe|reset by peer": Stranger(b"", closes=True),
+            "does not answer as one: the other side has sent nothing": Stranger(b""),
         }
         for one in strangers.values():
             self.addCleanup(one.close)
-        addresses = ["tcp://127.0.0.1:%d" % web.server_port,
-                     *(one.address for one in strangers.values()),
-                     f"tcp://127.0.0.1:{self.port}"]
+        addresses = [*(one.address for one in strangers.values()), f"tcp://127.0.0.1:{self.port}"]
         agent = self.node("a", "--join", ",".join(addresses), "--cluster-token", str(self.token),
                           "--name", "a")
         self.wait_for_nodes({"a"})
         self.check_epochs(Job(agent).result())
-        lines = agent.text().splitlines()
         for said, stranger in strangers.items():
-            self.assertTrue(any(f"no coordinator at {stranger.address}" in line and said in line
-                                for line in lines), f"{said}: {agent.text()}")
-        self.assertTrue(any(f"no coordinator at {addresses[0]}: what listens there does not answer "
-                            "as one" in line for line in lines), agent.text())
+            self.assertRegex(agent.text(), f"no coordinator at {stranger.address}: .*({said})")
 
     def test_a_coordinator_and_an_agent_send_strangers_away(self):
         agent = self.agent("a")
