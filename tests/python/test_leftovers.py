@@ -82,7 +82,6 @@ class Leftovers(Cluster):
             if time.monotonic() > deadline:
                 self.fail(f"{before} have become {[Counted(node) for node in survivors]}")
             time.sleep(0.2)
-        print(before, [Counted(node) for node in survivors])
         self.assertEqual(self.files(), files)
         for job in [Job(node, epochs=1) for node in survivors]:
             self.check_epochs(job.result())
