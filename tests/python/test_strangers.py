@@ -161,7 +161,8 @@ class Authorities(Cluster):
         self.assertEqual(set(self.nodes()), {"a"})
         self.assertEqual(agents[1].text().count("this coordinator cannot reach"), 1)
         agents[1].end()
-        agents[1].command += self.certificate("ours")
+        agents[1].command = [word.replace("authority-others", "authority-ours")
+                             for word in agents[1].command]
         agents[1].start()
         self.wait_for_nodes({"a", "b"})
         self.check_epochs(Job(agents[1]).result())
