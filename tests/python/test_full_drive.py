@@ -95,7 +95,8 @@ class SharedLog(Folder):
         for job in jobs:
             job.begun()
         self.drive.fill()
-        wait_until(lambda: "this node coordinates no more: make room" in first.text(), 30, "its end")
+        wait_until(lambda: "this node coordinates no more: make room" in first.text(), 30,
+                   "its end")
         wait_until(lambda: self.terms()[-1] >= 3, 60, "a term that nothing could be written in")
         # The file of a term fits now, and its promises do not: they must not cost those before.
         self.drive.leave(1)
@@ -165,7 +166,8 @@ class State(Cluster):
         drive.fill()
         agent = self.agent("a", before=drive.before, joins=False, waits=False)
         self.assertNotEqual(agent.process.wait(30), 0)
-        self.assertIn("No space left on device; write elsewhere (--state), or make room", agent.text())
+        self.assertIn("No space left on device; write elsewhere (--state), or make room",
+                      agent.text())
         # The index of the dataset does not fit, and is made anew each time.
         drive.leave(2)
         agent.start()

@@ -1,4 +1,5 @@
-"""Nodes of a cluster are restarted and upgraded one after the other, while jobs run at all of them."""
+"""Nodes of a cluster are restarted and upgraded one after the other, while jobs run at all of
+them."""
 
 import contextlib
 import json
@@ -165,8 +166,9 @@ class Versions(Cluster):
             node = self.agent_over(f"of-{number}", waits=False, changes={
                 "agent": {"version": version, "protocol": number, "name": None, "more": [{}]}})
             self.assertEqual(node.process.wait(30), 2)
-            said = (rf"the coordinator {re.escape(self.OWN)} speaks version \d+ of the nodes' protocol, "
-                    rf"and the agent {re.escape(version)} speaks version {number}; install the same")
+            said = (rf"the coordinator {re.escape(self.OWN)} speaks version \d+ of the nodes' "
+                    rf"protocol, and the agent {re.escape(version)} speaks version {number}; install "
+                    "the same version on both")
             self.assertRegex(node.text(), "refuses this agent: " + said)
             wait_until(lambda: re.search("was refused: " + said, self.coordinator.text()), 20,
                        "the coordinator's line")

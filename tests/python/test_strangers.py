@@ -1,4 +1,5 @@
-"""What a node meets that is none of its cluster, cannot be reached, or is not what it says it is."""
+"""What a node meets that is none of its cluster, cannot be reached, or is not what it says it
+is."""
 
 import contextlib
 import os
@@ -89,7 +90,8 @@ class OtherAddresses(Cluster):
         for job in jobs:
             job.begun()
         says = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", os.urandom(200), HEAD.pack(1, 0, 1 << 62),
-                frame(b'{"type": "token"}'), frame(b'{"type": "token", "token": "?", "as": "agent"}'),
+                frame(b'{"type": "token"}'),
+                frame(b'{"type": "token", "token": "?", "as": "agent"}'),
                 frame(b'{"type": "token", "token": "?", "as": "peer"}'), b""]
         opened = []
         for one in says * 10:
@@ -116,8 +118,9 @@ class Authorities(Cluster):
         folder = self.folder / f"authority-{name}"
         if name not in self.made:
             folder.mkdir()
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes",
+                            "-days", "2", "-subj", "/CN=127.0.0.1",
+                            "-addext", "subjectAltName=IP:127.0.0.1",
                             "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
                            check=True, stderr=subprocess.DEVNULL, timeout=60)
             self.made[name] = folder

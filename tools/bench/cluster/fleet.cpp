@@ -68,7 +68,7 @@ class FakeAgent {
     greeting.state = greeting.name;
     greeting.cores = kWorkers;
     greeting.memory = Bytes{1} << 30;
-    greeting.address = "tcp://127.0.0.1:1";
+    greeting.address = "tcp://127.0.0.1:" + plan.port;  // the coordinator's: it can be reached
     channel_->write_text(encode(greeting));
   }
 
