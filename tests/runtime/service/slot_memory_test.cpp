@@ -38,6 +38,28 @@ double thread_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
+TEST_CASE("slabs that nothing is in go back after some seconds, and those in use stay") {
+  service::MemoryBudget budget(64 * kMib);
+  std::vector<std::uint64_t> gone;
+  service::SlotMemory slots(budget, [&](std::uint64_t slab) { gone.push_back(slab); });
+  const ShareId other{5};
+  const std::uint64_t left = slots.take(kShare, SlotId(0), 8 * kMib, 1)->slab->id();
+  REQUIRE(slots.take(other, SlotId(0), 8 * kMib, 2));
+  slots.free(kShare, SlotId(0));
+  for (int second = 0; second < 4; ++second) slots.give_back_unused();
+  CHECK(gone.empty());
+  REQUIRE(slots.take(kShare, SlotId(1), 8 * kMib, 1));  // it is in use again
+  slots.free(kShare, SlotId(1));
+  for (int second = 0; second < 5; ++second) slots.give_back_unused();
+  CHECK(gone.empty());
+  slots.give_back_unused();
+  CHECK(gone == std::vector{left});
+  CHECK(slots.bytes() == 8 * kMib);
+  CHECK(budget.used() == 8 * kMib);
+  CHECK(slots.find(other, SlotId(0)));
+  CHECK(slots.take(kShare, SlotId(0), 8 * kMib, 1));
+}
+
 TEST_CASE("a slab that is given back has no pages any more, though a job still maps it") {
   service::MemoryBudget budget(64 * kMib);
   std::vector<std::uint64_t> gone;
