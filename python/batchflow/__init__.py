@@ -10,6 +10,7 @@ from .batch import FILLER, REHEARSED, REPLACED, Batch, Ragged
 from .iterable import iterable_dataset
 from .library import NoServiceError, RefusedError, ServiceError
 from .loader import DataLoader
+from .local import LocalLoadingWarning
 from .steps import NotTakable, step
 from .torchvision import NotMappable, Pipeline, from_torchvision
 from . import imports, installed
@@ -24,5 +25,5 @@ def __getattr__(name):
 
 
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
-           "NoServiceError", "RefusedError", "Pipeline", "NotMappable", "from_torchvision",
-           "iterable_dataset", "imports", "step", "NotTakable"]
+           "NoServiceError", "RefusedError", "LocalLoadingWarning", "Pipeline", "NotMappable",
+           "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable"]

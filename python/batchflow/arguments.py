@@ -41,11 +41,15 @@ def say_once(what: str, why: str) -> None:
     if what in _said:
         return
     _said.add(what)
-    # The warning names the user's line, however deep this was called.
+    say(f"{what} {why}")
+
+
+def say(text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that names the user's line, however deep this was called."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
         frame, level = frame.f_back, level + 1
-    warnings.warn(f"batchflow.DataLoader: {what} {why}", UserWarning, stacklevel=level)
+    warnings.warn(f"batchflow.DataLoader: {text}", category, stacklevel=level)
 
 
 def parse_bytes(value: Union[int, str]) -> int:
@@ -145,12 +149,9 @@ def _folder(name: str, value: Any) -> Optional[str]:
 
 def _dataset(dataset: Any) -> str:
     if not isinstance(dataset, (str, os.PathLike)):
-        kind = type(dataset).__name__
-        part = ("; a part of a folder is split=, as {'fraction': 0.9} and for what that leaves "
-                "{'fraction': 0.9, 'part': 'rest'}" if kind == "Subset" else "")
         raise TypeError(
-            f"dataset should be the path of a folder or file, or a name at the service, not "
-            f"{kind}: the service reads the data itself (docs/datasets.md){part}")
+            "dataset should be the path of a folder or file, a name at the service, or a Dataset "
+            f"with __getitem__ and __len__, not {type(dataset).__name__}")
     is_path = isinstance(dataset, os.PathLike)
     name = _text("dataset", dataset)
     if not name:
@@ -336,7 +337,7 @@ def with_exemplars(arguments: Arguments, keys: Any) -> Arguments:
         arguments.order_options, exemplars=exemplars))
 
 
-def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
+def take_aliases(given: dict[str, Any], aliases: dict[str, Any]) -> None:
     """`given`: the arguments of DataLoader.__init__ by name."""
     for alias, value in aliases.items():
         name = ALIASES.get(alias)
@@ -347,6 +348,10 @@ def read(given: dict[str, Any], aliases: dict[str, Any]) -> Arguments:
         given[name] = value
     if given["dataset"] is None:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
+
+
+def read(given: dict[str, Any]) -> Arguments:
+    """`given`: the arguments of DataLoader.__init__ by name, without other words for them."""
     check_like_torch(given)
     _say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None

@@ -39,12 +39,17 @@ class Finds(Protocol):
     def class_names(self) -> list[str]: ...
 
 
-def is_image_folder(dataset: Any) -> bool:
-    """Whether it is torchvision's, or derived from it without a change of how samples are read."""
+def is_folder(dataset: Any) -> bool:
+    """Whether it is torchvision's, or derived from it."""
     bases = [(base.__module__, base.__name__) for base in type(dataset).__mro__]
-    if (_TORCHVISIONS, "DatasetFolder") not in bases:
-        return False
-    if not hasattr(dataset, "classes") or not hasattr(dataset, "root"):
+    return ((_TORCHVISIONS, "DatasetFolder") in bases and hasattr(dataset, "classes") and
+            hasattr(dataset, "root"))
+
+
+def is_image_folder(dataset: Any) -> bool:
+    """Whether it is a folder that is read as torchvision does. Refuses one that is read
+    otherwise."""
+    if not is_folder(dataset):
         return False
     own = [name for name in ("__getitem__", "__len__")
            if not _is_torchvisions(getattr(type(dataset), name))]

@@ -19,6 +19,7 @@ from .checks import whole
 from .iteration import Iteration
 from .job import Job
 from .orders import Scores
+from .own_dataset import why_not_served
 from .ranks import job_name
 from .receipts import Receipts
 from .score_recording import ScoreRecording
@@ -68,7 +69,12 @@ class DataLoader(Attributes, Generic[_Given]):
                  tokens: Optional[int] = None, receipts: Any = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
-        self._arguments = args.read(given, aliases)
+        args.take_aliases(given, aliases)
+        why = why_not_served(given)
+        if why is not None:
+            self._load_here(given, why)
+            return
+        self._arguments = args.read(given)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self._given_sampler = sampler
@@ -79,6 +85,13 @@ class DataLoader(Attributes, Generic[_Given]):
         self.epochs_hint = epochs
         self._set_up({})
         self.__initialized = True
+
+    def _load_here(self, given: dict[str, Any], why: str) -> None:
+        from .local import LocalDataLoader  # which derives from this class
+        own = type(self)
+        self.__class__ = (LocalDataLoader if own is DataLoader else
+                          type(own.__name__, (own, LocalDataLoader), {}))
+        LocalDataLoader.begin(self, given, why)
 
     def _set_up(self, state: states.State) -> None:
         self._number = next(_numbers) if self._arguments.is_split_over_ranks else 0

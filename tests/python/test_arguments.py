@@ -88,8 +88,9 @@ class Arguments(Folder):
                 (ValueError, "has a NUL in it", {"service": "a\0b"})):
             with self.assertRaisesRegex(kind, text):
                 read("rows", **named)
-        with self.assertRaisesRegex(TypeError, "not list: the service reads the data itself"):
-            read([1, 2, 3])
+        for dataset in (3, b"./rows", (one for one in [1, 2, 3])):
+            with self.assertRaisesRegex(TypeError, "a Dataset with __getitem__ and __len__, not "):
+                read(dataset)
         with self.assertRaisesRegex(ValueError, "has a NUL in it"):
             read("./a\0b")
         with self.assertRaisesRegex(ValueError, "mount or copy that, and write its path"):

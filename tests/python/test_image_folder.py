@@ -81,22 +81,32 @@ class ImageFolders(Compared):
         with self.assertRaisesRegex(ValueError, "elsewhere.png, which is not in its root"):
             next(iter(batchflow.DataLoader(data, 8, True)))
 
-    def test_a_loader_or_getitem_of_its_own_is_refused(self):
-        def read(path):
-            return None
+    def check_loaded_here(self, data, why):
+        """Checks that the script's own workers load it, as PyTorch does, and that it is said why."""
+        with self.assertWarnsRegex(batchflow.LocalLoadingWarning, why):
+            ours = list(batchflow.DataLoader(data, 8))
+        theirs = list(torch.utils.data.DataLoader(data, 8))
+        self.assertEqual(len(ours), len(theirs))
+        for one, other in zip(ours, theirs):
+            self.assertTrue(all(map(torch.equal, one, other)))
 
-        with self.assertRaisesRegex(ValueError, "its loader='read' cannot be carried out by the "
-                                    "service"):
-            batchflow.DataLoader(self.data(loader=read), 8)
-        with self.assertRaisesRegex(ValueError, "target_transform cannot be carried out"):
-            batchflow.DataLoader(self.data(target_transform=int), 8)
+    def test_a_loader_or_getitem_of_its_own_is_loaded_here(self):
+        def read(path):
+            return datasets.folder.default_loader(path).rotate(90)
+
+        self.check_loaded_here(self.data(loader=read),
+                               "its loader='read' cannot be carried out by the service")
+        self.check_loaded_here(self.data(target_transform=lambda label: label + 5),
+                               "target_transform cannot be carried out")
 
         class Pairs(datasets.ImageFolder):
             def __getitem__(self, index):
                 return super().__getitem__(index) + (index,)
 
-        with self.assertRaisesRegex(TypeError, "Pairs has a __getitem__ of its own"):
-            batchflow.DataLoader(Pairs(str(self.root)), 8)
+        self.check_loaded_here(Pairs(str(self.root), self.data().transform),
+                               "Pairs has a __getitem__ of its own")
+        with self.assertRaisesRegex(ValueError, "pipeline is for what the service loads.* Pairs has"):
+            batchflow.DataLoader(Pairs(str(self.root)), 8, pipeline="imagenet-val")
         data = self.data()
         loader = batchflow.DataLoader(data, 8)
         data.transform = T.ToTensor()
@@ -109,20 +119,23 @@ class ImageFolders(Compared):
                 return [(torch.zeros(3, 2, 2), 0) for _ in indices]
 
         transform = self.data().transform
-        with self.assertRaisesRegex(TypeError, "Many has a __getitems__ of its own"):
-            batchflow.DataLoader(Many(str(self.root), transform), 8)
+        self.check_loaded_here(Many(str(self.root), transform), "Many has a __getitems__ of its own")
         data = self.data()
-        data.__getitems__ = lambda indices: []
-        with self.assertRaisesRegex(TypeError, "ImageFolder has a __getitems__ of its own"):
-            batchflow.DataLoader(data, 8)
+        data.__getitems__ = lambda indices: [(torch.ones(3, 2, 2), 0) for _ in indices]
+        self.check_loaded_here(data, "ImageFolder has a __getitems__ of its own")
         like = functools.wraps(datasets.ImageFolder.__getitem__)
-        for patched in (lambda self, index: None, like(lambda self, index: None)):
+        for patched in (lambda self, index: (index, 0), like(lambda self, index: (index, 0))):
             with mock.patch.object(datasets.ImageFolder, "__getitem__", patched):
-                with self.assertRaisesRegex(TypeError, "ImageFolder has a __getitem__ of its own"):
-                    batchflow.DataLoader(self.data(), 8)
-        loader = functools.wraps(datasets.folder.default_loader)(lambda path: None)
-        with self.assertRaisesRegex(ValueError, "its loader='default_loader' cannot be carried out"):
-            batchflow.DataLoader(self.data(loader=loader), 8)
+                self.check_loaded_here(self.data(), "ImageFolder has a __getitem__ of its own")
+        usual = datasets.folder.default_loader
+        loader = functools.wraps(usual)(lambda path: usual(path).rotate(90))
+        self.check_loaded_here(self.data(loader=loader),
+                               "its loader='default_loader' cannot be carried out")
+
+    def test_a_transform_that_is_not_mapped_is_carried_out_here(self):
+        data = self.data()
+        data.transform.transforms.insert(1, T.Grayscale())
+        self.check_loaded_here(data, "transform 1, Grayscale: the service has no such step")
 
     def test_what_is_edited_after_an_epoch_is_followed_or_refused(self):
         class Dark(datasets.ImageFolder):

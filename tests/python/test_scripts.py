@@ -144,11 +144,13 @@ class Scripts(Compared):
 
     # ----------------------------------------------------------------- parts and other formats --
 
-    def test_subsets_are_refused_with_what_to_write(self):
+    def test_subsets_are_loaded_here_and_splits_by_the_service(self):
         data = self.data()
         for part in (Subset(data, range(5)), random_split(data, [30, 13])[0]):
-            with self.assertRaisesRegex(TypeError, r"not Subset: .*split=, as \{'fraction': 0.9\}"):
-                batchflow.DataLoader(part, 8)
+            with self.assertWarnsRegex(batchflow.LocalLoadingWarning,
+                                       r"Subset is .*split=, as \{'fraction': 0.9\}"):
+                ours = batchflow.DataLoader(part, 8)
+            self.assertEqual(epoch_of(ours), epoch_of(DataLoader(part, 8)))
         train = batchflow.DataLoader(self.root, 8, True, split={"fraction": 0.7},
                                      pipeline=data.transform)
         rest = batchflow.DataLoader(self.root, 8, split={"fraction": 0.7, "part": "rest"},
