@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from . import orders
 from .arrays import check_output
@@ -22,6 +22,9 @@ from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
 from .ranks import Rank, find_rank, launched
 from .torchvision import pipeline_name, pipeline_of
+
+if TYPE_CHECKING:
+    from .served_dataset import ServedDataset
 
 ALIASES = {"max_cache_size": "cache_limit", "seed": "shuffle_seed", "input_dir": "dataset",
            "remote": "dataset", "prefetch_batches": "prefetch_factor",
@@ -110,6 +113,7 @@ class Arguments:
     receipts: Optional[str]  # a folder
     folder: Optional[ImageFolder]  # where the dataset is one of torchvision's
     expected: Optional[Expected]
+    brought: Optional[ServedDataset]  # where the dataset is one of the script's own
     generator: Optional[Generator] = None  # where it decides the order
 
     def __getstate__(self) -> dict[str, Any]:
@@ -350,17 +354,23 @@ def take_aliases(given: dict[str, Any], aliases: dict[str, Any]) -> None:
         raise TypeError("DataLoader.__init__() missing 1 required positional argument: 'dataset'")
 
 
-def read(given: dict[str, Any]) -> Arguments:
-    """`given`: the arguments of DataLoader.__init__ by name, without other words for them."""
+def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Arguments:
+    """`given`: the arguments of DataLoader.__init__ by name, without other words for them.
+    `brought`: its dataset, where that is one of the script's own."""
     check_like_torch(given)
     _say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
-    if is_image_folder(dataset):
+    if brought is not None:
+        dataset = Path(brought.path)
+        expected = Expected(type(given["dataset"]).__name__, brought.samples)
+    elif is_image_folder(dataset):
         folder = ImageFolder(dataset, pipeline is None)
         dataset, pipeline = folder.root, folder.pipeline if pipeline is None else pipeline
     dataset, own_seed = _dataset(dataset), given["shuffle_seed"]
     if given["sampler"] is not None:
         meant, expected = _sampler(given["sampler"])
+        if brought is not None:
+            expected.check(brought.samples)
         # In PyTorch a loader's generator says nothing to a sampler that has one.
         given["generator"] = getattr(given["sampler"], "generator", None) or given["generator"]
         for name, value in meant.items():
@@ -393,7 +403,7 @@ def read(given: dict[str, Any]) -> Arguments:
         collate_fn=given["collate_fn"],
         pin_memory=bool(given["pin_memory"]),
         device=None if given["device"] is None else str(given["device"]),
-        pipeline=_pipeline(pipeline),
+        pipeline=_pipeline(pipeline) if brought is None else brought.pipeline(),
         epochs=0 if given["epochs"] is None else whole("epochs", given["epochs"], 1),
         service=_text("service", given["service"]),
         rank=given["rank"],
@@ -412,6 +422,7 @@ def read(given: dict[str, Any]) -> Arguments:
         receipts=_folder("receipts", given["receipts"]),
         folder=folder,
         expected=expected,
+        brought=brought,
         generator=generator)
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:

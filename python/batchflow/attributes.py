@@ -23,8 +23,9 @@ class Attributes:
     @property
     def dataset(self) -> Any:
         """What was given, as in PyTorch; for a path or a name, an object that knows about it."""
-        folder = self._arguments.folder
-        return Dataset(self, self._arguments.dataset) if folder is None else folder.dataset
+        own = self._arguments.folder or self._arguments.brought
+        known = None if own is None else own.dataset
+        return Dataset(self, self._arguments.dataset) if known is None else known
 
     @property
     def sampler(self) -> Any:

@@ -19,6 +19,7 @@ from . import library as c
 from . import state as states
 from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
+from .brought_batches import BroughtBatches
 from .device_copies import DeviceCopies
 from .orders import Scores
 from .receipts import Receipts
@@ -52,6 +53,8 @@ class Job:
         self._maker = BatchMaker([info.field[i] for i in range(info.fields)], self._output,
                                  self._make, make_numbers, arguments.copy)
         self.readers = self._maker.readers
+        self._brought = (None if arguments.brought is None else
+                         BroughtBatches(arguments.brought, self._output))
         self._copies: Optional[DeviceCopies] = None
         if scores[0]:
             self.session.report_scores(*scores)
@@ -62,6 +65,8 @@ class Job:
     def check_dataset(self) -> None:
         """Checks that the script's dataset and sampler have the samples that the service has."""
         folder, expected = self._arguments.folder, self._arguments.expected
+        if self._arguments.brought is not None:
+            self._arguments.brought.check_unchanged()
         samples = int(self.session.info.dataset_samples)
         if expected is not None:
             expected.check(samples)
@@ -113,7 +118,9 @@ class Job:
         """What the script gets for a batch. Some of the arguments may have changed since the job
         began."""
         result: Any = batch
-        if arguments.collate_fn is not None:
+        if self._brought is not None:
+            result = self._brought.finish(batch, arguments)
+        elif arguments.collate_fn is not None:
             samples = split(batch, batch.samples)
             result = arguments.collate_fn(samples if arguments.batch_size else samples[0])
         elif arguments.batch_size is None:
@@ -126,6 +133,8 @@ class Job:
         return result
 
     def _to_device(self, batch: Any, device: str) -> Any:
+        if self._brought is not None:
+            return self._brought.mapped(batch, lambda one: one.to(device, non_blocking=True))
         if not isinstance(batch, Batch) or self._arguments.batch_size is None:
             return batch.to(device, non_blocking=True)
         if self._copies is None:

@@ -18,11 +18,13 @@ from .batch import Batch
 from .checks import whole
 from .iteration import Iteration
 from .job import Job
+from .library import ServiceError
 from .orders import Scores
-from .own_dataset import why_not_served
+from .own_dataset import served
 from .ranks import job_name
 from .receipts import Receipts
 from .score_recording import ScoreRecording
+from .served_dataset import ServedDataset
 from .session import CLOSED
 
 if TYPE_CHECKING:
@@ -66,15 +68,23 @@ class DataLoader(Attributes, Generic[_Given]):
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
-                 tokens: Optional[int] = None, receipts: Any = None, **aliases: Any):
+                 tokens: Optional[int] = None, receipts: Any = None, local: bool = False,
+                 **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
-        why = why_not_served(given)
-        if why is not None:
-            self._load_here(given, why)
+        how = served(given)
+        if isinstance(how, str):
+            self._load_here(given, how)
             return
-        self._arguments = args.read(given)
+        if isinstance(how, ServedDataset):
+            try:
+                self._arguments = args.read(dict(given), how)
+            except ValueError as problem:  # of the order, mostly: PyTorch can do more, or says it too
+                self._load_here(given, str(problem))
+                return
+        else:
+            self._arguments = args.read(given)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self._given_sampler = sampler
@@ -85,10 +95,16 @@ class DataLoader(Attributes, Generic[_Given]):
         self.epochs_hint = epochs
         self._set_up({})
         self.__initialized = True
+        if self._arguments.brought is not None and not self._arguments.is_split_over_ranks:
+            try:
+                self._opened()
+            except ServiceError as problem:
+                self._load_here(given, str(problem))
 
     def _load_here(self, given: dict[str, Any], why: str) -> None:
         from .local import LocalDataLoader  # which derives from this class
         own = type(self)
+        self.__dict__.clear()
         self.__class__ = (LocalDataLoader if own is DataLoader else
                           type(own.__name__, (own, LocalDataLoader), {}))
         LocalDataLoader.begin(self, given, why)

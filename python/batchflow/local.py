@@ -66,10 +66,11 @@ class LocalDataLoader(DataLoader[Any]):
         without_effect = [name for name, usual in _WITHOUT_EFFECT.items()
                           if given[name] not in (usual, None)]
         kind = type(given["dataset"]).__name__
-        text = f"{kind} is loaded by this script's own workers, as PyTorch would: {why}"
-        if without_effect:
-            text += f"; so {', '.join(without_effect)} {_have(without_effect)} no effect"
-        say(text, LocalLoadingWarning)
+        if without_effect or not given["local"]:
+            text = f"{kind} is loaded by this script's own workers, as PyTorch would: {why}"
+            if without_effect:
+                text += f"; so {', '.join(without_effect)} {_have(without_effect)} no effect"
+            say(text, LocalLoadingWarning)
 
     def _set_up_local(self) -> None:
         given = self._given

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import Any, Union
 
 from .image_folder import ImageFolder, is_folder
+from .served_dataset import ServedDataset
+from .steps import NotTakable
 
 
 def is_dataset(thing: Any) -> bool:
@@ -19,11 +21,17 @@ def is_iterable(dataset: Any) -> bool:
     return any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)
 
 
-def why_not_served(given: dict[str, Any]) -> Optional[str]:
-    """Why the script has to load its dataset itself; None where the service does."""
+def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
+    """How the service loads the Dataset among the arguments, or why the script has to load it itself;
+    None where the service reads files."""
     dataset = given["dataset"]
     if not is_dataset(dataset):
+        if given["local"]:
+            raise ValueError("local=True is for a Dataset with __getitem__ and __len__, and the "
+                             f"service reads {dataset!r}; leave it out")
         return None
+    if given["local"]:
+        return "local=True says so"
     if is_folder(dataset):
         try:
             ImageFolder(dataset, given["pipeline"] is None)
@@ -36,4 +44,14 @@ def why_not_served(given: dict[str, Any]) -> Optional[str]:
     if type(dataset).__name__ == "Subset" and part is not None and is_folder(part):
         return ("a part of a folder that the service can read is split=, as {'fraction': 0.9} and "
                 "for what that leaves {'fraction': 0.9, 'part': 'rest'}")
-    return "the service reads files, and what __getitem__ does is not a file"
+    for name in ("batch_sampler", "worker_init_fn", "pipeline", "split", "tokens"):
+        if given[name] is not None:
+            return f"{name} is not for a Dataset that the service loads"
+    if given["output"] not in ("auto", "torch", "numpy"):
+        return f"output={given['output']!r} is not for a Dataset that the service loads"
+    if str(given["service"] or os.environ.get("BATCHFLOW_SERVICE", "")).startswith("tcp://"):
+        return "a service on another machine runs no code of this one"
+    try:
+        return ServedDataset(dataset)
+    except NotTakable as problem:
+        return str(problem)

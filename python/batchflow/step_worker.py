@@ -2,7 +2,7 @@
 
 The service starts this program (`python -m batchflow.step_worker`) in a sandbox, and ends it. Their
 messages are the structs of runtime/step/wire.h, which are below, too. It imports nothing of this
-package, so that it needs little more than the function itself.
+package, so that it needs little more than the function itself; but for a Dataset, step_dataset.py.
 """
 
 from __future__ import annotations
@@ -101,26 +101,46 @@ def imported(module: str, name: Optional[str]) -> Any:
 
 
 def load(bundle: dict[str, Any], lines: list[Any]) -> Any:
-    """The function, with all that it uses. `lines` are file and line of each function."""
+    """The function, with all that it uses. `lines` are file and line of each function or class."""
     sys.path[:] = [path for path in sys.path if path] + bundle["paths"]
     names: dict[str, Any] = {"__name__": "batchflow_step"}
     for name, (module, part, _) in bundle["imports"].items():
         names[name] = imported(module, part)
     for name, packed in bundle["values"].items():
         names[name] = value_of(packed)
-    # What a default value needs must be defined before it. The function itself is the first of the
-    # list, so the list is taken from its end.
-    for text, (file, line) in reversed(list(zip(bundle["functions"], lines))):
-        code = compile("\n" * (line - 1) + text, file, "exec",
-                       __future__.annotations.compiler_flag, dont_inherit=True)
-        exec(code, names)
+    # What a default value or a class needs must be defined before it. The function itself is the
+    # first of the list, so the list is taken from its end.
+    left = list(reversed(list(zip(bundle["functions"], lines))))
+    while left:
+        early = left
+        left = [one for one in early if not define(*one, names, len(early))]
+        if len(left) == len(early):
+            define(*left[0], names, 0)
+    if "dataset" in bundle:
+        from batchflow import step_dataset
+        return step_dataset.make_step(bundle["dataset"], names, bundle["random"], TYPES)
     return names[bundle["entry"]]
+
+
+def define(text: str, place: Any, names: dict[str, Any], others: int) -> bool:
+    """Defines a function or class. False: it needs one of the `others` before it."""
+    file, line = place
+    code = compile("\n" * (line - 1) + text, file, "exec",
+                   __future__.annotations.compiler_flag, dont_inherit=True)
+    try:
+        exec(code, names)
+    except NameError:
+        if others <= 1:
+            raise
+        return False
+    return True
 
 
 class Step:
     def __init__(self, bundle: dict[str, Any], lines: list[Any]):
         self.name, self.random = bundle["name"], bundle["random"]
         self.version, self._output = bundle["version"], bundle["output"]
+        self._takes_seed = "dataset" in bundle
         self._files = {file for file, _ in lines} | {path for path in bundle["paths"]}
         self._begun: Optional[float] = None
         try:
@@ -146,7 +166,9 @@ class Step:
         import numpy
         self._begun = time.monotonic()
         try:
-            if self.random:
+            if self._takes_seed:
+                made = self._function(array, seed)
+            elif self.random:
                 made = self._function(array, numpy.random.Generator(numpy.random.Philox(seed)))
             else:
                 made = self._function(array)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, TypeVar, Union, overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_MARK = "_batchflow_step"
+MARK = "_batchflow_step"
 _BUNDLE_MOST = 48 << 10  # a pipeline that a job brings has at most 64 KiB
 _ARRAY_MOST = 4 << 10
 _INSTALLED = tuple(os.path.realpath(sysconfig.get_paths()[name]) + os.sep
@@ -63,7 +63,7 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
             raise NotTakable(f"{declared!r} is no plain function; write one with def that calls it")
         if output is not None and (len(output) != 2 or not isinstance(output[0], str)):
             raise NotTakable(f"output={output!r}: write a type and a shape, as ('float32', (3, 8))")
-        setattr(declared, _MARK, {
+        setattr(declared, MARK, {
             "random": bool(random), "version": str(version), "memory": memory,
             "output": [output[0], [int(side) for side in output[1]]] if output else None})
         return declared
@@ -72,7 +72,7 @@ def step(function: Optional[_Function] = None, *, random: bool = False, version:
 
 def is_function(thing: Any) -> bool:
     """Whether it is meant as a step. `entry` says why a function cannot be one."""
-    return inspect.isroutine(thing) or hasattr(thing, _MARK)
+    return inspect.isroutine(thing) or hasattr(thing, MARK)
 
 
 def entry(function: Any) -> dict[str, Any]:
@@ -80,11 +80,11 @@ def entry(function: Any) -> dict[str, Any]:
     name = getattr(function, "__qualname__", repr(function))
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise NotTakable(f"{name} is no function that is written with def; write one")
-    if not hasattr(function, _MARK):
+    if not hasattr(function, MARK):
         raise NotTakable(f"{name}: is what it makes decided by its input alone? Write "
                          "@batchflow.step before it, or @batchflow.step(random=True)")
-    packer = _Packer()
-    packer.content.update(getattr(function, _MARK), name=function.__name__[:64])
+    packer = Packer()
+    packer.content.update(getattr(function, MARK), name=function.__name__[:64])
     packer.content["entry"] = function.__name__
     packer.take(function.__name__, function, function)
     packer.content.update(packer.own_modules())
@@ -93,6 +93,11 @@ def entry(function: Any) -> dict[str, Any]:
     if len(bundle) > _BUNDLE_MOST:
         raise NotTakable(f"{name}: its source and values have {len(bundle)} bytes, and a job "
                          f"brings {_BUNDLE_MOST} at most; put them into a module or a file")
+    return written(bundle, packer)
+
+
+def written(bundle: str, packer: "Packer") -> dict[str, Any]:
+    """A step with this bundle as the service reads it."""
     file, line = packer.source_lines[0]
     memory = packer.content["memory"]
     return {"python": bundle, "interpreter": sys.executable,
@@ -186,6 +191,38 @@ def _used_names(code: types.CodeType) -> set[str]:
     return names
 
 
+def _names_outside_functions(node: ast.AST) -> set[str]:
+    """The names that a class needs where it is defined."""
+    names: set[str] = set()
+    left = [node]
+    while left:
+        one = left.pop()
+        if isinstance(one, ast.Name):
+            names.add(one.id)
+        inner = list(ast.iter_child_nodes(one))
+        if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            defaults = [default for default in one.args.kw_defaults if default is not None]
+            inner = [*getattr(one, "decorator_list", []), *one.args.defaults, *defaults]
+        elif isinstance(one, ast.AnnAssign):  # annotations are not looked at
+            inner = [] if one.value is None else [one.value]
+        left += inner
+    return names
+
+
+def _functions_of(value: Any) -> list[Any]:
+    """The functions of an attribute of a class."""
+    if isinstance(value, property):
+        every = [value.fget, value.fset, value.fdel]
+    else:
+        every = [getattr(value, "__func__", value)]
+    return [inspect.unwrap(one) for one in every if inspect.isfunction(one)]
+
+
+def _is_torchs_dataset(value: Any) -> bool:
+    return (inspect.isclass(value) and value.__name__ == "Dataset" and
+            value.__module__ == "torch.utils.data.dataset")
+
+
 def _value(value: Any) -> Any:
     """As JSON that tells a tuple from a list; step_worker.py reads it."""
     if value is None or type(value) in (bool, int, float, str):
@@ -207,8 +244,8 @@ def _value(value: Any) -> Any:
     raise NotTakable(f"a {type(value).__name__}")
 
 
-class _Packer:
-    """Follows what a function uses."""
+class Packer:
+    """Follows what a function or a class uses."""
 
     def __init__(self) -> None:
         self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": []}
@@ -230,13 +267,45 @@ class _Packer:
         for default in [*node.args.defaults, *node.args.kw_defaults]:
             if default is not None:
                 used |= {one.id for one in ast.walk(default) if isinstance(one, ast.Name)}
+        self._take_used(used, function, function)
+
+    def _take_used(self, used: set[str], function: Any, user: Any) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
         for each in sorted(used):
             try:
                 value = cells[each].cell_contents if each in cells else function.__globals__[each]
             except (KeyError, ValueError):
                 continue  # a builtin, or not there yet: then it says so when it is used
-            self.take(each, value, function)
+            self.take(each, value, user)
+
+    def add_class(self, name: str, taken: type) -> None:
+        """A class of a script, which no module has, by its source."""
+        if taken.__qualname__ != name:
+            raise NotTakable(f"{taken.__qualname__} is not at the top of its script; move it there, or "
+                             "into a module")
+        try:
+            lines, first = inspect.getsourcelines(taken)
+        except (OSError, TypeError):
+            raise NotTakable(f"the source of {name} is not to be had; write it into a file") from None
+        text = textwrap.dedent("".join(lines))
+        node = ast.parse(text).body[0]
+        self.content["functions"].append(text)
+        file = inspect.getsourcefile(taken) or taken.__module__
+        self.source_lines.append((os.path.abspath(file), first))
+        used = _names_outside_functions(node)
+        values = vars(sys.modules[taken.__module__])
+        for each in sorted(used & set(values)):
+            value = values[each]
+            if _is_torchs_dataset(value):  # it has nothing that a Dataset of the script needs
+                self._taken[each] = value
+                self.content["imports"][each] = ["batchflow.step_dataset", "Dataset", ""]
+            else:
+                self.take(each, value, taken)
+        for one in vars(taken).values():
+            for function in _functions_of(one):
+                if function.__module__ == taken.__module__:
+                    inner = _used_names(function.__code__) - {"__class__"}
+                    self._take_used(inner, function, taken)
 
     def take(self, name: str, value: Any, user: Any) -> None:
         if name in self._taken:
@@ -253,6 +322,8 @@ class _Packer:
                 if not self.importable(value):
                     raise
         imported = self.importable(value)
+        if not imported and inspect.isclass(value):
+            return self.add_class(name, value)
         if imported:
             self.content["imports"][name] = imported
         else:

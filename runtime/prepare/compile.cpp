@@ -19,6 +19,7 @@ namespace {
 // them.
 constexpr double kDecodeNsPerByte = 2.2;
 constexpr double kAugmentNsPerByte = 2.0;
+constexpr Duration kPluginCost = std::chrono::microseconds(100);
 // How much larger a JPEG of photographic quality becomes, if nothing is known of its size.
 constexpr Bytes kGrowth = 5;
 // What a pipeline may take of a worker's time for one sample, as the memory of each step is
@@ -137,6 +138,10 @@ class PipelineCompiler {
       out_->picture_->kept = out_->picture_->steps.size();
       kept_extent_ = extent_;
     }
+    if (step.stage == StepStage::plugin && !out_->picture_ && !out_->info_.has_random) {
+      out_->info_.prefix_hash = out_->info_.hash;
+      out_->afterwards_->kept = out_->afterwards_->steps.size();
+    }
   }
 
   void check_stage(config::ConfigSection& section, const PipelineStep& step) {
@@ -233,9 +238,24 @@ class PipelineCompiler {
     Afterwards& made = *out_->afterwards_;
     if (const std::string problem = made.before.problem(); !problem.empty())
       section_.refuse("steps", problem, "make the samples smaller");
+    end_kept(made);
     made.layout = batch::BlockLayout(made.before, 1);
     check_scratch(section_, "steps", made.layout.bytes, "what plugins are given of a sample");
     out_->spec_.fields[made.field] = out_->plugins_.back()->declared().output;
+  }
+
+  // What is kept is one run of bytes of a size that is known. Pictures are kept as they were
+  // decoded.
+  void end_kept(Afterwards& made) {
+    const auto is_fixed = [](const Afterwards::PlannedStep& one) {
+      return !one.plugin->declared().output.ragged;
+    };
+    const auto end = made.steps.begin() + static_cast<std::ptrdiff_t>(made.kept);
+    if (!out_->picture_ && out_->numbers_.size() == 1 &&
+        std::all_of(made.steps.begin(), end, is_fixed))
+      return;
+    made.kept = 0;
+    if (!out_->picture_) out_->info_.prefix_hash = 0;
   }
 
   // --------------------------------------------------------------------------- the others ----
@@ -471,6 +491,10 @@ class PipelineCompiler {
       info.decoded_bytes =
           kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
       info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+    } else if (out_->afterwards_ && out_->afterwards_->kept > 0) {
+      const Afterwards& made = *out_->afterwards_;
+      info.decoded_bytes = made.steps[made.kept - 1].plugin->declared().output.row_bytes();
+      info.decode_cost = static_cast<std::int64_t>(made.kept) * kPluginCost;
     }
     info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);
   }

@@ -50,6 +50,9 @@ struct Afterwards {
   batch::BatchSpec before;    // that field alone, as they are given it
   batch::BlockLayout layout;  // of one sample of `before`
   std::vector<PlannedStep> steps;
+  // Of these, those that the decoded form has behind it: the deterministic ones at the beginning,
+  // where samples are of one field of numbers. 0: no form of its own is kept.
+  std::size_t kept = 0;
 };
 
 class CompiledPipeline final : public Pipeline {

@@ -30,7 +30,8 @@ class WorkerPreparer final : public Preparer {
     plugins_.begin_sample(input.sample);
     const bool done = (compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
                                           : numbers(compiled, input, out, index)) &&
-                      by_plugins(compiled, input, out, index) && label(compiled, input, out, index);
+                      by_plugins(compiled, input, out, index, keep_decoded) &&
+                      label(compiled, input, out, index);
     if (done) return Prepared::done;
     const bool given_up = input.is_given_up && *input.is_given_up;
     return plugins_.failed() || given_up ? Prepared::failed : Prepared::corrupt;
@@ -95,6 +96,7 @@ class WorkerPreparer final : public Preparer {
 
   bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
                std::uint32_t index) {
+    if (input.decoded) return true;  // plugins go on from there
     if (!find_parts(pipeline, input)) return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const sources::Part* part = parts_.part(plan.stored.name);
@@ -156,16 +158,27 @@ class WorkerPreparer final : public Preparer {
   }
 
   bool by_plugins(const CompiledPipeline& pipeline, const Input& input,
-                  const batch::BlockWriter& out, std::uint32_t index) {
+                  const batch::BlockWriter& out, std::uint32_t index,
+                  const KeepDecoded* keep_decoded) {
     if (!pipeline.afterwards()) return true;
     const Afterwards& plan = *pipeline.afterwards();
     const batch::Field* given = &plan.before.fields[0];
     const batch::BlockLayout::FieldLayout& where = plan.layout.fields[0];
-    const std::byte* from = before_plugins_.data() + where.values;
+    const std::byte* from = nullptr;
     std::uint64_t rows = 1;
-    if (where.ragged)
-      std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
-    for (const Afterwards::PlannedStep& one : plan.steps) {
+    std::size_t first = 0;
+    if (plan.kept > 0 && input.decoded) {
+      first = plan.kept;
+      given = &plan.steps[first - 1].plugin->declared().output;
+      from = input.bytes.data();
+      if (input.bytes.size() < given->row_bytes()) return fail("the kept form is damaged");
+    } else {
+      from = before_plugins_.data() + where.values;
+      if (where.ragged)
+        std::memcpy(&rows, before_plugins_.data() + where.offsets + sizeof rows, sizeof rows);
+    }
+    for (std::size_t i = first; i < plan.steps.size(); ++i) {
+      const Afterwards::PlannedStep& one = plan.steps[i];
       if (input.is_given_up && *input.is_given_up) return fail(kGivenUp);
       const batch::Field& made = one.plugin->declared().output;
       const Bytes bytes = given->row_bytes() * rows;
@@ -178,6 +191,9 @@ class WorkerPreparer final : public Preparer {
       if (!from) return fail(plugins_.problem());
       given = &made;
       rows = made.ragged ? plugins_.rows() : 1;
+      if (keep_decoded && i + 1 == plan.kept)
+        if (std::byte* const stays = (*keep_decoded)(made.row_bytes()))
+          std::memcpy(stays, from, made.row_bytes());
     }
     std::byte* const to =
         given->ragged ? out.begin_rows(plan.field, index) : out.row(plan.field, index);

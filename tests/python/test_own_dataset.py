@@ -23,6 +23,10 @@ except ImportError:
 ROWS = 103
 
 
+def load_here(*positional, **named):
+    return batchflow.DataLoader(*positional, local=True, **named)
+
+
 class Drawn(Dataset):
     """It draws from PyTorch's generator, as a random transform does."""
 
@@ -85,7 +89,7 @@ class Local(Folder):
     def check_like_torch(self, dataset, epochs=2, make=dict, **arguments):
         """`make`: of arguments that are one epoch's or one loader's alone."""
         every = []
-        for kind in (batchflow.DataLoader, DataLoader):
+        for kind in (load_here, DataLoader):
             torch.manual_seed(7)
             loader = kind(dataset, **arguments, **make())
             every.append([list(loader) for _ in range(epochs)])
@@ -135,18 +139,24 @@ class Local(Folder):
 
     def test_it_says_so_in_one_line_with_the_reason(self):
         for dataset, why in ((Drawn(), "Drawn is loaded by this script's own workers, as PyTorch "
-                                       "would: "),
+                                       "would: batch_sampler is not for a Dataset"),
                              (Stream(), "this one gives them in its own")):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                loader = batchflow.DataLoader(dataset, 4, num_workers=1, collate_fn=len,
-                                              cache_limit="1gb", job_name="a")
+                named = {"batch_sampler": [[3]] * ROWS} if isinstance(dataset, Drawn) else {}
+                loader = batchflow.DataLoader(dataset, num_workers=1, collate_fn=len,
+                                              cache_limit="1gb", job_name="a", **named)
                 self.assertEqual(sum(loader), ROWS)
             self.assertEqual([one.category for one in said], [batchflow.LocalLoadingWarning])
             self.assertIn(why, str(said[0].message))
             self.assertIn("so job_name, cache_limit have no effect", str(said[0].message))
             self.assertEqual(said[0].filename, __file__)
             self.assertIsInstance(loader, batchflow.DataLoader)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(sum(batchflow.DataLoader(Drawn(), local=True, collate_fn=len)), ROWS)
+        with self.assertRaisesRegex(ValueError, "local=True is for a Dataset"):
+            batchflow.DataLoader("./rows", local=True)
 
     def test_what_would_give_other_samples_is_refused(self):
         for named, text in (({"pipeline": "bytes"}, "pipeline is for what the service loads"),
@@ -172,7 +182,7 @@ class Local(Folder):
             batchflow.DataLoader(Stream(), shuffle=True)
         dataset = Drawn()
         ours, theirs = (kind(dataset, 8, True, num_workers=1, timeout=3)
-                        for kind in (batchflow.DataLoader, DataLoader))
+                        for kind in (load_here, DataLoader))
         for name in ("dataset", "batch_size", "num_workers", "timeout", "drop_last", "collate_fn",
                      "pin_memory", "persistent_workers", "generator", "worker_init_fn"):
             self.assertEqual(getattr(ours, name), getattr(theirs, name), name)
@@ -187,18 +197,18 @@ class Local(Folder):
 
     def test_seeds_ranks_and_epochs_of_ours(self):
         runs = [[[batch.tolist() for batch in loader] for _ in range(2)]
-                for loader in (batchflow.DataLoader(list(range(50)), 7, True, shuffle_seed=3)
+                for loader in (load_here(list(range(50)), 7, True, shuffle_seed=3)
                                for _ in range(2))]
         self.assertEqual(*runs)
         self.assertNotEqual(*runs[0])
-        strict = batchflow.DataLoader(list(range(50)), 50, order="strict")
-        whole = batchflow.DataLoader(list(range(50)), 50, order="strict", epochs=3)
+        strict = load_here(list(range(50)), 50, order="strict")
+        whole = load_here(list(range(50)), 50, order="strict", epochs=3)
         first = [batch.tolist() for batch in whole.epochs()]
         self.assertEqual([sorted(one) for one in first], [list(range(50))] * 3)
         self.assertEqual(len(set(map(tuple, first))), 3)
         strict.set_epoch(2)
         self.assertEqual(next(iter(strict)).tolist(), first[2])
-        parts = [batchflow.DataLoader(list(range(50)), 5, True, rank=rank, world_size=2)
+        parts = [load_here(list(range(50)), 5, True, rank=rank, world_size=2)
                  for rank in range(2)]
         for _ in range(2):
             had = [[one for batch in part for one in batch.tolist()] for part in parts]
@@ -207,7 +217,7 @@ class Local(Folder):
             batchflow.DataLoader(Stream(), rank=0, world_size=2)
 
     def test_output_of_numpy(self):
-        batch = next(iter(batchflow.DataLoader(Drawn(), 4, output="numpy")))
+        batch = next(iter(load_here(Drawn(), 4, output="numpy")))
         self.assertIsInstance(batch["x"], np.ndarray)
         self.assertEqual(batch["name"], ["0", "1", "2", "3"])
 
@@ -216,16 +226,16 @@ class Local(Folder):
     def loaders(self):
         """Makes loaders of which each draws its order in another way."""
         rows = list(range(ROWS))
-        yield lambda: batchflow.DataLoader(rows, 8)
-        yield lambda: batchflow.DataLoader(rows, 8, True)
-        yield lambda: batchflow.DataLoader(rows, 8, True, num_workers=2)
-        yield lambda: batchflow.DataLoader(rows, None, True)
-        yield lambda: batchflow.DataLoader(rows, 8, True, shuffle_seed=5)
-        yield lambda: batchflow.DataLoader(rows, 8, True, drop_last=True,
+        yield lambda: load_here(rows, 8)
+        yield lambda: load_here(rows, 8, True)
+        yield lambda: load_here(rows, 8, True, num_workers=2)
+        yield lambda: load_here(rows, None, True)
+        yield lambda: load_here(rows, 8, True, shuffle_seed=5)
+        yield lambda: load_here(rows, 8, True, drop_last=True,
                                            generator=torch.Generator().manual_seed(8))
-        yield lambda: batchflow.DataLoader(rows, 8, sampler=torch_data.SubsetRandomSampler(
+        yield lambda: load_here(rows, 8, sampler=torch_data.SubsetRandomSampler(
             range(40), torch.Generator().manual_seed(8)), generator=torch.Generator())
-        yield lambda: batchflow.DataLoader(rows, batch_sampler=torch_data.BatchSampler(
+        yield lambda: load_here(rows, batch_sampler=torch_data.BatchSampler(
             torch_data.RandomSampler(rows), 8, False))
         yield lambda: batchflow.DataLoader(Stream(), 8)
         yield lambda: batchflow.DataLoader(Stream(), 8, num_workers=2)
@@ -255,7 +265,7 @@ class Local(Folder):
 
     def test_a_generator_goes_on_in_the_epochs_behind(self):
         def make():
-            return batchflow.DataLoader(list(range(30)), 4, True,
+            return load_here(list(range(30)), 4, True,
                                         generator=torch.Generator().manual_seed(6))
         loader = make()
         iteration = iter(loader)
@@ -268,16 +278,16 @@ class Local(Folder):
         self.assertTrue(same(list(again), following))
 
     def test_states_that_do_not_fit(self):
-        loader = batchflow.DataLoader(list(range(30)), 4, True)
+        loader = load_here(list(range(30)), 4, True)
         next(iter(loader))
         state = loader.state_dict()
-        for other, text in ((batchflow.DataLoader(list(range(31)), 4, True), "of 30 samples"),
-                            (batchflow.DataLoader(list(range(30)), 5, True), "batch_size is 5"),
+        for other, text in ((load_here(list(range(31)), 4, True), "of 30 samples"),
+                            (load_here(list(range(30)), 5, True), "batch_size is 5"),
                             (batchflow.DataLoader("./rows", 4, True), "in the middle of an epoch")):
             with self.assertRaisesRegex(ValueError, text):
                 other.load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "another sampler or generator"):
-            other = batchflow.DataLoader(list(range(30)), 4)
+            other = load_here(list(range(30)), 4)
             other.load_state_dict(state)
             next(iter(other))
         theirs = {"v": 1, "order": "strict", "epoch": 4, "consumed": 8, "samples": 30}
@@ -289,7 +299,7 @@ class Local(Folder):
         self.assertEqual(loader.state_dict()["epoch"], 0)
 
     def test_an_epoch_that_is_left_is_followed_by_the_next(self):
-        loader = batchflow.DataLoader(list(range(30)), 4, True)
+        loader = load_here(list(range(30)), 4, True)
         for _ in loader:
             break
         self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["consumed"]), (0, 1))
@@ -304,7 +314,7 @@ class Local(Folder):
                 return (2 * batch for batch in super().__iter__())
 
         self.assertEqual(next(iter(Doubled([1, 2], 2))).tolist(), [2, 4])
-        again = pickle.loads(pickle.dumps(batchflow.DataLoader(Sequence(), 4)))
+        again = pickle.loads(pickle.dumps(load_here(Sequence(), 4)))
         self.assertEqual([len(batch[0]) for batch in again], [4, 4, 2])
 
 
@@ -316,28 +326,30 @@ warnings.simplefilter("ignore")
 from test_own_dataset import Sequence
 def kept(loader):
     return [[part.tolist() for part in batch] for batch in loader]
-loader = batchflow.DataLoader(Sequence(), 4, True)
+import functools
+DataLoader = functools.partial(batchflow.DataLoader, local=True)
+loader = DataLoader(Sequence(), 4, True)
 iteration = iter(loader)
 first = [part.tolist() for part in next(iteration)]
 state = json.loads(json.dumps(loader.state_dict()))
 rest = kept(iteration)
-again = batchflow.DataLoader(Sequence(), 4, True)
+again = DataLoader(Sequence(), 4, True)
 again.load_state_dict(state)
-seeded = [kept(batchflow.DataLoader(Sequence(), 4, True, shuffle_seed=2)) for _ in range(2)]
+seeded = [kept(DataLoader(Sequence(), 4, True, shuffle_seed=2)) for _ in range(2)]
 class Stream:
     def __iter__(self):
         return iter(range(5))
 class IterableDataset(Stream):
     pass
 print(json.dumps({
-    "plain": kept(batchflow.DataLoader(Sequence(), 4)), "first": first, "rest": rest,
+    "plain": kept(DataLoader(Sequence(), 4)), "first": first, "rest": rest,
     "again": kept(again), "following": kept(again), "seeded": seeded,
-    "sampled": kept(batchflow.DataLoader(Sequence(), 2, sampler=[3, 1, 2])),
-    "cut": kept(batchflow.DataLoader(Sequence(), 4, drop_last=True)),
-    "by_batches": kept(batchflow.DataLoader(Sequence(), batch_sampler=[[1], [3, 2]])),
-    "stream": [b.tolist() for b in batchflow.DataLoader(IterableDataset(), 2)],
-    "one_by_one": list(batchflow.DataLoader(Sequence(), None))[:2],
-    "collated": list(batchflow.DataLoader(Sequence(), 4, collate_fn=len))}))
+    "sampled": kept(DataLoader(Sequence(), 2, sampler=[3, 1, 2])),
+    "cut": kept(DataLoader(Sequence(), 4, drop_last=True)),
+    "by_batches": kept(DataLoader(Sequence(), batch_sampler=[[1], [3, 2]])),
+    "stream": [b.tolist() for b in DataLoader(IterableDataset(), 2)],
+    "one_by_one": list(DataLoader(Sequence(), None))[:2],
+    "collated": list(DataLoader(Sequence(), 4, collate_fn=len))}))
 """
 
 

@@ -1,0 +1,87 @@
+"""Batches of a Dataset that the service loads for a script: in the form that PyTorch gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from .batch import Batch
+from .served_dataset import ServedDataset
+
+if TYPE_CHECKING:
+    from .arguments import Arguments
+
+
+class BroughtBatches:
+    """`output`: torch or numpy."""
+
+    def __init__(self, dataset: ServedDataset, output: str):
+        self._layout, self._is_plain = dataset.layout, dataset.is_plain
+        self._output = output
+        self._names = _names(self._layout)
+
+    def finish(self, batch: Batch, arguments: "Arguments") -> Any:
+        """What the script gets. Parts are copied out of their samples' bytes."""
+        if arguments.collate_fn is not None or arguments.batch_size is None:
+            samples = [self._sample(values, arguments.collate_fn is None)
+                       for values in zip(*self._columns(batch))]
+            if arguments.collate_fn is None:
+                return samples[0]
+            return arguments.collate_fn(samples if arguments.batch_size else samples[0])
+        if self._is_plain:
+            return batch[0]
+        fields = [self._made(column) for column in self._columns(batch)]
+        if self._layout["alone"]:
+            return fields[0]
+        made = Batch(fields)
+        made.__dict__.update(batch.__dict__, names=self._names)
+        return made
+
+    def mapped(self, batch: Any, function: Callable[[Any], Any]) -> Any:
+        if isinstance(batch, Batch):
+            return batch.map(function)
+        if isinstance(batch, tuple):
+            return tuple(self.mapped(one, function) for one in batch)
+        return function(batch) if hasattr(batch, "to") else batch
+
+    def _columns(self, batch: Batch) -> list[Any]:
+        """A NumPy array for each part of the samples."""
+        import numpy
+        rows = batch[0].numpy() if self._output == "torch" else numpy.asarray(batch[0])
+        if self._is_plain:
+            return [rows]
+        return [_column(rows, part) for part in self._layout["parts"]]
+
+    def _made(self, column: Any) -> Any:
+        if self._output != "torch":
+            return column
+        from torch import from_numpy  # type: ignore[import-not-found, unused-ignore]
+        return from_numpy(column)
+
+    def _sample(self, values: Any, converts: bool) -> Any:
+        """A sample as the Dataset gave it; `converts`: its arrays become what batches have."""
+        made = []
+        for value, part in zip(values, self._layout["parts"]):
+            if part["kind"] == "number":
+                value = value.item()
+            elif part["kind"] == "tensor" or converts and part["kind"] == "array":
+                import numpy
+                value = self._made(numpy.array(value))
+            made.append(value)
+        return made[0] if self._layout["alone"] else tuple(made)
+
+
+def _column(rows: Any, part: dict[str, Any]) -> Any:
+    import numpy
+    kind = numpy.dtype(part["type"])
+    count = 1
+    for side in part["shape"]:
+        count *= side
+    piece = numpy.ascontiguousarray(rows[:, part["at"]:part["at"] + count * kind.itemsize])
+    return piece.view(kind).reshape(len(rows), *part["shape"])
+
+
+def _names(layout: dict[str, Any]) -> tuple[str, ...]:
+    parts = layout["parts"]
+    if len(parts) == 2 and parts[1]["type"].startswith("int") and not parts[1]["shape"]:
+        return "data", "label"
+    return tuple(f"field{i}" for i in range(len(parts)))

@@ -1,0 +1,321 @@
+"""A Dataset of a script that the service loads: packed as a step, tried, and put into files.
+
+What goes to the service is a file of indices, which is the dataset, and a step that makes
+`dataset[index]` of each (step_dataset.py). Both have the hash of the Dataset's code and state in
+their names, so two jobs that bring the same Dataset share all that is made of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import operator
+import os
+import pickle
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Iterable, NamedTuple, Optional
+
+from . import embedded
+from .step_dataset import ALIGNMENT, HEAD, PIECE, SHOWN_BYTES, is_plain, tensor_of, words
+from .step_probe import Failed, Probe
+from .step_worker import TYPES
+from .steps import MARK, NotTakable, Packer, written
+
+_STATE_MOST = 4 << 30
+_SAMPLES_MOST = 1 << 31
+_ROW_MOST = 256 << 20
+_BUNDLE_MOST = 48 << 10
+_PROBED = 8  # samples
+_PROBE_S = 10.0  # no further sample is probed then
+_KEPT_S = 30 * 24 * 3600.0
+_MIB = 1 << 20
+# Code in a worker process that the bound of a step leaves room for, and what Python reserves
+# (runtime/step/step_process.cpp).
+_USUAL_MEMORY, _RESERVED, _STACK = 64 * _MIB, 64 * _MIB, 8 * _MIB
+
+# What is in memory as it is given has nothing that a service could prepare.
+_AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "TensorDataset", "dict")
+
+
+class _StatePickler(pickle.Pickler):
+    """Large arrays stand behind the pickle, where processes map them. Code of the script goes into
+    the bundle."""
+
+    def __init__(self, out: Any, buffers: list[Any], packer: Packer):
+        super().__init__(out, 5, buffer_callback=self._apart)
+        self._buffers, self._packer = buffers, packer
+
+    def _apart(self, buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < 4 << 10:
+            return True
+        self._buffers.append(raw)
+        return False
+
+    def reducer_override(self, value: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            if value.device.type != "cpu":
+                raise NotTakable(f"a tensor on {value.device} stays in this process")
+            if type(value) is torch.Tensor and not value.requires_grad and value.is_contiguous():
+                try:
+                    return tensor_of, (value.numpy(),)
+                except (RuntimeError, TypeError):
+                    return NotImplemented  # of a type that NumPy does not have
+        if isinstance(value, type) or callable(value) and hasattr(value, "__code__"):
+            self._take_code(value)
+        return NotImplemented
+
+    def _take_code(self, value: Any) -> None:
+        if value is tensor_of:
+            return
+        name = getattr(value, "__qualname__", "")
+        if getattr(value, "__name__", "") == "<lambda>":
+            raise NotTakable("a lambda cannot be taken to another process; write it with def")
+        if getattr(value, "__module__", None) == "__main__":
+            self._packer.take(name, value, value)
+        else:  # its module is part of the version
+            imported = self._packer.importable(value)
+            if imported and imported[2]:
+                top = str(imported[0]).split(".")[0]
+                self._packer.content.setdefault("versions", {})[top] = imported[2]
+
+
+class Packed:
+    """A Dataset without what is only found out by a try. Throws NotTakable."""
+
+    def __init__(self, dataset: Any):
+        self.samples = operator.index(len(dataset))
+        self.packer = Packer()
+        mark = getattr(type(dataset).__getitem__, MARK, {})
+        self.declared: Optional[bool] = mark.get("random")  # None: it says nothing
+        self.packer.content.update(
+            name=type(dataset).__name__[:64], random=True, version=mark.get("version", ""),
+            output=["uint8", [SHOWN_BYTES]], memory=mark.get("memory"), entry="")
+        self.buffers: list[Any] = []
+        out = io.BytesIO()
+        try:
+            _StatePickler(out, self.buffers, self.packer).dump(dataset)
+        except NotTakable:
+            raise
+        except Exception as problem:  # of many kinds, of the classes of the state
+            raise NotTakable(f"it cannot be pickled ({problem})") from None
+        self.pickle = out.getvalue()
+        if not self.packer.source_lines:
+            self.packer.source_lines.append((_file_of(dataset), 1))
+        state = hashlib.sha256(struct.pack("<Q", len(self.pickle)) + self.pickle)
+        for buffer in self.buffers:
+            state.update(struct.pack("<Q", buffer.nbytes))
+            state.update(buffer)
+        self.packer.content.update(self.packer.own_modules())
+        state.update(json.dumps(self.packer.content, sort_keys=True).encode())
+        state.update(struct.pack("<Q", self.samples))
+        self.digest = state.hexdigest()[:40]
+
+    def check(self) -> None:
+        if not 0 < self.samples <= _SAMPLES_MOST:
+            raise NotTakable(f"it has {self.samples} samples, and the service takes 1 to "
+                             f"{_SAMPLES_MOST}")
+        size = len(self.pickle) + sum(buffer.nbytes for buffer in self.buffers)
+        if size > _STATE_MOST:
+            raise NotTakable(f"its state has {size >> 20} MiB, and the service takes "
+                             f"{_STATE_MOST >> 20} MiB; keep it in a file that it reads")
+
+    def step(self, folder: Path, layout: Optional[dict[str, Any]]) -> dict[str, Any]:
+        content = copy.copy(self.packer.content)
+        content["dataset"] = {"state": str(folder / f"{self.digest}.state"), "layout": layout,
+                              "samples": self.samples, "digest": self.digest}
+        bundle = json.dumps(content, sort_keys=True)
+        if len(bundle) > _BUNDLE_MOST:
+            raise NotTakable(f"its code has {len(bundle)} bytes, and a job brings {_BUNDLE_MOST} at "
+                             "most; put it into a module")
+        return written(bundle, self.packer)
+
+    def write_state(self, file: Path) -> None:
+        head = bytearray(HEAD.pack(len(self.pickle), len(self.buffers)))
+        at = HEAD.size + len(self.buffers) * PIECE.size + len(self.pickle)
+        for buffer in self.buffers:
+            at = -(-at // ALIGNMENT) * ALIGNMENT
+            head += PIECE.pack(at, buffer.nbytes)
+            at += buffer.nbytes
+        _write(file, self._pieces(bytes(head)))
+
+    def _pieces(self, head: bytes) -> Iterable[Any]:
+        yield head + self.pickle
+        at = len(head) + len(self.pickle)
+        for buffer in self.buffers:
+            yield bytes(-at % ALIGNMENT)
+            yield buffer
+            at += -at % ALIGNMENT + buffer.nbytes
+
+
+def _file_of(dataset: Any) -> str:
+    module = sys.modules.get(type(dataset).__module__)
+    return str(getattr(module, "__file__", None) or type(dataset).__module__)
+
+
+def _write(file: Path, pieces: Iterable[Any]) -> None:
+    """All of the file, or nothing."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as out:
+        try:
+            for piece in pieces:
+                out.write(piece)
+            out.flush()
+            os.replace(out.name, file)
+        except BaseException:
+            os.unlink(out.name)
+            raise
+
+
+def _folder() -> Path:
+    """Where the service's processes find what is brought; other users cannot read it."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.local/state"))
+    folder = home / "batchflow" / "brought"
+    try:
+        embedded.own_folder(folder, "set XDG_STATE_HOME to one that is")
+    except (OSError, RuntimeError) as problem:
+        raise NotTakable(f"{folder} cannot be written ({problem})") from None
+    limit = time.time() - _KEPT_S
+    for one in folder.iterdir():
+        if one.stat().st_mtime < limit:
+            one.unlink(missing_ok=True)
+    return folder
+
+
+class Tried(NamedTuple):
+    """What was found out of some samples."""
+
+    layout: dict[str, Any]
+    random: bool
+    memory: int  # that its process takes
+
+
+class ServedDataset:
+    """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
+    loaded here."""
+
+    def __init__(self, dataset: Any):
+        if type(dataset).__name__ in _AT_HAND:
+            raise NotTakable(f"a {type(dataset).__name__} is in its memory already, and has nothing "
+                             "to be prepared")
+        self.dataset = dataset
+        packed = Packed(dataset)
+        packed.check()
+        self.digest, self.samples = packed.digest, packed.samples
+        folder = _folder()
+        state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.json"
+        indices = folder / f"{self.digest}.npy"
+        if not state.exists():
+            packed.write_state(state)
+        found = _tried(packed, folder, tried)
+        if not indices.exists():
+            _write(indices, _numpy_file(self.samples))
+        for one in (state, tried, indices):
+            os.utime(one)
+        self.layout = found.layout
+        self.path = str(indices)
+        content = packed.packer.content
+        content["random"] = found.random if packed.declared is None else packed.declared
+        first = self.layout["parts"][0]
+        self.is_plain = is_plain(self.layout, TYPES)
+        content["output"] = ([first["type"], first["shape"]] if self.is_plain else
+                             ["uint8", [self.layout["bytes"]]])
+        if content["memory"] is None:
+            content["memory"] = _memory(found.memory, self.layout["bytes"])
+        if content["memory"] is None:
+            del content["memory"]
+            content["memory"] = None
+        self.step = packed.step(folder, self.layout)
+
+    def pipeline(self) -> str:
+        kind = type(self.dataset).__name__ if self.dataset is not None else "Dataset"
+        return json.dumps({"kind": "pipeline", "name": f"dataset {kind}"[:60], "steps": [self.step]})
+
+    def check_unchanged(self) -> None:
+        """PyTorch reads a Dataset as it is now. Here it is as it was when the loader was made."""
+        if self.dataset is not None and Packed(self.dataset).digest != self.digest:
+            raise ValueError(f"the {type(self.dataset).__name__} was changed after the DataLoader was "
+                             "made with it; make a new DataLoader")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "dataset": None}
+
+
+def _numpy_file(samples: int) -> Iterable[bytes]:
+    import numpy
+    head = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({samples}, 1), }}"
+    head = head.ljust((10 + len(head) + 64) // 64 * 64 - 10 - 1) + "\n"
+    yield b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
+    for first in range(0, samples, _MIB):
+        yield numpy.arange(first, min(samples, first + _MIB), dtype="<i8").tobytes()
+
+
+def _memory(data: int, row: int) -> Optional[str]:
+    """What a process may take, where the usual bound is not enough."""
+    wanted = max(data + data // 4 + 24 * _MIB + _STACK - _RESERVED, 5 * row)
+    if wanted <= _USUAL_MEMORY:
+        return None
+    return f"{-(-wanted // (16 * _MIB)) * 16}mib"
+
+
+# --------------------------------------------------------------------------------------- tries --
+
+def _tried(packed: Packed, folder: Path, kept: Path) -> Tried:
+    try:
+        return Tried(**json.loads(kept.read_text()))
+    except (OSError, ValueError, TypeError):
+        pass
+    found = _try(packed, folder)
+    _write(kept, [json.dumps(found._asdict()).encode()])
+    return found
+
+
+def _try(packed: Packed, folder: Path) -> Tried:
+    """Loads some samples in two processes, confined as the service's: with the same seeds in another
+    order, and with other seeds."""
+    last = packed.samples - 1
+    wanted = sorted({0, last, *(last * (2 * i + 1) // (2 * _PROBED) for i in range(_PROBED - 2))})
+    step = packed.step(folder, None)
+    until = time.monotonic() + _PROBE_S
+    with Probe(step) as first, Probe(step) as second:
+        try:
+            ahead = {}
+            for index in wanted:
+                ahead[index] = first.show(index, 1000 + index)
+                if time.monotonic() > until:
+                    break
+            again, other = {}, {}
+            for index in reversed(list(ahead)):
+                other[index] = second.show(index, 5000 + index)
+                again[index] = second.show(index, 1000 + index)
+        except Failed as problem:
+            raise NotTakable(f"it does not run in a confined process: {problem}") from None
+    for shown in (ahead, other, again):
+        for index, one in shown.items():
+            if "problem" in one:
+                raise NotTakable(f"sample {index} is {one['problem']}, and the service makes arrays "
+                                 "and numbers, alone or in a flat tuple")
+            if one["layout"] != ahead[wanted[0]]["layout"]:
+                raise NotTakable(f"samples differ: {_shown(ahead[wanted[0]])}, and sample {index} "
+                                 f"is {_shown(one)}")
+    if any(again[index]["digest"] != ahead[index]["digest"] for index in ahead):
+        raise NotTakable("what it gives for an index differs from one call to the next, also where "
+                         "random, NumPy and PyTorch have the same seeds")
+    layout = ahead[wanted[0]]["layout"]
+    if layout["bytes"] > _ROW_MOST:
+        raise NotTakable(f"a sample has {layout['bytes']} bytes, and the service takes {_ROW_MOST}")
+    draws = any(one["drew"] for one in (*ahead.values(), *other.values()))
+    differs = any(other[index]["digest"] != ahead[index]["digest"] for index in ahead)
+    return Tried(layout, draws or differs,
+                 max(one["memory"] for shown in (ahead, other, again) for one in shown.values()))
+
+
+def _shown(one: dict[str, Any]) -> str:
+    return ", ".join(words(part) for part in one["layout"]["parts"])

@@ -1,0 +1,236 @@
+"""A Dataset of a script as the first step of a pipeline: its sample is an index, and what it makes of
+it is `dataset[index]`.
+
+Its state is in a file of its own, which every process maps: a pickle, and behind it the arrays of
+it. step_worker.py imports this, in a sandbox, and nothing else of this package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import io
+import json
+import os
+import pickle
+import random
+import struct
+import sys
+from typing import Any, Callable, Optional
+
+HEAD = struct.Struct("<QQ")  # bytes of the pickle, arrays behind it
+PIECE = struct.Struct("<QQ")  # of each array: where it begins, its bytes
+ALIGNMENT = 64
+SHOWN_BYTES = 16 << 10  # of what a probe says of a sample
+_NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+
+
+class Dataset:
+    """Stands for PyTorch's, from which a class derives that may need nothing else of PyTorch."""
+
+    def __class_getitem__(cls, of: Any) -> Any:
+        return cls
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("the Dataset has no __getitem__")
+
+
+class Unpackable(Exception):
+    """What a Dataset gave is no array, number, or flat tuple of these."""
+
+
+def tensor_of(array: Any) -> Any:
+    import torch  # type: ignore[import-not-found, unused-ignore]
+    return torch.from_numpy(array)
+
+
+def mapped(path: str) -> Any:
+    """The bytes of a file, read only. `mmap.mmap` would duplicate the descriptor, which the sandbox
+    forbids; and memory that may be written counts for what a process may take."""
+    import numpy
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(file).st_size
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                              ctypes.c_int, ctypes.c_long]
+        address = libc.mmap(None, size, 1, 1, file, 0)
+    finally:
+        os.close(file)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), f"{path} cannot be mapped")
+    array = numpy.frombuffer((ctypes.c_ubyte * size).from_address(address), numpy.uint8)
+    array.flags.writeable = False
+    return array
+
+
+class _Unpickler(pickle.Unpickler):
+    """`names`: of the script's own classes and functions, which no module has here."""
+
+    def __init__(self, content: bytes, buffers: Any, names: dict[str, Any]):
+        super().__init__(io.BytesIO(content), buffers=buffers)
+        self._names = names
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "__main__":
+            return self._names[name]
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+def load_state(path: str, names: dict[str, Any]) -> Any:
+    everything = mapped(path)
+    size, count = HEAD.unpack_from(everything)
+    pieces = [PIECE.unpack_from(everything, HEAD.size + i * PIECE.size) for i in range(count)]
+    begin = HEAD.size + count * PIECE.size
+    buffers = [memoryview(everything[at:at + length]) for at, length in pieces]
+    return _Unpickler(everything[begin:begin + size].tobytes(), buffers, names).load()
+
+
+# ------------------------------------------------------------------------------------- samples --
+
+def is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_of(value: Any) -> Any:
+    import numpy
+    if is_tensor(value):
+        return value.detach().cpu().numpy()
+    return numpy.asarray(value)
+
+
+def kind_of(value: Any) -> str:
+    import numpy
+    if is_tensor(value):
+        return "tensor"
+    if isinstance(value, numpy.ndarray):
+        return "array"
+    if isinstance(value, numpy.generic):
+        return "scalar"
+    if type(value) in _NUMBERS:
+        return "number"
+    raise Unpackable(f"a {type(value).__name__}")
+
+
+def layout_of(sample: Any) -> dict[str, Any]:
+    """Of what parts a sample is, and where each of them stands in its bytes."""
+    alone = not isinstance(sample, (tuple, list)) or hasattr(sample, "_fields")
+    values = [sample] if alone else list(sample)
+    parts, at = [], 0
+    for value in values:
+        kind = kind_of(value)
+        array = array_of(value)
+        if array.dtype.kind not in "biufc":
+            raise Unpackable(f"an array of {array.dtype}")
+        if not array.size:
+            raise Unpackable("an array without elements")
+        parts.append({"kind": kind, "type": array.dtype.name, "shape": list(array.shape), "at": at})
+        at += -(-array.nbytes // 8) * 8
+    if not parts:
+        raise Unpackable("an empty tuple")
+    return {"alone": alone, "parts": parts, "bytes": at}
+
+
+def is_plain(layout: dict[str, Any], types: Any) -> bool:
+    """Whether a sample is one array as a field can be, so that nothing has to be put together."""
+    first = layout["parts"][0]
+    return bool(layout["alone"] and first["shape"] and first["type"] in types)
+
+
+def words(part: dict[str, Any]) -> str:
+    return f"{part['type']} {tuple(part['shape'])}"
+
+
+def joined(sample: Any, layout: dict[str, Any]) -> Any:
+    """The bytes of a sample."""
+    import numpy
+    values = [sample] if layout["alone"] else list(sample)
+    if len(values) != len(layout["parts"]):
+        raise ValueError(f"it has {len(values)} parts, where others have {len(layout['parts'])}")
+    row = numpy.zeros(layout["bytes"], numpy.uint8)
+    for value, part in zip(values, layout["parts"]):
+        array = checked(value, part)
+        row[part["at"]:part["at"] + array.nbytes] = (
+            numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8))
+    return row
+
+
+def checked(value: Any, part: dict[str, Any]) -> Any:
+    array = array_of(value)
+    if array.dtype.name != part["type"] or list(array.shape) != part["shape"]:
+        raise ValueError(f"it has {array.dtype.name} {array.shape}, where others have "
+                         f"{words(part)}; samples that differ are for local=True")
+    return array
+
+
+# --------------------------------------------------------------------------------------- steps --
+
+def seed_all(seed: int) -> None:
+    """Seeds what a __getitem__ may draw from."""
+    import numpy
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(seed % 2**63)
+
+
+def _drawn_from() -> list[bytes]:
+    import numpy
+    states = [pickle.dumps(random.getstate()), pickle.dumps(numpy.random.get_state())]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        states.append(bytes(torch.get_rng_state().numpy()))
+    return states
+
+
+def _memory_bytes() -> int:
+    with open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
+              types: Any) -> Callable[[Any, int], Any]:
+    """The function of the step, of an index and a seed."""
+    dataset = load_state(given["state"], names)
+    layout: Optional[dict[str, Any]] = given["layout"]
+
+    def sample(array: Any, seed: int) -> Any:
+        if is_random:
+            seed_all(seed)
+        index = int(array.reshape(-1)[0])
+        value = dataset[index]
+        assert layout is not None
+        if is_plain(layout, types):
+            return checked(value, layout["parts"][0])
+        return joined(value, layout)
+
+    def shown(array: Any, seed: int) -> Any:
+        """What a probe wants to know about a sample, as JSON."""
+        import numpy
+        values = array.reshape(-1).tolist()
+        seed_all(values[1])
+        before = _drawn_from()
+        value = dataset[values[0]]
+        drew = _drawn_from() != before
+        try:
+            found = layout_of(value)
+            said = {"layout": found, "drew": drew,
+                    "digest": hashlib.sha256(joined(value, found).tobytes()).hexdigest()}
+        except Unpackable as problem:
+            said = {"problem": str(problem)}
+        text = json.dumps({**said, "memory": _memory_bytes()}).encode()
+        out = numpy.zeros(SHOWN_BYTES, numpy.uint8)
+        out[:len(text)] = numpy.frombuffer(text, numpy.uint8)
+        return out
+
+    return shown if layout is None else sample

@@ -1,0 +1,127 @@
+"""Runs a step as the service does: in the same program, with the same confinement and messages."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import select
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any, Optional
+
+from . import embedded
+from .library import NoServiceError
+from .step_dataset import SHOWN_BYTES
+from .step_worker import CALL, DECLARED, DONE, REPLY, SETUP, TYPES
+
+_PROTOCOL = 1
+_PAGE = 4096
+_DATA_BYTES = 16 << 30
+_START_S, _SAMPLE_S = 60.0, 10.0
+_INPUT = (TYPES.index("int64"), 1, [2] + [0] * 7)  # index and seed
+
+
+class Failed(Exception):
+    """The step could not be run, or a sample not be made; the text says why."""
+
+
+class Probe:
+    """One process, which shows what a Dataset gives. A context manager: the process ends with it."""
+
+    def __init__(self, step: dict[str, Any]):
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        areas = os.memfd_create("batchflow-probe")
+        bundle = os.memfd_create("batchflow-probe")
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        try:
+            os.truncate(areas, _PAGE + SHOWN_BYTES)
+            self._areas = mmap.mmap(areas, _PAGE + SHOWN_BYTES)
+            os.write(bundle, step["python"].encode())
+            self._start(step, theirs.fileno(), areas, bundle)
+            theirs.close()
+            self._ours.send(self._setup(step))
+            declared = DECLARED.unpack(self._receive(DECLARED.size, _START_S))
+            if declared[0] != DONE:
+                raise Failed(declared[-1].split(b"\0")[0].decode())
+        except BaseException:
+            self.__exit__()
+            raise
+        finally:
+            theirs.close()
+            os.close(areas)
+            os.close(bundle)
+        self._calls = 0
+
+    def _start(self, step: dict[str, Any], theirs: int, areas: int, bundle: int) -> None:
+        try:
+            worker = Path(embedded.daemon()).resolve().parent / "batchflow-step-worker"
+        except NoServiceError as problem:
+            raise Failed(str(problem)) from None
+        named = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ",
+                                                     "LD_LIBRARY_PATH") if name in os.environ}
+        # It moves the descriptors to their numbers, and the shell ends there.
+        script = 'exec 3<&"$1" 4<&"$2" 5<&"$3"; shift 3; exec "$@"'
+        self._process = subprocess.Popen(
+            ["/bin/bash", "-c", script, "bash", str(theirs), str(areas), str(bundle), str(worker),
+             step["at"], step["interpreter"]],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
+            pass_fds=(theirs, areas, bundle), start_new_session=True,
+            env={**named, "PYTHONPATH": step["package"], "PYTHONDONTWRITEBYTECODE": "1",
+                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+                 "BATCHFLOW_STEP_TIMEOUT_S": str(_SAMPLE_S)})
+
+    @staticmethod
+    def _setup(step: dict[str, Any]) -> bytes:
+        kind, dimensions, shape = _INPUT
+        return SETUP.pack(_PROTOCOL, 1, os.getpid(), 0, _DATA_BYTES, _PAGE, SHOWN_BYTES, kind,
+                          dimensions, *shape, 0, b"index") + b"places\0" + step["places"].encode() + b"\0"
+
+    def show(self, index: int, seed: int) -> dict[str, Any]:
+        self._calls += 1
+        self._areas[:16] = struct.pack("<qq", index, seed)
+        try:
+            self._ours.send(CALL.pack(self._calls, 16, 2, *[0] * 7, 0, SHOWN_BYTES, seed))
+        except OSError:
+            raise Failed(self._end()) from None
+        reply = REPLY.unpack(self._receive(REPLY.size, _SAMPLE_S))
+        if reply[1] != DONE:
+            problem = reply[-1].split(b"\0")[0].decode()
+            raise Failed(f"sample {index}: {problem}")
+        text = bytes(self._areas[_PAGE:_PAGE + SHOWN_BYTES]).rstrip(b"\0")
+        shown: dict[str, Any] = json.loads(text)
+        return shown
+
+    def _receive(self, size: int, within_s: float) -> bytes:
+        if not select.select([self._ours], [], [], within_s)[0]:
+            raise Failed(f"it took more than {within_s:g} s")
+        message = self._ours.recv(size)
+        if len(message) != size:
+            raise Failed(self._end())
+        return message
+
+    def _end(self) -> str:
+        """How the process ended."""
+        assert self._process is not None and self._process.stderr is not None
+        try:
+            code = self._process.wait(_SAMPLE_S)
+        except subprocess.TimeoutExpired:
+            return "it answers no more"
+        said = self._process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+        how = f"it crashed (signal {-code})" if code < 0 else f"it ended with exit code {code}"
+        return f"{how}{', and last wrote ' + repr(said[0]) if said else ''}"
+
+    def __enter__(self) -> "Probe":
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self._ours.close()
+        process = self._process
+        if process is not None:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()

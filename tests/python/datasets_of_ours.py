@@ -1,0 +1,124 @@
+"""Datasets for test_served_dataset.py, in a module that the service's processes can import."""
+
+import os
+import random
+import time
+
+import batchflow
+import numpy as np
+
+ROWS = 300
+
+
+class Rows:
+    """Its arrays are its state."""
+
+    def __init__(self, rows=ROWS, factor=1):
+        self.rows = np.arange(rows * 1024, dtype=np.float32).reshape(rows, 1024)
+        self.factor = factor
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index] * self.factor, int(index) % 7
+
+
+class Alone(Rows):
+    def __getitem__(self, index):
+        return self.rows[index] * self.factor
+
+
+class Noisy(Rows):
+    def __getitem__(self, index):
+        return np.array([index, random.random(), np.random.rand()]), int(index)
+
+
+class Rarely(Rows):
+    """It draws, and seldom shows it."""
+
+    def __getitem__(self, index):
+        return np.array([index, 7 if random.random() < 1e-9 else 0])
+
+
+class Declared(Noisy):
+    """It is declared to give the same each time, though it draws."""
+
+    @batchflow.step
+    def __getitem__(self, index):
+        return np.array([index, random.random()])
+
+
+class OwnGenerator(Rows):
+    def __init__(self):
+        super().__init__()
+        self.generator = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        return self.generator.random(3)
+
+
+class Short(Rows):
+    """Its length is a lie."""
+
+    def __len__(self):
+        return 2 * len(self.rows)
+
+
+class Broken(Rows):
+    """One sample raises, and with `crashes` another ends its process."""
+
+    def __init__(self, crashes=False):
+        super().__init__()
+        self.crashes = crashes
+
+    def __getitem__(self, index):
+        if index == 5:
+            raise ValueError("sample 5 is broken")
+        if self.crashes and index == 11:
+            os.abort()
+        return super().__getitem__(index)
+
+
+class Uneven(Rows):
+    def __getitem__(self, index):
+        return self.rows[index, :index + 1]
+
+
+class LateUneven(Rows):
+    """Samples differ where a probe does not look."""
+
+    def __getitem__(self, index):
+        return self.rows[index, :9 if index == 5 else 8]
+
+
+class ByName(Rows):
+    def __getitem__(self, index):
+        return {"x": self.rows[index]}
+
+
+class Text(Rows):
+    def __getitem__(self, index):
+        return str(index), index
+
+
+class Writes(Rows):
+    """A confined process may not do that."""
+
+    def __getitem__(self, index):
+        with open(f"/tmp/{os.getpid()}", "w") as out:
+            out.write("x")
+        return self.rows[index]
+
+
+class Slow(Rows):
+    def __getitem__(self, index):
+        time.sleep(30)
+
+
+class Numbers(Rows):
+    """Numbers of many kinds, as PyTorch puts them together."""
+
+    def __getitem__(self, index):
+        return (index, index / 3, index % 2 == 0, np.float32(index), np.int16(index),
+                np.full(3, index % 250, dtype=np.uint8), np.array([True, index % 3 == 0]))

@@ -1,0 +1,309 @@
+"""Datasets in Python that the service loads: each sample once and as the Dataset gives it, made once
+for all jobs."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+import warnings
+
+import batchflow
+from support import CTL, HERE, Daemon, Folder, needs, status
+
+try:
+    import datasets_of_ours as ours
+    import numpy as np
+except ImportError:
+    ours = np = None
+try:
+    import torch
+    from torch.utils import data as torch_data
+except ImportError:
+    torch = None
+
+
+@needs("numpy")
+class Served(Folder):
+    ARGUMENTS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.daemon = Daemon(self.folder, "--open-datasets", "--workers", "2", *self.ARGUMENTS,
+                             memory="2gib")
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+        caught = warnings.catch_warnings()
+        caught.__enter__()
+        self.addCleanup(caught.__exit__, None, None, None)
+        warnings.simplefilter("error", batchflow.LocalLoadingWarning)
+
+    def made(self):
+        """How many samples the service has had made by Datasets."""
+        return sum(step["samples"] for step in self.steps())
+
+    def steps(self):
+        return status(self.daemon.socket)["plugins"]
+
+    def check_local(self, dataset, why, **named):
+        with self.assertWarnsRegex(batchflow.LocalLoadingWarning, why):
+            return batchflow.DataLoader(dataset, **named)
+
+
+class Values(Served):
+    def check_epoch(self, loader, dataset, label=lambda index: index % 7):
+        seen = []
+        for rows, labels in loader:
+            for row, given in zip(rows.tolist(), labels.tolist()):
+                index = int(row[0] / dataset.factor) // 1024
+                self.assertEqual(row, (dataset.rows[index] * dataset.factor).tolist())
+                self.assertEqual(given, label(index))
+                seen.append(index)
+        return seen
+
+    def test_each_sample_once_with_its_label(self):
+        dataset = ours.Rows(factor=3)
+        loader = batchflow.DataLoader(dataset, 32, True, output="numpy")
+        for _ in range(3):
+            seen = self.check_epoch(loader, dataset)
+            self.assertEqual(sorted(seen), list(range(ours.ROWS)))
+            self.assertNotEqual(seen, sorted(seen))
+        self.assertEqual(len(loader), 10)
+        self.assertIs(loader.dataset, dataset)
+        batch = next(iter(loader))
+        self.assertEqual((batch.names, batch[0].dtype, batch[1].dtype),
+                         (("data", "label"), np.float32, np.int64))
+        self.assertEqual([int(row[0] / 3) // 1024 for row in batch["data"]],
+                         batch.sample_keys.tolist())
+
+    def test_it_is_made_once_for_all_jobs_and_epochs(self):
+        dataset = ours.Rows()
+        loaders = [batchflow.DataLoader(ours.Rows(), 32, True, output="numpy") for _ in range(3)]
+        threads = [threading.Thread(target=lambda one=one: [list(one) for _ in range(2)])
+                   for one in loaders]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        self.assertEqual(sorted(self.check_epoch(loaders[0], dataset)), list(range(ours.ROWS)))
+        self.assertEqual(self.made(), ours.ROWS)
+        self.assertEqual(len(self.steps()), 1)
+
+    def test_another_state_is_another_dataset(self):
+        batches = []
+        for factor in (1, 2):
+            dataset = ours.Rows(factor=factor)
+            loader = batchflow.DataLoader(dataset, ours.ROWS, output="numpy")
+            self.assertEqual(self.check_epoch(loader, dataset), list(range(ours.ROWS)))
+            batches.append(loader.state_dict())
+        self.assertEqual(self.made(), 2 * ours.ROWS)
+        self.assertNotEqual(batches[0]["dataset"], batches[1]["dataset"])
+        with self.assertRaisesRegex((ValueError, batchflow.ServiceError), "dataset"):
+            loader = batchflow.DataLoader(ours.Rows(factor=3), 32, output="numpy")
+            loader.load_state_dict(batches[0])
+            next(iter(loader))
+
+    def test_a_dataset_that_is_changed_later_is_refused(self):
+        dataset = ours.Rows()
+        loader = batchflow.DataLoader(dataset, 32, output="numpy")
+        list(loader)
+        dataset.factor = 5
+        with self.assertRaisesRegex(ValueError, "the Rows was changed after the DataLoader was made"):
+            iter(loader)
+
+    def test_one_array_is_given_alone(self):
+        dataset = ours.Alone()
+        for rows in batchflow.DataLoader(dataset, 64, output="numpy"):
+            self.assertIsInstance(rows, np.ndarray)
+        self.assertEqual(rows[-1].tolist(), dataset.rows[-1].tolist())
+
+    def test_samples_for_a_collate_fn_and_one_by_one(self):
+        dataset = ours.Rows()
+        samples = [sample for batch in batchflow.DataLoader(dataset, 32, collate_fn=list,
+                                                            output="numpy") for sample in batch]
+        for index, (row, label) in enumerate(samples):
+            self.assertEqual(row.tolist(), dataset[index][0].tolist())
+            self.assertIs(type(label), int)
+            self.assertEqual(label, index % 7)
+        singles = list(batchflow.DataLoader(dataset, None, output="numpy"))
+        self.assertEqual([label for _, label in singles], [index % 7 for index in range(ours.ROWS)])
+
+    def test_a_spawned_process_and_a_state(self):
+        loader = batchflow.DataLoader(ours.Rows(), 32, True, order="strict", shuffle_seed=1,
+                                      output="numpy")
+        whole = [labels.tolist() for _, labels in loader]
+        again = pickle.loads(pickle.dumps(loader))
+        iteration = iter(again)
+        next(iteration)
+        third = batchflow.DataLoader(ours.Rows(), 32, True, order="strict", shuffle_seed=1,
+                                     output="numpy")
+        again.set_epoch(0)
+        iteration = iter(again)
+        self.assertEqual(next(iteration)[1].tolist(), whole[0])
+        third.load_state_dict(again.state_dict())
+        self.assertEqual([labels.tolist() for _, labels in third], whole[1:])
+
+    @needs("torch")
+    def test_batches_are_as_pytorch_makes_them(self):
+        for dataset in (ours.Rows(), ours.Alone(), ours.Numbers()):
+            theirs = list(torch_data.DataLoader(dataset, 32))
+            given = list(batchflow.DataLoader(dataset, 32))
+            self.assertEqual(len(given), len(theirs))
+            for batch, other in zip(given, theirs):
+                if isinstance(dataset, ours.Alone):
+                    batch, other = [batch], [other]
+                self.assertEqual(len(batch), len(other))
+                for one, two in zip(batch, other):
+                    self.assertEqual(one.dtype, two.dtype)
+                    self.assertTrue(torch.equal(one, two), (one, two))
+
+    @needs("torch")
+    def test_samplers(self):
+        dataset = ours.Rows()
+        seeded = torch.Generator().manual_seed(3)
+        runs = [self.check_epoch(batchflow.DataLoader(
+            dataset, 32, sampler=torch_data.RandomSampler(dataset, generator=seeded.manual_seed(3))),
+            dataset) for _ in range(2)]
+        self.assertEqual(*runs)
+        weights = [float(index < 10) for index in range(ours.ROWS)]
+        drawn = self.check_epoch(batchflow.DataLoader(
+            dataset, 32, sampler=torch_data.WeightedRandomSampler(weights, 200)), dataset)
+        self.assertEqual(len(drawn), 200)
+        self.assertLess(max(drawn), 10)
+        loader = self.check_local(dataset, "the service cannot use a SubsetRandomSampler",
+                                  sampler=torch_data.SubsetRandomSampler([4, 2]), batch_size=2)
+        self.assertEqual(sorted(self.check_epoch(loader, dataset)), [2, 4])
+
+
+class Random(Served):
+    def numbers(self, loader):
+        return {int(index): row[1:].tolist() for rows, indices in loader
+                for row, index in zip(rows, indices.tolist())}
+
+    def test_what_draws_is_made_anew_by_the_draw_keys(self):
+        def strict():
+            return batchflow.DataLoader(ours.Noisy(), 32, True, order="strict", shuffle_seed=4,
+                                        output="numpy")
+        loader = strict()
+        epochs = [self.numbers(loader) for _ in range(2)]
+        self.assertEqual([len(epoch) for epoch in epochs], [ours.ROWS] * 2)
+        for index in range(ours.ROWS):
+            self.assertNotEqual(epochs[0][index], epochs[1][index])
+        self.assertEqual(self.numbers(strict()), epochs[0])
+        self.assertGreaterEqual(self.made(), 2 * ours.ROWS)
+
+    def test_a_draw_that_changes_nothing_counts_as_random(self):
+        loader = batchflow.DataLoader(ours.Rarely(), 32, output="numpy")
+        for _ in range(2):
+            list(loader)
+        self.assertGreaterEqual(self.made(), 2 * ours.ROWS)  # and some of the next epoch
+
+    def test_what_is_declared_is_believed(self):
+        loader = batchflow.DataLoader(ours.Declared(), 32, output="numpy")
+        first, second = ([row.tolist() for rows in loader for row in rows] for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertEqual(self.made(), ours.ROWS)
+
+
+class Failures(Served):
+    ARGUMENTS = ("--corrupt-ratio-allowed", "100%")
+
+    def test_a_sample_that_fails_is_replaced(self):
+        for crashes, corrupt in ((False, {5}), (True, {5, 11})):
+            loader = batchflow.DataLoader(ours.Broken(crashes), 32, output="numpy",
+                                          corrupt_ratio_max=0.05)
+            wanted, replaced = [], set()
+            for batch in loader:
+                keys, asked = batch.sample_keys.tolist(), batch.wanted_keys.tolist()
+                wanted += asked
+                replaced |= {one for one, key in zip(asked, keys) if one != key}
+                self.assertEqual([int(row[0]) // 1024 for row in batch[0]], keys)
+            self.assertEqual(sorted(wanted), list(range(ours.ROWS)))
+            self.assertEqual(replaced, corrupt)
+        log = self.daemon.log.read_text()
+        self.assertIn("ValueError: sample 5 is broken", log)
+        self.assertIn("datasets_of_ours.py", log)
+
+    def test_samples_that_differ_end_the_job_with_what_to_write(self):
+        loader = batchflow.DataLoader(ours.LateUneven(), 32, output="numpy", corrupt_ratio_max=0.05)
+        replaced = [key for batch in [*loader] for key in [len(batch)]]
+        self.assertEqual(sum(replaced), ours.ROWS)
+        self.assertIn("samples that differ are for local=True", self.daemon.log.read_text())
+
+    def test_a_length_that_lies_goes_local_with_the_reason(self):
+        self.check_local(ours.Short(), r"sample \d+: .*IndexError: index \d+ is out of bounds")
+
+    def test_what_cannot_be_taken_goes_local_with_the_reason(self):
+        class Inner(ours.Rows):
+            pass
+
+        with_lambda = ours.Rows()
+        with_lambda.transform = lambda row: row
+        with_file = ours.Rows()
+        with_file.file = open(os.devnull)
+        self.addCleanup(with_file.file.close)
+        for dataset, why in (
+                (with_lambda, "a lambda cannot be taken to another process"),
+                (with_file, "it cannot be pickled .*cannot pickle '_io.TextIOWrapper'"),
+                (Inner(), "it cannot be pickled .*local"),
+                (ours.OwnGenerator(), "differs from one call to the next, also where random"),
+                (ours.Uneven(), r"samples differ: float32 \(1,\), and sample"),
+                (ours.ByName(), "sample 0 is a dict, and the service makes arrays and numbers"),
+                (ours.Text(), "sample 0 is a str"),
+                (ours.Writes(), "does not run in a confined process: sample 0: .*Error"),
+                ([1, 2], "a list is in its memory already")):
+            with self.subTest(why=why):
+                self.check_local(dataset, why)
+
+    def test_without_a_service_it_goes_local(self):
+        self.daemon.kill(signal.SIGTERM)
+        loader = self.check_local(ours.Rows(), "no service", batch_size=50)
+        self.assertEqual(sum(len(labels) for _, labels in loader), ours.ROWS)
+
+
+SCRIPT = """
+import sys, batchflow, numpy as np
+from torch.utils.data import Dataset
+SHIFT = 4
+
+def shifted(row):
+    return row + SHIFT
+
+class Base(Dataset):
+    def __len__(self):
+        return 50
+
+class Own(Base):
+    sides: "list[int]" = [3, 2]
+
+    def __init__(self, transform):
+        self.transform = transform
+
+    def __getitem__(self, index):
+        return self.transform(np.full(self.sides, index)), index
+
+loader = batchflow.DataLoader(Own(shifted), 10, True)
+seen = sorted((int(label), int(row.min()), int(row.max())) for rows, labels in loader
+              for row, label in zip(rows, labels))
+assert seen == [(i, i + 4, i + 4) for i in range(50)], seen
+print(type(loader).__name__, tuple(next(iter(loader))[0].shape))
+"""
+
+
+class Scripts(Served):
+    @needs("torch")
+    def test_a_class_of_a_script_is_taken_by_its_source(self):
+        script = self.folder / "train.py"
+        script.write_text(textwrap.dedent(SCRIPT))
+        done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "DataLoader (10, 3, 2)\n")
+        self.assertEqual(self.made(), 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
