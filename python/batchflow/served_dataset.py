@@ -18,6 +18,7 @@ import struct
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
 
@@ -92,13 +93,14 @@ class Packed:
 
     def __init__(self, dataset: Any):
         self.samples = operator.index(len(dataset))
-        self.packer = Packer()
+        self.packer = Packer(takes_classes=True)
         mark = getattr(type(dataset).__getitem__, MARK, {})
         self.declared: Optional[bool] = mark.get("random")  # None: it says nothing
         self.packer.content.update(
             name=type(dataset).__name__[:64], random=True, version=mark.get("version", ""),
             output=["uint8", [SHOWN_BYTES]], memory=mark.get("memory"), entry="")
         self.buffers: list[Any] = []
+        self.digest = ""
         out = io.BytesIO()
         try:
             _StatePickler(out, self.buffers, self.packer).dump(dataset)
@@ -109,14 +111,22 @@ class Packed:
         self.pickle = out.getvalue()
         if not self.packer.source_lines:
             self.packer.source_lines.append((_file_of(dataset), 1))
-        state = hashlib.sha256(struct.pack("<Q", len(self.pickle)) + self.pickle)
+        self.packer.content.update(self.packer.own_modules())
+
+    def checksum(self) -> tuple[Any, ...]:
+        """Shows quickly whether the Dataset was changed."""
+        return (self.samples, zlib.crc32(self.pickle), len(self.pickle),
+                *(zlib.adler32(buffer) for buffer in self.buffers))
+
+    def take_digest(self) -> str:
+        """Names the Dataset: its code, its state, its length."""
+        state = hashlib.sha256(struct.pack("<QQ", self.samples, len(self.pickle)) + self.pickle)
         for buffer in self.buffers:
             state.update(struct.pack("<Q", buffer.nbytes))
             state.update(buffer)
-        self.packer.content.update(self.packer.own_modules())
         state.update(json.dumps(self.packer.content, sort_keys=True).encode())
-        state.update(struct.pack("<Q", self.samples))
         self.digest = state.hexdigest()[:40]
+        return self.digest
 
     def check(self) -> None:
         if not 0 < self.samples <= _SAMPLES_MOST:
@@ -208,7 +218,8 @@ class ServedDataset:
         self.dataset = dataset
         packed = Packed(dataset)
         packed.check()
-        self.digest, self.samples = packed.digest, packed.samples
+        self.digest, self.samples = packed.take_digest(), packed.samples
+        self._checksum = packed.checksum()
         folder = _folder()
         state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.json"
         indices = folder / f"{self.digest}.npy"
@@ -229,9 +240,6 @@ class ServedDataset:
                              ["uint8", [self.layout["bytes"]]])
         if content["memory"] is None:
             content["memory"] = _memory(found.memory, self.layout["bytes"])
-        if content["memory"] is None:
-            del content["memory"]
-            content["memory"] = None
         self.step = packed.step(folder, self.layout)
 
     def pipeline(self) -> str:
@@ -240,7 +248,7 @@ class ServedDataset:
 
     def check_unchanged(self) -> None:
         """PyTorch reads a Dataset as it is now. Here it is as it was when the loader was made."""
-        if self.dataset is not None and Packed(self.dataset).digest != self.digest:
+        if self.dataset is not None and Packed(self.dataset).checksum() != self._checksum:
             raise ValueError(f"the {type(self.dataset).__name__} was changed after the DataLoader was "
                              "made with it; make a new DataLoader")
 
@@ -284,19 +292,20 @@ def _try(packed: Packed, folder: Path) -> Tried:
     wanted = sorted({0, last, *(last * (2 * i + 1) // (2 * _PROBED) for i in range(_PROBED - 2))})
     step = packed.step(folder, None)
     until = time.monotonic() + _PROBE_S
-    with Probe(step) as first, Probe(step) as second:
-        try:
-            ahead = {}
+    ahead, again, other = {}, {}, {}
+    try:
+        with Probe(step) as first, Probe(step) as second:
+            first.wait()
             for index in wanted:
                 ahead[index] = first.show(index, 1000 + index)
                 if time.monotonic() > until:
                     break
-            again, other = {}, {}
+            second.wait()
             for index in reversed(list(ahead)):
                 other[index] = second.show(index, 5000 + index)
                 again[index] = second.show(index, 1000 + index)
-        except Failed as problem:
-            raise NotTakable(f"it does not run in a confined process: {problem}") from None
+    except Failed as problem:
+        raise NotTakable(f"it does not run in a confined process: {problem}") from None
     for shown in (ahead, other, again):
         for index, one in shown.items():
             if "problem" in one:

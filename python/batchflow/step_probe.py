@@ -41,11 +41,7 @@ class Probe:
             self._areas = mmap.mmap(areas, _PAGE + SHOWN_BYTES)
             os.write(bundle, step["python"].encode())
             self._start(step, theirs.fileno(), areas, bundle)
-            theirs.close()
             self._ours.send(self._setup(step))
-            declared = DECLARED.unpack(self._receive(DECLARED.size, _START_S))
-            if declared[0] != DONE:
-                raise Failed(declared[-1].split(b"\0")[0].decode())
         except BaseException:
             self.__exit__()
             raise
@@ -54,6 +50,12 @@ class Probe:
             os.close(areas)
             os.close(bundle)
         self._calls = 0
+
+    def wait(self) -> None:
+        """Waits until it has begun, or says why it has not."""
+        declared = DECLARED.unpack(self._receive(DECLARED.size, _START_S))
+        if declared[0] != DONE:
+            raise Failed(declared[-1].split(b"\0")[0].decode())
 
     def _start(self, step: dict[str, Any], theirs: int, areas: int, bundle: int) -> None:
         try:

@@ -245,9 +245,10 @@ def _value(value: Any) -> Any:
 
 
 class Packer:
-    """Follows what a function or a class uses."""
+    """Follows what a function uses. `takes_classes`: those of a script, too, by their source."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes_classes: bool = False) -> None:
+        self._takes_classes = takes_classes
         self.content: dict[str, Any] = {"imports": {}, "values": {}, "functions": []}
         self.source_lines: list[tuple[str, int]] = []
         self._taken: dict[str, Any] = {}
@@ -322,7 +323,7 @@ class Packer:
                 if not self.importable(value):
                     raise
         imported = self.importable(value)
-        if not imported and inspect.isclass(value):
+        if not imported and inspect.isclass(value) and self._takes_classes:
             return self.add_class(name, value)
         if imported:
             self.content["imports"][name] = imported

@@ -173,6 +173,33 @@ TEST_CASE("bytes become rows of numbers, ragged before and after") {
         std::string::npos);
 }
 
+TEST_CASE("what deterministic plugins make of rows is what is kept") {
+  const FakeDataset rows = rows_dataset();
+  const std::string copy = mischief("nothing");
+  const auto pipeline = compile_steps(copy + copy, rows);
+  const engine::PipelineInfo& info = pipeline->info();
+  CHECK(info.decoded_bytes == kColumns * 8);
+  CHECK(info.prefix_hash == info.hash);
+  const std::unique_ptr<prepare::Preparer> preparer = prepare::make_preparer();
+  const std::vector<std::int64_t> numbers = row(5);
+  const auto stored = std::as_bytes(std::span(numbers));
+  std::vector<std::byte> kept;
+  Slot slot(*pipeline), again(*pipeline);
+  REQUIRE(prepare(*preparer, *pipeline, {stored}, slot, &kept) == prepare::Prepared::done);
+  CHECK(std::equal(kept.begin(), kept.end(), stored.begin(), stored.end()));
+  REQUIRE(prepare(*preparer, *pipeline, {kept, true}, again) == prepare::Prepared::done);
+  CHECK(again.field(0) == slot.field(0));
+  for (const auto& one : pipeline->plugins()) CHECK(one->counters().samples == 1);
+  // A kept form that was cut is no sample.
+  CHECK(prepare(*preparer, *pipeline, {std::span(kept).first(8), true}, again) ==
+        prepare::Prepared::corrupt);
+  // Ragged results have no size that is known.
+  const FakeDataset files(sources::RecordKind::whole, {}, {40, 10});
+  const auto ragged = compile_steps(by("words", ", columns: 2"), files);
+  CHECK(ragged->info().decoded_bytes == 0);
+  CHECK(ragged->info().prefix_hash == 0);
+}
+
 TEST_CASE("what a plugin is made of names its pipeline: its bytes and parameters, not its place") {
   const FakeDataset files = files_dataset();
   const auto hash_of = [&](const std::string& steps) {
