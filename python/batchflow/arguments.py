@@ -304,7 +304,7 @@ def _seconds(name: str, value: Any, most: float) -> float:
     return float(value)
 
 
-def _say_what_has_no_meaning(given: dict[str, Any]) -> None:
+def say_what_has_no_meaning(given: dict[str, Any]) -> None:
     prepared = "has no meaning here: the service's workers prepare for all jobs"
     for name, default, why in (
             ("num_workers", 0, prepared), ("worker_init_fn", None, prepared),
@@ -358,7 +358,8 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
     """`given`: the arguments of DataLoader.__init__ by name, without other words for them.
     `brought`: its dataset, where that is one of the script's own."""
     check_like_torch(given)
-    _say_what_has_no_meaning(given)
+    if brought is None:  # else it may turn out that the script loads it, where they have one
+        say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if brought is not None:
         dataset = Path(brought.path)

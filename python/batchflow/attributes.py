@@ -71,6 +71,8 @@ class Attributes:
     @alone
     def classes(self) -> list[str]:
         """The names of the classes, by label."""
-        folder = self._arguments.folder
+        folder, brought = self._arguments.folder, self._arguments.brought
         job = self._opened()
+        if brought is not None and hasattr(brought.dataset, "classes"):
+            return list(brought.dataset.classes)
         return job.session.class_names() if folder is None else folder.classes

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .batch import Batch
 from .served_dataset import ServedDataset
+from .step_dataset import put_together
 
 if TYPE_CHECKING:
     from .arguments import Arguments
+
+
+class NamedBatch(dict[str, Any]):
+    """A batch of samples that are dicts, with what is known of every batch."""
+
+    sample_keys, wanted_keys, marks = Batch.sample_keys, Batch.wanted_keys, Batch.marks
 
 
 class BroughtBatches:
@@ -29,18 +36,29 @@ class BroughtBatches:
             return arguments.collate_fn(samples if arguments.batch_size else samples[0])
         if self._is_plain:
             return batch[0]
-        fields = [self._made(column) for column in self._columns(batch)]
-        if self._layout["alone"]:
-            return fields[0]
-        made = Batch(fields)
-        made.__dict__.update(batch.__dict__, names=self._names)
+        # As PyTorch puts samples together, tuples become lists; but the whole is a Batch.
+        fields = put_together(self._layout["tree"], [self._made(column)
+                                                     for column in self._columns(batch)], list)
+        if isinstance(fields, list):
+            made: Any = Batch(fields)
+            made.__dict__.update(batch.__dict__, names=self._names)
+        elif isinstance(fields, dict):
+            made = NamedBatch(fields)
+            made.__dict__.update(batch.__dict__, names=tuple(fields))
+        else:
+            return fields
         return made
 
     def mapped(self, batch: Any, function: Callable[[Any], Any]) -> Any:
+        """A batch with its tensors mapped."""
         if isinstance(batch, Batch):
-            return batch.map(function)
-        if isinstance(batch, tuple):
-            return tuple(self.mapped(one, function) for one in batch)
+            return batch.map(lambda one: self.mapped(one, function))
+        if isinstance(batch, dict):
+            made = type(batch)({key: self.mapped(one, function) for key, one in batch.items()})
+            getattr(made, "__dict__", {}).update(getattr(batch, "__dict__", {}))
+            return made
+        if isinstance(batch, (tuple, list)):
+            return type(batch)(self.mapped(one, function) for one in batch)
         return function(batch) if hasattr(batch, "to") else batch
 
     def _columns(self, batch: Batch) -> list[Any]:
@@ -67,7 +85,7 @@ class BroughtBatches:
                 import numpy
                 value = self._made(numpy.array(value))
             made.append(value)
-        return made[0] if self._layout["alone"] else tuple(made)
+        return put_together(self._layout["tree"], made)
 
 
 def _column(rows: Any, part: dict[str, Any]) -> Any:
@@ -84,4 +102,5 @@ def _names(layout: dict[str, Any]) -> tuple[str, ...]:
     parts = layout["parts"]
     if len(parts) == 2 and parts[1]["type"].startswith("int") and not parts[1]["shape"]:
         return "data", "label"
-    return tuple(f"field{i}" for i in range(len(parts)))
+    tree = layout["tree"]
+    return tuple(f"field{i}" for i in range(1 if tree == 0 else len(tree[1])))

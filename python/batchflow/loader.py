@@ -95,11 +95,20 @@ class DataLoader(Attributes, Generic[_Given]):
         self.epochs_hint = epochs
         self._set_up({})
         self.__initialized = True
-        if self._arguments.brought is not None and not self._arguments.is_split_over_ranks:
+        if isinstance(how, ServedDataset):
             try:
-                self._opened()
+                self._ask_service()
             except ServiceError as problem:
                 self._load_here(given, str(problem))
+                return
+            args.say_what_has_no_meaning(given)
+
+    def _ask_service(self) -> None:
+        """Opens a job, to see whether the service takes the script's Dataset, and ends it. The loader
+        itself may be used in another process. Ranks have to agree, so they do not ask."""
+        if not self._arguments.is_split_over_ranks:
+            asking = args.changed(self._arguments, job_name=None)
+            Job(asking, None, {}, 1, self._scores).session.close()
 
     def _load_here(self, given: dict[str, Any], why: str) -> None:
         from .local import LocalDataLoader  # which derives from this class

@@ -8,6 +8,7 @@ their names, so two jobs that bring the same Dataset share all that is made of i
 from __future__ import annotations
 
 import copy
+import fcntl
 import hashlib
 import io
 import json
@@ -19,11 +20,12 @@ import sys
 import tempfile
 import time
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, NamedTuple, Optional
+from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import embedded
-from .step_dataset import ALIGNMENT, HEAD, PIECE, SHOWN_BYTES, is_plain, tensor_of, words
+from .step_dataset import ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, is_plain, tensor_of, words
 from .step_probe import Failed, Probe
 from .step_worker import TYPES
 from .steps import MARK, NotTakable, Packer, written
@@ -34,6 +36,7 @@ _ROW_MOST = 256 << 20
 _BUNDLE_MOST = 48 << 10
 _PROBED = 8  # samples
 _PROBE_S = 10.0  # no further sample is probed then
+_LOCK = "lock"
 _KEPT_S = 30 * 24 * 3600.0
 _MIB = 1 << 20
 # Code in a worker process that the bound of a step leaves room for, and what Python reserves
@@ -120,7 +123,8 @@ class Packed:
 
     def take_digest(self) -> str:
         """Names the Dataset: its code, its state, its length."""
-        state = hashlib.sha256(struct.pack("<QQ", self.samples, len(self.pickle)) + self.pickle)
+        state = hashlib.sha256(f"{FORM} {sys.executable} ".encode())
+        state.update(struct.pack("<QQ", self.samples, len(self.pickle)) + self.pickle)
         for buffer in self.buffers:
             state.update(struct.pack("<Q", buffer.nbytes))
             state.update(buffer)
@@ -194,9 +198,20 @@ def _folder() -> Path:
         raise NotTakable(f"{folder} cannot be written ({problem})") from None
     limit = time.time() - _KEPT_S
     for one in folder.iterdir():
-        if one.stat().st_mtime < limit:
+        if one.name != _LOCK and one.stat().st_mtime < limit:
             one.unlink(missing_ok=True)
     return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Of jobs that begin at the same moment, one packs and tries, and the others find that."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 class Tried(NamedTuple):
@@ -223,11 +238,12 @@ class ServedDataset:
         folder = _folder()
         state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.json"
         indices = folder / f"{self.digest}.npy"
-        if not state.exists():
-            packed.write_state(state)
-        found = _tried(packed, folder, tried)
-        if not indices.exists():
-            _write(indices, _numpy_file(self.samples))
+        with _alone(folder):
+            if not state.exists():
+                packed.write_state(state)
+            found = _tried(packed, folder, tried)
+            if not indices.exists():
+                _write(indices, _numpy_file(self.samples))
         for one in (state, tried, indices):
             os.utime(one)
         self.layout = found.layout
@@ -309,8 +325,8 @@ def _try(packed: Packed, folder: Path) -> Tried:
     for shown in (ahead, other, again):
         for index, one in shown.items():
             if "problem" in one:
-                raise NotTakable(f"sample {index} is {one['problem']}, and the service makes arrays "
-                                 "and numbers, alone or in a flat tuple")
+                raise NotTakable(f"sample {index} has {one['problem']}, and the service makes arrays "
+                                 "and numbers, and tuples, lists and dicts of these")
             if one["layout"] != ahead[wanted[0]]["layout"]:
                 raise NotTakable(f"samples differ: {_shown(ahead[wanted[0]])}, and sample {index} "
                                  f"is {_shown(one)}")

@@ -19,6 +19,7 @@ import struct
 import sys
 from typing import Any, Callable, Optional
 
+FORM = 1  # of states and layouts; a change of these needs another number
 HEAD = struct.Struct("<QQ")  # bytes of the pickle, arrays behind it
 PIECE = struct.Struct("<QQ")  # of each array: where it begins, its bytes
 ALIGNMENT = 64
@@ -37,7 +38,7 @@ class Dataset:
 
 
 class Unpackable(Exception):
-    """What a Dataset gave is no array, number, or flat tuple of these."""
+    """What a Dataset gave has a part that is no array and no number."""
 
 
 def tensor_of(array: Any) -> Any:
@@ -118,10 +119,30 @@ def kind_of(value: Any) -> str:
     raise Unpackable(f"a {type(value).__name__}")
 
 
+def taken_apart(sample: Any, leaves: list[Any]) -> Any:
+    """The shape of a sample: the number of a leaf, or a tuple, list or dict of such shapes."""
+    if type(sample) in (tuple, list):
+        return [type(sample).__name__, [taken_apart(one, leaves) for one in sample]]
+    if type(sample) is dict and all(type(key) is str for key in sample):
+        return ["dict", [[key, taken_apart(one, leaves)] for key, one in sample.items()]]
+    leaves.append(sample)
+    return len(leaves) - 1
+
+
+def put_together(tree: Any, leaves: Any, tuples: type = tuple) -> Any:
+    if isinstance(tree, int):
+        return leaves[tree]
+    kind, inner = tree
+    if kind == "dict":
+        return {key: put_together(one, leaves, tuples) for key, one in inner}
+    made = [put_together(one, leaves, tuples) for one in inner]
+    return tuples(made) if kind == "tuple" else made
+
+
 def layout_of(sample: Any) -> dict[str, Any]:
     """Of what parts a sample is, and where each of them stands in its bytes."""
-    alone = not isinstance(sample, (tuple, list)) or hasattr(sample, "_fields")
-    values = [sample] if alone else list(sample)
+    values: list[Any] = []
+    tree = taken_apart(sample, values)
     parts, at = [], 0
     for value in values:
         kind = kind_of(value)
@@ -134,39 +155,61 @@ def layout_of(sample: Any) -> dict[str, Any]:
         at += -(-array.nbytes // 8) * 8
     if not parts:
         raise Unpackable("an empty tuple")
-    return {"alone": alone, "parts": parts, "bytes": at}
+    return {"tree": tree, "parts": parts, "bytes": at}
 
 
 def is_plain(layout: dict[str, Any], types: Any) -> bool:
     """Whether a sample is one array as a field can be, so that nothing has to be put together."""
     first = layout["parts"][0]
-    return bool(layout["alone"] and first["shape"] and first["type"] in types)
+    return bool(layout["tree"] == 0 and first["shape"] and first["type"] in types)
 
 
 def words(part: dict[str, Any]) -> str:
     return f"{part['type']} {tuple(part['shape'])}"
 
 
-def joined(sample: Any, layout: dict[str, Any]) -> Any:
-    """The bytes of a sample."""
-    import numpy
-    values = [sample] if layout["alone"] else list(sample)
-    if len(values) != len(layout["parts"]):
-        raise ValueError(f"it has {len(values)} parts, where others have {len(layout['parts'])}")
-    row = numpy.zeros(layout["bytes"], numpy.uint8)
-    for value, part in zip(values, layout["parts"]):
-        array = checked(value, part)
-        row[part["at"]:part["at"] + array.nbytes] = (
-            numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8))
-    return row
+class Joiner:
+    """Puts samples of one layout into bytes. The bytes are those of the last sample alone."""
 
+    def __init__(self, layout: dict[str, Any]):
+        import numpy
+        self._tree = tree = layout["tree"]
+        # Samples that are flat are most, and need no second look at their shape.
+        self._flat: Any = None
+        if tree != 0 and tree[0] != "dict" and tree[1] == list(range(len(tree[1]))):
+            self._flat = tuple if tree[0] == "tuple" else list
+        self._row = numpy.zeros(layout["bytes"], numpy.uint8)
+        self._parts: list[Any] = []
+        for part in layout["parts"]:
+            kind, shape = numpy.dtype(part["type"]), tuple(part["shape"])
+            size = kind.itemsize
+            for side in shape:
+                size *= side
+            view = self._row[part["at"]:part["at"] + size].view(kind).reshape(shape)
+            self._parts.append((view, kind, shape))
 
-def checked(value: Any, part: dict[str, Any]) -> Any:
-    array = array_of(value)
-    if array.dtype.name != part["type"] or list(array.shape) != part["shape"]:
-        raise ValueError(f"it has {array.dtype.name} {array.shape}, where others have "
-                         f"{words(part)}; samples that differ are for local=True")
-    return array
+    def __call__(self, sample: Any) -> Any:
+        values = sample
+        if type(sample) is not self._flat or len(sample) != len(self._parts):
+            values = []
+            if taken_apart(sample, values) != self._tree:
+                raise ValueError("its parts are other ones than those of other samples; samples that "
+                                 "differ are for local=True")
+        for value, part in zip(values, self._parts):
+            part[0][...] = self._checked(value, part)
+        return self._row
+
+    def plain(self, sample: Any) -> Any:
+        return self._checked(sample, self._parts[0])
+
+    @staticmethod
+    def _checked(value: Any, part: Any) -> Any:
+        _, kind, shape = part
+        array = array_of(value)
+        if array.dtype != kind or array.shape != shape:
+            raise ValueError(f"it has {array.dtype.name} {array.shape}, where others have "
+                             f"{kind.name} {shape}; samples that differ are for local=True")
+        return array
 
 
 # --------------------------------------------------------------------------------------- steps --
@@ -203,16 +246,16 @@ def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
     """The function of the step, of an index and a seed."""
     dataset = load_state(given["state"], names)
     layout: Optional[dict[str, Any]] = given["layout"]
+    join: Optional[Callable[[Any], Any]] = None
+    if layout is not None:
+        joiner = Joiner(layout)
+        join = joiner.plain if is_plain(layout, types) else joiner
 
     def sample(array: Any, seed: int) -> Any:
         if is_random:
             seed_all(seed)
-        index = int(array.reshape(-1)[0])
-        value = dataset[index]
-        assert layout is not None
-        if is_plain(layout, types):
-            return checked(value, layout["parts"][0])
-        return joined(value, layout)
+        assert join is not None
+        return join(dataset[array.item(0)])
 
     def shown(array: Any, seed: int) -> Any:
         """What a probe wants to know about a sample, as JSON."""
@@ -225,7 +268,7 @@ def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
         try:
             found = layout_of(value)
             said = {"layout": found, "drew": drew,
-                    "digest": hashlib.sha256(joined(value, found).tobytes()).hexdigest()}
+                    "digest": hashlib.sha256(Joiner(found)(value).tobytes()).hexdigest()}
         except Unpackable as problem:
             said = {"problem": str(problem)}
         text = json.dumps({**said, "memory": _memory_bytes()}).encode()

@@ -94,7 +94,7 @@ class LateUneven(Rows):
 
 class ByName(Rows):
     def __getitem__(self, index):
-        return {"x": self.rows[index]}
+        return {"x": self.rows[index], "index": index, "more": [{"half": index / 2}, (index,)]}
 
 
 class Text(Rows):

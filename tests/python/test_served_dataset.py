@@ -131,6 +131,26 @@ class Values(Served):
         singles = list(batchflow.DataLoader(dataset, None, output="numpy"))
         self.assertEqual([label for _, label in singles], [index % 7 for index in range(ours.ROWS)])
 
+    def test_arguments_without_a_meaning_are_named_only_where_they_have_none(self):
+        from batchflow import arguments
+        for named, texts in (({"num_workers": 1}, ["num_workers has no meaning here"]),
+                             ({"num_workers": 1, "batch_sampler": [[1], [2, 3]]},
+                              ["own workers, as PyTorch would: batch_sampler"])):
+            arguments._said.clear()
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                batchflow.DataLoader(ours.Rows(), **named)
+            self.assertEqual(len(said), len(texts), [str(one.message) for one in said])
+            for one, text in zip(said, texts):
+                self.assertIn(text, str(one.message))
+
+    def test_a_loader_may_be_used_in_a_child_of_fork(self):
+        loader = batchflow.DataLoader(ours.Rows(), 32, output="numpy")
+        child = os.fork()
+        if child == 0:
+            os._exit(sum(len(labels) for _, labels in loader) != ours.ROWS)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
     def test_a_spawned_process_and_a_state(self):
         loader = batchflow.DataLoader(ours.Rows(), 32, True, order="strict", shuffle_seed=1,
                                       output="numpy")
@@ -159,6 +179,22 @@ class Values(Served):
                 for one, two in zip(batch, other):
                     self.assertEqual(one.dtype, two.dtype)
                     self.assertTrue(torch.equal(one, two), (one, two))
+
+    @needs("torch")
+    def test_dicts_and_what_is_nested(self):
+        dataset = ours.ByName()
+        theirs = list(torch_data.DataLoader(dataset, 32))
+        given = list(batchflow.DataLoader(dataset, 32))
+        for batch, other in zip(given, theirs):
+            self.assertEqual(batch.keys(), other.keys())
+            self.assertTrue(torch.equal(batch["x"], other["x"]))
+            self.assertTrue(torch.equal(batch["index"], other["index"]))
+            self.assertTrue(torch.equal(batch["more"][0]["half"], other["more"][0]["half"]))
+            self.assertTrue(torch.equal(batch["more"][1][0], other["more"][1][0]))
+            self.assertEqual(batch.sample_keys.tolist(), other["index"].tolist())
+        sample = dataset[0]
+        first = next(iter(batchflow.DataLoader(dataset, 2, collate_fn=list)))[0]
+        self.assertEqual((first["index"], first["more"]), (sample["index"], sample["more"]))
 
     @needs("torch")
     def test_samplers(self):
@@ -251,8 +287,7 @@ class Failures(Served):
                 (Inner(), "it cannot be pickled .*local"),
                 (ours.OwnGenerator(), "differs from one call to the next, also where random"),
                 (ours.Uneven(), r"samples differ: float32 \(1,\), and sample"),
-                (ours.ByName(), "sample 0 is a dict, and the service makes arrays and numbers"),
-                (ours.Text(), "sample 0 is a str"),
+                (ours.Text(), "sample 0 has a str, and the service makes arrays and numbers"),
                 (ours.Writes(), "does not run in a confined process: sample 0: .*Error"),
                 ([1, 2], "a list is in its memory already")):
             with self.subTest(why=why):

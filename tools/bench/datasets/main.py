@@ -48,7 +48,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev bench datasets")
     parser.add_argument("--quick", action="store_true", help="one short round, to look at")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each, turn by turn")
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--jobs", type=numbers, default=[1, 4])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--work-us", type=int, default=100, help="of a __getitem__")
