@@ -4,15 +4,12 @@ for all jobs."""
 import os
 import pickle
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import unittest
 import warnings
 
 import batchflow
-from support import CTL, HERE, Daemon, Folder, needs, status
+from support import Daemon, Folder, needs, status
 
 try:
     import datasets_of_ours as ours
@@ -297,47 +294,6 @@ class Failures(Served):
         self.daemon.kill(signal.SIGTERM)
         loader = self.check_local(ours.Rows(), "no service", batch_size=50)
         self.assertEqual(sum(len(labels) for _, labels in loader), ours.ROWS)
-
-
-SCRIPT = """
-import sys, batchflow, numpy as np
-from torch.utils.data import Dataset
-SHIFT = 4
-
-def shifted(row):
-    return row + SHIFT
-
-class Base(Dataset):
-    def __len__(self):
-        return 50
-
-class Own(Base):
-    sides: "list[int]" = [3, 2]
-
-    def __init__(self, transform):
-        self.transform = transform
-
-    def __getitem__(self, index):
-        return self.transform(np.full(self.sides, index)), index
-
-loader = batchflow.DataLoader(Own(shifted), 10, True)
-seen = sorted((int(label), int(row.min()), int(row.max())) for rows, labels in loader
-              for row, label in zip(rows, labels))
-assert seen == [(i, i + 4, i + 4) for i in range(50)], seen
-print(type(loader).__name__, tuple(next(iter(loader))[0].shape))
-"""
-
-
-class Scripts(Served):
-    @needs("torch")
-    def test_a_class_of_a_script_is_taken_by_its_source(self):
-        script = self.folder / "train.py"
-        script.write_text(textwrap.dedent(SCRIPT))
-        done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True,
-                              text=True, timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout, "DataLoader (10, 3, 2)\n")
-        self.assertEqual(self.made(), 50)
 
 
 if __name__ == "__main__":

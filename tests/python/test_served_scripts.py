@@ -1,0 +1,80 @@
+"""Datasets that the service loads and that need PyTorch in its processes, and those of scripts."""
+
+import subprocess
+import sys
+import textwrap
+import unittest
+
+import batchflow
+from support import needs
+from test_served_dataset import Served
+
+try:
+    import torch
+    from torch.utils import data as torch_data
+except ImportError:
+    torch = None
+
+SCRIPT = """
+import sys, batchflow, numpy as np
+from torch.utils.data import Dataset
+SHIFT = 4
+
+def shifted(row):
+    return row + SHIFT
+
+class Base(Dataset):
+    def __len__(self):
+        return 50
+
+class Own(Base):
+    sides: "list[int]" = [3, 2]
+
+    def __init__(self, transform):
+        self.transform = transform
+
+    def __getitem__(self, index):
+        return self.transform(np.full(self.sides, index)), index
+
+loader = batchflow.DataLoader(Own(shifted), 10, True)
+seen = sorted((int(label), int(row.min()), int(row.max())) for rows, labels in loader
+              for row, label in zip(rows, labels))
+assert seen == [(i, i + 4, i + 4) for i in range(50)], seen
+print(type(loader).__name__, tuple(next(iter(loader))[0].shape))
+"""
+
+
+class Scripts(Served):
+    @needs("torch")
+    def test_a_class_of_a_script_is_taken_by_its_source(self):
+        script = self.folder / "train.py"
+        script.write_text(textwrap.dedent(SCRIPT))
+        done = subprocess.run([sys.executable, "-W", "error", str(script)], capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "DataLoader (10, 3, 2)\n")
+        self.assertEqual(self.made(), 50)
+
+
+class Tensors(Served):
+    @needs("torch")
+    def test_tensors_and_pytorchs_generator_in_a_subset(self):
+        from torch_datasets_of_ours import Tensors
+        dataset = torch_data.Subset(Tensors(), list(range(50, 90)))
+        runs = []
+        for _ in range(2):
+            loader = batchflow.DataLoader(dataset, 16, True, order="strict", shuffle_seed=2)
+            given = {int(index): row for rows, labels in loader
+                     for row, index in zip(rows, labels)}
+            self.assertEqual(sorted(given), list(range(50, 90)))
+            for index, row in given.items():
+                drawn = row[0] - 2000 * index
+                self.assertTrue(0 <= drawn <= 1)
+                self.assertLess((row - dataset.dataset.rows[index] - drawn).abs().max(), 0.1)
+            runs.append({index: row[0].item() for index, row in given.items()})
+        self.assertEqual(*runs)
+        self.assertGreater(len({drawn - 2000 * index for index, drawn in runs[0].items()}), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
