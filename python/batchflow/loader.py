@@ -104,11 +104,11 @@ class DataLoader(Attributes, Generic[_Given]):
             args.say_what_has_no_meaning(given)
 
     def _ask_service(self) -> None:
-        """Opens a job, to see whether the service takes the script's Dataset, and ends it. The loader
-        itself may be used in another process. Ranks have to agree, so they do not ask."""
+        """Opens the job, to see whether the service takes the script's Dataset. Ranks have to agree,
+        so they do not ask."""
         if not self._arguments.is_split_over_ranks:
-            asking = args.changed(self._arguments, job_name=None)
-            Job(asking, None, {}, 1, self._scores).session.close()
+            self._opened()
+            self._only_asked = True
 
     def _load_here(self, given: dict[str, Any], why: str) -> None:
         from .local import LocalDataLoader  # which derives from this class
@@ -123,6 +123,8 @@ class DataLoader(Attributes, Generic[_Given]):
         self._lock = threading.RLock()  # of all below; a signal handler may come in, too
         self._follows_sampler = False
         self._closed = False
+        self._only_asked = False  # it has a job, of which nothing was asked but whether it may be
+        self._asked_job: Optional[Job] = None  # of the process that made this loader
         self._jobs: list[weakref.ref[Job]] = []
         self._incarnation = 0  # counts the jobs
         self._scores: Scores = self._arguments.weights or ((), ())
@@ -147,6 +149,7 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def __iter__(self) -> "Iteration[_Given]":
+        self._only_asked = False
         self._part_with(self._running())
         self._follow_sampler()
         self._follow_generator()
@@ -233,7 +236,9 @@ class DataLoader(Attributes, Generic[_Given]):
 
     def check_process(self) -> None:
         job = self._job
-        if job is not None:
+        if job is not None and self._only_asked and job.session.process != os.getpid():
+            self._asked_job, self._job = job, None  # a child of fork() has a job of its own
+        elif job is not None:
             job.session.check_process()
 
     @alone
