@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
 import select
+import signal
 import socket
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any, Optional
 
@@ -21,6 +22,7 @@ _PROTOCOL = 1
 _PAGE = 4096
 _DATA_BYTES = 16 << 30
 _START_S, _SAMPLE_S = 60.0, 10.0
+_SAID_MOST = 64 << 10
 _INPUT = (TYPES.index("int64"), 1, [2] + [0] * 7)  # index and seed
 
 
@@ -35,7 +37,8 @@ class Probe:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         areas = os.memfd_create("batchflow-probe")
         bundle = os.memfd_create("batchflow-probe")
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: Optional[int] = None
+        self._says = -1  # what it prints
         try:
             os.truncate(areas, _PAGE + SHOWN_BYTES)
             self._areas = mmap.mmap(areas, _PAGE + SHOWN_BYTES)
@@ -62,18 +65,27 @@ class Probe:
             worker = Path(embedded.daemon()).resolve().parent / "batchflow-step-worker"
         except NoServiceError as problem:
             raise Failed(str(problem)) from None
-        named = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ",
+        given = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ",
                                                      "LD_LIBRARY_PATH") if name in os.environ}
-        # It moves the descriptors to their numbers, and the shell ends there.
-        script = 'exec 3<&"$1" 4<&"$2" 5<&"$3"; shift 3; exec "$@"'
-        self._process = subprocess.Popen(
-            ["/bin/bash", "-c", script, "bash", str(theirs), str(areas), str(bundle), str(worker),
-             step["at"], step["interpreter"]],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
-            pass_fds=(theirs, areas, bundle), start_new_session=True,
-            env={**named, "PYTHONPATH": step["package"], "PYTHONDONTWRITEBYTECODE": "1",
+        self._says, says = os.pipe()
+        # Above the numbers that they are moved to.
+        moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 16)
+                 for one in (theirs, areas, bundle, says)]
+        try:
+            self._process = os.posix_spawn(
+                worker, [str(worker), step["at"], step["interpreter"]],
+                {**given, "PYTHONPATH": step["package"], "PYTHONDONTWRITEBYTECODE": "1",
                  "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-                 "BATCHFLOW_STEP_TIMEOUT_S": str(_SAMPLE_S)})
+                 "BATCHFLOW_STEP_TIMEOUT_S": str(_SAMPLE_S)},
+                setpgroup=0, file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, moved[3], 1), (os.POSIX_SPAWN_DUP2, moved[3], 2),
+                    *((os.POSIX_SPAWN_DUP2, moved[i], 3 + i) for i in range(3))])
+        except OSError as problem:
+            raise Failed(f"{worker} cannot be started: {problem}") from None
+        finally:
+            for one in (*moved, says):
+                os.close(one)
 
     @staticmethod
     def _setup(step: dict[str, Any]) -> bytes:
@@ -99,31 +111,39 @@ class Probe:
     def _receive(self, size: int, within_s: float) -> bytes:
         if not select.select([self._ours], [], [], within_s)[0]:
             raise Failed(f"it took more than {within_s:g} s")
-        message = self._ours.recv(size)
+        try:
+            message = self._ours.recv(size)
+        except ConnectionError:
+            message = b""
         if len(message) != size:
             raise Failed(self._end())
         return message
 
     def _end(self) -> str:
         """How the process ended."""
-        assert self._process is not None and self._process.stderr is not None
-        try:
-            code = self._process.wait(_SAMPLE_S)
-        except subprocess.TimeoutExpired:
+        if not select.select([self._says], [], [], _SAMPLE_S)[0]:
             return "it answers no more"
-        said = self._process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+        said = b""
+        while len(said) < _SAID_MOST and (more := os.read(self._says, 4096)):
+            said += more
+        code = os.waitstatus_to_exitcode(self._wait())
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
         how = f"it crashed (signal {-code})" if code < 0 else f"it ended with exit code {code}"
-        return f"{how}{', and last wrote ' + repr(said[0]) if said else ''}"
+        return f"{how}{', and last wrote ' + repr(last[0]) if last else ''}"
+
+    def _wait(self) -> int:
+        process, self._process = self._process, None
+        assert process is not None
+        return os.waitpid(process, 0)[1]
 
     def __enter__(self) -> "Probe":
         return self
 
     def __exit__(self, *unused: Any) -> None:
         self._ours.close()
-        process = self._process
-        if process is not None:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            if process.stderr is not None:
-                process.stderr.close()
+        if self._process is not None:
+            os.kill(self._process, signal.SIGKILL)
+            self._wait()
+        if self._says >= 0:
+            os.close(self._says)
+            self._says = -1

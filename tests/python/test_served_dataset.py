@@ -285,6 +285,7 @@ class Failures(Served):
                 (ours.OwnGenerator(), "differs from one call to the next, also where random"),
                 (ours.Uneven(), r"samples differ: float32 \(1,\), and sample"),
                 (ours.Text(), "sample 0 has a str, and the service makes arrays and numbers"),
+                (ours.Slow(), "does not run in a confined process: it took more than 10 s"),
                 (ours.Writes(), "does not run in a confined process: sample 0: .*Error"),
                 ([1, 2], "a list is in its memory already")):
             with self.subTest(why=why):
