@@ -135,7 +135,7 @@ class ImageFolders(Compared):
     def test_a_transform_that_is_not_mapped_is_carried_out_here(self):
         data = self.data()
         data.transform.transforms.insert(1, T.Grayscale())
-        self.check_loaded_here(data, "transform 1, Grayscale: the service has no such step")
+        self.check_loaded_here(data, "transform 1, Grayscale: num_output_channels is 1")
 
     def test_what_is_edited_after_an_epoch_is_followed_or_refused(self):
         class Dark(datasets.ImageFolder):

@@ -2,11 +2,13 @@
 
 import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
 import unittest
 import warnings
+from pathlib import Path
 
 import batchflow
 from support import Folder, needs
@@ -356,8 +358,10 @@ print(json.dumps({
 class WithoutTorch(Folder):
     @needs("numpy")
     def test_batches_are_made_in_this_process(self):
-        done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True,
-                              timeout=120)
+        here = Path(__file__).parent
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=120,
+            env={**os.environ, "PYTHONPATH": f"{here}:{os.environ.get('PYTHONPATH', '')}"})
         self.assertEqual(done.returncode, 0, done.stderr)
         made = json.loads(done.stdout)
         pairs = [[i, i / 2] for i in range(10)]
