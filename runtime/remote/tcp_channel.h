@@ -110,8 +110,8 @@ class TcpChannel {
   bool has_pending() const;
   bool read(std::span<std::byte> bytes);
 
-  // For a thread that never waits. As many bytes as is possible now: 0: none, `wants` says for
-  // which event of the socket to wait; -1: the channel is closed.
+  // For a thread that never waits: as many bytes as is possible now, and how many these were. 0:
+  // `wants` says for which event of the socket to wait; -1: the channel is closed.
   std::ptrdiff_t read_some(std::span<std::byte> bytes, short& wants) {
     return transfer_some(false, bytes.data(), bytes.size(), wants);
   }

@@ -85,6 +85,11 @@ void NodeLink::write_some() {
     if (unsent_.capacity() > kKeptMost) unsent_ = {};
     sent_ = 0;
   }
+  // A side that is always a little behind must not have all that it has had lie here.
+  if (sent_ > unsent_.size() / 2) {
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent_));
+    sent_ = 0;
+  }
   if (closed_ || unsent_.empty() || waits_to_write_) return;
   waits_to_write_ = true;
   boost::asio::post(loop_, [self = shared_from_this(), wants] {

@@ -99,8 +99,10 @@ TermFolder::TermFolder(std::filesystem::path folder) : folder_(std::move(folder)
     const Descriptor made(::open(own.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     const bool is_whole = made && write_whole(made, name);
     const int why = errno;
-    if (!is_whole) unlink(own.c_str());
-    if (!is_whole) fail(message_of(why));
+    if (!is_whole) {
+      unlink(own.c_str());
+      fail(message_of(why));
+    }
   }
   const bool is_first = link(own.c_str(), file.c_str()) == 0;
   const int why = errno;

@@ -42,7 +42,7 @@ std::vector<Case> read_cases(const std::filesystem::path& folder) {
 
 // What Pillow, torchvision and torch made of the same pictures, with the same draws: see
 // make_golden.py. Where rounding is ours to choose we have chosen theirs, so all bytes are equal.
-// Only of a blur, whose sums have another order, a few differ by 1.
+// A blur adds in another order, so a few of its bytes differ by 1; all others are equal.
 TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
   const auto folder = source_dir() / "tests/runtime/prepare/golden";
   const std::vector<Case> cases = read_cases(folder);
