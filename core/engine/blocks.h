@@ -40,7 +40,8 @@ struct Node {
   bool takes_work = true;
   bool lost = false;
   bool let_go = false;  // Items: it has handed over what it kept
-  bool has_memory = false;
+  // Its staging memory; null: it has told of no memory, or is lost.
+  const StagingPart* staging = nullptr;
   std::uint32_t cores = 1;
 
   // Workers

@@ -63,11 +63,12 @@ double Charges::supply(const Job& job, NodeId node) const {
 
 void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const {
   open.clear();
+  const Bytes staged = s_.config.count_staging ? largest_staged(s_, stream) : 0;
   for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[part.index];
     if (!node.takes_work || node.workers == 0) continue;
-    if (node.started >= blocks_at_once(s_, node) || !can_stage(s_, node, stream)) continue;
+    if (node.started >= blocks_at_once(s_, node) || node.staging->room() < staged) continue;
     const Share& share = *s_.memory[part.share].share;
     if (share.capacity() == 0) continue;
     if (share.used() < share.capacity() || share.evictable() > 0) open.push_back(i);

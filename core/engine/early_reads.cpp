@@ -141,7 +141,6 @@ EarlyReads::Found EarlyReads::look_at_block(NodeIndex node, const Job& job, Shar
   future_.look_at(dataset);
 
   const SharePart& part = s_.memory[share];
-  const PolicyEntry& entry = *part.choice->entry;
   const std::uint8_t shift = part.spec.bundle_shift;
   const StagingPart& staging = s_.memory.staging(dram_of(s_.nodes[node].id));
   const Bytes most = s_.config.count_staging ? staging.free() / 2 : kUnlimited;
@@ -162,7 +161,7 @@ EarlyReads::Found EarlyReads::look_at_block(NodeIndex node, const Job& job, Shar
     if (!stopped) {
       access.at = s_.now;
       access.job = job.id;
-      if (entry.next_uses || entry.clairvoyant) access.next_use = future_.next_use(0, sample);
+      if (part.wants_next_uses(1)) access.next_use = future_.next_use(0, sample);
       const EarlyRead answer = part.share->insert_early(access, gone_);
       stopped = answer == EarlyRead::stop;
       if (answer == EarlyRead::yes) {

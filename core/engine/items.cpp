@@ -454,9 +454,8 @@ Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slo
   Access access{item, slots};
   access.at = s_.now;
   access.job = around_.job;
-  if (part.choice->entry->next_uses || part.choice->entry->clairvoyant) {
-    access.next_use = next_use(part, sample);
-  }
+  const std::size_t homes = around_.placed == nullptr ? 1 : around_.placed->homes()->members();
+  if (part.wants_next_uses(homes)) access.next_use = next_use(part, sample);
   if (around_.runs && part.spec.bundle_shift > 0) {
     const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;
     access.run = static_cast<std::uint32_t>(std::min<std::uint64_t>(

@@ -22,7 +22,7 @@ class NodeRanking {
     std::vector<NodeIndex> chosen;
     for (const NodeIndex index : of(dataset)) {
       const Node& node = s_.nodes[index];
-      if (!node.takes_work || !node.has_memory || !may(node)) continue;
+      if (!node.takes_work || node.staging == nullptr || !may(node)) continue;
       if (enough(index)) break;
       chosen.push_back(index);
     }

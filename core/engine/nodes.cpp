@@ -57,7 +57,7 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
   s_.memory.set_capacity(event.place, event.bytes);
   if (event.place.tier == Tier::dram) {
     const NodeIndex node = s_.node_of.at(event.place.node);
-    s_.nodes[node].has_memory = true;
+    s_.nodes[node].staging = &s_.memory.staging(dram_of(event.place.node));
     // One that was too small may be large enough now.
     streams_.node_changed(node, !known || event.bytes > before);
     s_.plan_staging(node);
@@ -80,6 +80,7 @@ NodeIndex Nodes::lost(const NodeLost& event) {
   preparation_.lose_node(node);
   streams_.lose_node(event.node);
   items_.close_shares(node);
+  s_.nodes[node].staging = nullptr;
   s_.memory.forget_node(event.node);
   s_.node_of.erase(event.node);
   lost_.push_back(node);
@@ -91,7 +92,7 @@ NodeIndex Nodes::lost(const NodeLost& event) {
 void Nodes::worker_joined(NodeId node) {
   if (!s_.node_of.has(node)) return;
   const NodeIndex index = s_.node_of.at(node);
-  if (!s_.nodes[index].has_memory) return;
+  if (s_.nodes[index].staging == nullptr) return;
   streams_.node_changed(index, s_.nodes[index].workers == 1);
 }
 

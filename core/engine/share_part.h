@@ -35,6 +35,16 @@ struct ShareSpec {
 };
 
 struct SharePart {
+  // Nothing is evicted from a share that has room for all that may come to it. There no policy has
+  // to know when an item is wanted again, which takes a look into the order of each job. `homes`:
+  // so many shares have the items between them, of which none has a quarter more than its part.
+  bool wants_next_uses(std::size_t homes) const {
+    const PolicyEntry& policy = *choice->entry;
+    if (!policy.next_uses && !policy.clairvoyant) return false;
+    const Slots all = homes == 1 ? spec.slots_all : spec.slots_all / homes * 5 / 4;
+    return share->capacity() < all;
+  }
+
   ShareSpec spec;
   std::shared_ptr<ItemNumbers> numbers;  // that the share gives; null: its items are few
   std::unique_ptr<Share> share;
