@@ -95,6 +95,9 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
         dataset.catalogue->version(), first_in_bundle(first, dataset.catalogue->bundle_shift())));
     const ItemCache* const to = caches.find(home, part.spec.prefix);
     if (to == nullptr || to->dram.is_none()) continue;
+    // A pipeline may say of the same first steps that they make samples of another size.
+    if (part.spec.prefix != 0 && s_.memory[to->dram].spec.slot_bytes != part.spec.slot_bytes)
+      continue;
     is_full = !add(item, dataset, *to);
     if (is_full) --leaving.item;
   }
