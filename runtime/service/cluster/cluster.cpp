@@ -1,7 +1,5 @@
 #include "runtime/service/cluster/cluster.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "fmt/format.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/service/cluster/node_connection.h"
+#include "runtime/service/cluster/node_rank.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -19,8 +18,6 @@ using remote::TcpChannel;
 
 constexpr std::chrono::seconds kGreetWithin{10};
 constexpr std::size_t kAgentsMost = 4096;
-// How long a node that others could not reach is left out, in times that a node may be silent.
-constexpr int kApartFor = 10;
 
 std::optional<AgentGreeting> read_greeting(TcpChannel& channel, std::string& problem) {
   const std::optional<std::string> text = read_node_message(channel, kGreetWithin, problem);
@@ -37,62 +34,7 @@ std::optional<AgentGreeting> read_greeting(TcpChannel& channel, std::string& pro
 
 }  // namespace
 
-// A rank on another node. Jobs sees a peer like any other.
-class Cluster::AgentRank final : public Peer, public AgentEnd {
- public:
-  AgentRank(NodeId node, std::uint32_t rank, std::shared_ptr<NodeLink> link, std::string from)
-      : node_(node), rank_(rank), link_(std::move(link)), from_(std::move(from)) {}
-
-  void set_user(uid_t user) { user_ = user; }
-  void add_shown(const std::vector<DatasetId>& shown) {
-    for (const DatasetId one : shown) shown_.insert(one.value);
-  }
-
-  void send(std::string frame, std::vector<int> /*descriptors*/) override {
-    RankMessage message;
-    message.rank = rank_;
-    message.frame = std::move(frame);
-    message.rings_of = std::exchange(admitted_to_, std::nullopt);
-    link_->write(encode(message));
-  }
-  void end() override {
-    RankMessage message;
-    message.rank = rank_;
-    link_->write(encode(message));
-  }
-  bool has_unsent() const override { return false; }
-  uid_t user() const override { return user_; }
-  pid_t process() const override { return getpid(); }  // which speaks for it
-  const std::string& from() const override { return from_; }
-  AgentEnd* agent() override { return this; }
-
-  NodeId node() const override { return node_; }
-  void admit(JobId job) override { admitted_to_ = job; }
-  void write(std::span<const std::byte> record) override {
-    link_->write(RemoteKind::record, rank_record({rank_, RankWord::record, 0, 0}, record));
-  }
-  void ask_held(JobId job, std::uint64_t steps) override {
-    link_->write(RemoteKind::record, rank_record({job.value, RankWord::held, steps, 0}));
-  }
-  void raise(JobId job, std::uint64_t steps) override {
-    link_->write(RemoteKind::record, rank_record({job.value, RankWord::raise, steps, 0}));
-  }
-  void free(ShareId share, SlotId slot) override {
-    link_->write(RemoteKind::record, rank_record({rank_, RankWord::free, share.value, slot.value}));
-  }
-  bool may_read(DatasetId dataset) const override { return shown_.contains(dataset.value); }
-
- private:
-  const NodeId node_;
-  const std::uint32_t rank_;
-  const std::shared_ptr<NodeLink> link_;
-  const std::string from_;
-  uid_t user_ = static_cast<uid_t>(-1);
-  std::set<std::uint32_t> shown_;
-  std::optional<JobId> admitted_to_;
-};
-
-Cluster::Cluster(Host host) : host_(std::move(host)) {}
+Cluster::Cluster(Host host) : host_(std::move(host)), lost_nodes_(host_.silence) {}
 
 Cluster::~Cluster() = default;
 
@@ -171,8 +113,7 @@ void Cluster::unreachable(NodeId from, NodeId node, const std::string& problem) 
                                             other ? fmt::format("node '{}'", other->greeting.name)
                                                   : std::string("this coordinator"),
                                             agent->address, problem);
-  apart_[agent->greeting.name] = {std::chrono::steady_clock::now() + kApartFor * host_.silence,
-                                  why};
+  lost_nodes_.keep_out(agent->greeting.name, why);
   const std::shared_ptr<NodeLink> link = agent->link;
   link->shut(why);
   lost(*link, why);
@@ -205,13 +146,9 @@ Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& fro
     before->shut("the agent has come back");
     lost(*before, "it has come back");
   }
-  if (const auto apart = apart_.find(greeting.name); apart != apart_.end()) {
-    if (std::chrono::steady_clock::now() < apart->second.until)
-      return {fmt::format("{}; it is let in again after a while", apart->second.why),
-              NodeId::none(), true};
-    apart_.erase(apart);
-  }
-  gone_.erase(greeting.name);
+  if (const std::string why = lost_nodes_.objection(greeting.name); !why.empty())
+    return {fmt::format("{}; it is let in again after a while", why), NodeId::none(), true};
+  lost_nodes_.joined(greeting.name);
   auto agent = std::make_unique<Agent>();
   const NodeId node(next_node_++);
   agent->node = node;
@@ -272,8 +209,7 @@ void Cluster::lost(const NodeLink& link, const std::string& why) {
   for (const auto& [number, rank] : agent->ranks) host_.jobs.away(*rank);
   while (!agent->ranks.empty()) end_rank(*agent, agent->ranks.begin()->first);
   if (agent->ready) host_.inbox.add(engine::NodeLost{node});
-  for (const auto& [own, worker] : agent->workers) worker_here_.erase(worker.value);
-  std::erase_if(routes_, [node](const auto& one) { return one.second.node == node; });
+  routes_.lost(node);
   there_.erase(node.value);
   host_.peers.remove(node);
   for (const auto& [id, other] : agents_) other->link->write(encode_peer(node, {}));
@@ -285,13 +221,10 @@ void Cluster::lost(const NodeLink& link, const std::string& why) {
 // ended, it takes the next term.
 void Cluster::look_at_majority(const std::string& lost) {
   if (host_.term.cluster.empty()) return;
-  const auto now = std::chrono::steady_clock::now();
-  gone_[lost] = now;
-  std::erase_if(gone_, [&](const auto& one) { return now - one.second > 3 * host_.silence; });
+  const std::size_t gone = lost_nodes_.lost(lost);
   const std::size_t here = agents_.size() + 1;
-  if (here >= gone_.size()) return;
-  host_.superseded(
-      fmt::format("{} of {} nodes are gone at once", gone_.size(), gone_.size() + here));
+  if (here >= gone) return;
+  host_.superseded(fmt::format("{} of {} nodes are gone at once", gone, gone + here));
 }
 
 // ------------------------------------------------------------------------ datasets, pipelines ----
@@ -398,14 +331,14 @@ void Cluster::take_message(Agent& agent, const NodeMessage& message) {
 
 void Cluster::take_rank(Agent& agent, const RankMessage& message) {
   if (message.frame.empty()) return end_rank(agent, message.rank);
-  std::shared_ptr<AgentRank>& rank = agent.ranks[message.rank];
+  std::shared_ptr<NodeRank>& rank = agent.ranks[message.rank];
   if (!rank) {
     if (!message.user) throw MessageError("a rank without a user");
-    rank = std::make_shared<AgentRank>(agent.node, message.rank, agent.link, agent.greeting.name);
+    rank = std::make_shared<NodeRank>(agent.node, message.rank, agent.link, agent.greeting.name);
     rank->set_user(static_cast<uid_t>(*message.user));
   }
   rank->add_shown(message.shown);
-  const std::shared_ptr<AgentRank> stays = rank;
+  const std::shared_ptr<NodeRank> stays = rank;
   if (!agent.ready)  // the engine does not know the node yet
     return refuse(*stays, kNotYet, "this node opens its datasets; ask again");
   std::string problem;
@@ -426,7 +359,7 @@ void Cluster::take_record(Agent& agent, std::span<const std::byte> bytes) {
   if (!head || head->word != RankWord::record) throw MessageError("a record of no rank");
   const auto found = agent.ranks.find(head->rank);
   if (found == agent.ranks.end()) return;  // it has ended meanwhile
-  const std::shared_ptr<AgentRank> rank = found->second;
+  const std::shared_ptr<NodeRank> rank = found->second;
   if (host_.jobs.take_record(*rank, bytes.subspan(sizeof *head))) return;
   rank->send(protocol::encode(protocol::Refused{
                  "protocol",
@@ -439,18 +372,9 @@ void Cluster::take_record(Agent& agent, std::span<const std::byte> bytes) {
 // Only what the agent was asked to do counts as done.
 template <class Done>
 void Cluster::take_done(const Agent& agent, Done done) {
-  const auto route = routes_.find(done.request.id.value);
-  if (route == routes_.end() || route->second.node != agent.node) return;
-  if constexpr (requires { done.failed; }) {
-    const bool is_partly = !done.failed.empty();
+  if (!routes_.done(agent.node, done)) return;
+  if constexpr (requires { done.failed; })
     done.failed = host_.inbox.keep(std::vector<SampleId>(done.failed.begin(), done.failed.end()));
-    const bool is_over = std::is_same_v<Done, engine::PreparationDone> ||
-                         (done.outcome == engine::Outcome::failed && !is_partly) ||
-                         (done.outcome == engine::Outcome::done && route->second.ends_when_done);
-    if (is_over) routes_.erase(route);
-  } else {
-    routes_.erase(route);
-  }
   host_.inbox.add(done);
 }
 
@@ -465,15 +389,10 @@ void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
     } else if (const auto* moved = std::get_if<engine::TransferDone>(&event)) {
       take_done(agent, *moved);
     } else if (const auto* come = std::get_if<engine::WorkerJoined>(&event)) {
-      const WorkerId worker(next_worker_++);
-      agent.workers[come->worker.value] = worker;
-      worker_here_[worker.value] = come->worker.value;
-      host_.inbox.add(engine::WorkerJoined{worker, agent.node});
+      host_.inbox.add(engine::WorkerJoined{routes_.joined(agent.node, come->worker), agent.node});
     } else if (const auto* quiet = std::get_if<engine::WorkerQuiesced>(&event)) {
-      const auto found = agent.workers.extract(quiet->worker.value);
-      if (!found) continue;
-      worker_here_.erase(found.mapped().value);
-      host_.inbox.add(engine::WorkerQuiesced{found.mapped()});
+      const WorkerId worker = routes_.quiesced(agent.node, quiet->worker);
+      if (!worker.is_none()) host_.inbox.add(engine::WorkerQuiesced{worker});
     } else if (const auto* measured = std::get_if<engine::DecodedMeasured>(&event)) {
       host_.inbox.add(*measured);
     } else {
@@ -483,59 +402,6 @@ void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
 }
 
 // ---------------------------------------------------------------------------------- commands ----
-
-// None: it is carried out here.
-NodeId Cluster::node_of(const engine::Command& command) const {
-  struct Visitor {
-    const Cluster& cluster;
-    NodeId operator()(const engine::Read& one) const { return one.to.node; }
-    NodeId operator()(const engine::Prepare& one) const { return one.node; }
-    NodeId operator()(const engine::Transfer& one) const { return one.to.node; }
-    NodeId operator()(const engine::Deliver& one) const { return one.place.node; }
-    NodeId operator()(const engine::Drop& one) const { return one.place.node; }
-    NodeId operator()(const engine::SetWorkers& one) const { return one.node; }
-    NodeId operator()(const engine::LetGo& one) const { return one.node; }
-    NodeId operator()(const engine::Cancel& one) const { return of(one.request); }
-    NodeId operator()(const engine::Release& one) const { return of(one.request); }
-    NodeId operator()(const engine::Admit&) const { return NodeId(0); }
-    NodeId operator()(const engine::Refuse&) const { return NodeId(0); }
-    NodeId operator()(const engine::EpochEnded&) const { return NodeId(0); }
-    NodeId operator()(const engine::SetTimer&) const { return NodeId(0); }
-    NodeId of(const engine::Request& request) const {
-      const auto found = cluster.routes_.find(request.id.value);
-      return found == cluster.routes_.end() ? NodeId(0) : found->second.node;
-    }
-  };
-  return std::visit(Visitor{*this}, command);
-}
-
-void Cluster::note_route(NodeId node, const engine::Command& command) {
-  if (const auto* read = std::get_if<engine::Read>(&command)) {
-    routes_[read->request.id.value] = {node, !read->keep.is_none() && read->keep_at == read->to,
-                                       true};
-  } else if (const auto* prepare = std::get_if<engine::Prepare>(&command)) {
-    routes_[prepare->request.id.value] = {node, true, false};  // its end is still reported
-  } else if (const auto* transfer = std::get_if<engine::Transfer>(&command)) {
-    routes_[transfer->request.id.value] = {node, true, true};
-  } else if (const auto* cancel = std::get_if<engine::Cancel>(&command)) {
-    const auto found = routes_.find(cancel->request.id.value);
-    if (found != routes_.end() && found->second.ends_when_cancelled) routes_.erase(found);
-  } else if (const auto* release = std::get_if<engine::Release>(&command)) {
-    if (release->samples.empty()) routes_.erase(release->request.id.value);
-  }
-}
-
-void Cluster::hand_over(Agent& agent, const engine::Command& command) {
-  engine::Command copy = command;
-  const auto own = [this](WorkerId worker) {
-    const auto found = worker_here_.find(worker.value);
-    return found == worker_here_.end() ? WorkerId::none() : WorkerId(found->second);
-  };
-  if (auto* prepare = std::get_if<engine::Prepare>(&copy)) prepare->worker = own(prepare->worker);
-  if (auto* read = std::get_if<engine::Read>(&copy); read && !read->held.is_none())
-    read->held = own(read->held);
-  there_[agent.node.value].push_back(copy);
-}
 
 void Cluster::deliver(const engine::Deliver& command) {
   const bool well = host_.commands.deliver(command, nullptr, 0);
@@ -550,7 +416,7 @@ void Cluster::carry_out(std::span<const engine::Command> commands, Backend& back
   if (agents_.empty() && routes_.empty()) return backend.carry_out(commands);
   here_.clear();
   for (const engine::Command& command : commands) {
-    const NodeId node = node_of(command);
+    const NodeId node = routes_.node_of(command);
     if (node == NodeId(0)) {
       here_.push_back(command);
     } else if (const auto* delivery = std::get_if<engine::Deliver>(&command)) {
@@ -560,8 +426,7 @@ void Cluster::carry_out(std::span<const engine::Command> commands, Backend& back
         agent->link->write(encode_let_go());
         continue;
       }
-      note_route(node, command);
-      hand_over(*agent, command);
+      there_[node.value].push_back(routes_.hand_over(node, command));
     }  // else the engine hears in its next step that the node is lost
   }
   for (auto& [node, list] : there_) {

@@ -8,17 +8,17 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/engine/event.h"
 #include "core/log/event_codec.h"
 #include "runtime/remote/tcp_channel.h"
 #include "runtime/service/backend/backend.h"
+#include "runtime/service/cluster/command_routes.h"
+#include "runtime/service/cluster/lost_nodes.h"
 #include "runtime/service/cluster/node_link.h"
 #include "runtime/service/cluster/node_messages.h"
 #include "runtime/service/cluster/peer_links.h"
@@ -27,6 +27,8 @@
 #include "runtime/service/jobs/jobs.h"
 
 namespace batchflow::service {
+
+class NodeRank;
 
 class Cluster {
  public:
@@ -77,7 +79,6 @@ class Cluster {
   const Delivered& delivered() const { return delivered_; }
 
  private:
-  class AgentRank;
   struct Agent {
     NodeId node;
     AgentGreeting greeting;
@@ -86,8 +87,7 @@ class Cluster {
     bool ready = false;  // all datasets of its start are open
     bool leaving = false;
     std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
-    std::map<std::uint32_t, std::shared_ptr<AgentRank>> ranks;
-    std::map<std::uint32_t, WorkerId> workers;  // by the agent's own ids
+    std::map<std::uint32_t, std::shared_ptr<NodeRank>> ranks;
     log::EventDecoder events;
     NodeCounters counters;
   };
@@ -95,13 +95,6 @@ class Cluster {
     DatasetId dataset;
     std::function<void(const std::string& problem)> then;
   };
-  // Where a request is carried out, if not here.
-  struct Route {
-    NodeId node;
-    bool ends_when_done = true;  // nothing is staged that would be released
-    bool ends_when_cancelled = true;
-  };
-
   struct Admission {
     std::string problem;  // empty: it is in
     NodeId node = NodeId::none();
@@ -123,29 +116,18 @@ class Cluster {
   void begin_if_ready(Agent& agent);
   void look_at_waiting();
   void end_rank(Agent& agent, std::uint32_t rank);
-  NodeId node_of(const engine::Command& command) const;
-  void note_route(NodeId node, const engine::Command& command);
-  void hand_over(Agent& agent, const engine::Command& command);
   void deliver(const engine::Deliver& command);
   Agent* find(NodeId node) const;
   static std::string message_of(const ServedDataset& dataset);
 
   Host host_;
   std::string own_address_;
-  std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;             // by node
-  std::map<std::string, std::chrono::steady_clock::time_point> gone_;  // of late, by name
-  // Nodes that others could not reach, by name.
-  struct Apart {
-    std::chrono::steady_clock::time_point until;
-    std::string why;
-  };
-  std::map<std::string, Apart> apart_;
+  std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;  // by node
+  LostNodes lost_nodes_;
+  CommandRoutes routes_;
   std::string said_refusal_;
   std::uint32_t next_node_ = 1;
-  std::uint32_t next_worker_ = 1u << 20;  // far from those of this node, which count from 0
   Delivered delivered_;
-  std::unordered_map<std::uint32_t, std::uint32_t> worker_here_;  // the agent's own id, by ours
-  std::unordered_map<std::uint64_t, Route> routes_;               // by request id
   std::vector<Waiting> waiting_;
   std::vector<engine::Command> here_;                            // scratch
   std::map<std::uint32_t, std::vector<engine::Command>> there_;  // by node; scratch
