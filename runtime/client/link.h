@@ -67,7 +67,7 @@ class Link {
   Clock::time_point published_at_{};
   std::vector<std::byte> scratch_;
   std::atomic<std::uint32_t> in_place_ = 0;
-  std::atomic<bool> lost_ = false;
+  std::atomic<bool> lost_ = false;  // nothing is written to the service any more
   const std::uint32_t generation_;
 };
 

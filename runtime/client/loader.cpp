@@ -1,15 +1,17 @@
-// The loader's life: it joins, waits for records, loses a service and finds it again. What it does
-// with a batch is in loader_batches.cpp, what it does with options and questions in
-// loader_options.cpp.
 #include "runtime/client/loader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
+#include <utility>
 
+#include "core/order/rehearsal.h"
 #include "runtime/client/c_interface.h"
+#include "runtime/client/loader_options.h"
+#include "runtime/client/slot_batch.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/ring.h"
 
@@ -35,6 +37,53 @@ double seconds(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
+// ------------------------------------------------------------------------------ beginning, end
+// ----
+
+bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>& out) {
+  if (std::string problem = options_problem(options); !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  std::unique_ptr<Loader> loader(new Loader);
+  loader->addresses_ = service_addresses(options.service);
+  loader->request_ = request_of(options);
+  if (std::string problem =
+          protocol::order_problem(loader->request_.order, loader->request_.batch_samples,
+                                  loader->request_.order_options, loader->request_.exemplars);
+      !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  loader->copies_ = options.copy != 0;
+  loader->say_ = options.say;
+  loader->say_context_ = options.say_context;
+  loader->timeout_ = duration_of(options.timeout_s, 300);
+  loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
+  if (std::string problem = show_dataset(options.dataset, loader->request_, loader->shown_);
+      !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  Session::Problem problem;
+  std::unique_ptr<Session> session = Session::open_first(
+      loader->addresses_, loader->request_, loader->shown_, loader->timeout_,
+      loader->reconnect_time_, [&](const std::string& text) { loader->say(BF_SAID_OF_WAIT, text); },
+      problem);
+  if (!session) return fail(Session::status_of(problem.failure), std::move(problem.message));
+  std::string why;
+  auto track = Track::begin(loader->request_, session->admission(), why);
+  if (!track) return fail(BF_BAD_ARGUMENT, fmt::format("'state' cannot be used: {}", why));
+  loader->track_ = std::move(*track);
+  loader->adopt(std::move(session));
+  loader->describe_fields();
+  for (const std::string& note : loader->admission_.notes) loader->say(BF_SAID_OF_DATA, note);
+  out = std::move(loader);
+  return BF_OK;
+}
+
+void Loader::describe_fields() {
+  for (const batch::Field& field : admission_.spec.fields) {
+    sample_bytes_ += field.row_bytes() * field.rows_most();
+    fields_.push_back({field.name.c_str(), static_cast<bf_type>(field.type), field.ragged,
+                       static_cast<std::uint32_t>(field.shape.size()), field.shape.data()});
+  }
+}
+
 Loader::~Loader() {
   sleeps_on_ = nullptr;
   if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
@@ -57,13 +106,8 @@ void Loader::adopt(std::unique_ptr<Session> session) {
 }
 
 bf_status Loader::request_first_batches(Clock::time_point deadline) {
-  std::uint64_t from = 0;
-  for (;;) {
-    const std::vector<engine::Score> scores = kept_scores_.next(from, engine::kScoresMost);
-    if (scores.empty()) break;
-    const bf_status status = send_scores(scores, deadline);
-    if (status != BF_OK) return status;
-  }
+  const bf_status status = reports_.send_all_scores(sends_until(deadline));
+  if (status != BF_OK) return status;
   session_->link()->request_batches(admission_.credits);
   has_requested_ = true;
   return BF_OK;
@@ -94,6 +138,12 @@ void Loader::ask_for_missing_ranks(Clock::time_point now) {
 
 bf_status Loader::next(bf_batch& batch) {
   return next(batch, timeout_, true);
+}
+
+bf_status Loader::next_within(bf_batch& batch, double seconds) {
+  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "'seconds' must be 0 to 1e8");
+  const std::chrono::duration<double> most(seconds);
+  return next(batch, std::chrono::duration_cast<Clock::duration>(most), false);
 }
 
 bf_status Loader::next(bf_batch& batch, Clock::duration most, bool comes_back) {
@@ -199,6 +249,87 @@ void Loader::interrupt() {
 bf_status Loader::interrupted_now() {
   interrupted_ = 0;
   return fail(BF_INTERRUPTED, "bf_loader_interrupt was called; call again to go on");
+}
+
+const batch::BlockLayout& Loader::layout_of(std::uint32_t samples) {
+  constexpr std::size_t kLayoutsMost = 64;
+  const auto found = layouts_.find(samples);
+  if (found != layouts_.end()) return found->second;
+  if (layouts_.size() >= kLayoutsMost) layouts_.clear();
+  return layouts_.emplace(samples, batch::BlockLayout(admission_.spec, samples)).first->second;
+}
+
+std::string Loader::slab_problem(const Slab* slab) const {
+  const protocol::BatchRecord& batch = record_.batch;
+  if (batch.step < next_step_) return fmt::format("step {} after step {}", batch.step, next_step_);
+  if (slab == nullptr) return fmt::format("a batch in slab {}, which is not there", batch.slab);
+  // The numbers of a layout are bounded by the slab's size, so this is checked before one is made.
+  if (batch.slot_samples > slab->mapping.memory().size() / sample_bytes_)
+    return fmt::format("a slot of {} samples in slab {}", batch.slot_samples, batch.slab);
+  return "";
+}
+
+bf_status Loader::give(bf_batch& batch) {
+  const protocol::BatchRecord& record = record_.batch;
+  auto slab = session_->slab(record.slab);
+  if (!slab) {
+    session_->look_at_socket();  // it may have come just before the end
+    slab = session_->slab(record.slab);
+  }
+  if (const std::string problem = slab_problem(slab.get()); !problem.empty()) {
+    lost(problem);
+    return BF_TIMEOUT;
+  }
+  const batch::BlockLayout& layout = layout_of(record.slot_samples);
+  const std::span<const std::byte> memory = slab->mapping.memory();
+  if (!lies_in(memory, layout, record)) {
+    lost(fmt::format("a batch that does not lie in slab {}", record.slab));
+    return BF_TIMEOUT;
+  }
+  // A batch is in place only while one credit stays for the next. So a program that holds all
+  // batches gets copies, and never waits for itself.
+  const std::shared_ptr<Link>& link = session_->link();
+  batch.copied = copies_ || link->held_in_place() + 1 >= admission_.credits;
+  std::unique_ptr<HeldBatch> held =
+      batch.copied
+          ? batch_copied(layout, memory.data() + record.offset,
+                         batch::BlockLayout(admission_.spec, record.samples), record, batch)
+          : batch_in_place(layout, std::move(slab), record, batch);
+  held->link = link;
+  held->step = record.step;
+  return given(batch, std::move(held));
+}
+
+// Once the batch is counted as given, nothing may fail any more.
+bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
+  const protocol::BatchRecord& record = record_.batch;
+  const std::shared_ptr<Link> link = held->link;
+  if (!batch.copied) link->hold_in_place();
+  batch.handle = hold(std::move(held));
+  if (const std::string problem = track_.give(record, record_.slices, record_.indices);
+      !problem.empty()) {
+    session_->lose(problem);
+    release(batch.handle);
+    return end(BF_PROTOCOL, fmt::format("the service gave what it must not: {}; open a loader with "
+                                        "a state that was saved before",
+                                        problem));
+  }
+  has_record_ = false;
+  if (batch.copied) link->released_copied(record.step);
+  is_given_ = true;
+  given_step_ = record.step;
+  next_step_ = record.step + 1;
+  lost_at_ = {};
+  batch.step = step_++;
+  batch.epoch = record.epoch;
+  batch.last_of_epoch = static_cast<int>(record.last_of_epoch);
+  batch.samples = record.samples;
+  batch.fillers = record.fillers;
+  batch.rehearsed = record.rehearsed;
+  batch.repeats = record.repeats;
+  samples_ += record.samples;
+  copied_ += batch.copied ? 1 : 0;
+  return BF_OK;
 }
 
 // ----------------------------------------------------------------------- losing the service ----
@@ -309,6 +440,132 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     ++reconnects_;
     return BF_OK;
   }
+}
+
+// ------------------------------------------------------------------------------- what jobs ask
+// ----
+
+bf_status Loader::state(const char** text) {
+  if (!track_.is_known()) {
+    return fail(BF_BAD_ARGUMENT,
+                "a training step of so many ranks has more slices of blocks than a batch can "
+                "describe, so the job's position is not known; use larger batches or fewer ranks");
+  }
+  state_ = order::to_json(track_.position());
+  *text = state_.c_str();
+  return BF_OK;
+}
+
+// The scores that a program reports before it has requested batches go with the request.
+bf_status Loader::report_scores(const std::uint64_t* keys, const float* scores, std::size_t count) {
+  return reports_.report_scores(
+      {keys, count}, scores, admission_.dataset_samples,
+      session_ && has_requested_ ? sends_until(Clock::now() + timeout_) : Send());
+}
+
+bf_status Loader::scores(const std::uint64_t** keys, const float** scores, std::size_t& count) {
+  reports_.show_scores(keys, scores, count);
+  return BF_OK;
+}
+
+Send Loader::sends_until(Clock::time_point deadline) {
+  return [this, deadline](const char* problem, const std::function<bool(Link&)>& report) {
+    while (!report(*session_->link())) {
+      if (interrupted_.load() != 0) return interrupted_now();
+      if (Clock::now() >= deadline) return fail(BF_TIMEOUT, problem);
+      std::this_thread::sleep_for(1ms);
+    }
+    return BF_OK;
+  };
+}
+
+bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count) {
+  if (request_.order_options.rehearsed == 0)
+    return fail(BF_BAD_ARGUMENT,
+                "this loader rehearses nothing; open one with 'rehearsed', the samples of each "
+                "batch that come from the buffer");
+  if (count > order::kExemplarsMost) return fail(BF_BAD_ARGUMENT, too_many_exemplars(count));
+  for (std::size_t i = 0; i < count; ++i)
+    if (keys[i] >= admission_.dataset_samples)
+      return fail(BF_BAD_ARGUMENT, fmt::format("exemplar {} has key {}; write keys below {}", i,
+                                               keys[i], admission_.dataset_samples));
+  request_.exemplars.clear();
+  for (std::size_t i = 0; i < count; ++i) request_.exemplars.emplace_back(keys[i]);
+  return session_ && request_.rank == 0
+             ? JobReports::send_exemplars(request_.exemplars, sends_until(Clock::now() + timeout_))
+             : BF_OK;
+}
+
+// The service has said how many they are for the buffer that the job began with.
+std::uint64_t Loader::steps_per_epoch() const {
+  const std::uint32_t rehearsed = request_.order_options.rehearsed;
+  if (rehearsed == 0) return admission_.steps_per_epoch;
+  return order::RehearsalPlan::split({admission_.dataset_samples, 0, request_.world_size,
+                                      request_.batch_samples, request_.drop_last},
+                                     request_.exemplars.empty() ? 0 : rehearsed)
+      .steps();
+}
+
+bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
+  if (key >= (of_class ? admission_.classes : admission_.dataset_samples)) {
+    return fail(
+        BF_BAD_ARGUMENT,
+        fmt::format("there is no {} {}; write a number below {}", of_class ? "class" : "sample",
+                    key, of_class ? admission_.classes : admission_.dataset_samples));
+  }
+  auto found = names_.find({of_class, key});
+  if (found == names_.end()) {
+    std::optional<std::string> name;
+    if (session_) name = session_->ask_name(of_class, key, Clock::now() + timeout_);
+    if (!name)
+      return fail(BF_NO_SERVICE,
+                  "the service is away, or did not answer; ask again when batches come again");
+    found = names_.emplace(std::pair(of_class, key), std::move(*name)).first;
+  }
+  *text = found->second.c_str();
+  return BF_OK;
+}
+
+bf_status Loader::samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum) {
+  if (count == 0 || count > protocol::SamplesSum::kMost || first > admission_.dataset_samples ||
+      count > admission_.dataset_samples - first)
+    return fail(BF_BAD_ARGUMENT,
+                fmt::format("{} samples from {} on: write 1 to {} of the {} that there are", count,
+                            first, protocol::SamplesSum::kMost, admission_.dataset_samples));
+  std::optional<protocol::SamplesSum> answer;
+  if (session_) answer = session_->ask_sum(first, count, Clock::now() + timeout_);
+  if (!answer)
+    return fail(BF_NO_SERVICE,
+                "the service is away, or did not answer; ask again when batches have come");
+  sum.names = answer->names;
+  sum.labels = answer->labels;
+  sum.pairs = answer->pairs;
+  return BF_OK;
+}
+
+void Loader::say(bf_said about, const std::string& text) const {
+  if (say_ != nullptr) say_(say_context_, about, text.c_str());
+}
+
+void Loader::info(bf_loader_info& out) const {
+  out.dataset_samples = admission_.dataset_samples;
+  out.dataset_version = admission_.dataset_version;
+  out.steps_per_epoch = steps_per_epoch();
+  out.classes = admission_.classes;
+  out.credits = admission_.credits;
+  out.epoch = track_.epoch();
+  out.samples_in_epoch = track_.samples_in_epoch();
+  out.fields = static_cast<std::uint32_t>(fields_.size());
+  out.field = fields_.data();
+}
+
+void Loader::times(bf_loader_times& out) const {
+  out.wait_s = std::chrono::duration<double>(wait_).count();
+  out.between_s = std::chrono::duration<double>(between_).count();
+  out.batches = step_;
+  out.samples = samples_;
+  out.copied = copied_;
+  out.reconnects = reconnects_;
 }
 
 }  // namespace batchflow::client

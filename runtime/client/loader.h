@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "runtime/client/batchflow.h"
-#include "runtime/client/kept_scores.h"
+#include "runtime/client/job_reports.h"
 #include "runtime/client/session.h"
 #include "runtime/client/track.h"
 
@@ -59,10 +59,6 @@ class Loader {
   bool read_record();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
-  std::unique_ptr<HeldBatch> in_place(const batch::BlockLayout& layout,
-                                      std::shared_ptr<const Slab> slab, bf_batch& batch) const;
-  std::unique_ptr<HeldBatch> copied(const batch::BlockLayout& from, const std::byte* slot,
-                                    const batch::BlockLayout& to, bf_batch& batch) const;
   bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held);
   const batch::BlockLayout& layout_of(std::uint32_t samples);
   std::string slab_problem(const Slab* slab) const;
@@ -78,8 +74,7 @@ class Loader {
   bool sleep_until(Clock::time_point when);
   void adopt(std::unique_ptr<Session> session);
   bf_status request_first_batches(Clock::time_point deadline);
-  bf_status send_scores(std::span<const engine::Score> scores, Clock::time_point deadline);
-  bf_status send_exemplars(Clock::time_point deadline);
+  Send sends_until(Clock::time_point deadline);
   std::uint64_t steps_per_epoch() const;
   void describe_fields();
   void say(bf_said about, const std::string& text) const;
@@ -89,7 +84,7 @@ class Loader {
   std::vector<std::string> addresses_;
   protocol::Descriptor shown_;
   protocol::JoinRequest request_;
-  bool copies_ = false;
+  bool copies_ = false;  // no batch is given in place
   decltype(bf_loader_options::say) say_ = nullptr;
   void* say_context_ = nullptr;
   Clock::duration timeout_{};
@@ -99,7 +94,7 @@ class Loader {
   // The session that was lost last, and what was read of it and not used. Batches in it may still
   // be wanted.
   std::unique_ptr<Session> left_;
-  bool left_has_record_ = false;
+  bool left_has_record_ = false;    // record_ is of left_
   std::uint64_t owed_to_ = 0;       // batches before it are given, although their service is gone
   std::uint64_t caught_up_at_ = 0;  // step_, when that was said
   protocol::JoinAnswer admission_;  // of the last session
@@ -139,10 +134,8 @@ class Loader {
   std::uint64_t copied_ = 0;
   std::uint64_t reconnects_ = 0;
   std::string state_;
-  KeptScores kept_scores_;
+  JobReports reports_;
   bool has_requested_ = false;  // batches, from the service of this session
-  std::vector<std::uint64_t> shown_keys_;
-  std::vector<float> shown_scores_;
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
 };
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #ifdef BATCHFLOW_REMOTE
@@ -24,6 +25,7 @@ using Clock = Session::Clock;
 
 // How long the service may take to answer what it answers at once.
 constexpr auto kAnswerTime = 10s;
+constexpr auto kAskAgainAfter = 100ms;
 constexpr std::size_t kSlabsMost = 65536;
 
 // Waits for the next frame in slices, so that an interrupt is noticed.
@@ -352,6 +354,43 @@ std::optional<protocol::SamplesSum> Session::ask_sum(std::uint64_t first, std::u
 void Session::ask_for_missing_ranks() {
   link_->channel().send(protocol::encode(protocol::WaitingMessage{}), {},
                         Clock::now() + kAnswerTime);
+}
+
+bf_status Session::status_of(Failure failure) {
+  switch (failure) {
+    case Session::Failure::refused:
+      return BF_REFUSED;
+    case Session::Failure::protocol:
+      return BF_PROTOCOL;
+    case Session::Failure::interrupted:
+      return BF_INTERRUPTED;
+    case Session::Failure::no_service:
+    case Session::Failure::not_yet:
+    case Session::Failure::lost:
+      break;
+  }
+  return BF_NO_SERVICE;
+}
+
+std::unique_ptr<Session> Session::open_first(
+    const std::vector<std::string>& addresses, const protocol::JoinRequest& request,
+    protocol::Descriptor& shown, Clock::duration most, Clock::duration most_away,
+    const std::function<void(const std::string&)>& say_wait, Problem& problem) {
+  const auto deadline = Clock::now() + most;
+  auto ask_until = Clock::now();
+  bool was_lost = false;  // tried again only once: this very request may be what ends the service
+  for (;;) {
+    auto session = open(
+        addresses, request, shown, deadline, [] { return false; }, say_wait, problem);
+    const auto now = Clock::now();
+    if (problem.failure == Failure::not_yet ||
+        (problem.failure == Failure::lost && !std::exchange(was_lost, true)))
+      ask_until = std::min(deadline, now + most_away);
+    const bool is_away = problem.failure == Failure::not_yet || problem.failure == Failure::lost ||
+                         problem.failure == Failure::no_service;
+    if (session || !is_away || now >= ask_until) return session;
+    std::this_thread::sleep_for(kAskAgainAfter);
+  }
 }
 
 }  // namespace batchflow::client

@@ -48,6 +48,15 @@ class Session {
                                        const std::function<void(const std::string&)>& say_wait,
                                        Problem& problem);
 
+  // The same for a loader that has had no session yet: it asks again for as long as `most_away`
+  // where a service wants that. A service that is ending does, and then is away until the next one
+  // has started.
+  static std::unique_ptr<Session> open_first(
+      const std::vector<std::string>& addresses, const protocol::JoinRequest& request,
+      protocol::Descriptor& shown, Clock::duration most, Clock::duration most_away,
+      const std::function<void(const std::string&)>& say_wait, Problem& problem);
+  static bf_status status_of(Failure failure);
+
   const protocol::JoinAnswer& admission() const { return admission_; }
   protocol::RingReader& reader() { return reader_; }
   // Whether the service has written the batches of this step for all ranks.

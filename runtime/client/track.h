@@ -40,7 +40,7 @@ class Track {
 
   order::Position position_;
   std::uint32_t ranks_ = 1;
-  bool known_ = true;
+  bool known_ = true;  // every batch could be described
   std::uint32_t epoch_ = 0;
   std::uint64_t counted_ = 0;
 };
