@@ -89,10 +89,10 @@ class Job:
         return json.loads(out.splitlines()[-1])
 
 
-class Cluster(Folder):
-    """`rows` at a coordinator, and agents on demand."""
+class ClusterFolder(Folder):
+    """What the nodes of a cluster share: `rows`, and the token."""
 
-    COORDINATOR = ()
+    ROWS, WIDTH = ROWS, WIDTH
 
     def setUp(self):
         super().setUp()
@@ -102,22 +102,40 @@ class Cluster(Folder):
         self.token = self.folder / "token"
         self.token.write_text(TOKEN + "\n")
         self.token.chmod(0o600)
-        self.port = free_port()
-        self.coordinator = self.node("coordinator", "--dataset", f"rows={self.data}", "--tcp",
-                                     f"127.0.0.1:{self.port}", "--cluster-token", str(self.token),
-                                     *self.COORDINATOR)
 
     def make_data(self):
-        write_rows(self.data / "rows.npy", ROWS, WIDTH)
+        write_rows(self.data / "rows.npy", self.ROWS, self.WIDTH)
 
     def node(self, name, *arguments, **more):
         node = Node(self.folder / name, *arguments, **more)
         self.addCleanup(node.end)
         return node
 
+    def member(self, name, *arguments, **more):
+        """A node that knows the token and its own name."""
+        return self.node(name, "--cluster-token", str(self.token), "--name", name, *arguments,
+                         **more)
+
+    def check_epochs(self, result, epochs=1):
+        self.assertEqual(len(result["keys"]), epochs)
+        for keys in result["keys"]:
+            self.assertEqual(sorted(keys), list(range(self.ROWS)))
+
+
+class Cluster(ClusterFolder):
+    """`rows` at a coordinator, and agents on demand."""
+
+    COORDINATOR = ()
+
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.coordinator = self.node("coordinator", "--dataset", f"rows={self.data}", "--tcp",
+                                     f"127.0.0.1:{self.port}", "--cluster-token", str(self.token),
+                                     *self.COORDINATOR)
+
     def agent(self, name, *arguments, joins=True, **more):
-        node = self.node(name, "--join", f"tcp://127.0.0.1:{self.port}", "--cluster-token",
-                         str(self.token), "--name", name, *arguments, **more)
+        node = self.member(name, "--join", f"tcp://127.0.0.1:{self.port}", *arguments, **more)
         if joins:
             self.wait_for_nodes({name})
         return node
@@ -128,11 +146,6 @@ class Cluster(Folder):
     def wait_for_nodes(self, names):
         wait_until(lambda: names <= {name for name, one in self.nodes().items() if one["ready"]}, 30,
                    f"agents {names}")
-
-    def check_epochs(self, result, epochs=1):
-        self.assertEqual(len(result["keys"]), epochs)
-        for keys in result["keys"]:
-            self.assertEqual(sorted(keys), list(range(ROWS)))
 
     def check_read_once(self, stored):
         time.sleep(1.5)  # agents report every second

@@ -18,14 +18,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
-from support import Folder, listens, wait_until, write_rows  # noqa: E402
-from test_cluster import TOKEN, Job, Node  # noqa: E402
+from support import listens, wait_until  # noqa: E402
+from test_cluster import ClusterFolder, Job  # noqa: E402
 
 PROBLEM = Hosts.problem()
 FAULTS = int(os.environ.get("BATCHFLOW_FAULTS", "15"))
 SEED = int(os.environ.get("BATCHFLOW_SEED", "1"))
 CANDIDATES, AGENTS = ["a", "b", "c"], ["d", "e"]
-ROWS, WIDTH, PORT = 3000, 32, 9838
+PORT = 9838
 # What happens to a node, and to which part of all faults. `both`: to the coordinator, too.
 KINDS = {"kill": 30, "both": 8, "all": 2, "stop": 15, "end": 15, "cut": 20, "mute": 10}
 
@@ -52,15 +52,11 @@ def processes_in(folder):
 
 
 @unittest.skipIf(PROBLEM, PROBLEM)
-class ManyFaults(Folder):
+class ManyFaults(ClusterFolder):
+    ROWS, WIDTH = 3000, 32
+
     def setUp(self):
         super().setUp()
-        self.data = self.folder / "rows"
-        self.data.mkdir()
-        write_rows(self.data / "rows.npy", ROWS, WIDTH)
-        token = self.folder / "token"
-        token.write_text(TOKEN + "\n")
-        token.chmod(0o600)
         self.hosts = Hosts(CANDIDATES + AGENTS)
         self.addCleanup(self.hosts.close)
         addresses = {name: f"{self.hosts.address(name)}:{PORT}" for name in CANDIDATES}
@@ -69,10 +65,8 @@ class ManyFaults(Folder):
             own = (["--dataset", f"rows={self.data}", "--tcp", addresses[name], "--cluster-log",
                     str(self.folder / "log")] if name in CANDIDATES else
                    ["--join", ",".join(f"tcp://{one}" for one in addresses.values())])
-            node = Node(self.folder / name, "--name", name, "--cluster-token", str(token), *own,
-                        memory="320mib", before=self.hosts.command(name, []))
-            self.addCleanup(node.end)
-            self.nodes[name] = node
+            self.nodes[name] = self.member(name, *own, memory="320mib",
+                                           before=self.hosts.command(name, []))
         self.jobs = {}
         self.epochs = 0
 
@@ -90,7 +84,7 @@ class ManyFaults(Folder):
             if not waits and job.process.poll() is None:
                 continue
             for keys in job.result(600)["keys"]:
-                self.assertEqual(sorted(keys), list(range(ROWS)), f"seed {SEED}")
+                self.assertEqual(sorted(keys), list(range(self.ROWS)), f"seed {SEED}")
                 self.epochs += 1
             del self.jobs[name]
             if not waits:
@@ -156,7 +150,7 @@ class ManyFaults(Folder):
         sockets = [str(one) for one in self.folder.rglob("*") if one.is_socket()]
         self.assertEqual(sockets, [])
         print(f"seed {SEED}, schedule {digest}: {FAULTS} faults in {healed - began:.0f} s, "
-              f"{self.epochs} epochs of {ROWS} samples, each sample once; all jobs had ended "
+              f"{self.epochs} epochs of {self.ROWS} samples, each sample once; all jobs had ended "
               f"{time.monotonic() - healed:.1f} s after the last fault")
 
 

@@ -9,8 +9,8 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from support import Folder, status, wait_until, write_rows
-from test_cluster import ROWS, TOKEN, WIDTH, Cluster, Job, Node, free_port
+from support import status, wait_until
+from test_cluster import Cluster, ClusterFolder, Job, free_port
 from test_takeover import COORDINATES
 
 
@@ -50,30 +50,21 @@ class SmallDrive:
 
 
 @unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")
-class SharedLog(Folder):
+class SharedLog(ClusterFolder):
     def setUp(self):
         super().setUp()
-        self.data = self.folder / "rows"
-        self.data.mkdir()
-        write_rows(self.data / "rows.npy", ROWS, WIDTH)
-        token = self.folder / "token"
-        token.write_text(TOKEN + "\n")
-        token.chmod(0o600)
         self.drive = SmallDrive(self.folder / "shared", 1024)
         self.addCleanup(self.drive.close)
         ports = [free_port() for _ in "ab"]
         self.candidates = [
-            self.node(name, token, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
+            self.candidate(name, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
                       "--cluster-log", str(self.folder / "shared"), before=self.drive.before)
             for name, port in zip("ab", ports)]
-        self.agent = self.node("c", token, "--join",
-                               ",".join(f"tcp://127.0.0.1:{port}" for port in ports))
+        self.agent = self.candidate("c", "--join",
+                                    ",".join(f"tcp://127.0.0.1:{port}" for port in ports))
 
-    def node(self, name, token, *arguments, **more):
-        node = Node(self.folder / name, "--cluster-token", str(token), "--name", name,
-                    "--lost-after", "1", *arguments, **more)
-        self.addCleanup(node.end)
-        return node
+    def candidate(self, name, *arguments, **more):
+        return self.member(name, "--lost-after", "1", *arguments, **more)
 
     def newest(self, node):
         return max(map(int, COORDINATES.findall(node.text())), default=0)

@@ -136,8 +136,7 @@ class Versions(Cluster):
     def agent_over(self, name, changes, **more):
         between = Between(self.port, changes)
         self.addCleanup(between.close)
-        return self.node(name, "--join", f"tcp://127.0.0.1:{between.port}", "--cluster-token",
-                         str(self.token), "--name", name, **more)
+        return self.member(name, "--join", f"tcp://127.0.0.1:{between.port}", **more)
 
     def test_an_agent_and_a_coordinator_one_minor_version_apart_work_together(self):
         options = {"order": "strict", "shuffle_seed": 7}

@@ -76,8 +76,7 @@ class OtherAddresses(Cluster):
         for one in strangers.values():
             self.addCleanup(one.close)
         addresses = [*(one.address for one in strangers.values()), f"tcp://127.0.0.1:{self.port}"]
-        agent = self.node("a", "--join", ",".join(addresses), "--cluster-token", str(self.token),
-                          "--name", "a")
+        agent = self.member("a", "--join", ",".join(addresses))
         self.wait_for_nodes({"a"})
         self.check_epochs(Job(agent).result())
         for said, stranger in strangers.items():
@@ -134,9 +133,9 @@ class Authorities(Cluster):
 
     def agent(self, name, own="ours", trusts="ours", scheme="tls", **more):
         self.certificate(trusts)
-        return self.node(name, "--join", f"{scheme}://127.0.0.1:{self.port}", "--cluster-token",
-                         str(self.token), "--name", name, "--cluster-authorities",
-                         str(self.made[trusts] / "cert.pem"), *self.certificate(own), **more)
+        return self.member(name, "--join", f"{scheme}://127.0.0.1:{self.port}",
+                           "--cluster-authorities", str(self.made[trusts] / "cert.pem"),
+                           *self.certificate(own), **more)
 
     def test_a_coordinator_of_another_authority_is_not_joined(self):
         agent = self.agent("a", trusts="others")

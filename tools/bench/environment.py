@@ -6,12 +6,14 @@ BATCHFLOW_BUILD is the build folder, where environments are kept.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 BUILD = Path(os.environ.get("BATCHFLOW_BUILD", "build/release"))
 _END = "<!-- end of what was measured -->"
@@ -89,6 +91,25 @@ def show(rows: Sequence[Sequence[str]]) -> None:
         cells = [row[0].ljust(widths[0]), *(cell.rjust(width)
                                            for cell, width in zip(row[1:], widths[1:]))]
         print("  ".join(cells).rstrip())
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median, and of several values the least and the most."""
+    middle = format(statistics.median(values), form)
+    return middle if len(values) == 1 else (f"{middle} ({min(values):{form}} to "
+                                            f"{max(values):{form}})")
+
+
+def keep(results: Any, file: Optional[str]) -> None:
+    """Writes what was measured, as JSON, if there is a file for it."""
+    if file:
+        Path(file).write_text(json.dumps(results, indent=1))
+
+
+def report(rows: Sequence[Sequence[str]], results: Any, file: Optional[str]) -> None:
+    print(machine())
+    show(rows)
+    keep(results, file)
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> list[str]:

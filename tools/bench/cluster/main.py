@@ -551,8 +551,7 @@ def main() -> None:
               "median [least..most]")
         for name in arguments.parts or PARTS:
             kept[name] = MEASURES[name](folder / "c", data, arguments)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(kept, indent=1))
+    environment.keep(kept, arguments.json)
 
 
 if __name__ == "__main__":

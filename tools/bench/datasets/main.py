@@ -113,18 +113,14 @@ def run(work: dict[str, Any], jobs: int) -> dict[str, float]:
             "others_per_s": samples * (work["epochs"] - 1) / (end - min(one[1] for one in times))}
 
 
-def spread(values: list[float]) -> str:
-    middle = f"{statistics.median(values):.2f}"
-    return middle if len(values) == 1 else f"{middle} ({min(values):.2f} to {max(values):.2f})"
-
-
 def line(jobs: int, runs: dict[str, list[dict[str, float]]]) -> list[str]:
     def ratios(name: str) -> list[float]:
         return [ours[name] / theirs[name] for ours, theirs in zip(*(runs[loop] for loop in LOOPS))]
 
     rates = [statistics.median(one["samples_per_s"] for one in runs[loop]) for loop in LOOPS]
-    return [str(jobs), *(f"{rate:,.0f}" for rate in rates), spread(ratios("samples_per_s")),
-            spread(ratios("first_per_s")), spread(ratios("others_per_s"))]
+    return [str(jobs), *(f"{rate:,.0f}" for rate in rates),
+            *(environment.spread(ratios(name), ".2f")
+              for name in ("samples_per_s", "first_per_s", "others_per_s"))]
 
 
 def main() -> None:
@@ -152,10 +148,7 @@ def main() -> None:
         kept.append({"jobs": jobs, **work, **runs})
         table.append(line(jobs, runs))
         print(" | ".join(table[-1]), file=sys.stderr, flush=True)
-    print(environment.machine())
-    environment.show(table)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(kept, indent=1))
+    environment.report(table, kept, arguments.json)
 
 
 if __name__ == "__main__":

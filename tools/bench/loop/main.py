@@ -140,12 +140,6 @@ def run(work: dict[str, Any]) -> dict[str, float]:
     return result
 
 
-def spread(values: list[float], form: str) -> str:
-    middle = format(statistics.median(values), form)
-    return middle if len(values) == 1 else (f"{middle} ({min(values):{form}} to "
-                                            f"{max(values):{form}})")
-
-
 def line(case: dict[str, Any], runs: dict[str, list[dict[str, float]]]) -> list[str]:
     def values(loop: str, name: str) -> list[float]:
         return [one[name] for one in runs[loop]]
@@ -154,7 +148,8 @@ def line(case: dict[str, Any], runs: dict[str, list[dict[str, float]]]) -> list[
                                                     values("numpy", "rows_per_s"))]
     return [f"{case['row_bytes']} B, {case['size']}, {case['output']}",
             *(format(statistics.median(values(loop, "batches_per_s")), ",.0f") for loop in LOOPS),
-            spread(ratios, ".2f"), *(spread(values(loop, "cpu_us"), ".1f") for loop in LOOPS)]
+            environment.spread(ratios, ".2f"),
+            *(environment.spread(values(loop, "cpu_us"), ".1f") for loop in LOOPS)]
 
 
 def main() -> None:
@@ -186,10 +181,7 @@ def main() -> None:
                     table.append(line(case, runs))
                     if arguments.rounds > 1:
                         print(" | ".join(table[-1]), file=sys.stderr, flush=True)
-    print(environment.machine())
-    environment.show(table)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(kept, indent=1))
+    environment.report(table, kept, arguments.json)
 
 
 if __name__ == "__main__":

@@ -121,8 +121,7 @@ def main() -> None:
                            f"{run['storage_bytes'] / dataset:.3f} times, {STORE_MOST} at most")
         nodes *= 2
     environment.show(rows)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(kept, indent=1))
+    environment.keep(kept, arguments.json)
     if bad:
         sys.exit("\n".join(bad))
 

@@ -36,10 +36,7 @@ def visited(result: dict[str, Any]) -> str:
 
 
 def spread(values: list[float], digits: int = 0) -> str:
-    middle = f"{statistics.median(values):.{digits}f}"
-    if len(values) == 1:
-        return middle
-    return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    return environment.spread(values, f".{digits}f")
 
 
 def name_of(result: dict[str, Any]) -> str:
