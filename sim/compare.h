@@ -26,7 +26,7 @@ struct FigurePair {
   double b;
   Estimate difference;     // b - a
   bool measured_a = true;  // in all runs; else the mean means nothing
-  bool measured_b = true;
+  bool measured_b = true;  // likewise
 };
 // Means over the runs in which the job was not refused.
 struct JobTimes {

@@ -22,7 +22,7 @@ class ForkedRuns {
   using Work = std::function<std::string(const ReportProgress& report)>;
 
   struct Outcome {
-    bool done = false;
+    bool done = false;      // it has answered `text`
     std::string text;       // what the work answered
     std::string problem;    // bad input, as its ConfigError says
     std::string unwritten;  // a result that could not be written, as its OutputError says

@@ -36,7 +36,7 @@ Condition parse_condition(const std::string& text);
 struct SearchRange {
   std::uint64_t least = 1;
   std::uint64_t most = 1;
-  bool is_bytes = false;
+  bool is_bytes = false;  // else a count
 };
 
 // What is searched: paths of a scenario that all get the value.

@@ -15,8 +15,8 @@ namespace batchflow::sim {
 struct TriedValue {
   std::uint64_t value = 0;
   std::vector<Estimate> figures;  // of the conditions, in order
-  bool meets = false;
-  std::string remark;  // why there are no figures
+  bool meets = false;             // all conditions
+  std::string remark;             // why there are no figures
   double price_per_hour = 0;
   Estimate cost;
   Estimate cost_per_million_samples;

@@ -34,7 +34,7 @@ struct WhatIfAnswer {
   std::size_t seeds = 0;
   WhatIfCandidate as_is;
   std::vector<WhatIfCandidate> candidates;
-  bool interrupted = false;
+  bool interrupted = false;  // not all seeds were run
 };
 
 // The tree is that of a scenario. Throws ConfigError before anything runs.

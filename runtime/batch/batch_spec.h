@@ -29,7 +29,7 @@ struct Field {
   ElementType type = ElementType::u8;
   // Of one sample. Ragged: the first dimension is the most rows that a sample may have.
   std::vector<std::uint64_t> shape;
-  bool ragged = false;
+  bool ragged = false;  // samples have different numbers of rows
 
   // The bytes of a dense sample, or of one row of a ragged sample.
   Bytes row_bytes() const;
@@ -58,7 +58,7 @@ struct BlockLayout {
     Bytes offsets = 0;  // ragged: here are samples + 1 numbers, int64 each
     Bytes row_bytes = 0;
     std::uint64_t rows_most = 1;  // of one sample
-    bool ragged = false;
+    bool ragged = false;          // samples have different numbers of rows
   };
   std::vector<FieldLayout> fields;
   Bytes keys = 0;    // u64 each

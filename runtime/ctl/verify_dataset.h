@@ -38,7 +38,7 @@ struct VerifyReport {
   std::uint64_t corrupt = 0;
   std::uint64_t unreadable = 0;
   std::vector<Finding> findings;  // those with the smallest keys, in ascending order
-  bool stopped = false;
+  bool stopped = false;           // not all samples were looked at
   bool sound() const { return corrupt == 0 && unreadable == 0 && !stopped; }
 };
 

@@ -48,8 +48,8 @@ class Copies {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Copy> added_;
-  std::string lost_;  // why nothing is copied any more
-  bool ending_ = false;
+  std::string lost_;     // why nothing is copied any more
+  bool ending_ = false;  // the thread is to end
   std::thread thread_;
 };
 

@@ -107,7 +107,7 @@ class DecodeQueue {
   std::array<std::deque<Job>, kJpegWays> queues_;
   std::array<std::uint64_t, kJpegWays> decoded_{};
   std::size_t left_ = 0;  // pictures that have not ended
-  bool closed_ = false;
+  bool closed_ = false;   // no picture is taken any more
 };
 
 }  // namespace batchflow::gpu

@@ -30,8 +30,8 @@ class HostDevice final : public Device {
   void order_after(void* stream, const Fence& fence) override;
 
   struct State {
-    std::atomic<bool> lost{false};
-    std::atomic<bool> held{false};
+    std::atomic<bool> lost{false};  // as a GPU that has failed
+    std::atomic<bool> held{false};  // nothing that was queued goes on
     std::atomic<Bytes> free_bytes{0};
 
     void check() const;

@@ -46,7 +46,7 @@ class ReleaseQueue {
   std::condition_variable changed_;
   std::deque<Release> waiting_;
   std::size_t looked_at_ = 0;  // by the thread, which has taken them from those that wait
-  bool ending_ = false;
+  bool ending_ = false;        // the thread is to end
   std::thread thread_;
 };
 

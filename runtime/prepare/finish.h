@@ -35,12 +35,12 @@ class Finish {
   using Table = std::array<std::array<T, 256>, kChannels>;
 
   batch::ElementType type_;
-  bool planes_;
+  bool planes_;  // channels lie apart
   Table<std::uint16_t> halves_{};
   Table<std::uint32_t> words_{};
   // By arithmetic, planes of f32 are made faster than by a table, if it gives the table's values.
   std::array<ChannelNorm, kChannels> channels_{};
-  bool by_arithmetic_ = false;
+  bool by_arithmetic_ = false;  // it gives the table's values
 
   bool arithmetic_gives_words(const Kernels& kernels) const;
 };

@@ -53,7 +53,7 @@ class HuffmanTable {
 
   void add_second(std::size_t index);
 
-  bool is_set_ = false;
+  bool is_set_ = false;  // `entries_` are those of `code_`
   HuffmanCode code_;
   std::array<std::uint64_t, 1 << kBits> entries_{};
   // For each length, the first code beyond those of this length, as 16 bits, and where their

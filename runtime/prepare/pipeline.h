@@ -77,10 +77,10 @@ class Preparer {
   struct Input {
     SampleId sample;
     std::span<const std::byte> bytes;  // encoded as stored, or the decoded form
-    bool decoded = false;
-    std::int64_t label = -1;     // of the index; -1: none
-    std::uint64_t draw_key = 0;  // core/order/keys.h
-    Bytes beside = 0;            // that the caller takes of the scratch memory for this sample
+    bool decoded = false;              // `bytes` are the decoded form
+    std::int64_t label = -1;           // of the index; -1: none
+    std::uint64_t draw_key = 0;        // core/order/keys.h
+    Bytes beside = 0;  // that the caller takes of the scratch memory for this sample
     // Looked at between two steps. True: the sample is not wanted any more, and so fails.
     const std::atomic<bool>* is_given_up = nullptr;
   };

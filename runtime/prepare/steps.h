@@ -52,11 +52,11 @@ struct PadEdges {
 struct RandomCrop {
   Extent2 size;
   Padding padding;
-  bool pad_if_needed = false;
+  bool pad_if_needed = false;  // else a smaller picture is refused
   PadStyle style;
 };
 struct Flip {
-  bool upside_down = false;
+  bool upside_down = false;  // else left and right change sides
   double probability = 0;
 };
 struct RandomPointChange {
@@ -114,7 +114,7 @@ struct Cast {
   batch::ElementType type;
 };
 struct Layout {
-  bool planes = false;
+  bool planes = false;  // channels lie apart
 };
 struct Tokens {
   enum class Fit : std::uint8_t { cut_or_pad, pack };
@@ -158,7 +158,7 @@ enum class StepStage : std::uint8_t {
 struct PipelineStep {
   std::string_view name;
   StepStage stage = StepStage::picture;
-  bool random = false;
+  bool random = false;  // it draws
   StepKind kind;
   std::string text;  // name, version and parameters
 };

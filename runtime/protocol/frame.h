@@ -39,7 +39,7 @@ class FrameCutter {
   std::size_t filled_ = 0;  // of length and body
   std::size_t bytes_ = 0;   // of the body, once the length is known
   std::string body_;
-  bool broken_ = false;
+  bool broken_ = false;  // what came is no frame
 };
 
 }  // namespace batchflow::protocol

@@ -76,7 +76,7 @@ struct JoinRequest {
   OrderOptions order_options = {};
   std::vector<SampleId> exemplars = {};  // that the job rehearses from the beginning on
   std::optional<std::uint64_t> shuffle_seed;
-  bool drop_last = false;
+  bool drop_last = false;  // without the incomplete step at an epoch's end
   std::uint32_t epochs = 0;
   std::uint64_t steps = 0;
   std::uint32_t credits = 0;
@@ -129,7 +129,7 @@ struct SlabMessage {
 
 // A question for a name, and its answer.
 struct NameMessage {
-  bool of_class = false;
+  bool of_class = false;  // else of a sample
   std::uint64_t key = 0;
   std::optional<std::string> name;  // none: this is the question
 };

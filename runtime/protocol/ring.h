@@ -64,7 +64,7 @@ class RingWriter {
   std::uint64_t published_ = 0;
   std::uint64_t head_ = 0;   // as last read
   std::uint32_t woken_ = 0;  // the last sleep for which publish() answered true
-  bool broken_ = false;
+  bool broken_ = false;      // the other side has written nonsense
 };
 
 class RingReader {
@@ -100,7 +100,7 @@ class RingReader {
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;  // as last read, and checked
   std::uint32_t sleeps_ = 0;
-  bool broken_ = false;
+  bool broken_ = false;  // the other side has written nonsense
   alignas(16) std::byte copy_[kRecordMost];
 };
 

@@ -34,11 +34,11 @@ class RemoteListener {
   // A connection and its thread.
   struct Peer {
     std::thread thread;
-    std::atomic<bool> over{false};
+    std::atomic<bool> over{false};  // the thread ends, and can be joined
     std::mutex mutex;
     std::unique_ptr<TcpChannel> channel;  // until there is a relay
     std::unique_ptr<Relay> relay;
-    bool is_node = false;
+    bool is_node = false;  // an agent, or another node's backend
     // It has not yet shown a token. REQUIRES: with the mutex held
     bool is_unknown() const { return channel != nullptr && !is_node; }
     void shut(std::string_view why);

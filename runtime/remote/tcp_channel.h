@@ -25,7 +25,7 @@ namespace batchflow::remote {
 struct RemoteAddress {
   std::string host;
   std::string port;
-  bool tls = false;
+  bool tls = false;  // encrypted
 };
 // False, with the reason in `problem`.
 bool parse_remote(std::string_view address, RemoteAddress& out, std::string& problem);
@@ -135,7 +135,7 @@ class TcpChannel {
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> tls_;
   std::mutex tls_mutex_;
   std::mutex write_mutex_;
-  std::atomic<bool> open_{true};
+  std::atomic<bool> open_{true};  // else `problem_` says why not
   mutable std::mutex problem_mutex_;
   std::string problem_;
 };

@@ -36,8 +36,8 @@ struct Listing {
 // Which of the files belong to the dataset.
 struct Taken {
   const SourceFormat* format;
-  bool all = false;
-  bool nested = false;
+  bool all = false;     // whatever its name is
+  bool nested = false;  // files that lie in folders alone
   bool operator()(std::string_view path) const {
     return (all || format->takes == nullptr || format->takes(path)) &&
            (!nested || path.find('/') != std::string_view::npos);

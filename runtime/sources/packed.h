@@ -45,7 +45,7 @@ struct PackedFooter {
   std::uint64_t index = 0;    // the offset of the index
   std::uint64_t records = 0;  // how many entries it has
   std::uint32_t index_checksum = 0;
-  bool last_shard = false;
+  bool last_shard = false;  // no shard follows
 };
 void put_packed_entry(const PackedEntry& entry, std::vector<std::byte>& out);
 // REQUIRES: bytes has kPackedEntry bytes

@@ -55,7 +55,7 @@ class TarWalker {
   ByteView& bytes_;
   std::string* long_name_;
   std::uint64_t at_ = 0;
-  bool end_marked_ = false;
+  bool end_marked_ = false;  // the archive has its end
 };
 
 // Divides a member's name as WebDataset does: `a/b.c.jpg` is part `c.jpg` of sample `a/b`. False

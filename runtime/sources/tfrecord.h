@@ -55,7 +55,7 @@ class WireReader {
   std::uint64_t number_ = 0;
   std::span<const std::byte> bytes_;
   std::uint8_t type_ = 0;
-  bool ok_ = true;
+  bool ok_ = true;  // what was read so far makes sense
 };
 
 inline bool WireReader::take_varint(std::span<const std::byte>& bytes, std::uint64_t& value) {

@@ -91,7 +91,7 @@ class StepPlugin {
   std::atomic<std::uint64_t> samples_{0}, corrupt_{0}, starts_{0}, crashes_{0}, late_{0};
   std::atomic<std::int64_t> busy_ns_{0};
   std::atomic<unsigned> strikes_{0};
-  std::atomic<bool> given_up_{false};
+  std::atomic<bool> given_up_{false};          // no pipeline uses it any more
   std::atomic<std::int64_t> broken_until_{0};  // of the steady clock
   mutable std::mutex mutex_;
   std::deque<SampleId> culprits_;  // at which processes ended of late

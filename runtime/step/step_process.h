@@ -62,7 +62,7 @@ struct StepSource {
 struct StepDeclaration {
   std::string name;
   std::string version;
-  bool random = false;
+  bool random = false;  // it draws
   batch::Field output;
   friend bool operator==(const StepDeclaration&, const StepDeclaration&) = default;
 };
@@ -123,7 +123,7 @@ class StepProcess {
   Bytes output_at_ = 0;
   std::uint64_t calls_ = 0;
   std::uint64_t rows_ = 0;
-  bool late_ = false;
+  bool late_ = false;  // the last answer did not come in time
   std::string said_;
   std::string problem_;
 };

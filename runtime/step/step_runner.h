@@ -52,7 +52,7 @@ class StepRunner {
   SampleId sample_{0};
   Running* current_ = nullptr;
   Bytes input_ = 0, output_ = 0;  // of the sample
-  bool failed_ = false;
+  bool failed_ = false;           // all samples fail, not this one alone
   std::string problem_;
 };
 

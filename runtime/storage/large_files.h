@@ -16,9 +16,9 @@ class LargeFiles {
   struct File {
     std::uint64_t id = 0;
     int root = -1;
-    int file = -1;  // a descriptor, or an index in the table of files
-    bool in_table = false;
-    bool direct = true;
+    int file = -1;           // a descriptor, or an index in the table of files
+    bool in_table = false;   // `file` is an index
+    bool direct = true;      // past the page cache
     bool is_new = true;      // the first read must open it
     bool is_opening = true;  // the reads in `waiting` wait until it is open
     unsigned tries = 0;

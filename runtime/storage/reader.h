@@ -67,8 +67,8 @@ class ResultQueue {
   std::condition_variable idle_;
   std::vector<ReadResult> waiting_;
   std::vector<ReadResult> passed_;  // to Done, at this moment
-  bool is_calling_ = false;
-  bool closed_ = false;
+  bool is_calling_ = false;         // Done
+  bool closed_ = false;             // Done is called no more
 };
 
 // Threads named `bf-read` that are waited for no longer than a bound. The functions they run own

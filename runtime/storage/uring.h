@@ -51,8 +51,8 @@ class Uring {
   int buffer_of(const std::byte* memory, std::size_t length);
 
   io_uring ring_{};
-  bool is_open_ = false;
-  bool has_files_ = false;
+  bool is_open_ = false;    // the kernel has made it
+  bool has_files_ = false;  // the kernel has a table of files for it
   int buffers_error_ = 0;
   Bytes part_ = 0;
   std::vector<bool> is_registered_;

@@ -49,14 +49,14 @@ class UringReader final : public Reader {
   // One read under way. A small file has the same index in the table of files as its read has here.
   struct ReadInFlight {
     Progress progress;
-    bool direct = true;
+    bool direct = true;  // past the page cache
     unsigned tries = kTries;
     unsigned chain_left = 0;  // results of the chain that are still to come
     int chain_opened = 0;
     int chain_read = 0;
-    bool chain_refused = false;
-    int fd = -1;               // of a file that is open only for this read
-    unsigned large = kNoFile;  // or the index of a large file
+    bool chain_refused = false;  // it is read by single requests
+    int fd = -1;                 // of a file that is open only for this read
+    unsigned large = kNoFile;    // or the index of a large file
   };
 
   int open_ring();
@@ -104,7 +104,7 @@ class UringReader final : public Reader {
 
   const int wake_;
   std::thread::id thread_;
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> ending_{false};  // the thread is to end
   std::mutex mutex_;
   std::vector<ReadPiece> requests_;
   bool asleep_ = false;  // the thread must be woken

@@ -29,7 +29,7 @@ class EpochCheck {
   };
   const std::uint64_t samples_;
   const std::uint32_t ranks_;
-  const bool whole_;
+  const bool whole_;  // each epoch has all samples
   std::mutex mutex_;
   std::map<std::uint32_t, Epoch> epochs_;  // those that are not over
 };

@@ -21,14 +21,14 @@ struct ToyJob {
   std::string dataset;   // a name, or a path
   std::string pipeline;  // empty: the dataset's default
   bf_order order = BF_RELAXED;
-  bool has_shuffle_seed = false;
+  bool has_shuffle_seed = false;  // else the service draws one
   std::uint64_t shuffle_seed = 0;
-  bool node_local = false;
-  bool runs = false;
+  bool node_local = false;               // an order for each node
+  bool runs = false;                     // adjacent samples stay together
   std::uint32_t rehearsed = 0;           // of each batch, from
   std::vector<std::uint64_t> exemplars;  // keys
-  bool drop_last = false;
-  std::uint32_t batch = 1;  // of one rank
+  bool drop_last = false;                // without the incomplete step at an epoch's end
+  std::uint32_t batch = 1;               // of one rank
   std::uint32_t ranks = 1;
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;  // 0: all steps of its epochs

@@ -61,7 +61,7 @@ struct Fault {
   NodeId node = NodeId::none();
   Place place;
   std::vector<NodeId> cut_nodes = {};
-  bool cut_stores = false;
+  bool cut_stores = false;     // the stores are cut off with the nodes
   std::uint32_t hardware = 0;  // a number that the backend and the list's maker agree on
   double factor = 1;
   DatasetId dataset = DatasetId::none();

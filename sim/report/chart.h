@@ -30,11 +30,11 @@ struct Chart {
   std::vector<double> x;
   std::vector<std::string> x_labels = {};  // of each x, instead of its value
   std::vector<Series> series;
-  bool stacked = false;
-  bool marks = false;  // a dot at each value
-  double top = 0;      // of the y axis; 0: what fits
-  double highest = 0;  // a value elsewhere that must fit, too
-  double least = 0;    // the y axis begins there and goes by powers of ten; 0: neither
+  bool stacked = false;  // each series begins where the one before it ends
+  bool marks = false;    // a dot at each value
+  double top = 0;        // of the y axis; 0: what fits
+  double highest = 0;    // a value elsewhere that must fit, too
+  double least = 0;      // the y axis begins there and goes by powers of ten; 0: neither
   std::optional<double> limit = {};  // a line across
 };
 

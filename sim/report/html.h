@@ -21,8 +21,8 @@ struct Cell {
   std::string field;        // its name in the JSON; empty: the cell is a text
   std::string value;        // the exact value
   std::string beside = {};  // shown after it, smaller
-  bool best = false;
-  std::string html = {};  // instead of text
+  bool best = false;        // of its column
+  std::string html = {};    // instead of text
 };
 struct Column {
   std::string name;

@@ -30,7 +30,7 @@ struct Delivered {
   Rank rank;
   std::uint64_t step;
   std::uint32_t epoch;
-  bool last_of_epoch;
+  bool last_of_epoch;         // no other batch of the rank comes in this epoch
   std::uint64_t samples = 0;  // neither fillers nor rehearsed samples
   std::uint64_t fillers = 0;
   std::uint64_t rehearsed = 0;
@@ -76,7 +76,7 @@ class Backend {
   };
   struct Worker {
     NodeId node;
-    bool there = true;
+    bool there = true;  // its node is up
     double speed = 1;
     // Its present work, if any.
     bool busy = false;

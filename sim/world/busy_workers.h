@@ -51,7 +51,7 @@ class BusyWorkers {
     NodeId node;
     std::uint32_t uses = 0;
     std::uint64_t stream = 0;
-    bool there = true;
+    bool there = true;  // its node is up
   };
 
   void change_node(NodeId node, int busy, int limit, Instant now);

@@ -81,12 +81,12 @@ class Jobs final : public CompletionHandler {
 
  private:
   struct RankState {
-    bool loading = false;  // its loader has the batch
-    bool loaded = false;
-    bool training = false;
-    bool done = false;  // with the current step
-    Instant since{};    // when its present state began: it computes, or waits for its batch or the
-                        // other ranks
+    bool loading = false;   // its loader has the batch
+    bool loaded = false;    // its loader is ready with the batch
+    bool training = false;  // it computes
+    bool done = false;      // with the current step
+    Instant since{};  // when its present state began: it computes, or waits for its batch or the
+                      // other ranks
     Duration computes{0};  // in this step
     std::deque<Delivered> batches;
   };

@@ -96,8 +96,8 @@ class Kernel {
   std::vector<Timed> timers_;  // a heap
   std::uint64_t serials_ = 0;
   std::uint64_t flows_started_ = 0;
-  bool begun_ = false;
-  bool stopped_ = false;
+  bool begun_ = false;    // begin() was called
+  bool stopped_ = false;  // stop() was called: no timer comes any more
 };
 
 }  // namespace batchflow::world

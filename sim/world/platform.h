@@ -118,7 +118,7 @@ class Platform {
   struct Wire {
     simgrid::s4u::SplitDuplexLink* link = nullptr;
     double bytes_per_s = 0;
-    bool nudged = false;
+    bool nudged = false;  // its rate is the next number above
   };
 
   Server server(const std::string& name, double speed);

@@ -81,7 +81,7 @@ class Tasks {
   void release(std::uint32_t index);
 
   Kernel& kernel_;
-  bool ended_by_transfer_ = false;
+  bool ended_by_transfer_ = false;  // what ended last was a transfer
   const Server* ended_on_ = nullptr;
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> free_;

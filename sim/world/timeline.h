@@ -64,7 +64,7 @@ class Timeline {
   bool room_for(std::size_t more, Instant when);
 
   std::uint64_t events_most_;
-  bool ended_ = false;
+  bool ended_ = false;  // it is full
   Instant ended_at_{};
   std::uint64_t flows_ = 0;
   std::vector<std::pair<std::string, std::string>> tracks_;  // process, thread

@@ -85,7 +85,7 @@ class Watch {
     enum class Kind : std::uint8_t { read, prepare, gather, deliver };
     Kind kind;
     Span span;
-    bool lane = false;
+    bool lane = false;  // `span` has a lane, to be given back
     Cause cause = Cause::other;
     std::uint64_t number = 0;  // of the step or block
     order::BlockName block{};

@@ -33,7 +33,7 @@ class Workload {
     DatasetId id;
     Digest version;
     const engine::Catalogue* catalogue;
-    bool compute_only;
+    bool compute_only;  // its samples are not read
     std::uint64_t samples_per_item;
     Bytes more_bytes;  // that an operation takes of the store beside what it is for
   };

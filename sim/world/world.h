@@ -102,8 +102,8 @@ class World {
   std::optional<WarmUp> warm_up_;
   Instant wakes_for_fault_ = kNever;
   std::uint64_t steps_ = 0;
-  bool begun_ = false;
-  bool stopped_ = false;
+  bool begun_ = false;    // begin() was called
+  bool stopped_ = false;  // as the caller wished: nothing goes on
 };
 
 }  // namespace batchflow::world
