@@ -36,7 +36,7 @@ class HangGuard {
 
   std::atomic<std::uint64_t> step_{0};  // that is under way
   std::uint64_t number_ = 0;
-  std::atomic<bool> ending_{false};
+  std::atomic<bool> ending_{false};  // the thread is to end
   std::thread watcher_;
 };
 

@@ -87,4 +87,19 @@ apart::AnswerRecord& answers_apart() {
   return record;
 }
 
+std::vector<RunningPlugin> running_plugins() {
+  std::vector<RunningPlugin> all;
+  for (const plugin::Plugin* one : plugin::loaded())
+    all.push_back({&one->file(), one->policies(), nullptr});
+  for (const auto& one : plugins_apart())
+    all.push_back({&one->file(), one->described().policies(), one.get()});
+  return all;
+}
+
+std::string hash_of(std::string_view from) {
+  for (const RunningPlugin& one : running_plugins())
+    if (one.file->short_hash() == from) return one.file->hash();
+  return std::string(from);
+}
+
 }  // namespace batchflow::service

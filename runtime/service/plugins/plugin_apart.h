@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "policies/apart/described.h"
@@ -54,7 +56,7 @@ class PluginApart final : public apart::Answering {
   std::uint32_t instances_ = 0;
   std::uint32_t first_instance_ = 1;  // of the process
   std::uint32_t lost_ = 0;
-  bool has_ended_ = false;
+  bool has_ended_ = false;  // as end() says
 };
 
 // Those of this process. Like what is loaded into it, they stay until it ends: policies name them.
@@ -65,5 +67,16 @@ PluginApart* plugin_apart(const std::string& hash);
 PluginApart& add_plugin_apart(std::unique_ptr<PluginApart> one);
 // What all of them answered, for the journal.
 apart::AnswerRecord& answers_apart();
+
+// A plugin that runs in this process, or apart.
+struct RunningPlugin {
+  const plugin::PluginFile* file;
+  std::vector<const engine::PolicyEntry*> policies;
+  const PluginApart* apart;  // null: it runs in this process
+};
+std::vector<RunningPlugin> running_plugins();
+
+// The hash of a running plugin, by how it begins; what is not running is answered as it is.
+std::string hash_of(std::string_view from);
 
 }  // namespace batchflow::service

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/engine/policy_texts.h"
+#include "policies/plugin/plugin_file.h"
+#include "runtime/service/plugins/quarantine.h"
 
 namespace batchflow::service {
 
@@ -15,6 +17,18 @@ struct PluginSettings {
   std::vector<std::filesystem::path> keys;  // public, in PEM: what is signed with one may run
   bool uncertified = false;                 // so may what is not signed
 };
+
+std::filesystem::path quarantine_of(const std::filesystem::path& state);
+// Why a quarantined plugin is not let in.
+std::string refusal(const plugin::PluginFile& file, const Quarantined& found);
+
+struct Permission {
+  bool certified;  // it runs in this process; otherwise in one of its own
+  std::string note;
+};
+// Whether the plugin may run, and where. Throws ConfigError.
+Permission permission(const plugin::PluginFile& file, const PluginSettings& settings,
+                      bool uncertified);
 
 // Loads those that are configured. What is quarantined in the state folder is not loaded, and what
 // names its policies gets the default ones. `notes`: what people should know. Throws ConfigError.

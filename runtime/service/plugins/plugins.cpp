@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <set>
 #include <utility>
 
 #include "core/base/config_value.h"
@@ -11,8 +9,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "policies/apart/question.h"
-#include "policies/plugin/certificate.h"
-#include "policies/registry.h"
 
 namespace batchflow::service {
 namespace {
@@ -22,12 +18,6 @@ namespace fs = std::filesystem;
 // A wrong answer may have been asked for at a bad moment. So many have not.
 constexpr std::uint64_t kRefusedMost = 10;
 constexpr Duration kHeldBackMost = std::chrono::milliseconds(100);
-// Before that, a stall says more of the moment than of the policy.
-constexpr Duration kJudgedAfter = std::chrono::seconds(3);
-
-fs::path quarantine_of(const fs::path& state) {
-  return state / "quarantined-plugins";
-}
 
 // The hash behind `@` in a policy's text; empty: it is built in.
 std::string_view from_of(std::string_view text) {
@@ -35,18 +25,6 @@ std::string_view from_of(std::string_view text) {
   if (at == std::string_view::npos) return {};
   const std::string_view rest = text.substr(at + 1);
   return rest.substr(0, rest.find(':'));
-}
-
-// Why a plugin is not let in.
-std::string refusal(const plugin::PluginFile& file, const Quarantined& found) {
-  return fmt::format("it is quarantined: {} ({}); batchflowctl policy reset {} lets it in again",
-                     exit_text(found.exit), found.why, file.short_hash());
-}
-
-// What plugins would bring that are quarantined: `kind=name`.
-std::set<std::string>& left_out() {
-  static std::set<std::string> all;
-  return all;
 }
 
 std::vector<std::string> texts_of(const engine::PolicyTexts& policies) {
@@ -62,18 +40,6 @@ std::string policy_text(const engine::PolicyTexts& policies, std::string_view ki
     if (one == kind) found = text;
   });
   return found;
-}
-
-// Of a running plugin, by how it begins.
-std::string hash_of(std::string_view from) {
-  for (const RunningPlugin& one : running_plugins())
-    if (one.file->short_hash() == from) return one.file->hash();
-  return std::string(from);
-}
-
-double stall(const WaitTotals& from, const WaitTotals& to) {
-  const double waited = to.wait_s - from.wait_s, computed = to.compute_s - from.compute_s;
-  return waited + computed > 0 ? waited / (waited + computed) : 0;
 }
 
 // A process that was lost is replaced so many times.
@@ -103,113 +69,7 @@ std::string text_of(const engine::Question& question) {
                      std::string_view(question.text.data(), question.text.size()));
 }
 
-fs::path exit_file(const fs::path& state, std::string_view hash) {
-  return state / fmt::format("plugin-exit-{}.txt", hash.substr(0, plugin::kShortHash));
-}
-
-// What a signal handler left of events becomes text.
-void finish_exit_files(const fs::path& state) {
-  std::error_code none;
-  for (const fs::directory_entry& one : fs::directory_iterator(state, none)) {
-    if (one.path().extension() != ".events") continue;
-    std::ifstream in(one.path(), std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    std::ofstream out(fs::path(one.path()).replace_extension(".txt"), std::ios::app);
-    out << "\nlast events\n" << events_text(std::as_bytes(std::span(bytes)));
-    fs::remove(one.path(), none);
-  }
-}
-
-struct Permission {
-  bool certified;
-  std::string note;
-};
-
-// Whether the plugin may run, and where. Throws ConfigError.
-Permission permission(const plugin::PluginFile& file, const PluginSettings& settings,
-                      bool uncertified) {
-  try {
-    const plugin::Certificate certificate =
-        plugin::certificate_of(file.path(), file.hash(), settings.keys);
-    return {true, fmt::format("certified with key {} on {}", certificate.key, certificate.made_at)};
-  } catch (const ConfigError& error) {
-    if (uncertified)
-      return {false,
-              fmt::format("NOT certified ({}): it runs in a process of its own", error.what())};
-    throw ConfigError(
-        fmt::format("{}; or write --uncertified to run it in a process of its own", error.what()));
-  }
-}
-
-// The plugin runs from now on, if it does not yet. Throws ConfigError.
-void run_apart(const std::shared_ptr<const plugin::PluginFile>& file) {
-  if (plugin_apart(file->hash()) != nullptr) return;
-  try {
-    plugin::try_to_load(file);
-    auto process = std::make_shared<child::PolicyProcess>(*file);
-    auto description = process->begin();
-    add_plugin_apart(
-        std::make_unique<PluginApart>(file, std::move(process), std::move(description)));
-  } catch (const std::exception& error) {
-    throw ConfigError(fmt::format("plugin {}: {}", file->path().string(), error.what()));
-  }
-}
-
 }  // namespace
-
-void load_configured(const PluginSettings& settings, const fs::path& state,
-                     std::vector<std::string>& notes) {
-  for (const fs::path& key : settings.keys) plugin::require_public_key(key);
-  if (settings.files.empty()) return;
-  const Quarantine quarantine(quarantine_of(state));
-  for (const std::string& name : settings.files) {
-    const fs::path file = plugin::find_file(name);
-    const auto read = std::make_shared<const plugin::PluginFile>(file);
-    if (const auto found = quarantine.find(read->hash())) {
-      notes.push_back(
-          fmt::format("plugin {} is NOT loaded, and the default policies decide in its place: {}",
-                      file.string(), refusal(*read, *found)));
-      const std::vector<std::string>& all = read->footer().policies;
-      left_out().insert(all.begin(), all.end());
-      continue;
-    }
-    const Permission permitted = permission(*read, settings, settings.uncertified);
-    if (permitted.certified) {
-      plugin::load(file);
-    } else {
-      run_apart(read);
-    }
-    for (const std::string& one : read->footer().policies) left_out().erase(one);
-    notes.push_back(fmt::format("plugin {} {} ({}): {}", read->footer().name,
-                                read->footer().version, read->short_hash(), permitted.note));
-  }
-}
-
-std::string unless_quarantined(std::string_view kind, const std::string& text) {
-  const std::string_view plain = kind.substr(0, kind.find('.'));
-  const std::string name = text.substr(0, text.find_first_of("@:"));
-  if (left_out().count(fmt::format("{}={}", plain, name)) == 0) return text;
-  const engine::EngineConfig usual;
-  if (kind == "preset") return usual.preset;
-  std::string found = text;
-  const engine::PolicyName named = engine::policy_name(kind);
-  engine::visit_policies(usual.policies, [&](std::string_view one, const std::string& policy) {
-    const engine::PolicyName of = engine::policy_name(one);
-    const bool same =
-        of.kind == named.kind && (of.evictions.empty() || of.evictions[0] == named.evictions[0]);
-    if (same) found = policy;
-  });
-  return found;
-}
-
-std::vector<RunningPlugin> running_plugins() {
-  std::vector<RunningPlugin> all;
-  for (const plugin::Plugin* one : plugin::loaded())
-    all.push_back({&one->file(), one->policies(), nullptr});
-  for (const auto& one : plugins_apart())
-    all.push_back({&one->file(), one->described().policies(), one.get()});
-  return all;
-}
 
 Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
     : state_(state),
@@ -343,16 +203,8 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   if (set.empty())
     return fmt::format("plugin {} is loaded; none of its policies can run in a live service",
                        footer.name);
-  const WaitTotals totals = host_.waits();
-  watched_ = Watched{file.short_hash(),
-                     host_.config.policies,
-                     now,
-                     now + install.watch,
-                     install.most_worse,
-                     stall({}, totals),
-                     totals,
-                     totals,
-                     now};
+  const double stall_before = watch_.begin(file.short_hash(), host_.config.policies, host_.waits(),
+                                           now, install.watch, install.most_worse);
   std::erase_if(ejected_, [&](const Ejected& one) { return one.from == file.short_hash(); });
   // What others proposed is not held against it.
   for (const engine::Engine::Refusals& one : host_.engine.refusals())
@@ -366,9 +218,8 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
   return fmt::format(
       "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
       "back if that grows by more than {} points within {} s",
-      footer.name, footer.version, file.short_hash(), note, fmt::join(set, ", "),
-      100 * watched_->stall_before, install.most_worse,
-      std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
+      footer.name, footer.version, file.short_hash(), note, fmt::join(set, ", "), stall_before,
+      install.most_worse, std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
 }
 
 void Plugins::shadow(const std::vector<std::string>& policies) {
@@ -457,8 +308,8 @@ void Plugins::look(Instant now) {
   look_apart(now);
   for (const plugin::Failure& failure : plugin::take_failures()) {
     const std::string from(from_of(failure.policy));
-    const Exit exit{PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why),
-                    failure.asked};
+    const ExitReport exit{PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why),
+                          failure.asked};
     if (failure.of.empty() || !eject_one(engine::policy_scope(failure.of), from, exit, now))
       eject(from, exit, now);
   }
@@ -507,38 +358,21 @@ void Plugins::tick(Instant now) {
   if (!watches()) return;
   look(now);
   if (!any_in_force()) {
-    watched_.reset();
+    watch_.end();
     return;
   }
   look_for_refusals(now);
   look_for_held_back(now);
-  if (!watched_ || now - watched_->last_at < kJudgedAfter) return;
-  const WaitTotals totals = host_.waits();
-  const double recent = stall(watched_->last, totals), all = stall(watched_->at_begin, totals);
-  watched_->last = totals;
-  watched_->last_at = now;
-  const double most = watched_->stall_before + watched_->most_worse / 100;
-  if (recent > most && all > most) {
-    const Watched watched = *watched_;
-    eject(watched.from,
-          {PluginExit::stalled,
-           fmt::format("jobs waited {:.1f} % of their time, and {:.1f} % before it came",
-                       100 * recent, 100 * watched.stall_before),
-           ""},
-          now);
-    return;
-  }
-  if (now > watched_->until) {
-    host_.say(
-        fmt::format("plugin {} stays: jobs waited {:.1f} % of their time, and {:.1f} % before",
-                    watched_->from, 100 * all, 100 * watched_->stall_before));
-    watched_.reset();
-  }
+  if (!watch_.is_due(now)) return;
+  const auto verdict = watch_.look(host_.waits(), now);
+  if (!verdict) return;
+  if (!verdict->stays) return eject(verdict->from, {PluginExit::stalled, verdict->why, ""}, now);
+  host_.say(fmt::format("plugin {} stays: {}", verdict->from, verdict->why));
 }
 
 std::string Plugins::instead_of(std::string_view kind, std::string_view from) const {
-  if (watched_ && watched_->from == from) {
-    const std::string before = policy_text(watched_->before, kind);
+  if (const engine::PolicyTexts* const policies = watch_.before(from)) {
+    const std::string before = policy_text(*policies, kind);
     if (from_of(before) != from) return before;
   }
   return policy_text(engine::EngineConfig().policies, kind);
@@ -556,8 +390,8 @@ std::vector<Plugins::Ejected> Plugins::ejected() const {
   return there;
 }
 
-bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from, const Exit& exit,
-                        Instant now) {
+bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from,
+                        const ExitReport& exit, Instant now) {
   if (from_of(policy_text(host_.config.policies, of.name)) != from) return false;
   const std::string name = of.text();
   // What it answers until the default has come is not held against it again. A share or stream of
@@ -584,14 +418,14 @@ bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from, co
                          from, name, static_cast<int>(exit.number), exit_text(exit.number),
                          exit.why, name, by, from),
              LogLevel::error});
-  Exit known = exit;
+  ExitReport known = exit;
   if (const PluginApart* const apart = plugin_apart(hash); apart != nullptr && exit.asked.empty())
     known.asked = apart::question_text(apart->process().last_question());
-  leave_file(hash, known, now);
+  write_exit_file(state_, hash, known, now, events_, host_.engine);
   return true;
 }
 
-void Plugins::eject(std::string_view from, const Exit& exit, Instant now) {
+void Plugins::eject(std::string_view from, const ExitReport& exit, Instant now) {
   const std::string hash = hash_of(from);
   engine::PolicyTexts wanted = host_.config.policies;
   std::vector<std::string> instead;
@@ -620,24 +454,11 @@ void Plugins::eject(std::string_view from, const Exit& exit, Instant now) {
                        ? ""
                        : fmt::format("; batchflowctl policy reset {} lets it in again", from)),
        LogLevel::error});
-  leave_file(hash, exit, now);
+  write_exit_file(state_, hash, exit, now, events_, host_.engine);
   if (instead.empty()) return;
-  watched_.reset();
+  watch_.end();
   host_.change(wanted);
   if (PluginApart* const apart = plugin_apart(hash)) apart->end();
-}
-
-// What happened, and what the engine was like then, for the plugin's author.
-void Plugins::leave_file(const std::string& hash, const Exit& exit, Instant now) const {
-  std::ofstream out(exit_file(state_, hash));
-  out << fmt::format("plugin {}\nexit {}: {}\n{}\nat {:.6f} s\n", hash,
-                     static_cast<int>(exit.number), exit_text(exit.number), exit.why,
-                     std::chrono::duration<double>(now.time_since_epoch()).count())
-      << "\nit was asked last\n"
-      << (exit.asked.empty() ? "what the state of the engine says" : exit.asked) << "\n"
-      << "\nlast events\n"
-      << events_.text() << "\nthe engine\n"
-      << host_.engine.describe() << "\n";
 }
 
 }  // namespace batchflow::service

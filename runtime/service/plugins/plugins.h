@@ -26,21 +26,15 @@
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/log/recorder.h"
 #include "runtime/service/log/service_log.h"
+#include "runtime/service/plugins/exit_files.h"
 #include "runtime/service/plugins/hang_guard.h"
 #include "runtime/service/plugins/last_events.h"
 #include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/plugins/plugin_settings.h"
 #include "runtime/service/plugins/quarantine.h"
+#include "runtime/service/plugins/stall_watch.h"
 
 namespace batchflow::service {
-
-// A plugin that runs in this process, or apart.
-struct RunningPlugin {
-  const plugin::PluginFile* file;
-  std::vector<const engine::PolicyEntry*> policies;
-  const PluginApart* apart;  // null: it runs in this process
-};
-std::vector<RunningPlugin> running_plugins();
 
 class Plugins {
  public:
@@ -63,7 +57,7 @@ class Plugins {
 
   struct Install {
     std::string file;
-    bool uncertified = false;
+    bool uncertified = false;  // it may run without a certificate, apart
     Duration watch = std::chrono::seconds(60);
     double most_worse = 5;  // points of stall, beyond which it is taken back
     bool shadow = false;    // its eviction policies are shadows, and decide nothing
@@ -114,22 +108,16 @@ class Plugins {
   bool any_in_force() const;
   void watch_if_needed();
   void look(Instant now);
-  struct Exit {
-    PluginExit number;
-    std::string why;
-    std::string asked;  // what it was asked, if that is known
-  };
   // From now on the default policies decide in place of those from `from`.
-  void eject(std::string_view from, const Exit& exit, Instant now);
+  void eject(std::string_view from, const ExitReport& exit, Instant now);
   // In place of this one alone, if it is from `from`. False: it is not.
-  bool eject_one(const engine::PolicyScope& of, std::string_view from, const Exit& exit,
+  bool eject_one(const engine::PolicyScope& of, std::string_view from, const ExitReport& exit,
                  Instant now);
   void look_for_refusals(Instant now);
   void look_for_held_back(Instant now);
   // What decides in place of a plugin's policy: what ran before it was installed; in place of what
   // ran from the start, and of the plugin itself, the default.
   std::string instead_of(std::string_view kind, std::string_view from) const;
-  void leave_file(const std::string& hash, const Exit& exit, Instant now) const;
 
   std::filesystem::path state_;
   PluginSettings settings_;
@@ -142,20 +130,9 @@ class Plugins {
   std::uint64_t refused_seen_ = 0;  // all of them
   std::vector<Ejected> ejected_;
   std::vector<std::string> shadows_;
-  // Of the plugin that was installed last, while it is watched.
-  struct Watched {
-    std::string from;
-    engine::PolicyTexts before;
-    Instant since, until;
-    double most_worse;
-    double stall_before;
-    WaitTotals at_begin;
-    WaitTotals last;
-    Instant last_at;
-  };
-  std::optional<Watched> watched_;
-  std::thread trying_;  // a plugin that is being installed, or revived
-  bool installing_ = false;
+  StallWatch watch_;
+  std::thread trying_;       // a plugin that is being installed, or revived
+  bool installing_ = false;  // `trying_` is not done
   const PluginApart* reviving_ = nullptr;
   pid_t loading_ = -1;        // the process that is waited for meanwhile
   std::size_t recorded_ = 0;  // of the plugins that run apart
