@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 #include "core/base/names.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "programs/config/engine_settings.h"
 #include "runtime/service/control/node_config.h"
+#include "runtime/service/http/figures.h"
 
 namespace batchflow::service {
 namespace {
@@ -168,81 +170,19 @@ Snapshot as_seen_by_anybody(Snapshot all) {
 std::string to_json(const Snapshot& now, bool with_models) {
   Json all = {{"type", "answer"},
               {"version", now.version},
-              {"pid", now.process},
-              {"up_s", now.up_s},
               {"storage", now.storage},
-              {"memory_bytes", now.memory_bytes},
-              {"cache_bytes", now.cache_bytes},
-              {"planned_bytes", now.planned_bytes},
-              {"used_bytes", now.used_bytes},
-              {"item_bytes", now.item_bytes},
-              {"block_bytes", now.block_bytes},
-              {"staged_bytes", now.staged_bytes},
-              {"staged_bytes_most", now.staged_bytes_most},
-              {"staging_bytes", now.staging_bytes},
-              {"spill_limit_bytes", now.spill_limit_bytes},
-              {"spill_bytes", now.spill_bytes},
-              {"spill_read_samples", now.spill.read_samples},
-              {"spill_read_bytes", now.spill.read_bytes},
-              {"spill_written_samples", now.spill.written_samples},
-              {"spill_written_bytes", now.spill.written_bytes},
-              {"spill_missed", now.spill.missed},
-              {"spill_mismatched", now.spill.mismatched},
-              {"spill_errors", now.spill.errors},
-              {"not_kept", now.moved.not_kept},
-              {"no_memory", now.moved.no_memory},
-              {"waits_for_memory", now.waits_for_memory},
-              {"workers", now.workers},
-              {"workers_most", now.workers_most},
-              {"cores", now.cores},
-              {"preparing_s", now.preparing_s},
-              {"connections", now.connections},
-              {"batches", now.moved.delivered_batches},
-              {"samples", now.moved.delivered_samples},
-              {"read_samples", now.moved.read_samples},
-              {"device_reads", now.moved.device_reads},
-              {"read_bytes", now.moved.read_bytes},
-              {"read_errors", now.moved.read_errors},
-              {"prepared_samples", now.moved.prepared_samples},
-              {"prepared_blocks", now.moved.prepared_blocks},
-              {"decoded_hits", now.moved.decoded_hits},
-              {"encoded_hits", now.moved.encoded_hits},
-              {"copied_samples", now.moved.copied_samples},
-              {"repeats", now.engine.repeats},
-              {"remakes", now.engine.remakes},
-              {"corrupt_samples", now.engine.corrupt_samples},
-              {"protocol_errors", now.engine.protocol_errors},
-              {"refused_proposals", now.engine.refused_proposals},
-              {"followed_requests", now.engine.followed_requests},
-              {"followed_hits", now.engine.followed_hits},
-              {"followed_bound_hits", now.engine.followed_bound_hits},
               {"stall_s", json_of(now.stalls)},
-              {"storage_busy_s", now.storage_busy_s},
-              {"reads_s", now.reads_s},
-              {"reads_now", now.reads_now},
-              {"preparing_now", now.preparing_now},
-              {"unregistered_staging", now.moved.unregistered_staging},
               {"cache", Json::array()},
-              {"steps_bytes", now.steps_bytes},
               {"plugins", Json::array()},
-              {"reads", now.engine.reads},
-              {"failed_reads", now.engine.failed_reads},
-              {"stale_completions", now.engine.stale_completions},
               {"preset", now.preset},
               {"policies", json_of(now.policies)},
               {"settings", settings_of(now.settings)},
               {"seed", now.seed},
-              {"steps", now.steps},
-              {"events", now.events},
               {"digest", fmt::format("{:016x}", now.digest)},
               {"journal", json_of(now.journal)},
-              {"locked_memory_most", now.locked_memory_most},
-              {"files_most", now.files_most},
               {"opening", now.opening},
               {"returning", now.returning},
               {"draining", now.draining},
-              {"wait_s", now.waited.wait_s},
-              {"compute_s", now.waited.compute_s},
               {"state", now.state},
               {"others",
                {{"jobs", now.others.jobs},
@@ -250,46 +190,30 @@ std::string to_json(const Snapshot& now, bool with_models) {
                 {"wait_s", seconds(now.others.waited)},
                 {"compute_s", seconds(now.others.computed)}}},
               {"failpoints", Json::array()},
-              {"fetched_samples", now.moved.fetched_samples},
-              {"fetched_bytes", now.moved.fetched_bytes},
-              {"store_busy_ns", now.moved.store_busy_ns},
-              {"fetching_ns", now.moved.fetching_ns},
               {"links", json_of(now.links)},
               {"nodes", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
+  visit_figures(now, [&](const char* name, auto value, Metric) { all[name] = value; });
   for (const NodeStatus& one : now.nodes) all["nodes"].push_back(json_of(one));
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));
   for (const StepReport& one : now.step_reports) all["plugins"].push_back(json_of(one));
   for (const failpoint::FailpointCount& one : now.failpoints)
     all["failpoints"].push_back(json_of(one));
   for (const Jobs::Status& job : now.jobs) {
-    all["jobs"].push_back({{"id", job.id.value},
-                           {"name", job.name},
-                           {"user", job.user},
-                           {"dataset", job.dataset},
-                           {"pipeline", job.pipeline},
-                           {"batch_samples", job.batch_samples},
-                           {"ranks", job.world_size},
-                           {"running", job.running},
-                           {"left", job.left},
-                           {"epoch", job.epoch},
-                           {"steps", job.steps},
-                           {"samples", job.samples},
-                           {"copied_batches", job.copied},
-                           {"repeats", job.repeats},
-                           {"held_batches", job.held},
-                           {"ranks_here", job.ranks_here},
-                           {"remote_ranks", job.remote_ranks},
-                           {"from", job.from},
-                           {"stall_s", json_of(job.stalls)},
-                           {"waiting_ranks", job.waiting},
-                           {"waits_s", seconds(job.waits)},
-                           {"waits_for", stage_name(job.waits_for)},
-                           {"waits_to_begin_s", seconds(job.waits_to_begin)},
-                           {"wait_s", seconds(job.waited)},
-                           {"compute_s", seconds(job.computed)}});
-    if (with_models) all["jobs"].back()["model"] = model_of(now, job);
+    Json one = {{"id", job.id.value},
+                {"name", job.name},
+                {"user", job.user},
+                {"dataset", job.dataset},
+                {"pipeline", job.pipeline},
+                {"running", job.running},
+                {"left", job.left},
+                {"from", job.from},
+                {"stall_s", json_of(job.stalls)},
+                {"waits_for", stage_name(job.waits_for)}};
+    visit_figures(job, [&](const char* name, auto value, Metric) { one[name] = value; });
+    if (with_models) one["model"] = model_of(now, job);
+    all["jobs"].push_back(std::move(one));
   }
   for (const Snapshot::Dataset& one : now.datasets) {
     all["datasets"].push_back({{"name", one.name},

@@ -38,7 +38,7 @@ struct Snapshot {
     std::size_t classes = 0;
     std::string format;  // as it was said; empty: found out
     std::uint64_t tokens = 0;
-    bool pinned = false;
+    bool pinned = false;   // kept, though no job reads it
     bool brought = false;  // by a job, which named its path
     std::uint64_t bundle_samples = 1;
     std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
@@ -96,9 +96,9 @@ struct Snapshot {
   std::vector<failpoint::FailpointCount> failpoints;  // where any is configured
   std::vector<std::string> opening;                   // datasets: their indices are being made
   std::vector<std::string> returning;  // jobs of the service before that are not back
-  bool draining = false;
-  std::vector<NodeStatus> nodes;   // beside this one
-  std::vector<LinkTraffic> links;  // of this node
+  bool draining = false;               // it ends when its jobs have
+  std::vector<NodeStatus> nodes;       // beside this one
+  std::vector<LinkTraffic> links;      // of this node
   // Sums over the users with jobs that are not shown.
   struct Others {
     std::uint32_t jobs = 0;
