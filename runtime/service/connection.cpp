@@ -15,6 +15,7 @@
 
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/channel.h"
+#include "runtime/protocol/messages.h"
 #include "runtime/protocol/ring_files.h"
 
 namespace batchflow::service {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/protocol/descriptor.h"
-#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/jobs/peer.h"
 
 namespace boost::asio {
 class io_context;

@@ -5,21 +5,22 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <thread>
 
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/cluster/agent.h"
-#include "runtime/service/cluster/candidate.h"
 #include "runtime/service/node_sockets.h"
+#include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
 
-// ------------------------------------------------------------------------------ start and end ----
-
 namespace {
+
+// A loader looks for its service as long as its user has said, which is at most some minutes.
+constexpr Duration kReturnWithin = std::chrono::hours(1);
 
 // With fewer descriptors a job would wait for what cannot be opened. They are for reads at once and
 // large files that stay open, folders of datasets, the service's own files and sockets, and those
@@ -53,8 +54,9 @@ void Service::Parts::start() {
   state_lock = lock_state(config.state);
   engine = std::make_unique<engine::Engine>(config.engine_config(), policies, datasets.catalogues(),
                                             explaining());
-  promises = std::make_unique<PromiseFile>(promises_place(), config.engine.promise_log_bytes_max,
-                                           [this](JobId job) { return jobs.name_of(job); });
+  promises =
+      std::make_unique<PromiseFile>(cluster.promises_place(), config.engine.promise_log_bytes_max,
+                                    [this](JobId job) { return jobs.name_of(job); });
   returning.emplace(*promises);
   jobs.set_returning(*returning);
   if (const auto names = returning->names(); !names.empty())
@@ -78,12 +80,12 @@ void Service::Parts::start() {
       });
     });
   };
-  options.peers = make_peers(post);
+  options.peers = cluster.make_peers(post);
   warming = std::make_unique<Warming>(jobs, inbox, post);
   backend = std::make_unique<Backend>(options, memory, datasets, inbox, *warming, stalls, post);
   jobs.set_backend(*backend);
   warming->set_backend(*backend);
-  make_cluster(post);
+  cluster.begin(post);
   joining = std::make_unique<Joining>(
       config, datasets, inbox, jobs,
       JoiningHost{
@@ -106,15 +108,16 @@ void Service::Parts::start() {
 #ifdef BATCHFLOW_REMOTE
           .dataset_added =
               [this](const ServedDataset& one) {
-                if (cluster) cluster->added(one);
+                if (Cluster* const agents = cluster.agents()) agents->added(one);
               },
           .pipeline_added =
               [this](const ServedPipeline& one) {
-                if (cluster) cluster->added(one);
+                if (Cluster* const agents = cluster.agents()) agents->added(one);
               },
           .waits_for_agents =
               [this](DatasetId one, std::function<void(const std::string&)> then) {
-                return cluster && cluster->waits_for(one, std::move(then));
+                Cluster* const agents = cluster.agents();
+                return agents && agents->waits_for(one, std::move(then));
               },
 #endif
           .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
@@ -136,155 +139,123 @@ void Service::Parts::start() {
                     [this](const LogLine& line) { log.say(line); }});
   commands = std::make_unique<Commands>(Commands::Service{
       *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
-      *joining, *warming, *plugins, [this] { return snapshot(); }, [this] { drain(); },
-      [this](Reloaded done) { reload(std::move(done)); },
+      *joining, *warming, *plugins, [this] { return snapshot_of(*this); }, [this] { drain(); },
+      [this](ServiceReload::Done done) { reloading.reload(std::move(done)); },
       [this](const LogLine& line) { log.say(line); }});
   inbox.add(engine::NodeJoined{NodeId(0), config.workers});
   inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
     inbox.add(engine::CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
-  for (const NodeDataset& dataset : config.datasets) joining->open(dataset);
-  acceptor.assign(dup(listening->socket().get()));
+  for (const NodeDataset& dataset : config.datasets) joining->openings().open(dataset);
   if (config.http_port >= 0)
     http = std::make_unique<HttpServer>(
         loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
-        [this] { return as_seen_by_anybody(snapshot()); });
-  listen_remotely();
-  accept();
+        [this] { return as_seen_by_anybody(snapshot_of(*this)); });
+  cluster.listen();
+  connections.begin();
   check();
   watch_plugins();
   wait_for_signal();
   schedule();
 }
 
-#ifdef BATCHFLOW_REMOTE
-Peers* Service::Parts::make_peers(const Post& post) {
-  if (config.tcp.cluster_token_file.empty()) return nullptr;
-  peers = std::make_unique<PeerLinks>(
-      NodeAccess{config.tcp.cluster_token_file, config.cluster.authorities}, post,
-      config.cluster.lost_after, [this](NodeId node, const std::string& problem) {
-        if (cluster) cluster->unreachable(NodeId(0), node, problem);
-      });
-  return peers.get();
+// -------------------------------------------------------------------------------------- loop ----
+
+void Service::Parts::schedule() {
+  if (step_due || inbox.empty()) return;
+  step_due = true;
+  asio::post(loop, [this] {
+    step_due = false;
+    step();
+  });
 }
 
-void Service::Parts::make_cluster(const Post& post) {
-  if (!peers) return;
-  peer_server = std::make_unique<PeerServer>(*backend, post);
-  cluster = std::make_unique<Cluster>(
-      Cluster::Host{loop, inbox, jobs, *warming, datasets, *peers, post,
-                    [this](const LogLine& line) { log.say(line); },
-                    [this](Peer& peer, std::string_view frame, std::string& problem) {
-                      const std::string type = protocol::message_type(frame, problem);
-                      return !type.empty() && take_message(peer, type, frame, {}, problem);
-                    },
-                    [this](Peer& peer) {
-                      jobs.gone(peer);
-                      joining->gone(peer);
-                      end_if_drained();
-                    },
-                    config.cluster.lost_after, term ? term->name() : TermName{},
-                    [this](const std::string& why) { end_term(why); }});
-}
-
-PromiseFile::Place Service::Parts::promises_place() const {
-  if (!term) return {config.state / "promises"};
-  const std::uint64_t number = term->name().number;
-  const TermFolder& folder = term->folder();
-  return {folder.promises_of(number), folder.promises_before(number), true};
-}
-
-void Service::Parts::serve_term() {
-  if (!term) return;
-  // What was promised before goes when this term's own file has all of it.
-  if (!promises->is_behind()) term->folder().remove_before(term->name().number);
-  term->serve(node_address(config.tcp, config.tcp.address, remote->port()),
-              [this](const std::string& why) { asio::post(loop, [this, why] { end_term(why); }); });
-}
-
-bool Service::Parts::may_carry_out() {
-  if (!term || superseded) return !superseded;
-  if (promises->is_behind()) {
-    end_term(promises->take_problem());
-  } else if (!engine->promises().empty() && term->is_over()) {
-    end_term(fmt::format("another node has taken term {}", term->name().number + 1));
+void Service::Parts::step() {
+  backend->fire_timers(now());
+  // What commands cause at once is reported before anything else is waited for.
+  for (int rounds = 0; !inbox.empty() && rounds < 64; ++rounds) {
+    stepping.clear();
+    stepping.swap(inbox);
+    for (std::span<const engine::Event> left = stepping.events(); !left.empty();) {
+      const auto events = left.first(engine::events_of_one_step(left));
+      left = left.subspan(events.size());
+      const Instant at = now();
+      plugins->record_new(recorder);
+      recorder.record_events(at, events);
+      plugins->begin_step(at, events);
+      const std::span<const engine::Command> issued = engine->step(at, events);
+      recorder.record_answers(answers_apart().take());
+      plugins->end_step(at);
+      recorder.record_commands(issued);
+      promises->write(engine->promises());
+      if (!cluster.may_carry_out()) return;
+      jobs.promised(engine->promises());
+      cluster.carry_out(issued);
+    }
   }
-  return !superseded;
-}
-
-void Service::Parts::end_term(const std::string& why) {
-  if (std::exchange(superseded, true)) return;
-  log.say({fmt::format("{}; this node coordinates no more, and lets {} jobs go", why,
-                       jobs.status(now()).size()),
-           LogLevel::warning});
-  loop.stop();
-}
-
-void Service::Parts::carry_out(std::span<const engine::Command> issued) {
-  if (cluster) {
-    cluster->carry_out(issued, *backend);
-  } else {
-    backend->carry_out(issued);
+  if (const std::string problem = recorder.take_problem(); !problem.empty())
+    log.say({problem, LogLevel::error});
+  if (const std::string problem = promises->take_problem(); !problem.empty())
+    log.say({problem, LogLevel::error});
+  jobs.wake();
+  connections.watch_new();
+  const Instant next = backend->next_timer();
+  if (next != kNever && next != armed) {
+    armed = next;
+    step_timer.expires_at(began + std::chrono::nanoseconds(next.time_since_epoch()));
+    step_timer.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      armed = kNever;
+      step();
+    });
   }
+  schedule();
 }
 
-void Service::Parts::listen_remotely() {
-  if (config.tcp.port < 0) return;
-  remote = std::make_unique<remote::RemoteListener>(
-      config.tcp, config.socket,
-      [this](remote::TcpChannel& channel, std::string_view as, const std::string& from) {
-        if (as == remote::kAgent) {
-          cluster->serve(channel, from);
-        } else {
-          peer_server->serve(channel);
-        }
-      });
-  if (!cluster) return;
-  cluster->set_own_address(node_address(config.tcp, config.tcp.address, remote->port()));
-  serve_term();
+void Service::Parts::change_policies(const engine::PolicyTexts& wanted) {
+  engine::EngineConfig next = config.engine;
+  next.policies = wanted;
+  engine_changes(config.engine, next).tell(inbox);
+  config.engine.policies = wanted;
+  schedule();
 }
 
-#else
-Peers* Service::Parts::make_peers(const Post&) {
-  if (!config.tcp.cluster_token_file.empty())
-    throw ConfigError("cluster_token_file: this service was built without OpenSSL (libssl-dev)");
-  return nullptr;
+void Service::Parts::watch_plugins() {
+  constexpr std::chrono::milliseconds kLookEvery{25}, kIdle{500};
+  plugin_timer.expires_after(plugins->watches() ? kLookEvery : kIdle);
+  plugin_timer.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    plugins->tick(now());
+    watch_plugins();
+  });
 }
 
-void Service::Parts::make_cluster(const Post&) {}
-
-int run_agent(const NodeConfig&, const std::function<void(const std::string&)>&) {
-  throw ConfigError("--join: this service was built without OpenSSL (libssl-dev)");
+void Service::Parts::check() {
+  check_timer.expires_after(std::chrono::seconds(1));
+  check_timer.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    jobs.check_waiting(now());
+    jobs.wake();
+    if (now() - Instant{} > kReturnWithin) returning->give_up();
+    promises->flush();
+    backend->each_second();
+    // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
+    if (!draining) joining->let_unused_go();
+    schedule();
+    log.tick();
+    memory::refill_memory_reserve();
+    end_if_idle();
+    check();
+  });
 }
 
-int run_candidate(const NodeConfig&, const Service::Reread&,
-                  const std::function<void(const std::string&)>&) {
-  throw ConfigError("--cluster-log: this service was built without OpenSSL (libssl-dev)");
-}
+// --------------------------------------------------------------------------------------- end ----
 
-PromiseFile::Place Service::Parts::promises_place() const {
-  return {config.state / "promises"};
-}
-
-bool Service::Parts::may_carry_out() {
-  return true;
-}
-
-void Service::Parts::carry_out(std::span<const engine::Command> issued) {
-  backend->carry_out(issued);
-}
-
-void Service::Parts::listen_remotely() {
-  if (config.tcp.port >= 0)
-    throw ConfigError("tcp: this service was built without OpenSSL (libssl-dev)");
-}
-
-#endif
 void Service::Parts::wait_for_signal() {
   signals.async_wait([this](const boost::system::error_code& cancelled, int number) {
     if (cancelled) return;
     if (number == SIGHUP) {
-      reload({});  // what comes of it is said
+      reloading.reload({});  // what comes of it is said
     } else if (number == SIGTERM && !draining) {
       drain();
     } else {
@@ -322,22 +293,18 @@ void Service::Parts::end_if_drained() {
 }
 
 void Service::Parts::end_if_idle() {
-  const bool may_end = config.exit_when_idle > Duration(0) && connections.empty();
-  if (!may_end || now() - idle_since < config.exit_when_idle) return;
+  const bool may_end = config.exit_when_idle > Duration(0) && connections.size() == 0;
+  if (!may_end || now() - connections.idle_since() < config.exit_when_idle) return;
   log.say({"no client is connected any more (--exit-when-idle)"});
   loop.stop();
 }
 
 void Service::Parts::end() {
   *ending = true;
-#ifdef BATCHFLOW_REMOTE
-  remote.reset();
-#endif
+  cluster.end_listening();
   joining.reset();
   backend.reset();
-#ifdef BATCHFLOW_REMOTE
-  peers.reset();
-#endif
+  cluster.end_peers();
   listening.reset();
 }
 
@@ -371,7 +338,7 @@ Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& pol
 Service::Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term,
                  std::shared_ptr<ListeningSocket> listening) {
   parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies::policy_list());
-  parts_->term = std::move(term);
+  parts_->cluster.set_term(std::move(term));
   parts_->listening = std::move(listening);
   begin();
 }
@@ -391,7 +358,7 @@ Service::~Service() {
 }
 
 bool Service::is_superseded() const {
-  return parts_->superseded && !parts_->draining;
+  return parts_->cluster.is_superseded() && !parts_->draining;
 }
 
 int Service::run(const std::function<void(const std::string&)>& write) {
@@ -431,10 +398,7 @@ int Service::run(const std::function<void(const std::string&)>& write) {
 }
 
 int Service::tcp_port() const {
-#ifdef BATCHFLOW_REMOTE
-  if (parts_->remote) return parts_->remote->port();
-#endif
-  return -1;
+  return parts_->cluster.port();
 }
 
 int Service::http_port() const {

@@ -40,8 +40,9 @@ class Service {
   int http_port() const;  // -1: none
   int tcp_port() const;   // -1: none
 
+  struct Parts;  // what it is made of: service_parts.h
+
  private:
-  struct Parts;
   void begin();
   std::unique_ptr<Parts> parts_;
 };

@@ -1,7 +1,7 @@
-// Changes the configuration while the service runs.
+#include "runtime/service/service_reload.h"
+
 #include <utility>
 
-#include "runtime/service/control/reload.h"
 #include "runtime/service/datasets/dataset_splits.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
@@ -11,9 +11,9 @@ namespace batchflow::service {
 namespace {
 
 // The problems of what was opened; empty if all of it was opened.
-std::string problems_of(const std::vector<Joining::Opened>& opened) {
+std::string problems_of(const std::vector<DatasetOpenings::Opened>& opened) {
   std::string all;
-  for (const Joining::Opened& one : opened) {
+  for (const DatasetOpenings::Opened& one : opened) {
     for (const OpenedIndex& part : one.parts) {
       if (!part.index)
         all += fmt::format("{}dataset {}: {}", all.empty() ? "" : "; ", part.name, part.problem);
@@ -24,67 +24,68 @@ std::string problems_of(const std::vector<Joining::Opened>& opened) {
 
 }  // namespace
 
-void Service::Parts::reload(Reloaded done) {
-  asked_next_reload.push_back(std::move(done));
-  if (!reloading) begin_reload();
+void ServiceReload::reload(Done done) {
+  asked_next_.push_back(std::move(done));
+  if (!reloading_) begin();
 }
 
-void Service::Parts::begin_reload() {
-  reloading = true;
-  asked_reload.swap(asked_next_reload);
+void ServiceReload::begin() {
+  reloading_ = true;
+  asked_.swap(asked_next_);
   notify_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
                              std::chrono::duration_cast<std::chrono::microseconds>(
                                  std::chrono::steady_clock::now().time_since_epoch())
                                  .count()));
   const auto attempt = [this](auto what) {
     try {
-      if (draining) throw ConfigError("the service is draining");
+      if (parts_.draining) throw ConfigError("the service is draining");
       what();
     } catch (const std::exception& error) {
-      end_reload("", fmt::format("nothing changes: {}", error.what()));
+      end("", fmt::format("nothing changes: {}", error.what()));
     }
   };
   attempt([&] {
-    if (!reread) return end_reload("there is no file to read", "");
-    const NodeConfig wanted = reread();
+    if (!parts_.reread) return end("there is no file to read", "");
+    const NodeConfig wanted = parts_.reread();
     NodeConfig next = wanted;
-    joining->open_unserved(
-        planned(next).added, [this, attempt, wanted](const std::vector<Joining::Opened>& opened) {
+    parts_.joining->openings().open_unserved(
+        planned(next).added,
+        [this, attempt, wanted](const std::vector<DatasetOpenings::Opened>& opened) {
           attempt([&] {
             if (const std::string problem = problems_of(opened); !problem.empty())
               throw ConfigError(problem);
-            end_reload(apply(wanted, opened), "");
+            end(apply(wanted, opened), "");
           });
         });
   });
 }
 
-void Service::Parts::end_reload(const std::string& changed, const std::string& problem) {
-  log.say({fmt::format("reload: {}", problem.empty() ? changed : problem),
-           problem.empty() ? LogLevel::info : LogLevel::error});
-  if (!draining) notify_manager("READY=1\nSTATUS=serving");
-  for (const Reloaded& done : std::exchange(asked_reload, {}))
+void ServiceReload::end(const std::string& changed, const std::string& problem) {
+  parts_.log.say({fmt::format("reload: {}", problem.empty() ? changed : problem),
+                  problem.empty() ? LogLevel::info : LogLevel::error});
+  if (!parts_.draining) notify_manager("READY=1\nSTATUS=serving");
+  for (const Done& done : std::exchange(asked_, {}))
     if (done) done(changed, problem);
-  reloading = false;
-  if (!asked_next_reload.empty()) begin_reload();
+  reloading_ = false;
+  if (!asked_next_.empty()) begin();
 }
 
-ReloadPlan Service::Parts::planned(NodeConfig& next) const {
-  NodeConfig running = written;
-  running.engine = config.engine;  // commands may have changed it
+ReloadPlan ServiceReload::planned(NodeConfig& next) const {
+  NodeConfig running = parts_.written;
+  running.engine = parts_.config.engine;  // commands may have changed it
   ReloadPlan plan = plan_reload(running, next);
-  next.storage = config.storage;
-  next.spill = config.spill;
-  next.scratch = config.scratch;
-  next.steps_bytes = config.steps_bytes;
-  next.data_bytes = config.data_bytes;
-  next.steps.ending = config.steps.ending;
-  if (!plan.memory) next.memory = config.memory;
-  settle(next, config.memory);
-  if (plan.workers && next.workers > workers_at_start) {
+  next.storage = parts_.config.storage;
+  next.spill = parts_.config.spill;
+  next.scratch = parts_.config.scratch;
+  next.steps_bytes = parts_.config.steps_bytes;
+  next.data_bytes = parts_.config.data_bytes;
+  next.steps.ending = parts_.config.steps.ending;
+  if (!plan.memory) next.memory = parts_.config.memory;
+  settle(next, parts_.config.memory);
+  if (plan.workers && next.workers > parts_.workers_at_start) {
     plan.takes_restart.push_back(
-        fmt::format("workers: more than the {} it began with", workers_at_start));
-    next.workers = workers_at_start;
+        fmt::format("workers: more than the {} it began with", parts_.workers_at_start));
+    next.workers = parts_.workers_at_start;
   }
   for (const std::string& text : plan.engine.policies) {
     const auto [kind, policy] = engine::split_policy(text);
@@ -93,43 +94,44 @@ ReloadPlan Service::Parts::planned(NodeConfig& next) const {
   return plan;
 }
 
-std::string Service::Parts::apply(const NodeConfig& wanted,
-                                  const std::vector<Joining::Opened>& opened) {
+std::string ServiceReload::apply(const NodeConfig& wanted,
+                                 const std::vector<DatasetOpenings::Opened>& opened) {
   NodeConfig next = wanted;
   const ReloadPlan plan = planned(next);
   // From here on nothing can fail.
   if (plan.memory) {
-    inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
-    backend->set_memory(next.cache_bytes());
+    parts_.inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
+    parts_.backend->set_memory(next.cache_bytes());
   }
-  if (plan.workers) backend->set_workers_most(next.workers);
-  plan.engine.tell(inbox);
-  for (const NodeDataset& one : plan.removed) joining->remove(one);
-  joining->serve(opened);
+  if (plan.workers) parts_.backend->set_workers_most(next.workers);
+  plan.engine.tell(parts_.inbox);
+  for (const NodeDataset& one : plan.removed) parts_.joining->openings().remove(one);
+  parts_.joining->openings().serve(opened);
   for (const NodeDataset& one : plan.pipelines) {
-    if (ServedDataset* served = datasets.find(std::string_view(one.name)))
+    if (ServedDataset* served = parts_.datasets.find(std::string_view(one.name)))
       served->pipeline = one.pipeline;
   }
   for (const NodeDataset& one : plan.pins) {
     for (const std::string& name : served_names(one)) {
-      if (ServedDataset* served = datasets.find(std::string_view(name)))
-        joining->keep(*served, one.pin ? engine::Keep::always : engine::Keep::as_needed);
+      if (ServedDataset* served = parts_.datasets.find(std::string_view(name)))
+        parts_.joining->openings().keep(*served,
+                                        one.pin ? engine::Keep::always : engine::Keep::as_needed);
     }
   }
-  users.set(next.quotas);
-  config.memory = next.memory;
-  config.workers = next.workers;
-  config.drain = next.drain;
-  config.user_labels = next.user_labels;
-  config.open_datasets = next.open_datasets;
-  config.corrupt_ratio_allowed = next.corrupt_ratio_allowed;
-  config.brought_kept = next.brought_kept;
-  config.pipelines = next.pipelines;
-  config.steps = next.steps;
-  written = after_reload(written, wanted);
-  config.engine = written.engine;
-  jobs.set_options(jobs_options(config));
-  schedule();
+  parts_.users.set(next.quotas);
+  parts_.config.memory = next.memory;
+  parts_.config.workers = next.workers;
+  parts_.config.drain = next.drain;
+  parts_.config.user_labels = next.user_labels;
+  parts_.config.open_datasets = next.open_datasets;
+  parts_.config.corrupt_ratio_allowed = next.corrupt_ratio_allowed;
+  parts_.config.brought_kept = next.brought_kept;
+  parts_.config.pipelines = next.pipelines;
+  parts_.config.steps = next.steps;
+  parts_.written = after_reload(parts_.written, wanted);
+  parts_.config.engine = parts_.written.engine;
+  parts_.jobs.set_options(Service::Parts::jobs_options(parts_.config));
+  parts_.schedule();
   std::string result = plan.summary();
   for (const std::string& one : plan.takes_restart)
     result += fmt::format("; {}: takes a restart", one);

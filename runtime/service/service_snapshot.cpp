@@ -22,83 +22,83 @@ std::vector<Snapshot::Pipeline> pipelines_of(const Datasets& datasets, DatasetId
 
 }  // namespace
 
-Snapshot Service::Parts::snapshot() const {
+Snapshot snapshot_of(const Service::Parts& parts) {
   Snapshot all;
   all.version = BATCHFLOW_VERSION;
   all.process = getpid();
-  all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  all.storage = backend->readings().storage();
-  all.memory_bytes = config.memory;
-  all.cache_bytes = config.cache_bytes();
-  all.planned_bytes = config.planned_bytes();
-  all.used_bytes = memory.used();
-  all.waits_for_memory = backend->waits_for_memory();
-  all.item_bytes = backend->kept().store().bytes();
-  all.block_bytes = backend->slots().memory().bytes();
-  all.staged_bytes = backend->readings().staged_bytes();
-  all.staged_bytes_most = backend->readings().staged_bytes_most();
-  all.staging_bytes = config.storage.staging;
-  if (const Spill* spill = backend->spill()) {
+  all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts.began).count();
+  all.storage = parts.backend->readings().storage();
+  all.memory_bytes = parts.config.memory;
+  all.cache_bytes = parts.config.cache_bytes();
+  all.planned_bytes = parts.config.planned_bytes();
+  all.used_bytes = parts.memory.used();
+  all.waits_for_memory = parts.backend->waits_for_memory();
+  all.item_bytes = parts.backend->kept().store().bytes();
+  all.block_bytes = parts.backend->slots().memory().bytes();
+  all.staged_bytes = parts.backend->readings().staged_bytes();
+  all.staged_bytes_most = parts.backend->readings().staged_bytes_most();
+  all.staging_bytes = parts.config.storage.staging;
+  if (const Spill* spill = parts.backend->spill()) {
     all.spill_limit_bytes = spill->capacity();
     all.spill_bytes = spill->used();
     all.spill = spill->counters();
   }
-  all.workers = backend->preparations().workers();
-  all.workers_most = config.workers;
+  all.workers = parts.backend->preparations().workers();
+  all.workers_most = parts.config.workers;
   all.cores = std::thread::hardware_concurrency();
-  all.preparing_s = seconds(backend->preparations().busy());
-  all.connections = connections.size();
-  all.engine = engine->counters();
-  all.policies = config.engine.policies;
-  all.settings = config::text_of(config.engine_config());
-  all.preset = config.engine.preset;
-  all.seed = config.engine.seed;
-  all.steps = recorder.steps();
-  all.events = recorder.events();
-  all.digest = recorder.digest();
-  all.moved = backend->counters();
-  all.jobs = jobs.status(now());
+  all.preparing_s = seconds(parts.backend->preparations().busy());
+  all.connections = parts.connections.size();
+  all.engine = parts.engine->counters();
+  all.policies = parts.config.engine.policies;
+  all.settings = config::text_of(parts.config.engine_config());
+  all.preset = parts.config.engine.preset;
+  all.seed = parts.config.engine.seed;
+  all.steps = parts.recorder.steps();
+  all.events = parts.recorder.events();
+  all.digest = parts.recorder.digest();
+  all.moved = parts.backend->counters();
+  all.jobs = parts.jobs.status(parts.now());
   for (const Jobs::Status& job : all.jobs)
-    if (const auto* info = datasets.catalogues().find(job.pipeline_id, job.pipeline_hash))
+    if (const auto* info = parts.datasets.catalogues().find(job.pipeline_id, job.pipeline_hash))
       all.job_pipelines[job.pipeline_id.value] = *info;
-  all.waited = jobs.wait_totals();
-  all.state = config.state.string();
-  all.stalls = jobs.stalls();
-  all.waits = jobs.waits();
-  all.user_labels = config.user_labels;
-  all.storage_busy_s = seconds(stalls.storage_busy());
-  all.reads_s = seconds(stalls.reads_lasted());
-  all.reads_now = stalls.reads_now();
-  all.preparing_now = stalls.preparing_now();
-  all.cache = backend->cache();
-  all.journal = recorder.state();
+  all.waited = parts.jobs.wait_totals();
+  all.state = parts.config.state.string();
+  all.stalls = parts.jobs.stalls();
+  all.waits = parts.jobs.waits();
+  all.user_labels = parts.config.user_labels;
+  all.storage_busy_s = seconds(parts.stalls.storage_busy());
+  all.reads_s = seconds(parts.stalls.reads_lasted());
+  all.reads_now = parts.stalls.reads_now();
+  all.preparing_now = parts.stalls.preparing_now();
+  all.cache = parts.backend->cache();
+  all.journal = parts.recorder.state();
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) all.locked_memory_most = limit.rlim_cur;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) all.files_most = limit.rlim_cur;
-  all.draining = draining;
+  all.draining = parts.draining;
 #ifdef BATCHFLOW_REMOTE
-  if (cluster) {
-    all.nodes = cluster->status();
-    all.links = peers->traffic();
-    all.moved.delivered_batches += cluster->delivered().batches;
-    all.moved.delivered_samples += cluster->delivered().samples;
+  if (const Cluster* const agents = parts.cluster.agents()) {
+    all.nodes = agents->status();
+    all.links = parts.cluster.peers()->traffic();
+    all.moved.delivered_batches += agents->delivered().batches;
+    all.moved.delivered_samples += agents->delivered().samples;
   }
 #endif
-  for (const auto& dataset : datasets.all()) {
+  for (const auto& dataset : parts.datasets.all()) {
     if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);
     if (dataset->removed || !dataset->index) continue;
     const sources::SampleIndex& index = *dataset->index;
-    all.datasets.push_back({dataset->name, dataset->root.string(), index.samples(),
-                            datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
-                            index.version(), index.classes().size(), dataset->format,
-                            dataset->tokens, dataset->pinned, dataset->is_brought(),
-                            std::uint64_t{1} << dataset->bundle_shift,
-                            pipelines_of(datasets, dataset->id)});
+    all.datasets.push_back(
+        {dataset->name, dataset->root.string(), index.samples(),
+         parts.datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
+         index.version(), index.classes().size(), dataset->format, dataset->tokens, dataset->pinned,
+         dataset->is_brought(), std::uint64_t{1} << dataset->bundle_shift,
+         pipelines_of(parts.datasets, dataset->id)});
   }
-  all.opening = joining->opening();
-  all.returning = returning->names();
-  all.steps_bytes = config.steps_bytes;
-  all.step_reports = report_steps(datasets);
+  all.opening = parts.joining->openings().names();
+  all.returning = parts.returning->names();
+  all.steps_bytes = parts.config.steps_bytes;
+  all.step_reports = report_steps(parts.datasets);
   if (failpoint::failpoints_on) all.failpoints = failpoint::failpoint_counts();
   return all;
 }

@@ -22,11 +22,11 @@ namespace batchflow::service {
 struct PreparationTask {
   struct Sample {
     prepare::Preparer::Input input;
-    bool is_kept = false;     // `input.bytes` are in the cache
-    std::uint32_t index = 0;  // in the block
-    SampleId wanted;          // the corrupt one that it stands for, or itself
-    bool keep_decoded = false;
-    Bytes bytes = 0;  // that stored ones must have; other than that it is corrupt
+    bool is_kept = false;       // `input.bytes` are in the cache
+    std::uint32_t index = 0;    // in the block
+    SampleId wanted;            // the corrupt one that it stands for, or itself
+    bool keep_decoded = false;  // its decoded form is to be kept
+    Bytes bytes = 0;            // that stored ones must have; other than that it is corrupt
   };
   engine::Request request;
   WorkerId worker;
@@ -106,8 +106,8 @@ class BlockMaker {
   const PreparationTask& task_;
   const std::unique_ptr<prepare::Preparer>& preparer_;
   const std::atomic<bool>& gives_up_;
-  const bool ragged_;
-  const bool apart_;  // a sample is made apart, and then inserted
+  const bool ragged_;  // a field of the block is
+  const bool apart_;   // a sample is made apart, and then inserted
   const batch::BlockWriter block_;
   batch::BlockLayout one_;
   memory::ScratchMemory scratch_;

@@ -47,7 +47,7 @@ class Copier {
   std::condition_variable changed_;
   std::deque<CopyTask> waiting_;
   engine::Request running_{RequestId::none(), 0};
-  bool ending_ = false;
+  bool ending_ = false;  // the thread is to end
   std::thread thread_;
 };
 

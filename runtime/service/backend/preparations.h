@@ -69,8 +69,8 @@ class Preparations {
     BlockSlots::Use use;
     ShareId decoded_share;  // of what is kept decoded
     MemoryWait::Clock::time_point since;
-    bool ends = true;  // the block's last part
-    bool is_given_up = false;
+    bool ends = true;          // the block's last part
+    bool is_given_up = false;  // the engine wants it no more
   };
   struct Waiting {  // a block that waits for memory
     PreparationTask task;

@@ -59,7 +59,7 @@ struct StagedSample {
   Bytes room = 0;
   Bytes lead = 0;
   Bytes bytes = 0;
-  bool failed = false;
+  bool failed = false;      // it could not be read
   bool fetched = false;     // a part of what another node has sent
   bool spilled = false;     // is read from the spill file
   bool heals = false;       // should have been there: is written anew
@@ -72,12 +72,12 @@ struct Reading {
   DatasetId dataset;
   PipelineId pipeline;
   ShareId keep = ShareId::none();
-  std::uint8_t bundle_shift = 0;  // bundles are read if it is not 0
-  bool staged = true;             // until it is released
-  bool from_spill = false;
-  bool to_spill = false;
-  bool written = false;  // to the spill file, if it is to be there
-  bool cancelled = false;
+  std::uint8_t bundle_shift = 0;         // bundles are read if it is not 0
+  bool staged = true;                    // until it is released
+  bool from_spill = false;               // read from the spill file
+  bool to_spill = false;                 // to be kept there
+  bool written = false;                  // to the spill file, if it is to be there
+  bool cancelled = false;                // the engine wants it no more
   NodeId keep_at = NodeId::none();       // another node, which is to keep it
   std::shared_ptr<std::byte[]> fetched;  // what another node has sent of it
   std::uint32_t left = 0;                // reads, then writes

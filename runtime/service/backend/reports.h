@@ -36,7 +36,7 @@ struct StepReport {
   std::string step;
   std::string version;
   std::string file;
-  bool random = false;
+  bool random = false;  // it draws
   bool broken = false;  // it is not tried for a while
   step::StepCounters counters;
 };

@@ -59,10 +59,10 @@ class SharedTask {
   std::mutex mutex_;
   std::condition_variable left_;
   std::uint32_t helpers_ = 0;
-  bool helped_ = false;
-  bool failed_ = false;
-  bool without_memory_ = false;
-  PreparationReport made_;  // by helpers
+  bool helped_ = false;          // a helper has made a sample
+  bool failed_ = false;          // the block cannot be made
+  bool without_memory_ = false;  // a helper had none
+  PreparationReport made_;       // by helpers
 };
 
 }  // namespace batchflow::service

@@ -92,8 +92,8 @@ class SharedSlab {
   const std::unique_ptr<std::atomic<bool>[]> filled_;  // by slot
   int descriptor_;
   std::byte* memory_ = nullptr;
-  bool is_read_ = true;
-  bool can_be_emptied_ = false;
+  bool is_read_ = true;          // a job may have something in it
+  bool can_be_emptied_ = false;  // the system takes its pages back
 };
 
 // Unmaps slabs that are no longer used, on a thread of its own: 32 MiB take some 10 ms, for which
@@ -111,7 +111,7 @@ class Unmapper {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<SharedSlab>> slabs_;
-  bool ending_ = false;
+  bool ending_ = false;  // the thread is to end
   std::thread thread_;
 };
 

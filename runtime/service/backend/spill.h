@@ -108,7 +108,7 @@ class Spill {
     Digest sum = 0;
     std::uint32_t page = 0;
     std::uint32_t bytes = 0;
-    bool writing = false;
+    bool writing = false;  // its bytes are not there yet
     bool dropped = false;  // while it was being written
   };
   static std::uint64_t key(DatasetId dataset, SampleId sample) {

@@ -24,7 +24,7 @@ class Warming final : public JobCommands {
     std::string pipeline;
     std::uint64_t samples = 0;  // so far
     std::uint64_t of = 0;
-    bool over = false;
+    bool over = false;    // well, or with a problem
     std::string problem;  // of one that is over before its end
   };
 

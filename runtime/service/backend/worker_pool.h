@@ -54,13 +54,13 @@ class WorkerPool {
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<PreparationTask> tasks;
-    engine::Request current;  // is being made
-    std::atomic<bool> gives_up{false};
-    bool ending = false;
-    bool ends_steps = false;
-    std::uint64_t making = 0;          // the number of its task; 0: none
-    bool is_called = false;            // something was offered
-    std::atomic<bool> is_idle{false};  // it looks for something to do, or sleeps
+    engine::Request current;            // is being made
+    std::atomic<bool> gives_up{false};  // what it makes is wanted no more
+    bool ending = false;                // the thread is to end
+    bool ends_steps = false;            // it is to end its processes of steps
+    std::uint64_t making = 0;           // the number of its task; 0: none
+    bool is_called = false;             // something was offered
+    std::atomic<bool> is_idle{false};   // it looks for something to do, or sleeps
     std::thread thread;
     std::uint64_t helps_before();
   };

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "runtime/service/datasets/joining.h"
+#include "runtime/service/datasets/reading_rights.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {

@@ -74,7 +74,7 @@ class AgentRanks final : public JobCommands {
   NodeLink& link_;
   Backend* backend_ = nullptr;
   std::uint32_t next_ = 0;
-  bool has_rest_ = false;
+  bool has_rest_ = false;  // a ring had no room for something
   std::map<const Connection*, std::unique_ptr<LocalRank>> ranks_;
   std::map<std::uint32_t, LocalRank*> by_number_;
   std::map<std::uint32_t, std::weak_ptr<protocol::Pace>> paces_;  // by job

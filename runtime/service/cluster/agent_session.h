@@ -90,8 +90,8 @@ class AgentSession final : public ConnectionHost {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   AgentOutcome outcome_;
   std::string coordinator_;  // its address
-  bool step_due_ = false;
-  bool rest_due_ = false;
+  bool step_due_ = false;    // it was posted, and has not begun
+  bool rest_due_ = false;    // a timer will write it
   std::string refusal_;
   Inbox inbox_, stepping_;
   StallBook stalls_{[this] { return Instant(std::chrono::steady_clock::now() - began_); }};

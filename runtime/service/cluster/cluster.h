@@ -84,8 +84,8 @@ class Cluster {
     AgentGreeting greeting;
     std::string address;  // of its backend
     std::shared_ptr<NodeLink> link;
-    bool ready = false;  // all datasets of its start are open
-    bool leaving = false;
+    bool ready = false;                           // all datasets of its start are open
+    bool leaving = false;                         // it hands over what it keeps, and ends
     std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
     std::map<std::uint32_t, std::shared_ptr<NodeRank>> ranks;
     log::EventDecoder events;
@@ -98,7 +98,7 @@ class Cluster {
   struct Admission {
     std::string problem;  // empty: it is in
     NodeId node = NodeId::none();
-    bool may_ask_again = false;
+    bool may_ask_again = false;  // another attempt may be let in
   };
   Admission admit(AgentGreeting greeting, const std::string& from,
                   const std::shared_ptr<NodeLink>& link);

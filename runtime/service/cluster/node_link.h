@@ -75,10 +75,10 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   Post post_;
   std::function<void(NodeFrame)> take_;
 
-  std::mutex mutex_;  // of all that follows, and of the channel's use
-  bool closed_ = false;
-  bool flush_due_ = false;
-  bool waits_to_write_ = false;
+  std::mutex mutex_;             // of all that follows, and of the channel's use
+  bool closed_ = false;          // nothing is written any more
+  bool flush_due_ = false;       // it was posted
+  bool waits_to_write_ = false;  // the socket takes nothing now
   std::vector<std::byte> unsent_;
   std::size_t sent_ = 0;  // of it
   std::vector<std::byte> in_;

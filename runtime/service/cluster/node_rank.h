@@ -14,7 +14,7 @@
 
 #include "runtime/service/cluster/node_link.h"
 #include "runtime/service/cluster/node_messages.h"
-#include "runtime/service/jobs/jobs.h"
+#include "runtime/service/jobs/peer.h"
 
 namespace batchflow::service {
 

@@ -61,7 +61,7 @@ class PeerLinks final : public Peers {
     std::condition_variable changed;
     std::deque<Request> waiting;
     std::vector<remote::TcpChannel*> channels;  // that are open
-    bool ending = false;
+    bool ending = false;                        // its lanes are to end
     std::optional<remote::TcpChannel::Clock::time_point> failing_since;
     bool is_reported = false;  // that it cannot be reached
     std::size_t running = 0;   // lanes

@@ -116,7 +116,7 @@ class HeldTerm {
   const std::chrono::milliseconds silence_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;
+  bool ending_ = false;  // the thread is to end
   std::thread thread_;
 };
 

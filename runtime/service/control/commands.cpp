@@ -306,14 +306,14 @@ ServedDataset& open_dataset_of(const Question& asked) {
 
 std::string pin(const Question& asked) {
   ServedDataset& dataset = open_dataset_of(asked);
-  asked.service.joining.keep(dataset, engine::Keep::always);
+  asked.service.joining.openings().keep(dataset, engine::Keep::always);
   asked.say(fmt::format("dataset {} is pinned by user {}", dataset.name, user_name(asked.user)));
   return done();
 }
 
 std::string unpin(const Question& asked) {
   ServedDataset& dataset = dataset_of(asked);
-  asked.service.joining.keep(dataset, engine::Keep::as_needed);
+  asked.service.joining.openings().keep(dataset, engine::Keep::as_needed);
   asked.say(
       fmt::format("dataset {} is pinned no more, by user {}", dataset.name, user_name(asked.user)));
   return done();
@@ -327,15 +327,15 @@ std::string drop(const Question& asked) {
       throw ConfigError(fmt::format("job '{}' reads dataset '{}'; drop it when no job does",
                                     job.name, dataset.name));
   }
-  asked.service.joining.keep(dataset, engine::Keep::dropped);
+  asked.service.joining.openings().keep(dataset, engine::Keep::dropped);
   asked.say(fmt::format("dataset {} is dropped by user {}", dataset.name, user_name(asked.user)));
   return done();
 }
 
 std::string warm(const Question& asked) {
   ServedDataset& dataset = open_dataset_of(asked);
-  const ServedPipeline& pipeline =
-      asked.service.joining.pipeline_for(asked.text("pipeline"), dataset, Order::relaxed);
+  const ServedPipeline& pipeline = asked.service.joining.pipelines().pipeline_for(
+      asked.text("pipeline"), dataset, Order::relaxed);
   if (!asked.service.warming.begin(dataset, pipeline))
     throw ConfigError(fmt::format("dataset '{}' is being read ahead already", dataset.name));
   asked.say(fmt::format("dataset {} is read ahead for pipeline {}, by user {}", dataset.name,

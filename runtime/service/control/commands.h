@@ -28,7 +28,7 @@ class Commands {
     const engine::Engine& engine;
     engine::EngineConfig& config;  // what we say that runs
     const DecisionLog& decisions;
-    bool decisions_are_kept;
+    bool decisions_are_kept;  // `explain` of the node file
     Recorder& recorder;
     Inbox& inbox;
     Jobs& jobs;

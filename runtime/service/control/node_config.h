@@ -85,10 +85,10 @@ struct NodeConfig {
   remote::RemoteOptions tcp;            // for jobs on other machines, and for agents
   ClusterOptions cluster;               // the file of its tokens is one of `tcp`
   LogForm log = LogForm::text;
-  std::filesystem::path log_file;     // empty: standard error
-  Bytes log_bytes = Bytes{64} << 20;  // of log_file and the one before it
-  bool user_labels = false;           // metrics name jobs' users
-  bool journal = false;
+  std::filesystem::path log_file;         // empty: standard error
+  Bytes log_bytes = Bytes{64} << 20;      // of log_file and the one before it
+  bool user_labels = false;               // metrics name jobs' users
+  bool journal = false;                   // all events are recorded
   bool explain = false;                   // keep the last decisions in words
   PluginSettings plugins;                 // of policies
   std::vector<std::string> plugin_notes;  // what came of them

@@ -16,8 +16,8 @@ struct ReloadPlan {
   std::vector<NodeDataset> pipelines;  // of datasets that are served already
   std::vector<NodeDataset> pins;       // likewise
   EngineChanges engine;
-  bool memory = false;
-  bool workers = false;
+  bool memory = false;                     // it changes
+  bool workers = false;                    // their number changes
   std::vector<std::string> looked_up;      // sections that are, when they are needed
   std::vector<std::string> takes_restart;  // sentences
 

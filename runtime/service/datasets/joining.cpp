@@ -1,100 +1,25 @@
 #include "runtime/service/datasets/joining.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "fmt/format.h"
 #include "runtime/service/datasets/dataset_splits.h"
+#include "runtime/service/datasets/reading_rights.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
-
-bool shows(const protocol::Descriptor& one) {
-  const int flags = fcntl(one.get(), F_GETFL);
-  return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
-}
-
-namespace {
-
-// A user who has opened the dataset's folder, or its only file, may read the dataset.
-bool may_read(Peer& connection, const ServedDataset& dataset,
-              const std::vector<protocol::Descriptor>& descriptors) {
-  if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
-    return true;
-  const sources::DataRoot& root = *dataset.opened;
-  return is_trusted(connection) ||
-         std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
-           return shows(one) && sources::is_same_file(one.get(), root.shown());
-         });
-}
-
-// What the client shows of this path; from here on that is the dataset. Null: it shows nothing.
-// Throws DatasetError.
-std::shared_ptr<const sources::DataRoot> shown_root(
-    const std::filesystem::path& path, const std::vector<protocol::Descriptor>& descriptors) {
-  for (const protocol::Descriptor& one : descriptors) {
-    if (!shows(one)) continue;
-    if (auto root = sources::open_shown(path, one.get())) return root;
-  }
-  return nullptr;
-}
-
-// A client opens the folder of a dataset that its job has named; a file, only if the job names the
-// file.
-void refuse_reading(Peer& connection, const std::filesystem::path& root, bool is_folder) {
-  connection.send(protocol::encode(protocol::Refused{
-                      "not_allowed",
-                      fmt::format("user {} has not shown the right to read {}; give that user read "
-                                  "access, and name it by this path",
-                                  connection.user(), root.string()),
-                      is_folder ? root.string() : ""}),
-                  {});
-  connection.end();
-}
-
-}  // namespace
-
-bool is_trusted(const Peer& connection) {
-  return connection.user() == geteuid() || connection.user() == 0;
-}
-
-void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed) {
-  refuse(connection, "not_allowed",
-         fmt::format("{}: other users cannot read {}; make everything in this folder readable by "
-                     "all, or have the service serve it by a name (--dataset NAME={})",
-                     root.string(), closed, root.string()));
-}
 
 Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Jobs& jobs,
                  JoiningHost host)
     : config_(config),
       datasets_(datasets),
-      inbox_(inbox),
       jobs_(jobs),
       host_(std::move(host)),
-      opener_(host_.post),
-      openers_(host_.post) {}
-
-void Joining::keep(ServedDataset& dataset, engine::Keep keep) {
-  dataset.pinned = keep == engine::Keep::always;
-  inbox_.add(engine::DatasetKept{dataset.id, keep});
-}
-
-void Joining::wait(Peer& connection, const std::string& name, protocol::JoinRequest request,
-                   std::vector<protocol::Descriptor> descriptors) {
-  for (const auto& [other, opening] : opening_) {
-    for (const Waiting& one : opening.waiting) {
-      if (one.connection.lock().get() == &connection)
-        return refuse(connection, "bad_request", "this connection waits for a dataset already");
-    }
-  }
-  opening_.at(name).waiting.push_back(
-      {connection.weak_from_this(), std::move(request), std::move(descriptors)});
-}
+      pipelines_(config, datasets, inbox, jobs, host_),
+      openings_(config, datasets, inbox, jobs, pipelines_, host_,
+                [this](DatasetOpenings::Waiting one, const DatasetOpenings::Result& result) {
+                  opened(std::move(one), result);
+                }) {}
 
 void Joining::join(Peer& connection, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
@@ -116,11 +41,9 @@ void Joining::join(Peer& connection, protocol::JoinRequest request,
     if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
     // If the service's own dataset at this path is still being opened, the job waits for that, by
     // its name.
-    const auto configured = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
-      return as_it_is && one.second.path == path && !is_brought_name(one.first);
-    });
-    if (!known && configured != opening_.end())
-      return wait(connection, configured->first, std::move(request), std::move(descriptors));
+    const auto configured = as_it_is ? openings_.configured_at(path) : std::nullopt;
+    if (!known && configured)
+      return openings_.wait(connection, *configured, std::move(request), std::move(descriptors));
     if (!known && !config_.open_datasets)
       return refuse(connection, "unknown_dataset",
                     fmt::format("this service serves the datasets it was started with: {}; start "
@@ -136,23 +59,23 @@ void Joining::join(Peer& connection, protocol::JoinRequest request,
       } catch (const sources::DatasetError& error) {
         return refuse(connection, "bad_dataset", error.what());
       }
-      if (opening_.count(name) == 0) {
-        if (const auto [why, message] = opening_problem(wanted, connection); !why.empty())
+      if (!openings_.has(name)) {
+        if (const auto [why, message] = openings_.opening_problem(wanted, connection); !why.empty())
           return refuse(connection, why, message);
-        open_brought(wanted, shown, connection);
+        openings_.open_brought(wanted, shown, connection);
       }
-      return wait(connection, name, std::move(request), std::move(descriptors));
+      return openings_.wait(connection, name, std::move(request), std::move(descriptors));
     }
     if (known) request.dataset = known->name;
   }
-  if (const auto found = opening_.find(request.dataset); found != opening_.end())
-    return wait(connection, found->first, std::move(request), std::move(descriptors));
-  ServedDataset* dataset = datasets_.find(std::string_view(request.dataset));
-  if (!dataset) {
-    if (const auto failed = failed_.extract(request.dataset)) {
-      open(failed.mapped());
-      return wait(connection, failed.key(), std::move(request), std::move(descriptors));
-    }
+  ServedDataset* dataset = nullptr;
+  if (!openings_.has(request.dataset)) {
+    dataset = datasets_.find(std::string_view(request.dataset));
+    if (!dataset) openings_.try_again(request.dataset);
+  }
+  if (openings_.has(request.dataset)) {
+    const std::string name = request.dataset;
+    return openings_.wait(connection, name, std::move(request), std::move(descriptors));
   }
   if (!dataset)
     return refuse(
@@ -182,60 +105,75 @@ void Joining::enter(Peer& connection, const protocol::JoinRequest& request,
     join(connection, request, dataset);
 }
 
+void Joining::opened(DatasetOpenings::Waiting one, const DatasetOpenings::Result& result) {
+  const std::shared_ptr<Peer> connection = one.connection.lock();
+  if (!connection) return;
+  const bool is_closed = !result.closed.empty();
+  if (result.served) {
+    enter(*connection, one.request, one.descriptors, *result.served);
+  } else if (is_closed && !is_trusted(*connection)) {
+    // That user may not know what else is wrong in there.
+    refuse_closed(*connection, result.asked.path, result.closed);
+  } else if (is_closed && !result.was_for_trusted) {
+    // It was looked at for another user, who may not have it.
+    join(*connection, std::move(one.request), std::move(one.descriptors));
+  } else {
+    refuse(*connection, "bad_dataset", result.problem);
+  }
+}
+
+void Joining::gone(const Peer& connection) {
+  pipelines_.gone(connection);
+  openings_.gone(connection);
+}
+
+void Joining::join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset) {
+  std::string name;
+  const bool is_brought = JobPipelines::is_brought(request);
+  ServedPipeline* pipeline = nullptr;
+  try {
+    pipeline = pipelines_.find_for(connection, request, dataset, name);
+  } catch (const std::exception& error) {
+    return refuse(connection, "unknown_pipeline", error.what());
+  }
+  if (pipeline) {
+    dataset.used = pipeline->used = host_.now();
+    return jobs_.join(connection, request, dataset, *pipeline, host_.now());
+  }
+  const auto then = [this, name, request, is_brought, id = dataset.id,
+                     waiting = connection.weak_from_this()] {
+    const std::shared_ptr<Peer> one = waiting.lock();
+    if (!one) return;
+    ServedDataset& its = datasets_.dataset(id);
+    const std::string* const failed = pipelines_.refusal(name, id);
+    // A pipeline that was brought is known by its text now.
+    if (is_brought && !failed) return join(*one, request, its);
+    ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
+    if (its.removed)
+      return refuse(*one, "unknown_dataset",
+                    fmt::format("dataset '{}' is served no more", its.name));
+    if (!made) return refuse(*one, "unknown_pipeline", *failed);
+    jobs_.join(*one, request, its, *made, host_.now());
+  };
+  if (!pipelines_.wait(name, dataset.id, connection, then))
+    refuse(connection, "bad_request", "this connection waits for a pipeline already");
+}
+
 // Leaves out datasets that jobs have brought: their paths are their users'.
 std::string Joining::names() const {
   std::string all;
   for (const auto& one : datasets_.all()) {
     if (!one->removed && !one->is_brought()) all += (all.empty() ? "" : ", ") + one->name;
   }
-  for (const auto& [name, opening] : opening_) {
+  for (const std::string& name : openings_.names()) {
     if (!is_brought_name(name)) all += (all.empty() ? "" : ", ") + name;
   }
   return all.empty() ? "none" : all;
 }
 
 void Joining::let_unused_go() {
-  let_pipelines_go(config_.brought_kept);
-  let_folders_go(config_.brought_kept);
-}
-
-// What belongs to a removed dataset goes as soon as no job uses it.
-bool Joining::is_idle(Instant& used, bool is_removed, bool is_used, Duration kept) const {
-  if (is_used) used = host_.now();
-  return !is_used && (is_removed || host_.now() - used >= kept);
-}
-
-void Joining::let_folders_go(Duration kept) {
-  for (const auto& one : datasets_.all()) {
-    const bool may_go = one->removed || (one->is_brought() && !one->pinned);
-    if (!one->index || !may_go) continue;
-    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) ||
-                         opener_.is_at(one->id) || host_.reads(one->id);
-    if (!is_idle(one->used, one->removed, is_used, kept)) continue;
-    one->release();
-    if (one->apart > 0) host_.give_back_of_data(std::exchange(one->apart, 0));
-  }
-}
-
-void Joining::gone(const Peer& connection) {
-  opener_.forget(&connection);
-  for (auto at = opening_.begin(); at != opening_.end();) {
-    const auto one = at++;
-    Opening& opening = one->second;
-    const auto left = std::erase_if(opening.waiting, [&](const Waiting& waiting) {
-      return waiting.connection.lock().get() == &connection;
-    });
-    // If no job waits for it any more, it is not opened to its end.
-    if (left == 0 || !opening.waiting.empty() || !is_brought_name(one->first)) continue;
-    openers_.stop(opening.number);
-    opening_.erase(one);
-  }
-}
-
-std::vector<std::string> Joining::opening() const {
-  std::vector<std::string> names;
-  for (const auto& [name, opening] : opening_) names.push_back(name);
-  return names;
+  pipelines_.let_unused_go(config_.brought_kept);
+  openings_.let_unused_go(config_.brought_kept);
 }
 
 }  // namespace batchflow::service

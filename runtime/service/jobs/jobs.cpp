@@ -10,7 +10,7 @@
 
 #include "core/base/random.h"
 #include "core/engine/engine_config.h"
-#include "core/order/rehearsal.h"
+#include "core/order/replacement.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
@@ -20,10 +20,9 @@
 namespace batchflow::service {
 namespace {
 
-constexpr std::uint32_t kRanksMost = 4096;
-
-constexpr std::size_t kNameMost = 256;
-
+// The most corrupt samples that a job gets by asking for more than the service's ratio: each is
+// remembered.
+constexpr std::uint64_t kCorruptMost = 1 << 16;
 Digest digest_of(const std::vector<SampleId>& samples) {
   Digest digest = samples.size();
   for (const SampleId sample : samples) digest = hash(digest, sample.value);
@@ -45,24 +44,19 @@ Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& 
     : options_(options),
       users_(users),
       inbox_(inbox),
-      stalls_(stalls),
+      waits_(stalls),
       start_(std::random_device()()) {}
 
 Jobs::~Jobs() = default;
 
-Jobs::RankEnd* Jobs::find_end(const Peer& peer) const {
+RankEnd* Jobs::find_end(const Peer& peer) const {
   const auto found = ends_.find(&peer);
   return found == ends_.end() ? nullptr : found->second.get();
 }
 
-Jobs::Job* Jobs::find_job(JobId id) const {
+ServedJob* Jobs::find_job(JobId id) const {
   const auto found = by_id_.find(id.value);
   return found == by_id_.end() ? nullptr : found->second;
-}
-
-bool Jobs::Job::has_left() const {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [](const RankEnd* end) { return !end || end->left; });
 }
 
 bool Jobs::none_reads() const {
@@ -86,13 +80,8 @@ bool Jobs::any_is_of(PipelineId pipeline) const {
 }
 
 std::string Jobs::name_of(JobId id) const {
-  const Job* job = find_job(id);
+  const ServedJob* job = find_job(id);
   return job ? job->name : std::string();
-}
-
-void refuse(Peer& peer, std::string_view why, std::string_view message) {
-  peer.send(protocol::encode(protocol::Refused{std::string(why), std::string(message)}), {});
-  peer.end();
 }
 
 // ----------------------------------------------------------------------------------- joining ----
@@ -108,21 +97,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   if (draining_) return refuse(peer, kNotYet, kEnding);
   if (find_end(peer))
     return refuse(peer, "bad_request", "this connection has joined a job already");
-  if (request.world_size == 0 || request.rank >= request.world_size)
-    return refuse(peer, "bad_request",
-                  fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
-                              request.world_size));
-  if (request.world_size > kRanksMost)
-    return refuse(
-        peer, "bad_request",
-        fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost));
-  if (request.job.size() > kNameMost)
-    return refuse(
-        peer, "bad_request",
-        fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost));
-  if (request.batch_samples == 0)
-    return refuse(peer, "bad_request", "a batch of no samples; ask for batch_size 1 or more");
-  if (const std::string problem = order_problem(request, dataset); !problem.empty())
+  if (const std::string problem = request_problem(request, dataset); !problem.empty())
     return refuse(peer, "bad_request", problem);
   const std::optional<double> ratio = request.corrupt_ratio_max;
   const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
@@ -140,7 +115,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& one) {
     return one->user == peer.user() && one->name == name && one->dataset == &dataset && !one->over;
   });
-  Job* job = found == jobs_.end() ? nullptr : found->get();
+  ServedJob* job = found == jobs_.end() ? nullptr : found->get();
   if (RankEnd* const other =
           job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
     const bool is_same =
@@ -178,7 +153,7 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
                               "arguments",
                               name, difference));
   if (!job) {
-    auto made = std::make_unique<Job>();
+    auto made = std::make_unique<ServedJob>();
     made->batch_bytes = batch_bytes(request, pipeline);
     if (const std::string problem = quota_problem(peer.user(), made->batch_bytes); !problem.empty())
       return refuse(peer, "quota", problem);
@@ -239,35 +214,16 @@ std::string Jobs::quota_problem(uid_t user, Bytes bytes) const {
 }
 
 // All ranks have come: the engine is told.
-bool Jobs::begin(Job& job) {
-  const protocol::JoinRequest& request = job.request;
-  engine::JobJoined event;
+bool Jobs::begin(ServedJob& job) {
   job.id = JobId(next_job_++);
-  event.job = job.id;
-  event.user = hash(job.user);
-  event.dataset = job.dataset->id;
-  event.pipeline = job.pipeline->id;
-  event.order = request.order;
-  event.has_shuffle_seed = request.shuffle_seed.has_value();
-  event.shuffle_seed = request.shuffle_seed.value_or(0);
-  event.batch_samples = request.batch_samples;
-  event.drop_last = request.drop_last;
-  event.epochs = request.epochs;
   // A job that comes back has had some of its steps. At least one is left: 0 would mean that it did
   // not say.
+  const protocol::JoinRequest& request = job.request;
   if (request.steps > 0)
     job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
-  event.steps = job.steps_left;
+  engine::JobJoined event = job.joined();
   event.credits = request.credits == 0 ? options_.credits : request.credits;
   event.weight = weight(job.user, request.weight);
-  event.latency_target =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(request.latency_target_s));
-  event.draws = request.order_options.draws;
-  event.multinomial = request.order_options.multinomial;
-  event.node_local = request.order_options.node_local;
-  event.runs = request.order_options.runs;
-  event.rehearsed = request.order_options.rehearsed;
-  event.pipeline_hash = request.pipeline_hash;
   std::vector<NodeId> nodes;
   for (const RankEnd* end : job.ranks) {
     const AgentEnd* const agent = end->peer->agent();
@@ -308,14 +264,14 @@ bool Jobs::begin(Job& job) {
   by_id_[job.id.value] = &job;
   job.is_announced = true;
   inbox_.add(event);
-  add_exemplars(job);
+  answers_.add_exemplars(job);
   return true;
 }
 
 // Ranks on several nodes have heard of different steps, when a node has ended. Those that are
 // behind have what the others were given (raise), and come back when they have given it. True:
 // there are some.
-bool Jobs::send_back_those_behind(Job& job) {
+bool Jobs::send_back_those_behind(ServedJob& job) {
   std::uint64_t most = 0;
   for (const RankEnd* end : job.ranks) {
     if (!end->request.rejoins) return false;
@@ -343,26 +299,12 @@ bool Jobs::send_back_those_behind(Job& job) {
 void Jobs::promised(std::span<const engine::Promise> promises) {
   for (const engine::Promise& promise : promises) {
     if (promise.kind != engine::Promise::Kind::joined) continue;
-    if (Job* job = find_job(promise.job)) job->position = promise.join.position;
+    if (ServedJob* job = find_job(promise.job)) job->position = promise.join.position;
   }
 }
 
-std::uint64_t Jobs::steps_per_epoch(const Job& job) {
-  const protocol::JoinRequest& request = job.request;
-  const std::uint32_t rehearsed = job.buffer_samples > 0 ? request.order_options.rehearsed : 0;
-  return order::RehearsalPlan::split(
-             {epoch_samples(job), 0, request.world_size, request.batch_samples, request.drop_last},
-             rehearsed)
-      .steps();
-}
-
-std::uint64_t Jobs::epoch_samples(const Job& job) {
-  const std::uint64_t draws = job.request.order_options.draws;
-  return draws > 0 ? draws : job.dataset->index->samples();
-}
-
 void Jobs::admitted(const engine::Admit& command) {
-  Job* job = find_job(command.job);
+  ServedJob* job = find_job(command.job);
   if (!job) return;
   job->running = has_new_job_ = true;
   job->corrupt_most = corrupt_most(*job);
@@ -389,30 +331,18 @@ void Jobs::admitted(const engine::Admit& command) {
     if (AgentEnd* const agent = end->peer->agent()) agent->admit(job->id);
     end->first_step = command.first_step;
     end->consumed = command.first_step;
-    begin_wait(*end);
-    protocol::JoinAnswer admission;
-    admission.job = job->name;
-    admission.dataset_version = job->dataset->index->version();
-    admission.dataset_samples = job->dataset->index->samples();
-    admission.seed = job->position->fields().seed;
-    admission.pipeline_hash = job->pipeline->pipeline->info().hash;
+    waits_.begin(*end);
+    protocol::JoinAnswer admission = job->admission(*end);
     admission.credits = command.credits;
     admission.first_step = command.first_step;
-    admission.steps_per_epoch = steps_per_epoch(*job);
-    admission.classes = static_cast<std::uint32_t>(job->dataset->index->classes().size());
-    admission.spec = job->pipeline->pipeline->spec();
     admission.ring_bytes = options_.ring_bytes;
-    admission.state = order::to_json(*job->position);
-    admission.order_options = job->request.order_options;
-    admission.notes = data_notes(*job->dataset->index, *job->pipeline->pipeline,
-                                 end->request.pipeline.empty(), job->corrupt_most);
     admission.ticket = end->ticket = protocol::make_secret();
     std::vector<int> descriptors;  // of a rank on another node: its agent's
     if (end->files)
       descriptors = {end->files.service_file.get(), end->files.job_file.get(),
                      end->files.doorbell.get(), job->pace.file().get()};
     end->peer->send(protocol::encode(admission), descriptors);
-    if (has_had_all(*job)) finish(*end, protocol::ServiceRecordKind::finished);
+    if (job->has_had_all()) writer_.finish(*end, protocol::ServiceRecordKind::finished);
   }
 }
 
@@ -436,14 +366,7 @@ bool Jobs::make_rings(RankEnd& end) {
   return true;
 }
 
-// The job comes back from a checkpoint at its end, or lost its service there.
-bool Jobs::has_had_all(const Job& job) {
-  const protocol::JoinRequest& request = job.request;
-  return (request.epochs > 0 && job.position->epoch() >= request.epochs) ||
-         (request.steps > 0 && request.steps_given >= request.steps);
-}
-
-std::string Jobs::refusal_message(const Job& job, const engine::Refuse& command) const {
+std::string Jobs::refusal_message(const ServedJob& job, const engine::Refuse& command) const {
   std::string message =
       fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(command));
   if (command.why == engine::Refusal::too_many_corrupt ||
@@ -456,7 +379,7 @@ std::string Jobs::refusal_message(const Job& job, const engine::Refuse& command)
 }
 
 void Jobs::refused(const engine::Refuse& command) {
-  Job* job = find_job(command.job);
+  ServedJob* job = find_job(command.job);
   if (!job) return;
   job->running = false;
   job->over = true;
@@ -466,7 +389,106 @@ void Jobs::refused(const engine::Refuse& command) {
     end->peer->send(
         protocol::encode(protocol::Refused{std::string(engine::name_of(command.why)), message}),
         {});
-    if (end->is_admitted) finish(*end, protocol::ServiceRecordKind::refused);
+    if (end->is_admitted) writer_.finish(*end, protocol::ServiceRecordKind::refused);
+  }
+}
+
+// ----------------------------------------------------------------------------------- running ----
+
+bool Jobs::deliver(const engine::Deliver& command, const Slot* slot, std::uint32_t slot_samples) {
+  ServedJob* const job = find_job(command.job);
+  return job && writer_.deliver(*job, command, slot, slot_samples);
+}
+
+void Jobs::held(NodeId node, JobId id, std::uint64_t steps) {
+  if (ServedJob* const job = find_job(id)) writer_.held(*job, node, steps);
+}
+
+void Jobs::epoch_ended(const engine::EpochEnded& command) {
+  ServedJob* job = find_job(command.job);
+  if (!job) return;
+  protocol::EpochEndedRecord record;
+  record.epoch = command.epoch;
+  record.samples = command.samples;
+  const bool last = job->request.epochs > 0 && command.epoch + 1 >= job->request.epochs;
+  for (RankEnd* end : job->ranks) {
+    if (!end || !end->is_admitted) continue;
+    writer_.write(*end, protocol::bytes_of(record));
+    if (last) writer_.finish(*end, protocol::ServiceRecordKind::finished);
+  }
+  if (draining_ && !last) let_go(*job);
+}
+
+void Jobs::slab_gone(std::uint64_t slab) {
+  for (const auto& [peer, end] : ends_) {
+    if (auto handed = end->slabs.extract(slab)) {
+      end->slabs_gone.insert(std::move(handed));
+      end->peer->send(protocol::encode(protocol::SlabMessage{slab, 0}), {});
+    }
+  }
+}
+
+void Jobs::wake() {
+  end_by_corrupt_samples();
+  writer_.flush();
+}
+
+const protocol::Descriptor* Jobs::doorbell(Peer& peer) const {
+  const RankEnd* end = find_end(peer);
+  return end && end->from_job ? &end->files.doorbell : nullptr;
+}
+
+bool Jobs::read_ring(Peer& peer) {
+  RankEnd* end = find_end(peer);
+  if (!end || !end->from_job) return true;
+  const bool well = answers_.read(*end);
+  if (end->left) finish_if_left(*end->job);
+  return well;
+}
+
+bool Jobs::take_record(Peer& peer, std::span<const std::byte> record) {
+  RankEnd* end = find_end(peer);
+  if (!end || !end->is_admitted) return true;
+  const bool well = answers_.take(*end, record);
+  if (end->left) finish_if_left(*end->job);
+  return well;
+}
+
+bool Jobs::sleep(Peer& peer) {
+  RankEnd* end = find_end(peer);
+  return !end || !end->from_job || end->from_job->fall_asleep();
+}
+
+std::uint64_t Jobs::corrupt_most(const ServedJob& job) const {
+  const std::uint64_t samples = job.dataset->index->samples();
+  std::uint64_t most = options_.corrupt_ratio_max.share_of(samples);
+  if (const auto asked = job.request.corrupt_ratio_max) {
+    const auto wanted = static_cast<std::uint64_t>(*asked * static_cast<double>(samples));
+    most = std::min(wanted, std::max(most, kCorruptMost));
+  }
+  return std::max(most, order::kCorruptLeast);
+}
+
+// The engine ends jobs that have more than any job may ask for; each job has a bound of its own.
+void Jobs::end_by_corrupt_samples() {
+  if (!backend_) return;
+  const bool has_new_job = std::exchange(has_new_job_, false);
+  if (std::exchange(corrupt_seen_, backend_->corrupt_seen()) == backend_->corrupt_seen() &&
+      !has_new_job)
+    return;
+  for (const auto& job : jobs_) {
+    const std::uint64_t corrupt = backend_->corrupt_of(job->pipeline->id);
+    if (!job->running || job->over || corrupt <= job->corrupt_most) continue;
+    job->over = true;
+    engine::Refuse why;
+    why.job = job->id;
+    why.why = engine::Refusal::too_many_corrupt;
+    why.needed = corrupt;
+    why.available = job->corrupt_most;
+    const std::string message = refusal_message(*job, why);
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end) refuse(*end->peer, std::string(engine::name_of(why.why)), message);
+    }
   }
 }
 
@@ -476,7 +498,7 @@ void Jobs::leave(Peer& peer) {
   RankEnd* end = find_end(peer);
   if (!end) return;
   end->left = true;
-  end_wait(*end);
+  waits_.end(*end);
   finish_if_left(*end->job);
 }
 
@@ -485,11 +507,11 @@ void Jobs::gone(Peer& peer) {
   if (found == ends_.end()) return;
   const std::unique_ptr<RankEnd> end = std::move(found->second);
   ends_.erase(found);
-  std::erase(written_, end.get());
-  Job& job = *end->job;
+  writer_.forget(*end);
+  ServedJob& job = *end->job;
   if (end->files && !job.is_let_go) end->files.rings.revoked().store(1);
   job.steps.clear();  // they will never be whole
-  end_wait(*end);
+  waits_.end(*end);
   job.ranks[end->rank] = nullptr;
   const bool last = std::count(job.ranks.begin(), job.ranks.end(), nullptr) ==
                     static_cast<std::ptrdiff_t>(job.ranks.size());
@@ -500,13 +522,13 @@ void Jobs::gone(Peer& peer) {
     } else {
       inbox_.add_left(job.id, job.dataset->id, job.pipeline->id);
     }
-    for (const auto& [step, held] : end->held) release(*end, held);
+    for (const auto& [step, held] : end->held) answers_.release(*end, held);
   }
   if (last) forget(job);
 }
 
 // Ends the job if none of its ranks wants or holds anything any more.
-void Jobs::finish_if_left(Job& job) {
+void Jobs::finish_if_left(ServedJob& job) {
   const bool over = std::all_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
     return !end || (end->left && end->held.empty());
   });
@@ -516,10 +538,9 @@ void Jobs::finish_if_left(Job& job) {
   }
 }
 
-void Jobs::forget(Job& job) {
+void Jobs::forget(ServedJob& job) {
   if (job.is_announced) by_id_.erase(job.id.value);
-  std::erase(delivered_, &job);
-  std::erase(raised_, &job);
+  writer_.forget(job);
   std::erase_if(jobs_, [&](const auto& one) { return one.get() == &job; });
 }
 
@@ -547,7 +568,7 @@ void Jobs::drain() {
 
 // Nothing more is written for the job, and what its ranks hold or have not taken yet stays as it
 // is. So all of them leave after the same step, and go on there.
-void Jobs::let_go(Job& job) {
+void Jobs::let_go(ServedJob& job) {
   job.is_let_go = true;
   job.steps.clear();
   for (RankEnd* end : std::vector(job.ranks)) {
@@ -572,6 +593,41 @@ void Jobs::check_waiting(Instant now) {
     }
     return;  // the list may have changed; the next check sees the others
   }
+}
+
+void Jobs::away(const Peer& peer) {
+  RankEnd* const end = find_end(peer);
+  if (!end || !end->job->is_announced || !end->is_admitted || end->job->ends_after) return;
+  ServedJob& job = *end->job;
+  job.ends_after = job.paced;
+  for (RankEnd* other : std::vector(job.ranks)) {
+    if (other && other != end) other->end_if_far_enough();
+  }
+}
+
+// ------------------------------------------------------------------------------------- asked ----
+
+StageTimes Jobs::stalls() const {
+  StageTimes all = waits_.stalls().ended();
+  for (const auto& [peer, end] : ends_) all += waits_.stalls().times_of(end->wait);
+  return all;
+}
+
+std::vector<JobStatus> Jobs::status(Instant now) const {
+  std::vector<JobStatus> all;
+  for (const auto& job : jobs_)
+    all.push_back(status_of(*job, waits_.stalls(), options_.credits, now));
+  return all;
+}
+
+std::string Jobs::waits_for_ranks(Peer& peer) const {
+  const RankEnd* end = find_end(peer);
+  return end ? service::waits_for_ranks(*end) : std::string();
+}
+
+const ServedDataset* Jobs::dataset_of(Peer& peer) const {
+  const RankEnd* end = find_end(peer);
+  return end ? end->job->dataset : nullptr;
 }
 
 }  // namespace batchflow::service

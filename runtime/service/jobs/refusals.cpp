@@ -7,9 +7,16 @@
 #include "core/order/replacement.h"
 #include "core/order/weights.h"
 #include "fmt/format.h"
+#include "runtime/service/jobs/peer.h"
 
 namespace batchflow::service {
 
+namespace {
+
+constexpr std::uint32_t kRanksMost = 4096;
+constexpr std::size_t kNameMost = 256;
+
+// Empty, or why no job of the dataset can have such an order.
 std::string order_problem(const protocol::JoinRequest& request, const ServedDataset& dataset) {
   const std::uint64_t samples = dataset.index->samples();
   if (request.order == Order::listed)
@@ -33,6 +40,20 @@ std::string order_problem(const protocol::JoinRequest& request, const ServedData
         dataset.name);
   return protocol::order_problem(request.order, request.batch_samples, request.order_options,
                                  request.exemplars);
+}
+
+}  // namespace
+
+std::string request_problem(const protocol::JoinRequest& request, const ServedDataset& dataset) {
+  if (request.world_size == 0 || request.rank >= request.world_size)
+    return fmt::format("rank {} of {} does not exist; ranks count from 0", request.rank,
+                       request.world_size);
+  if (request.world_size > kRanksMost)
+    return fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost);
+  if (request.job.size() > kNameMost)
+    return fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost);
+  if (request.batch_samples == 0) return "a batch of no samples; ask for batch_size 1 or more";
+  return order_problem(request, dataset);
 }
 
 std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other) {
@@ -113,6 +134,11 @@ std::string refusal_text(const engine::Refuse& command) {
              "policy does not choose the samples of blocks (batchflowctl policy list)";
   }
   return "the service refuses the job";
+}
+
+void refuse(Peer& peer, std::string_view why, std::string_view message) {
+  peer.send(protocol::encode(protocol::Refused{std::string(why), std::string(message)}), {});
+  peer.end();
 }
 
 }  // namespace batchflow::service

@@ -11,8 +11,8 @@
 
 namespace batchflow::service {
 
-// Empty, or why no job of the dataset can have such an order.
-std::string order_problem(const protocol::JoinRequest& request, const ServedDataset& dataset);
+// Empty, or why the dataset has no job that asks for this.
+std::string request_problem(const protocol::JoinRequest& request, const ServedDataset& dataset);
 
 // In what the requests of two ranks of one job differ, though it must be the same; empty: nothing.
 std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other);

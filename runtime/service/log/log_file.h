@@ -46,7 +46,7 @@ class RotatingFile {
   const Bytes bytes_most_;  // of both files
   protocol::Descriptor file_;
   Bytes bytes_ = 0;
-  bool is_within_line_ = false;
+  bool is_within_line_ = false;  // its end is still to come
 };
 
 }  // namespace batchflow::service

@@ -49,8 +49,8 @@ class PromiseFile {
   std::string problem_;
   log::PromiseLog log_;
   LogFile file_;
-  bool is_due_ = false;  // something beside commits waits
-  bool is_behind_ = false;
+  bool is_due_ = false;     // something beside commits waits
+  bool is_behind_ = false;  // the file lacks what was promised
 };
 
 }  // namespace batchflow::service

@@ -22,7 +22,7 @@ struct EngineConfig;
 namespace batchflow::service {
 
 struct JournalState {
-  bool is_kept = false;
+  bool is_kept = false;    // else there is no journal
   bool has_ended = false;  // at its bound, or the disk was full
   std::string path;
   Bytes bytes = 0;

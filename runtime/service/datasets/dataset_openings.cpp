@@ -1,8 +1,7 @@
-// The part of joining that opens datasets: on threads of their own, within bounds if a job has
-// named them, and stopped when no job waits for them any more.
+#include "runtime/service/datasets/dataset_openings.h"
+
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -10,8 +9,7 @@
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/service/datasets/dataset_splits.h"
-#include "runtime/service/datasets/joining.h"
+#include "runtime/service/datasets/reading_rights.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -76,8 +74,8 @@ Bytes table_bytes(const NodeDataset& dataset, const sources::SampleIndex& index)
 
 // ----------------------------------------------------------------------------------- threads ----
 
-void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
-                            std::function<void(Opened)> then) {
+void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dataset,
+                                    const Requester& by, std::function<void(Opened)> then) {
   const auto work = [dataset, by, folder = config_.state / "indices",
                      then](const sources::StopAsked& stop) -> std::function<void()> {
     const auto began = std::chrono::steady_clock::now();
@@ -95,21 +93,21 @@ void Joining::begin_opening(std::uint64_t number, const NodeDataset& dataset, co
   }
 }
 
-void Joining::await(std::uint64_t number, const NodeDataset& dataset, const Requester& by) {
+void DatasetOpenings::await(std::uint64_t number, const NodeDataset& dataset, const Requester& by) {
   for (const std::string& name : served_names(dataset)) {
     opening_[name] = {number, dataset.path, by, {}};
     failed_.erase(name);
   }
 }
 
-void Joining::open(const NodeDataset& dataset, Requester by) {
+void DatasetOpenings::open(const NodeDataset& dataset, Requester by) {
   const std::uint64_t number = next_++;
   await(number, dataset, by);
   begin_opening(number, dataset, by, [this, number](const Opened& one) { opened(number, one); });
 }
 
-void Joining::open_unserved(const std::vector<NodeDataset>& wanted,
-                            std::function<void(std::vector<Opened>)> then) {
+void DatasetOpenings::open_unserved(const std::vector<NodeDataset>& wanted,
+                                    std::function<void(std::vector<Opened>)> then) {
   auto opened = std::make_shared<std::vector<Opened>>();
   for (const NodeDataset& one : wanted) {
     begin_opening(next_++, one, {}, [opened, then, all = wanted.size()](Opened made) {
@@ -120,7 +118,7 @@ void Joining::open_unserved(const std::vector<NodeDataset>& wanted,
   if (wanted.empty()) then({});
 }
 
-void Joining::serve(const std::vector<Opened>& all) {
+void DatasetOpenings::serve(const std::vector<Opened>& all) {
   for (const Opened& one : all) {
     const std::uint64_t number = next_++;
     await(number, one.dataset, {});
@@ -130,8 +128,8 @@ void Joining::serve(const std::vector<Opened>& all) {
 
 // ------------------------------------------------------------------------ what a job brings ----
 
-std::pair<std::string_view, std::string> Joining::opening_problem(const NodeDataset& wanted,
-                                                                  const Peer& connection) {
+std::pair<std::string_view, std::string> DatasetOpenings::opening_problem(const NodeDataset& wanted,
+                                                                          const Peer& connection) {
   if (openers_.running() >= kOpeningMost)
     return {kNotYet, "many datasets are being opened; ask again soon"};
   if (openers_.running(connection.user()) >= kOpeningOfUser)
@@ -142,16 +140,16 @@ std::pair<std::string_view, std::string> Joining::opening_problem(const NodeData
              return one->is_brought() && one->index && one->brought_by == connection.user();
            }) >= static_cast<std::ptrdiff_t>(kBroughtMost);
   };
-  if (has_too_many()) let_folders_go(Duration(0));
+  if (has_too_many()) let_unused_go(Duration(0));
   if (!has_too_many()) return {};
   return {"quota", fmt::format("jobs of user {} read {} folders that they have named by their "
                                "paths; have some served by a name (--dataset NAME={})",
                                connection.user(), kBroughtMost, wanted.path.string())};
 }
 
-void Joining::open_brought(const NodeDataset& wanted,
-                           const std::shared_ptr<const sources::DataRoot>& shown,
-                           Peer& connection) {
+void DatasetOpenings::open_brought(const NodeDataset& wanted,
+                                   const std::shared_ptr<const sources::DataRoot>& shown,
+                                   Peer& connection) {
   Requester by;
   by.user = connection.user();
   by.is_trusted = is_trusted(connection);
@@ -166,7 +164,7 @@ void Joining::open_brought(const NodeDataset& wanted,
 
 // ----------------------------------------------------------------------- results of opening ----
 
-void Joining::opened(std::uint64_t number, const Opened& all) {
+void DatasetOpenings::opened(std::uint64_t number, const Opened& all) {
   const bool has_failed = std::none_of(all.parts.begin(), all.parts.end(),
                                        [](const OpenedIndex& one) { return one.index != nullptr; });
   // Leaves out paths that a job has named: anybody may do that any number of times.
@@ -180,8 +178,8 @@ void Joining::opened(std::uint64_t number, const Opened& all) {
   }
 }
 
-void Joining::opened(std::uint64_t number, const NodeDataset& asked, std::size_t part,
-                     const OpenedIndex& made, double took) {
+void DatasetOpenings::opened(std::uint64_t number, const NodeDataset& asked, std::size_t part,
+                             const OpenedIndex& made, double took) {
   NodeDataset dataset = asked;
   dataset.name = made.name;
   std::string problem = made.problem;
@@ -208,27 +206,14 @@ void Joining::opened(std::uint64_t number, const NodeDataset& asked, std::size_t
                is_asked_for ? "dataset" : "",
                dataset.is_brought() ? std::optional(by.user) : std::nullopt});
   }
-  const bool is_closed = dataset.is_brought() && !made.closed.empty();
-  for (Waiting& one : waiting) {
-    const std::shared_ptr<Peer> connection = one.connection.lock();
-    if (!connection) continue;
-    if (served) {
-      enter(*connection, one.request, one.descriptors, *served);
-    } else if (is_closed && !is_trusted(*connection)) {
-      // That user may not know what else is wrong in there.
-      refuse_closed(*connection, dataset.path, made.closed);
-    } else if (is_closed && !by.is_trusted) {
-      // It was looked at for another user, who may not have it.
-      join(*connection, std::move(one.request), std::move(one.descriptors));
-    } else {
-      refuse(*connection, "bad_dataset", problem);
-    }
-  }
+  Result result{asked, served, std::move(problem), {}, by.is_trusted};
+  if (dataset.is_brought()) result.closed = made.closed;
+  for (Waiting& one : waiting) tell_(std::move(one), result);
 }
 
 // The dataset that is there already, if it is the same.
-ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex& made,
-                                  const Requester& by, double took) {
+ServedDataset* DatasetOpenings::served_of(const NodeDataset& dataset, const OpenedIndex& made,
+                                          const Requester& by, double took) {
   ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
   const bool same = before && before->version == made.index->version() &&
                     before->listing == made.index->listing() &&
@@ -244,8 +229,8 @@ ServedDataset* Joining::served_of(const NodeDataset& dataset, const OpenedIndex&
   return before;
 }
 
-ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made,
-                            const Requester& by, double took) {
+ServedDataset& DatasetOpenings::add(const NodeDataset& dataset, const OpenedIndex& made,
+                                    const Requester& by, double took) {
   const bool is_brought = dataset.is_brought();
   const sources::SampleIndex& index = *made.index;
   std::uint64_t& samples = brought_samples_[by.user];
@@ -290,17 +275,17 @@ ServedDataset& Joining::add(const NodeDataset& dataset, const OpenedIndex& made,
 }
 
 // What no job uses makes room.
-void Joining::set_apart_for_data(Bytes bytes) {
+void DatasetOpenings::set_apart_for_data(Bytes bytes) {
   if (bytes == 0) return;
   try {
     host_.set_apart_for_data(bytes);
   } catch (const ConfigError&) {
-    let_folders_go(Duration(0));
+    let_unused_go(Duration(0));
     host_.set_apart_for_data(bytes);
   }
 }
 
-void Joining::remove(const NodeDataset& dataset) {
+void DatasetOpenings::remove(const NodeDataset& dataset) {
   for (const std::string& name : served_names(dataset)) {
     failed_.erase(name);
     if (const auto found = opening_.find(name); found != opening_.end()) {
@@ -317,9 +302,76 @@ void Joining::remove(const NodeDataset& dataset) {
   }
 }
 
-void Joining::remove(ServedDataset& dataset) {
+void DatasetOpenings::remove(ServedDataset& dataset) {
   datasets_.remove(dataset);
   if (dataset.pinned) keep(dataset, engine::Keep::as_needed);
+}
+
+// ------------------------------------------------------------------------- jobs that wait ----
+
+void DatasetOpenings::wait(Peer& connection, const std::string& name, protocol::JoinRequest request,
+                           std::vector<protocol::Descriptor> descriptors) {
+  for (const auto& [other, opening] : opening_) {
+    for (const Waiting& one : opening.waiting) {
+      if (one.connection.lock().get() == &connection)
+        return refuse(connection, "bad_request", "this connection waits for a dataset already");
+    }
+  }
+  opening_.at(name).waiting.push_back(
+      {connection.weak_from_this(), std::move(request), std::move(descriptors)});
+}
+
+void DatasetOpenings::gone(const Peer& connection) {
+  for (auto at = opening_.begin(); at != opening_.end();) {
+    const auto one = at++;
+    Opening& opening = one->second;
+    const auto left = std::erase_if(opening.waiting, [&](const Waiting& waiting) {
+      return waiting.connection.lock().get() == &connection;
+    });
+    // If no job waits for it any more, it is not opened to its end.
+    if (left == 0 || !opening.waiting.empty() || !is_brought_name(one->first)) continue;
+    openers_.stop(opening.number);
+    opening_.erase(one);
+  }
+}
+
+std::vector<std::string> DatasetOpenings::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, opening] : opening_) names.push_back(name);
+  return names;
+}
+
+bool DatasetOpenings::try_again(const std::string& name) {
+  const auto failed = failed_.extract(name);
+  if (failed) open(failed.mapped());
+  return bool(failed);
+}
+
+std::optional<std::string> DatasetOpenings::configured_at(const std::filesystem::path& path) const {
+  const auto found = std::find_if(opening_.begin(), opening_.end(), [&](const auto& one) {
+    return one.second.path == path && !is_brought_name(one.first);
+  });
+  return found == opening_.end() ? std::nullopt : std::optional(found->first);
+}
+
+// ------------------------------------------------------------------------- keeping, letting go
+// ----
+
+void DatasetOpenings::keep(ServedDataset& dataset, engine::Keep keep) {
+  dataset.pinned = keep == engine::Keep::always;
+  inbox_.add(engine::DatasetKept{dataset.id, keep});
+}
+
+void DatasetOpenings::let_unused_go(Duration kept) {
+  for (const auto& one : datasets_.all()) {
+    const bool may_go = one->removed || (one->is_brought() && !one->pinned);
+    if (!one->index || !may_go) continue;
+    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) ||
+                         pipelines_.is_at(one->id) || host_.reads(one->id);
+    if (!is_idle(one->used, host_.now(), one->removed, is_used, kept)) continue;
+    one->release();
+    if (one->apart > 0) host_.give_back_of_data(std::exchange(one->apart, 0));
+  }
 }
 
 }  // namespace batchflow::service

@@ -1,5 +1,5 @@
-// The part of joining that is about pipelines: they are found by name or brought by a job,
-// compiled, and let go when no job uses them.
+#include "runtime/service/datasets/job_pipelines.h"
+
 #include <unistd.h>
 
 #include <functional>
@@ -9,7 +9,6 @@
 #include "fmt/format.h"
 #include "programs/input/find_config.h"
 #include "programs/input/yaml.h"
-#include "runtime/service/datasets/joining.h"
 #include "runtime/sources/file_kinds.h"
 
 namespace batchflow::service {
@@ -36,41 +35,20 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 }  // namespace
 
-void Joining::join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset) {
-  std::string name = pipeline_name(request.pipeline, dataset, request.order);
-  const bool is_brought = request.pipeline.starts_with('{');
-  ServedPipeline* pipeline = nullptr;
-  try {
-    pipeline = is_brought ? brought_pipeline(request.pipeline, dataset, connection, name)
-                          : find_pipeline(name, dataset);
-  } catch (const std::exception& error) {
-    return refuse(connection, "unknown_pipeline", error.what());
-  }
-  if (pipeline) {
-    dataset.used = pipeline->used = host_.now();
-    return jobs_.join(connection, request, dataset, *pipeline, host_.now());
-  }
-  const auto then = [this, name, request, is_brought, id = dataset.id,
-                     waiting = connection.weak_from_this()] {
-    const std::shared_ptr<Peer> one = waiting.lock();
-    if (!one) return;
-    ServedDataset& its = datasets_.dataset(id);
-    const auto failed = refused_.find({name, id.value});
-    // A pipeline that was brought is known by its text now.
-    if (is_brought && failed == refused_.end()) return join(*one, request, its);
-    ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);
-    if (its.removed)
-      return refuse(*one, "unknown_dataset",
-                    fmt::format("dataset '{}' is served no more", its.name));
-    if (!made) return refuse(*one, "unknown_pipeline", failed->second);
-    jobs_.join(*one, request, its, *made, host_.now());
-  };
-  if (!opener_.wait(name, dataset.id, &connection, then))
-    refuse(connection, "bad_request", "this connection waits for a pipeline already");
+ServedPipeline* JobPipelines::find_for(const Peer& connection, const protocol::JoinRequest& request,
+                                       ServedDataset& dataset, std::string& name) {
+  name = pipeline_name(request.pipeline, dataset, request.order);
+  return is_brought(request) ? brought_pipeline(request.pipeline, dataset, connection, name)
+                             : find(name, dataset);
+}
+
+const std::string* JobPipelines::refusal(const std::string& name, DatasetId dataset) const {
+  const auto found = refused_.find({name, dataset.value});
+  return found == refused_.end() ? nullptr : &found->second;
 }
 
 // A pipeline is compiled for a dataset when its first job comes.
-ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& dataset) {
+ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& dataset) {
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
   if (opener_.is_opening(name, dataset.id)) return nullptr;
   const std::optional<std::string> file = pipeline_file(config_.pipelines, name);
@@ -94,12 +72,12 @@ ServedPipeline* Joining::find_pipeline(const std::string& name, ServedDataset& d
 }
 
 // A job may bring its steps instead of a name.
-ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                          const Peer& connection, std::string& name) {
+ServedPipeline* JobPipelines::brought_pipeline(const std::string& text, ServedDataset& dataset,
+                                               const Peer& connection, std::string& name) {
   std::map<std::string, ServedPipeline*>& brought = brought_[connection.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
-  if (brought.size() >= kBroughtMost) let_pipelines_go(Duration(0));
+  if (brought.size() >= kBroughtMost) let_unused_go(Duration(0));
   if (brought.size() >= kBroughtMost)
     throw ConfigError(
         fmt::format("jobs of user {} use {} pipelines that they have brought; name one of the "
@@ -133,8 +111,9 @@ ServedPipeline* Joining::brought_pipeline(const std::string& text, ServedDataset
 }
 
 // Brought pipelines are named by their hash, so that jobs that bring the same steps share them.
-ServedPipeline& Joining::add_brought(uid_t user, const std::string& key, DatasetId dataset,
-                                     std::unique_ptr<prepare::Pipeline> made, std::string text) {
+ServedPipeline& JobPipelines::add_brought(uid_t user, const std::string& key, DatasetId dataset,
+                                          std::unique_ptr<prepare::Pipeline> made,
+                                          std::string text) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
   ServedPipeline& added =
@@ -146,13 +125,13 @@ ServedPipeline& Joining::add_brought(uid_t user, const std::string& key, Dataset
   return added;
 }
 
-void Joining::let_pipelines_go(Duration kept) {
+void JobPipelines::let_unused_go(Duration kept) {
   for (const auto& one : datasets_.pipelines()) {
     const ServedDataset& dataset = datasets_.dataset(one->dataset);
     const bool may_go = one->brought || dataset.is_brought() || dataset.removed;
     if (!one->pipeline || !may_go) continue;
     const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) || host_.uses(one->id);
-    if (!is_idle(one->used, dataset.removed, is_used, kept)) continue;
+    if (!is_idle(one->used, host_.now(), dataset.removed, is_used, kept)) continue;
     for (auto& [user, brought] : brought_)
       std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
     const Bytes bytes = step_bytes(*one->pipeline);
@@ -163,18 +142,18 @@ void Joining::let_pipelines_go(Duration kept) {
 }
 
 // What no job uses makes room.
-void Joining::set_apart(Bytes bytes) {
+void JobPipelines::set_apart(Bytes bytes) {
   if (bytes == 0) return;
   try {
     host_.set_apart(bytes);
   } catch (const ConfigError&) {
-    let_pipelines_go(Duration(0));
+    let_unused_go(Duration(0));
     host_.set_apart(bytes);
   }
 }
 
-std::unique_ptr<prepare::Pipeline> Joining::compile(const config::ConfigNode& root,
-                                                    const ServedDataset& dataset) const {
+std::unique_ptr<prepare::Pipeline> JobPipelines::compile(const config::ConfigNode& root,
+                                                         const ServedDataset& dataset) const {
   std::unique_ptr<prepare::Pipeline> compiled;
   config::read_config(root, [&](config::ConfigSection& section) {
     compiled = prepare::compile_pipeline(section, *dataset.index, host_.scratch);
@@ -182,9 +161,9 @@ std::unique_ptr<prepare::Pipeline> Joining::compile(const config::ConfigNode& ro
   return compiled;
 }
 
-ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset,
-                                      std::unique_ptr<prepare::Pipeline> compiled,
-                                      std::string text) {
+ServedPipeline& JobPipelines::add_pipeline(const std::string& name, DatasetId dataset,
+                                           std::unique_ptr<prepare::Pipeline> compiled,
+                                           std::string text) {
   set_apart(step_bytes(*compiled));
   ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();
@@ -194,8 +173,8 @@ ServedPipeline& Joining::add_pipeline(const std::string& name, DatasetId dataset
   return made;
 }
 
-void Joining::set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
-                     Made made) {
+void JobPipelines::set_up(const std::string& name, ServedDataset& dataset,
+                          config::ConfigNode written, Made made) {
   opener_.open(name, dataset, std::move(written), config_.steps, host_.scratch,
                [this, name, id = dataset.id, made = std::move(made)](
                    std::unique_ptr<prepare::Pipeline> pipeline, std::string problem) {
@@ -213,12 +192,12 @@ void Joining::set_up(const std::string& name, ServedDataset& dataset, config::Co
                });
 }
 
-ServedPipeline& Joining::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
+ServedPipeline& JobPipelines::pipeline_for(std::string name, ServedDataset& dataset, Order order) {
   name = pipeline_name(std::move(name), dataset, order);
-  if (ServedPipeline* made = find_pipeline(name, dataset)) return *made;
-  const auto before = refused_.find({name, dataset.id.value});
+  if (ServedPipeline* made = find(name, dataset)) return *made;
+  const std::string* const before = refusal(name, dataset.id);
   throw ConfigError(fmt::format("pipeline '{}': its plugins are being set up; ask again{}", name,
-                                before == refused_.end() ? "" : "; so far: " + before->second));
+                                before ? "; so far: " + *before : ""));
 }
 
 }  // namespace batchflow::service

@@ -1,0 +1,60 @@
+#include "runtime/service/datasets/reading_rights.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "runtime/protocol/messages.h"
+
+namespace batchflow::service {
+
+bool shows(const protocol::Descriptor& one) {
+  const int flags = fcntl(one.get(), F_GETFL);
+  return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
+}
+
+bool is_trusted(const Peer& connection) {
+  return connection.user() == geteuid() || connection.user() == 0;
+}
+
+bool may_read(Peer& connection, const ServedDataset& dataset,
+              const std::vector<protocol::Descriptor>& descriptors) {
+  if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
+    return true;
+  const sources::DataRoot& root = *dataset.opened;
+  return is_trusted(connection) ||
+         std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
+           return shows(one) && sources::is_same_file(one.get(), root.shown());
+         });
+}
+
+std::shared_ptr<const sources::DataRoot> shown_root(
+    const std::filesystem::path& path, const std::vector<protocol::Descriptor>& descriptors) {
+  for (const protocol::Descriptor& one : descriptors) {
+    if (!shows(one)) continue;
+    if (auto root = sources::open_shown(path, one.get())) return root;
+  }
+  return nullptr;
+}
+
+void refuse_reading(Peer& connection, const std::filesystem::path& root, bool is_folder) {
+  connection.send(protocol::encode(protocol::Refused{
+                      "not_allowed",
+                      fmt::format("user {} has not shown the right to read {}; give that user read "
+                                  "access, and name it by this path",
+                                  connection.user(), root.string()),
+                      is_folder ? root.string() : ""}),
+                  {});
+  connection.end();
+}
+
+void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed) {
+  refuse(connection, "not_allowed",
+         fmt::format("{}: other users cannot read {}; make everything in this folder readable by "
+                     "all, or have the service serve it by a name (--dataset NAME={})",
+                     root.string(), closed, root.string()));
+}
+
+}  // namespace batchflow::service

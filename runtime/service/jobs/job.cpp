@@ -1,0 +1,79 @@
+#include "runtime/service/jobs/job.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/order/rehearsal.h"
+
+namespace batchflow::service {
+
+void RankEnd::end_if_far_enough() {
+  if (!job->ends_after || consumed < *job->ends_after) return;
+  peer->end();
+}
+
+bool ServedJob::has_left() const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const RankEnd* end) { return !end || end->left; });
+}
+
+std::uint64_t ServedJob::steps_per_epoch() const {
+  const std::uint32_t rehearsed = buffer_samples > 0 ? request.order_options.rehearsed : 0;
+  return order::RehearsalPlan::split(
+             {epoch_samples(), 0, request.world_size, request.batch_samples, request.drop_last},
+             rehearsed)
+      .steps();
+}
+
+std::uint64_t ServedJob::epoch_samples() const {
+  const std::uint64_t draws = request.order_options.draws;
+  return draws > 0 ? draws : dataset->index->samples();
+}
+
+bool ServedJob::has_had_all() const {
+  return (request.epochs > 0 && position->epoch() >= request.epochs) ||
+         (request.steps > 0 && request.steps_given >= request.steps);
+}
+
+engine::JobJoined ServedJob::joined() const {
+  engine::JobJoined event;
+  event.job = id;
+  event.user = hash(user);
+  event.dataset = dataset->id;
+  event.pipeline = pipeline->id;
+  event.order = request.order;
+  event.has_shuffle_seed = request.shuffle_seed.has_value();
+  event.shuffle_seed = request.shuffle_seed.value_or(0);
+  event.batch_samples = request.batch_samples;
+  event.drop_last = request.drop_last;
+  event.epochs = request.epochs;
+  event.steps = steps_left;
+  event.latency_target =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(request.latency_target_s));
+  event.draws = request.order_options.draws;
+  event.multinomial = request.order_options.multinomial;
+  event.node_local = request.order_options.node_local;
+  event.runs = request.order_options.runs;
+  event.rehearsed = request.order_options.rehearsed;
+  event.pipeline_hash = request.pipeline_hash;
+  return event;
+}
+
+protocol::JoinAnswer ServedJob::admission(const RankEnd& end) const {
+  protocol::JoinAnswer admission;
+  admission.job = name;
+  admission.dataset_version = dataset->index->version();
+  admission.dataset_samples = dataset->index->samples();
+  admission.seed = position->fields().seed;
+  admission.pipeline_hash = pipeline->pipeline->info().hash;
+  admission.steps_per_epoch = steps_per_epoch();
+  admission.classes = static_cast<std::uint32_t>(dataset->index->classes().size());
+  admission.spec = pipeline->pipeline->spec();
+  admission.state = order::to_json(*position);
+  admission.order_options = request.order_options;
+  admission.notes =
+      data_notes(*dataset->index, *pipeline->pipeline, end.request.pipeline.empty(), corrupt_most);
+  return admission;
+}
+
+}  // namespace batchflow::service

@@ -1,0 +1,120 @@
+// A job of this node and the ends of its ranks, as the service knows them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "core/order/permutation.h"
+#include "core/order/position.h"
+#include "runtime/protocol/messages.h"
+#include "runtime/protocol/pace.h"
+#include "runtime/protocol/records.h"
+#include "runtime/protocol/ring.h"
+#include "runtime/protocol/ring_files.h"
+#include "runtime/service/backend/slot_memory.h"
+#include "runtime/service/backend/stalls.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/jobs/job_status.h"
+#include "runtime/service/jobs/peer.h"
+
+namespace batchflow::service {
+
+struct ServedJob;
+
+// A batch that a rank holds.
+struct HeldSlot {
+  ShareId share;
+  SlotId slot;
+  bool in_place;  // in its block; else a gathered batch
+};
+// One rank's batch of a step, until the others of the step have come.
+struct StepPart {
+  protocol::BatchRecord record;
+  std::vector<order::Slice> slices;
+  std::vector<std::uint64_t> indices;  // of chosen samples
+  std::size_t reserved = 0;            // bytes of the ring
+};
+struct TrainingStep {
+  std::vector<StepPart> parts;  // by rank
+  std::uint32_t come = 0;
+};
+struct RankEnd {
+  Peer* peer = nullptr;
+  ServedJob* job = nullptr;
+  Rank rank = 0;
+  protocol::JoinRequest request;
+  protocol::RingFiles files;
+  std::string ticket;        // told to no other rank
+  bool is_admitted = false;  // it has its rings
+  MemoryCharge ring_charge;
+  std::unique_ptr<protocol::RingWriter> to_job;
+  std::unique_ptr<protocol::RingReader> from_job;
+  std::map<std::uint64_t, HeldSlot> held;  // by step
+  std::uint64_t delivered = 0;             // steps
+  std::size_t unwritten = 0;               // bytes of its parts of steps that are not whole
+  std::uint64_t consumed = 0;
+  // Slabs that it was handed and has not reported as unmapped; until then they count.
+  std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs;
+  std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs_gone;
+  std::uint64_t first_step = 0;
+  StallBook::Wait wait;
+  Duration waited_here{0};  // for the last batch it was delivered
+  bool finished = false;    // it was told that no batch follows
+  bool left = false;        // it asks for nothing more
+
+  // Of a job whose other rank has lost its agent.
+  void end_if_far_enough();
+};
+struct ServedJob {
+  JobId id;
+  std::string name;
+  uid_t user = 0;
+  ServedDataset* dataset = nullptr;
+  ServedPipeline* pipeline = nullptr;
+  protocol::JoinRequest request;  // of its first rank
+  std::vector<RankEnd*> ranks;
+  std::optional<order::Position> position;  // where it begins
+  // Where a policy chooses its samples: the order of the epoch that was delivered last.
+  std::optional<std::pair<std::uint32_t, order::Permutation>> chosen_from;
+  Digest exemplars = 0;            // of those that its first rank came with
+  std::size_t buffer_samples = 0;  // that rank 0 has reported, as far as they have come
+  protocol::Pace pace;
+  std::map<std::uint64_t, TrainingStep> steps;  // not written yet
+  std::uint64_t written = 0;                    // steps below
+  // Of ranks on several nodes: how far each node has what was written, and the pace that follows.
+  std::map<std::uint32_t, std::uint64_t> held_at;
+  std::uint64_t paced = 0;
+  std::optional<std::uint64_t> ends_after;  // steps; nothing more is written
+  std::uint64_t steps_left = 0;             // when it began; 0: it did not say
+  Instant since{};
+  bool is_announced = false;       // to the engine
+  bool running = false;            // the engine has admitted it
+  bool over = false;               // refused: its name is free for another
+  bool is_let_go = false;          // by a drain: to its ranks it is as if the service had died
+  Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
+  std::uint64_t corrupt_most = 0;  // samples
+  JobStatus sums;
+
+  // All ranks want no more.
+  bool has_left() const;
+  std::uint64_t steps_per_epoch() const;
+  std::uint64_t epoch_samples() const;
+  // It comes back from a checkpoint at its end, or lost its service there.
+  bool has_had_all() const;
+  // As the engine hears of it, but for its ranks, credits, weight and position.
+  engine::JobJoined joined() const;
+  // What the rank hears of it, but for what the engine has decided.
+  protocol::JoinAnswer admission(const RankEnd& end) const;
+  RankEnd* rank(Rank number) const { return number < ranks.size() ? ranks[number] : nullptr; }
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,121 @@
+#include "runtime/service/jobs/rank_answers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/engine_config.h"
+#include "core/order/rehearsal.h"
+
+namespace batchflow::service {
+
+namespace {
+
+// Records of one rank that are read before others have their turn: it may write as fast as its ring
+// is read.
+constexpr std::size_t kRecordsPerRead = 64;
+
+}  // namespace
+
+bool RankAnswers::read(RankEnd& end) {
+  end.from_job->awake();
+  const bool well = end.from_job->read(
+      kRecordsPerRead, [&](std::span<const std::byte> record) { return take(end, record); });
+  end.from_job->free_read();
+  return well;
+}
+
+void RankAnswers::release(RankEnd& end, const HeldSlot& held) {
+  if (held.in_place) return;
+  if (AgentEnd* const agent = end.peer->agent()) {
+    agent->free(held.share, held.slot);
+  } else if (backend_) {
+    backend_->released(held.share, held.slot);
+  }
+}
+
+void RankAnswers::add_exemplars(ServedJob& job) {
+  const std::vector<SampleId> all = std::exchange(job.ranks[0]->request.exemplars, {});
+  job.buffer_samples = all.size();
+  for (std::size_t first = 0; first < all.size(); first += engine::kExemplarsAtOnce) {
+    const auto end = std::min(all.size(), first + engine::kExemplarsAtOnce);
+    std::vector<SampleId> part(all.begin() + static_cast<std::ptrdiff_t>(first),
+                               all.begin() + static_cast<std::ptrdiff_t>(end));
+    inbox_.add(engine::ExemplarsReported{job.id, first == 0, static_cast<std::uint32_t>(first),
+                                         inbox_.keep(std::move(part)), end < all.size()});
+  }
+}
+
+// A part of the buffer that is to replace the one before. False: no rank of this job sends it.
+bool RankAnswers::take_exemplars(const RankEnd& end) {
+  ServedJob& job = *end.job;
+  const protocol::ExemplarsRecord& part = message_.part;
+  const std::uint64_t samples = job.dataset->index->samples();
+  const bool are_samples = std::all_of(message_.exemplars.begin(), message_.exemplars.end(),
+                                       [&](SampleId sample) { return sample.value < samples; });
+  const bool follows = part.first == 0 || part.first == job.buffer_samples;
+  if (end.rank != 0 || job.request.order_options.rehearsed == 0 || !are_samples || !follows ||
+      part.first + part.count > order::kExemplarsMost)
+    return false;
+  job.buffer_samples = part.first + part.count;
+  if (job.running)
+    inbox_.add(engine::ExemplarsReported{job.id, part.first == 0, part.first,
+                                         inbox_.keep(std::vector(message_.exemplars)),
+                                         part.more != 0});
+  return true;
+}
+
+bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
+  std::string problem;
+  if (!protocol::read_job_record(bytes, message_, problem)) return false;
+  const protocol::JobRecord& record = message_.record;
+  ServedJob& job = *end.job;
+  switch (record.kind) {
+    case protocol::JobRecordKind::wanted:
+      if (record.credits == 0) return false;
+      if (job.running && !end.left)
+        inbox_.add(
+            engine::BatchWanted{job.id, end.rank, std::min(record.credits, engine::kCreditsMost)});
+      return true;
+    case protocol::JobRecordKind::scores:
+      if (job.running)
+        inbox_.add(engine::ScoresReported{job.id, inbox_.keep(std::vector(message_.scores))});
+      return true;
+    case protocol::JobRecordKind::exemplars:
+      return take_exemplars(end);
+    case protocol::JobRecordKind::consumed: {
+      if (record.step != end.consumed || record.step >= end.delivered) return false;
+      ++end.consumed;
+      end.end_if_far_enough();
+      if (end.consumed - end.first_step == job.steps_left)
+        writer_.finish(end, protocol::ServiceRecordKind::finished);
+      // No step computes for longer than a year.
+      const auto bounded = [](std::uint64_t nanoseconds) {
+        return std::min(
+            Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
+            engine::kDurationMost);
+      };
+      const Duration waited = bounded(record.wait_ns);
+      waits_.consumed(end, waited, bounded(record.compute_ns));
+      job.sums.steps = std::max(job.sums.steps, end.consumed);
+      if (job.running)
+        inbox_.add(
+            engine::BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
+      return true;
+    }
+    case protocol::JobRecordKind::unmapped:
+      if (end.slabs_gone.erase(record.step) + end.slabs.erase(record.step) == 0) return false;
+      if (backend_) backend_->retry_waiting();
+      return true;
+    case protocol::JobRecordKind::released: {
+      const auto found = end.held.find(record.step);
+      if (found == end.held.end()) return false;
+      release(end, found->second);
+      end.held.erase(found);
+      inbox_.add(engine::SlotReleased{job.id, end.rank, record.step});
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace batchflow::service
