@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/world/chance.h"
 #include "sim/world/jobs.h"
 
 namespace batchflow::world {
 
-bool Jobs::has_rank_on(const Job& job, NodeId node) const {
-  return std::find(job.nodes.begin(), job.nodes.end(), node) != job.nodes.end();
-}
-
 bool Jobs::all_up(const Job& job) const {
   return std::none_of(down_.begin(), down_.end(),
-                      [&](NodeId node) { return has_rank_on(job, node); });
+                      [&](NodeId node) { return job.has_rank_on(node); });
 }
 
 void Jobs::node_down(NodeId node) {
@@ -22,7 +19,7 @@ void Jobs::node_down(NodeId node) {
   gpus_.node_down(node);
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     const Job& job = jobs_[i];
-    if (job.state == Job::State::preempted || !has_rank_on(job, node)) continue;
+    if (job.state == Job::State::preempted || !job.has_rank_on(node)) continue;
     if (job.state == Job::State::joining || job.state == Job::State::running ||
         job.state == Job::State::restoring) {
       scenario_.after_loss == input::AfterLoss::moves ? move(i) : stop(i);
@@ -66,11 +63,11 @@ void Jobs::forget_step(Job& job) {
 
 void Jobs::stop(std::uint32_t index) {
   Job& job = jobs_[index];
-  count_unfinished(job);
+  clocks_.count_unfinished(job);
   job.state = Job::State::down;
   ++job.restarts;
   forget_step(job);
-  forget_checkpoints(job);
+  checkpoints_.forget(job);
   for (Rank number = 0; number < job.ranks.size(); ++number) {
     RankState& rank = job.ranks[number];
     if (rank.done) release(job, number, job.step);
@@ -82,11 +79,50 @@ void Jobs::stop(std::uint32_t index) {
 
 void Jobs::go_on(std::uint32_t index) {
   Job& job = jobs_[index];
-  count_unfinished(job);
+  clocks_.count_unfinished(job);
   ++job.result->restarts;
-  if (goes_back(job)) return go_back(index);
+  if (checkpoints_.goes_back(job)) return go_back(index);
   job.state = Job::State::joining;
   reports_.fact(engine::JobResized{job.id, item_batch(job), reports_.keep(job.nodes)});
+}
+
+// To the last checkpoint. The engine takes an id once, and so the job gets another.
+void Jobs::go_back(std::uint32_t index) {
+  Job& job = jobs_[index];
+  reports_.fact(engine::JobLeft{job.id});
+  job.id = ids_.another(index);
+  job.state = Job::State::restoring;
+  job.earlier_steps += job.step;
+  job.repeats_until = std::max(job.repeats_until, job.steps_done);
+  job.steps_done = job.epoch_began_at = job.checkpoint.steps;
+  job.kept = 0;
+  report_join(index);
+}
+
+// Its processes start, and each node reads its part of the checkpoint, if there is one.
+void Jobs::restore(std::uint32_t index, std::uint32_t credits) {
+  const auto restores = [this, index, restarts = jobs_[index].restarts] {
+    return jobs_[index].restarts == restarts && jobs_[index].state == Job::State::restoring;
+  };
+  kernel_.after(jobs_[index].model->start_up, [this, index, credits, restores] {
+    if (!restores()) return;
+    Job& job = jobs_[index];
+    const TaskId task = tasks_.begin([this, index, credits, restores] {
+      if (!restores()) return;
+      clocks_.count_unfinished(jobs_[index]);
+      train(index, credits);
+    });
+    const Bytes part = job.model->checkpoint.bytes / job.ring.size();
+    for (const NodeId node : job.ring) {
+      if (part == 0 || !job.checkpoint.position) break;
+      platform_.read_store(
+          task, node.value, {1, part},
+          chance_of(scenario_.seed, Chance::restore, index, job.restarts, node.value));
+      counters_.restored_bytes += part;
+    }
+    tasks_.go(task);
+    job.restores = task;
+  });
 }
 
 // Of a step that will not be completed. What was on a lost node is gone with the node.
@@ -155,20 +191,16 @@ void Jobs::keep_what_is_done(Job& job) {
     const double again = done[rank] - std::max(job.kept, before);
     if (again <= 0) continue;
     const double of_all = again / std::max(1e-12, 1 - before);
-    const TotalTime lost = of_gpus(job, scaled(job.ranks[rank].computes, of_all));
-    job.compute -= lost;
-    counters_.compute -= lost;
-    job.idle += lost;
-    counters_.idle += lost;
+    clocks_.lost(job, scaled(job.ranks[rank].computes, of_all));
   }
 }
 
 // The job goes on from its last completed step when it gets GPUs again.
 void Jobs::leave_gpus(Job& job) {
   job.attained = attained(job);
-  const bool repeats = job.moves && goes_back(job);
+  const bool repeats = job.moves && checkpoints_.goes_back(job);
   if (!repeats) keep_what_is_done(job);
-  count_unfinished(job);
+  clocks_.count_unfinished(job);
   // Not lost: it goes on where it was.
   if (job.preparation->is_streamed && !repeats) job.samples_done = 0;
   forget_step(job);
@@ -197,7 +229,7 @@ void Jobs::move(std::uint32_t index) {
   Job& job = jobs_[index];
   job.moves = true;
   leave_gpus(job);
-  forget_checkpoints(job);
+  checkpoints_.forget(job);
   queue_.add_first(index);
 }
 
@@ -210,7 +242,7 @@ void Jobs::resume(std::uint32_t index) {
   for (RankState& rank : job.ranks) rank.since = kernel_.now();
   if (std::exchange(job.moves, false)) {
     ++job.result->restarts;
-    if (goes_back(job)) return go_back(index);
+    if (checkpoints_.goes_back(job)) return go_back(index);
   }
   job.state = Job::State::joining;
   reports_.fact(engine::JobResized{job.id, item_batch(job), reports_.keep(job.nodes)});

@@ -66,12 +66,7 @@ void Jobs::hold_over(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.holds == 0 || --job.holds > 0 || job.state != Job::State::running) return;
   for (Rank number = 0; number < job.ranks.size(); ++number) {
-    RankState& rank = job.ranks[number];
-    watch_.spent(job.id, number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
-    const Duration waited = kernel_.now() - rank.since;
-    job.idle += of_gpus(job, waited);
-    counters_.idle += of_gpus(job, waited);
-    rank.since = kernel_.now();
+    clocks_.idled(job, number);
     train_rank(index, number);
   }
 }
@@ -80,7 +75,7 @@ void Jobs::hold_over(std::uint32_t index) {
 void Jobs::forget_traffic(Job& job) const {
   job.ranks_computing = 0;
   job.is_exchanged = job.epoch_over = false;
-  if (!is_validation(job)) job.holds = job.validates ? 1 : 0;
+  if (!job.is_validation()) job.holds = job.validates ? 1 : 0;
 }
 
 // ---------------------------------------------------------------------------- validation ----
@@ -102,7 +97,7 @@ void Jobs::begin_validation(std::uint32_t index) {
     return join(job.validation);
   }
   for (RankState& rank : own.ranks) {
-    own.idle += of_gpus(own, kernel_.now() - rank.since);  // the trained job's time, in sums
+    own.idle += own.of_gpus(kernel_.now() - rank.since);  // the trained job's time, in sums
     rank.since = kernel_.now();
   }
   own.holds = 0;

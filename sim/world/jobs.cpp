@@ -59,6 +59,8 @@ Jobs::Jobs(const Parts& parts)
       counters_(parts.counters),
       watch_(parts.watch),
       ids_(parts.ids),
+      clocks_(kernel_, counters_, watch_),
+      checkpoints_(tasks_, platform_, counters_, scenario_),
       scores_(scenario_, reports_),
       gpus_(scenario_.cluster),
       jobs_(scenario_.jobs.size()),
@@ -74,7 +76,7 @@ Jobs::Jobs(const Parts& parts)
     job.result->user = job.model->user;
     job.result->dataset = scenario_.datasets[static_cast<std::size_t>(job.model->dataset)].name;
     job.result->ranks = job.model->ranks;
-    if (is_validation(job))
+    if (job.is_validation())
       jobs_[static_cast<std::size_t>(job.model->validates_for)].validation =
           static_cast<std::uint32_t>(i);
     work_all_ += job.preparation->is_streamed ? job.model->steps : batches_of(*job.model);
@@ -101,12 +103,16 @@ const Workload::Preparation& Jobs::preparation(JobId id) const {
   return *job(id).preparation;
 }
 
+void Jobs::promised(std::span<const engine::Promise> promises) {
+  checkpoints_.promised(promises, [this](JobId id) -> const Job& { return job(id); });
+}
+
 // --------------------------------------------------------------------- coming and going ----
 
 void Jobs::begin() {
   for (std::uint32_t i = 0; i < jobs_.size(); ++i) {
     const input::JobModel& model = *jobs_[i].model;
-    if (is_validation(jobs_[i])) continue;
+    if (jobs_[i].is_validation()) continue;
     Duration later{0};
     if (model.arrives_spread.count() > 0) {
       Random chance = chance_of(scenario_.seed, Chance::arrival, i);
@@ -172,13 +178,6 @@ std::uint32_t Jobs::item_batch(const Job& job) const {
   return batch / static_cast<std::uint32_t>(job.nodes.size());
 }
 
-// The time of all GPUs of a job during which one of its ranks does something.
-TotalTime Jobs::of_gpus(const Job& job, Duration of_one_rank) {
-  if (job.nodes.size() == job.gpus.size()) return of_one_rank;
-  return TotalTime(of_one_rank) * static_cast<double>(job.gpus.size()) /
-         static_cast<double>(job.nodes.size());
-}
-
 void Jobs::start(std::uint32_t index) {
   Job& job = jobs_[index];
   running_.insert(index);
@@ -211,8 +210,7 @@ void Jobs::join(std::uint32_t index) {
   }
   for (RankState& rank : job.ranks) {
     rank.since = kernel_.now();
-    job.idle += of_gpus(job, kernel_.now() - job.started);
-    counters_.idle += of_gpus(job, kernel_.now() - job.started);
+    clocks_.add_idle(job, kernel_.now() - job.started);
   }
   report_join(index);
   if (model.leaves_after.count() > 0) {
@@ -306,22 +304,22 @@ void Jobs::leave(std::uint32_t index, const char* state) {
 }
 
 void Jobs::over(Job& job, const char* state) {
-  count_unfinished(job);
+  clocks_.count_unfinished(job);
   job.state = Job::State::over;
   job.result->state = state;
   job.ended = last_end_ = kernel_.now();
   job.ranks.clear();
   ++over_;
   running_.erase(index_of(job));
-  if (is_validation(job)) end_validation(index_of(job));
-  if (job.validation != kNone && jobs_[job.validation].state != Job::State::over) {
+  if (job.is_validation()) end_validation(index_of(job));
+  if (job.validation != Job::kNone && jobs_[job.validation].state != Job::State::over) {
     // The last validation has the GPUs until it is over.
     job.lends_gpus = job.validates && job.result->state == "done";
     if (job.lends_gpus) return;
     leave(job.validation, "left");
     if (jobs_[job.validation].state != Job::State::over) over(jobs_[job.validation], "left");
   }
-  if (is_validation(job)) {
+  if (job.is_validation()) {
     Job& trains = jobs_[static_cast<std::size_t>(job.model->validates_for)];
     if (!std::exchange(trains.lends_gpus, false)) return;
     gpus_.give_back(trains.gpus);
@@ -375,8 +373,7 @@ void Jobs::train_rank(std::uint32_t index, Rank number) {
   const Instant trains_since = kernel_.now() - computed;
   watch_.spent(job.id, number, job.step, Watch::Doing::stall, rank.since, trains_since);
   rank.since = trains_since;
-  job.stall += of_gpus(job, waited);
-  counters_.stall += of_gpus(job, waited);
+  clocks_.add_stall(job, waited);
   kernel_.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
@@ -396,9 +393,7 @@ void Jobs::trained(std::uint32_t index, Rank number) {
   job.epoch_over = batch.last_of_epoch;
   watch_.spent(job.id, number, batch.step, Watch::Doing::compute, rank.since, kernel_.now());
   rank.since = kernel_.now();
-  job.compute += of_gpus(job, rank.computes);
-  counters_.compute += of_gpus(job, rank.computes);
-  if (job.first_step == Instant{}) job.first_compute += of_gpus(job, rank.computes);
+  clocks_.add_compute(job, rank.computes);
   job.samples_done += batch.samples;
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
@@ -441,12 +436,13 @@ void Jobs::step_done(std::uint32_t index) {
   if (++job.steps_done == job.model->steps) return leave(index, "done");
   if (job.epoch_over) job.epoch_began_at = job.steps_done;
   const std::uint64_t every = job.model->checkpoint.every;
-  if (every > 0 && job.steps_done % every == 0) begin_checkpoint(index);
+  if (every > 0 && job.steps_done % every == 0)
+    checkpoints_.begin(job, [this, index] { hold_over(index); });
   // What an epoch that is trained again ends with has been.
   if (std::exchange(job.epoch_over, false) && is_new) {
     ++job.epochs_trained;
-    if (job.validation != kNone) begin_validation(index);
-    if (is_validation(job)) {
+    if (job.validation != Job::kNone) begin_validation(index);
+    if (job.is_validation()) {
       ++job.holds;
       end_validation(index);
     }
@@ -458,14 +454,42 @@ void Jobs::step_done(std::uint32_t index) {
     reports_.fact(engine::BatchConsumed{job.id, number, step, measured});
     reports_.fact(engine::SlotReleased{job.id, number, step});
     reports_.fact(engine::BatchWanted{job.id, number, 1});
-    watch_.spent(job.id, number, job.step, Watch::Doing::idle, rank.since, kernel_.now());
-    const Duration waited = kernel_.now() - rank.since;
-    job.idle += of_gpus(job, waited);
-    counters_.idle += of_gpus(job, waited);
-    rank.since = kernel_.now();
+    clocks_.idled(job, number);
     rank.done = false;
     train_rank(index, number);
   }
+}
+
+// -------------------------------------------------------------------------------- results ----
+
+void Jobs::cut() {
+  for (Job& job : jobs_) {
+    if (job.state == Job::State::starting || job.state == Job::State::preempted) continue;
+    clocks_.count_unfinished(job);
+  }
+}
+
+Jobs::UnderWay Jobs::under_way() const {
+  UnderWay sum;
+  for (const std::uint32_t index : running_) clocks_.add_under_way(jobs_[index], sum);
+  return sum;
+}
+
+std::vector<output::JobPoint> Jobs::points() const {
+  std::vector<output::JobPoint> points;
+  for (std::size_t i = 0; i < std::min(jobs_.size(), output::kJobsInSeries); ++i) {
+    UnderWay now;
+    clocks_.add_under_way(jobs_[i], now);
+    points.push_back({jobs_[i].result->samples, seconds(jobs_[i].stall + now.stall)});
+  }
+  return points;
+}
+
+std::vector<output::JobResult> Jobs::take_results() {
+  for (const Job& job : jobs_)
+    job.finish_result(kernel_.now(),
+                      waits(watch_.waited(index_of(job)), static_cast<double>(job.nodes.size())));
+  return std::move(results_);
 }
 
 }  // namespace batchflow::world

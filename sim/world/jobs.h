@@ -23,11 +23,13 @@
 #include <set>
 #include <vector>
 
-#include "core/log/promise_log.h"
 #include "programs/output/results.h"
 #include "sim/world/backend.h"
 #include "sim/world/counters.h"
 #include "sim/world/gpu_queue.h"
+#include "sim/world/job.h"
+#include "sim/world/job_checkpoints.h"
+#include "sim/world/job_clocks.h"
 #include "sim/world/job_ids.h"
 #include "sim/world/job_queue.h"
 #include "sim/world/kernel.h"
@@ -50,14 +52,7 @@ class Jobs final : public CompletionHandler {
   Instant last_end() const { return last_end_; }
   // About the share of all steps of all jobs that have been taken.
   double progress() const;
-  // What ranks are doing, as far as it is not in the counters yet.
-  struct UnderWay {
-    TotalTime compute{0};
-    TotalTime stall{0};
-    TotalTime idle{0};
-    std::uint64_t ranks = 0;
-    std::uint64_t stalling = 0;
-  };
+  using UnderWay = JobClocks::UnderWay;
   UnderWay under_way() const;
   // Samples and stalls of the first jobs by now.
   std::vector<output::JobPoint> points() const;
@@ -80,82 +75,6 @@ class Jobs final : public CompletionHandler {
   const Workload::Preparation& preparation(JobId job) const override;
 
  private:
-  struct RankState {
-    bool loading = false;   // its loader has the batch
-    bool loaded = false;    // its loader is ready with the batch
-    bool training = false;  // it computes
-    bool done = false;      // with the current step
-    Instant since{};  // when its present state began: it computes, or waits for its batch or the
-                      // other ranks
-    Duration computes{0};  // in this step
-    std::deque<Delivered> batches;
-  };
-  // Where a job can go back to. Before the first checkpoint: to its beginning.
-  struct Checkpoint {
-    std::uint64_t steps = 0;  // that were done by then
-    std::optional<order::Position> position;
-    std::optional<TaskId> writes = {};
-  };
-  struct Job {
-    enum class State : std::uint8_t {
-      away,
-      queued,
-      starting,
-      joining,
-      running,
-      down,
-      restoring,  // from its checkpoint
-      preempted,
-      over
-    };
-    State state = State::away;
-    JobId id;  // by which the engine knows it
-    const input::JobModel* model = nullptr;
-    const Workload::Preparation* preparation = nullptr;
-    std::vector<NodeId> gpus;   // the node of each
-    std::vector<NodeId> nodes;  // of its ranks
-    std::vector<RankState> ranks;
-    std::uint64_t step = 0;  // its number for the engine; after a loss a number that was never used
-    std::uint64_t earlier_steps = 0;   // numbers that were used before it last went back
-    std::uint64_t steps_done = 0;      // how many
-    std::uint64_t repeats_until = 0;   // steps up to this one were done before
-    std::uint64_t epoch_began_at = 0;  // steps that were done then
-    std::deque<Checkpoint> writing;    // being written, oldest first
-    Checkpoint checkpoint;             // the last one that is written
-    std::optional<TaskId> restores;    // reads that one back
-    double kept = 0;                   // of the current step, computed before the job was preempted
-    std::uint64_t restarts = 0;
-    bool moves = false;  // it has left its GPUs because it has lost a node
-    std::uint32_t ranks_done = 0;
-    // What the step also takes (job_traffic.cpp).
-    std::vector<NodeId> ring;           // its nodes, each once
-    std::uint32_t ranks_computing = 0;  // that have begun the step
-    bool is_exchanged = false;          // what the ranks have learnt in this step
-    bool epoch_over = false;            // with this step
-    std::uint32_t holds = 0;            // what it waits for before the next step
-    std::uint32_t epochs_trained = 0;
-    std::uint32_t validation = kNone;  // the index of its validation
-    bool validates = false;            // it waits for that
-    bool lends_gpus = false;           // to that, after its own end
-    std::uint64_t samples_done = 0;    // of the current step, by these ranks
-    std::uint64_t fillers_done = 0;
-    std::uint64_t rehearsed_done = 0;
-    Instant started{};
-    Instant has_gpus_since{};
-    TotalTime attained{0};  // GPU time, before the job was preempted the last time
-    Instant ended{};
-    Instant first_batch{};
-    Instant first_step{};
-    TotalTime compute{0};  // of all ranks
-    TotalTime stall{0};
-    TotalTime idle{0};
-    TotalTime down{0};
-    TotalTime first_compute{0};  // of the first step
-    output::JobResult* result = nullptr;
-  };
-
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-
   Job& job(JobId id) { return jobs_[ids_.index_of(id)]; }
   const Job& job(JobId id) const { return jobs_[ids_.index_of(id)]; }
   void arrive(std::uint32_t index);
@@ -163,7 +82,6 @@ class Jobs final : public CompletionHandler {
   void start_queued();
   void assign_gpus(Job& job, std::vector<NodeId> gpus) const;
   std::uint32_t item_batch(const Job& job) const;
-  static TotalTime of_gpus(const Job& job, Duration of_one_rank);
   bool preempts() const { return scenario_.scheduler == input::Scheduler::las; }
   TotalTime attained(const Job& job) const;
   void watch_for_much(std::uint32_t index);
@@ -187,14 +105,7 @@ class Jobs final : public CompletionHandler {
     return job.model->exchange.bytes > 0 && job.ring.size() > 1;
   }
   void begin_exchange(std::uint32_t index, Duration compute);
-  // job_checkpoints.cpp
-  // Whether the job goes back to a checkpoint when it has lost a node.
-  bool goes_back(const Job& job) const {
-    return job.model->checkpoint.every > 0 && !scenario_.faults.empty();
-  }
-  void begin_checkpoint(std::uint32_t index);
-  void checkpoint_written(Job& job, std::uint64_t steps);
-  void forget_checkpoints(Job& job);
+  // job_losses.cpp
   void go_back(std::uint32_t index);
   void restore(std::uint32_t index, std::uint32_t credits);
   // job_traffic.cpp
@@ -204,16 +115,12 @@ class Jobs final : public CompletionHandler {
   void forget_traffic(Job& job) const;
   std::string no_room_on_gpus(const Job& job) const;
   std::uint32_t batches_on_gpu(const Job& job) const;
-  bool is_validation(const Job& job) const { return job.model->validates_for >= 0; }
   std::uint32_t index_of(const Job& job) const {
     return static_cast<std::uint32_t>(&job - jobs_.data());
   }
 
   void leave(std::uint32_t index, const char* state);
   void over(Job& job, const char* state);
-  void count_unfinished(Job& job);
-  void add_under_way(const Job& job, UnderWay& sum) const;
-  bool has_rank_on(const Job& job, NodeId node) const;
   bool all_up(const Job& job) const;
   void forget_step(Job& job);
   void stop(std::uint32_t index);
@@ -236,14 +143,14 @@ class Jobs final : public CompletionHandler {
   Counters& counters_;
   Watch& watch_;
   JobIds& ids_;
+  JobClocks clocks_;
+  JobCheckpoints checkpoints_;
   ScoreReports scores_;
   GpuQueue gpus_;
   std::set<NodeId> down_;
-  log::Promises promises_;                    // of jobs that go back to checkpoints
-  std::vector<std::uint32_t> checkpointing_;  // jobs that have begun to write one at this instant
-  std::map<int, Instant> opened_at_;          // by dataset
-  std::vector<Job> jobs_;                     // by index in the scenario
-  std::vector<output::JobResult> results_;    // by job
+  std::map<int, Instant> opened_at_;        // by dataset
+  std::vector<Job> jobs_;                   // by index in the scenario
+  std::vector<output::JobResult> results_;  // by job
   JobQueue queue_;
   std::set<std::uint32_t> running_;  // have GPUs
   std::size_t over_ = 0;

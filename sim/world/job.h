@@ -1,0 +1,105 @@
+// A simulated job and its ranks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "core/base/types.h"
+#include "core/order/position.h"
+#include "programs/output/results.h"
+#include "sim/world/backend.h"
+#include "sim/world/sim_time.h"
+#include "sim/world/tasks.h"
+#include "sim/world/workload.h"
+
+namespace batchflow::world {
+
+struct RankState {
+  bool loading = false;   // its loader has the batch
+  bool loaded = false;    // its loader is ready with the batch
+  bool training = false;  // it computes
+  bool done = false;      // with the current step
+  Instant since{};       // when its present state began: it computes, or waits for its batch or the
+                         // other ranks
+  Duration computes{0};  // in this step
+  std::deque<Delivered> batches;
+};
+// Where a job can go back to. Before the first checkpoint: to its beginning.
+struct Checkpoint {
+  std::uint64_t steps = 0;  // that were done by then
+  std::optional<order::Position> position;
+  std::optional<TaskId> writes = {};
+};
+// A job, as jobs.h says.
+struct Job {
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  enum class State : std::uint8_t {
+    away,
+    queued,
+    starting,
+    joining,
+    running,
+    down,
+    restoring,  // from its checkpoint
+    preempted,
+    over
+  };
+  State state = State::away;
+  JobId id;  // by which the engine knows it
+  const input::JobModel* model = nullptr;
+  const Workload::Preparation* preparation = nullptr;
+  std::vector<NodeId> gpus;   // the node of each
+  std::vector<NodeId> nodes;  // of its ranks
+  std::vector<RankState> ranks;
+  std::uint64_t step = 0;  // its number for the engine; after a loss a number that was never used
+  std::uint64_t earlier_steps = 0;   // numbers that were used before it last went back
+  std::uint64_t steps_done = 0;      // how many
+  std::uint64_t repeats_until = 0;   // steps up to this one were done before
+  std::uint64_t epoch_began_at = 0;  // steps that were done then
+  std::deque<Checkpoint> writing;    // being written, oldest first
+  Checkpoint checkpoint;             // the last one that is written
+  std::optional<TaskId> restores;    // reads that one back
+  double kept = 0;                   // of the current step, computed before the job was preempted
+  std::uint64_t restarts = 0;
+  bool moves = false;  // it has left its GPUs because it has lost a node
+  std::uint32_t ranks_done = 0;
+  // What the step also takes (job_traffic.cpp).
+  std::vector<NodeId> ring;           // its nodes, each once
+  std::uint32_t ranks_computing = 0;  // that have begun the step
+  bool is_exchanged = false;          // what the ranks have learnt in this step
+  bool epoch_over = false;            // with this step
+  std::uint32_t holds = 0;            // what it waits for before the next step
+  std::uint32_t epochs_trained = 0;
+  std::uint32_t validation = kNone;  // the index of its validation
+  bool validates = false;            // it waits for that
+  bool lends_gpus = false;           // to that, after its own end
+  std::uint64_t samples_done = 0;    // of the current step, by these ranks
+  std::uint64_t fillers_done = 0;
+  std::uint64_t rehearsed_done = 0;
+  Instant started{};
+  Instant has_gpus_since{};
+  TotalTime attained{0};  // GPU time, before the job was preempted the last time
+  Instant ended{};
+  Instant first_batch{};
+  Instant first_step{};
+  TotalTime compute{0};  // of all ranks
+  TotalTime stall{0};
+  TotalTime idle{0};
+  TotalTime down{0};
+  TotalTime first_compute{0};  // of the first step
+  output::JobResult* result = nullptr;
+
+  bool is_validation() const { return model->validates_for >= 0; }
+  bool has_rank_on(NodeId node) const {
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  }
+  // The time of all its GPUs during which one of its ranks does something.
+  TotalTime of_gpus(Duration of_one_rank) const;
+  // Fills `result`, if it has had GPUs. `waited`: what its ranks waited for.
+  void finish_result(Instant now, const output::Waits& waited) const;
+};
+
+}  // namespace batchflow::world
