@@ -11,6 +11,7 @@
 #include "policies/plugin/certificate.h"
 #include "policies/plugin/load.h"
 #include "runtime/service/plugins/plugin_apart.h"
+#include "runtime/service/plugins/quarantine.h"
 
 namespace batchflow::service {
 namespace {

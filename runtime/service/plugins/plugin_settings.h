@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "core/engine/policy_texts.h"
-#include "policies/plugin/plugin_file.h"
-#include "runtime/service/plugins/quarantine.h"
+
+namespace batchflow::plugin {
+class PluginFile;
+}
 
 namespace batchflow::service {
+
+struct Quarantined;
 
 struct PluginSettings {
   std::vector<std::string> files;           // as plugin::find_file takes them
