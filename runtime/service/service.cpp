@@ -114,8 +114,12 @@ void Service::Parts::start() {
               [this](const ServedPipeline& one) {
                 if (Cluster* const agents = cluster.agents()) agents->added(one);
               },
+          .pipeline_gone =
+              [this](PipelineId one) {
+                if (Cluster* const agents = cluster.agents()) agents->gone(one);
+              },
           .waits_for_agents =
-              [this](DatasetId one, std::function<void(const std::string&)> then) {
+              [this](ServedId one, std::function<void(const std::string&)> then) {
                 Cluster* const agents = cluster.agents();
                 return agents && agents->waits_for(one, std::move(then));
               },

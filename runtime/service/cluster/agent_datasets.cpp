@@ -1,5 +1,7 @@
 #include "runtime/service/cluster/agent_datasets.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -9,6 +11,23 @@
 #include "programs/input/yaml.h"
 
 namespace batchflow::service {
+namespace {
+
+std::string opening_name(PipelineId id) {
+  return fmt::format("{}", id.value);
+}
+
+}  // namespace
+
+AgentDatasets::AgentDatasets(const NodeConfig& config, Host host)
+    : config_(config), host_(std::move(host)), openers_(host_.post), pipelines_(host_.post) {
+  config_.steps.ending = ending_;
+}
+
+// Nothing waits for steps that are being set up.
+AgentDatasets::~AgentDatasets() {
+  *ending_ = true;
+}
 
 void AgentDatasets::open(const DatasetMessage& wanted) {
   while (datasets_.all().size() <= wanted.id.value) datasets_.add_unknown_dataset();
@@ -53,46 +72,105 @@ void AgentDatasets::opened(const DatasetMessage& wanted, const std::vector<Opene
   datasets_.add_again(dataset, made->root, made->index);
   dataset.closed = made->closed;
   for (const PipelineMessage& one : std::exchange(early_, {})) add(one);
-  log_.say(fmt::format("dataset {}: {} samples, version {:016x}", wanted.name,
-                       made->index->samples(), wanted.version));
+  host_.log.say(fmt::format("dataset {}: {} samples, version {:016x}", wanted.name,
+                            made->index->samples(), wanted.version));
   answer_opened(wanted.id, {});
 }
 
 void AgentDatasets::answer_opened(DatasetId dataset, const std::string& problem) {
-  if (!problem.empty()) log_.say({problem, LogLevel::error, "dataset"});
-  link_.write(encode_opened(dataset, problem));
+  if (!problem.empty()) host_.log.say({problem, LogLevel::error, "dataset"});
+  host_.link.write(encode_opened(dataset, problem));
 }
 
 void AgentDatasets::add(const PipelineMessage& wanted) {
   while (datasets_.pipelines().size() <= wanted.id.value) datasets_.add_unknown_pipeline();
   if (wanted.text.empty()) return;
-  if (!datasets_.knows(wanted.dataset)) {
-    early_.push_back(wanted);
-    return;
+  std::erase(removed_, wanted.id);
+  datasets_.pipeline(wanted.id).dataset = wanted.dataset;
+  if (datasets_.knows(wanted.dataset)) return compile(wanted);
+  early_.push_back(wanted);
+}
+
+void AgentDatasets::compile(const PipelineMessage& wanted) {
+  const std::string& source = wanted.file.empty() ? wanted.name : wanted.file;
+  try {
+    config::ConfigNode written = input::parse_yaml(wanted.text, source);
+    if (prepare::has_plugins(written) || prepare::has_functions(written))
+      return set_up(wanted, std::move(written));
+    config::read_config(written, [&](config::ConfigSection& section) {
+      have(wanted, prepare::compile_pipeline(section, *datasets_.dataset(wanted.dataset).index,
+                                             config_.scratch_limits()));
+    });
+  } catch (const std::exception& error) {
+    say_problem(wanted, error.what());
+  }
+}
+
+void AgentDatasets::set_up(const PipelineMessage& wanted, config::ConfigNode written) {
+  if (wanted.user && *wanted.user != geteuid())
+    return answer_set_up(
+        wanted, fmt::format("a job's function in Python runs as the service's user, which is {} "
+                            "there, and the job is of user {}; start the agent as that user",
+                            geteuid(), *wanted.user));
+  pipelines_.open(opening_name(wanted.id), datasets_.dataset(wanted.dataset), std::move(written),
+                  config_.steps, config_.scratch_limits(),
+                  [this, wanted](std::unique_ptr<prepare::Pipeline> made, std::string problem) {
+                    try {
+                      if (made) have(wanted, std::move(made));
+                    } catch (const std::exception& error) {
+                      problem = error.what();
+                    }
+                    answer_set_up(wanted, problem);
+                  });
+}
+
+// Throws what says why it cannot be used.
+void AgentDatasets::have(const PipelineMessage& wanted, std::unique_ptr<prepare::Pipeline> made) {
+  if (made->info().hash != wanted.hash)
+    throw ConfigError(
+        fmt::format("it has the hash {:016x} there, and {:016x} at the coordinator; "
+                    "have the same plugins and Python packages on all nodes",
+                    made->info().hash, wanted.hash));
+  if (datasets_.knows(wanted.id)) return;  // it was let go, and is still here
+  if (const Bytes bytes = step_bytes(*made); bytes > 0) {
+    set_apart_for_steps(config_, bytes * config_.workers);
+    host_.memory_changed(config_);
   }
   ServedPipeline& pipeline = datasets_.pipeline(wanted.id);
-  std::string problem;
-  try {
-    config::read_config(
-        input::parse_yaml(wanted.text, wanted.name), [&](config::ConfigSection& section) {
-          pipeline.pipeline = prepare::compile_pipeline(
-              section, *datasets_.dataset(wanted.dataset).index, config_.scratch_limits());
-        });
-    if (pipeline.pipeline->info().hash != wanted.hash)
-      problem = fmt::format("it has the hash {:016x} here, and {:016x} at the coordinator",
-                            pipeline.pipeline->info().hash, wanted.hash);
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  if (!problem.empty()) {
-    pipeline.pipeline = nullptr;
-    log_.say({fmt::format("pipeline '{}': {}", wanted.name, problem), LogLevel::error, "pipeline"});
-    return;
-  }
+  pipeline.pipeline = std::move(made);
   pipeline.name = wanted.name;
-  pipeline.dataset = wanted.dataset;
   pipeline.spec = pipeline.pipeline->spec();
   pipeline.hash = wanted.hash;
+}
+
+void AgentDatasets::say_problem(const PipelineMessage& wanted, const std::string& problem) {
+  host_.log.say(
+      {fmt::format("pipeline '{}': {}", wanted.name, problem), LogLevel::error, "pipeline"});
+}
+
+void AgentDatasets::answer_set_up(const PipelineMessage& wanted, const std::string& problem) {
+  if (!problem.empty()) say_problem(wanted, problem);
+  host_.link.write(encode_set_up(wanted.id, problem));
+}
+
+void AgentDatasets::remove(PipelineId pipeline) {
+  while (datasets_.pipelines().size() <= pipeline.value) datasets_.add_unknown_pipeline();
+  removed_.push_back(pipeline);
+  std::erase_if(early_, [&](const PipelineMessage& one) { return one.id == pipeline; });
+}
+
+void AgentDatasets::let_go() {
+  std::erase_if(removed_, [&](PipelineId id) {
+    ServedPipeline& pipeline = datasets_.pipeline(id);
+    if (pipelines_.is_opening(opening_name(id), pipeline.dataset) || host_.uses(id)) return false;
+    if (!pipeline.pipeline) return true;
+    const Bytes bytes = step_bytes(*pipeline.pipeline);
+    for (const auto& step : pipeline.pipeline->plugins()) step->give_up();
+    pipeline.pipeline = nullptr;
+    config_.steps_bytes -= bytes * config_.workers;
+    if (bytes > 0) host_.memory_changed(config_);
+    return true;
+  });
 }
 
 }  // namespace batchflow::service

@@ -110,6 +110,7 @@ void AgentSession::check() {
     if (error) return;
     if (backend_) {
       backend_->each_second();
+      datasets_->let_go();
       report();
     }
     log_.tick();
@@ -187,7 +188,16 @@ void AgentSession::begin(Joined joined) {
                   LogLevel::warning});
         link_->write(encode_unreachable(node, problem));
       });
-  datasets_ = std::make_unique<AgentDatasets>(config_, log_, *link_, posting);
+  const Place own{joined.node, Tier::dram, 0};
+  datasets_ = std::make_unique<AgentDatasets>(
+      config_,
+      AgentDatasets::Host{log_, *link_, posting,
+                          [this, own](const NodeConfig& config) {
+                            backend_->set_memory(config.cache_bytes());
+                            backend_->end_steps();
+                            inbox_.add(engine::CapacityChanged{own, config.engine_bytes()});
+                          },
+                          [this](PipelineId one) { return backend_->is_at(one); }});
   ranks_ = std::make_unique<AgentRanks>(datasets_->all(), *link_);
   Backend::Options options;
   options.node = joined.node;
@@ -269,6 +279,7 @@ void AgentSession::take_message(const NodeMessage& message) {
   }
   if (message.type() == "dataset") return datasets_->open(message.dataset());
   if (message.type() == "pipeline") return datasets_->add(message.pipeline());
+  if (message.type() == "pipeline_gone") return datasets_->remove(message.pipeline_id());
   if (message.type() == "let_go") return end("all is handed over");
   if (message.type() == "refused") {
     refusal_ = fmt::format("the coordinator at {} refuses this agent: {}", coordinator_,

@@ -162,11 +162,9 @@ Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& fro
     other->link->write(encode_peer(node, agent->address));
   }
   host_.peers.set(node, agent->address);
-  for (const auto& dataset : host_.datasets.all()) link->write(message_of(*dataset));
   Agent& made = *(agents_[node.value] = std::move(agent));
-  for (const auto& pipeline : host_.datasets.pipelines())
-    link->write(encode(PipelineMessage{pipeline->id, pipeline->dataset, pipeline->name,
-                                       pipeline->text, pipeline->hash}));
+  for (const auto& dataset : host_.datasets.all()) ask_for(made, *dataset);
+  for (const auto& pipeline : host_.datasets.pipelines()) ask_for(made, *pipeline);
   host_.say(fmt::format("node {} '{}' at {}: {} cores, {} MiB; it opens {} datasets", node.value,
                         made.greeting.name, made.address, made.greeting.cores,
                         made.greeting.memory >> 20, host_.datasets.all().size()));
@@ -177,7 +175,7 @@ Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& fro
   return {{}, node};
 }
 
-std::string Cluster::message_of(const ServedDataset& dataset) {
+void Cluster::ask_for(Agent& agent, const ServedDataset& dataset) {
   DatasetMessage message;
   message.id = dataset.id;
   message.asked = dataset.asked;
@@ -185,11 +183,30 @@ std::string Cluster::message_of(const ServedDataset& dataset) {
   message.name = dataset.name;
   message.version = dataset.index ? dataset.version : 0;
   message.listing = dataset.listing;
-  return encode(message);
+  agent.unanswered.insert(dataset.id);
+  agent.problems.erase(dataset.id);
+  agent.link->write(encode(message));
+}
+
+// Only steps of users take their time, and an answer.
+void Cluster::ask_for(Agent& agent, const ServedPipeline& pipeline) {
+  PipelineMessage message;
+  message.id = pipeline.id;
+  message.dataset = pipeline.dataset;
+  message.name = pipeline.name;
+  message.hash = pipeline.hash;
+  if (pipeline.pipeline) {
+    message.text = pipeline.text.yaml;
+    message.file = pipeline.text.file;
+    if (pipeline.text.functions_of) message.user = *pipeline.text.functions_of;
+    if (!pipeline.pipeline->plugins().empty()) agent.unanswered.insert(pipeline.id);
+  }
+  agent.problems.erase(pipeline.id);
+  agent.link->write(encode(message));
 }
 
 void Cluster::begin_if_ready(Agent& agent) {
-  if (agent.ready || agent.opened.size() < host_.datasets.all().size()) return;
+  if (agent.ready || !agent.unanswered.empty()) return;
   agent.ready = true;
   host_.inbox.add(engine::NodeJoined{agent.node, agent.greeting.cores});
   host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::dram, 0}, agent.greeting.memory});
@@ -230,26 +247,29 @@ void Cluster::look_at_majority(const std::string& lost) {
 // ------------------------------------------------------------------------ datasets, pipelines ----
 
 void Cluster::added(const ServedDataset& dataset) {
-  for (const auto& [id, agent] : agents_) {
-    agent->opened.erase(dataset.id.value);
-    agent->link->write(message_of(dataset));
-  }
+  for (const auto& [id, agent] : agents_) ask_for(*agent, dataset);
 }
 
 void Cluster::added(const ServedPipeline& pipeline) {
-  for (const auto& [id, agent] : agents_)
-    agent->link->write(encode(PipelineMessage{pipeline.id, pipeline.dataset, pipeline.name,
-                                              pipeline.text, pipeline.hash}));
+  for (const auto& [id, agent] : agents_) ask_for(*agent, pipeline);
 }
 
-bool Cluster::waits_for(DatasetId dataset, std::function<void(const std::string&)> then) {
+void Cluster::gone(PipelineId pipeline) {
+  for (const auto& [id, agent] : agents_) {
+    agent->unanswered.erase(pipeline);
+    agent->problems.erase(pipeline);
+    agent->link->write(encode_pipeline_gone(pipeline));
+    begin_if_ready(*agent);
+  }
+}
+
+bool Cluster::waits_for(ServedId what, std::function<void(const std::string&)> then) {
   const bool all = std::all_of(agents_.begin(), agents_.end(), [&](const auto& one) {
     const Agent& agent = *one.second;
-    const auto opened = agent.opened.find(dataset.value);
-    return !agent.ready || (opened != agent.opened.end() && opened->second.empty());
+    return !agent.ready || (!agent.unanswered.contains(what) && !agent.problems.contains(what));
   });
   if (all) return false;
-  waiting_.push_back({dataset, std::move(then)});
+  waiting_.push_back({what, std::move(then)});
   host_.post([this] { look_at_waiting(); });  // one may have failed already
   return true;
 }
@@ -260,12 +280,9 @@ void Cluster::look_at_waiting() {
     std::string problem;
     for (const auto& [id, agent] : agents_) {
       if (!agent->ready) continue;
-      const auto opened = agent->opened.find(one.dataset.value);
-      if (opened == agent->opened.end()) {
-        all = false;
-      } else if (!opened->second.empty()) {
-        problem = fmt::format("node '{}': {}", agent->greeting.name, opened->second);
-      }
+      if (agent->unanswered.contains(one.what)) all = false;
+      if (const auto found = agent->problems.find(one.what); found != agent->problems.end())
+        problem = fmt::format("node '{}': {}", agent->greeting.name, found->second);
     }
     if (all || !problem.empty()) {
       one.then(problem);
@@ -275,11 +292,14 @@ void Cluster::look_at_waiting() {
   }
 }
 
-void Cluster::take_opened(Agent& agent, DatasetId dataset, const std::string& problem) {
-  agent.opened[dataset.value] = problem;
+void Cluster::take_opened(Agent& agent, ServedId what, const std::string& problem) {
+  // A pipeline may have been let go since.
+  if (agent.unanswered.erase(what) > 0 && !problem.empty()) agent.problems[what] = problem;
   if (!problem.empty() && !agent.ready) {
     // It would be asked to read and prepare what it has not got.
-    agent.link->write(protocol::encode(protocol::Refused{"bad_dataset", problem}));
+    const bool is_data = std::holds_alternative<DatasetId>(what);
+    agent.link->write(
+        protocol::encode(protocol::Refused{is_data ? "bad_dataset" : "unknown_pipeline", problem}));
     host_.say({fmt::format("node {} '{}' cannot join: {}", agent.node.value, agent.greeting.name,
                            problem),
                LogLevel::warning, "agent"});
@@ -312,6 +332,8 @@ void Cluster::take_message(Agent& agent, const NodeMessage& message) {
   if (message.type() == "opened")
     return take_opened(agent, DatasetId(static_cast<std::uint32_t>(message.number("dataset"))),
                        message.text("problem"));
+  if (message.type() == "set_up")
+    return take_opened(agent, message.pipeline_id(), message.text("problem"));
   if (message.type() == "rank") return take_rank(agent, message.rank());
   if (message.type() == "counters") {
     agent.counters = message.counters();
@@ -378,6 +400,14 @@ void Cluster::take_done(const Agent& agent, Done done) {
   host_.inbox.add(done);
 }
 
+// Steps of users take memory of the node's own for their processes.
+void Cluster::take_capacity(Agent& agent, const engine::CapacityChanged& memory) {
+  if (memory.place != Place{agent.node, Tier::dram, 0})
+    throw MessageError("memory that is none of the node's");
+  agent.greeting.memory = memory.bytes;
+  if (agent.ready) host_.inbox.add(memory);
+}
+
 void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
   const auto step = agent.events.step(bytes);
   if (!step) throw MessageError("events that cannot be read");
@@ -393,6 +423,8 @@ void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
     } else if (const auto* quiet = std::get_if<engine::WorkerQuiesced>(&event)) {
       const WorkerId worker = routes_.quiesced(agent.node, quiet->worker);
       if (!worker.is_none()) host_.inbox.add(engine::WorkerQuiesced{worker});
+    } else if (const auto* memory = std::get_if<engine::CapacityChanged>(&event)) {
+      take_capacity(agent, *memory);
     } else if (const auto* measured = std::get_if<engine::DecodedMeasured>(&event)) {
       host_.inbox.add(*measured);
     } else {

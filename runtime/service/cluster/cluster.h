@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,9 +64,10 @@ class Cluster {
   // Agents open what is new.
   void added(const ServedDataset& dataset);
   void added(const ServedPipeline& pipeline);
-  // False: all agents have opened the dataset. True: `then` is called when they have, or with why
-  // one cannot.
-  bool waits_for(DatasetId dataset, std::function<void(const std::string& problem)> then);
+  void gone(PipelineId pipeline);
+  // False: all agents have opened it, or set it up. True: `then` is called when they have, or with
+  // why one cannot.
+  bool waits_for(ServedId what, std::function<void(const std::string& problem)> then);
 
   // The node `from` cannot reach the backend of `node`, although both are there.
   void unreachable(NodeId from, NodeId node, const std::string& problem);
@@ -84,15 +86,16 @@ class Cluster {
     AgentGreeting greeting;
     std::string address;  // of its backend
     std::shared_ptr<NodeLink> link;
-    bool ready = false;                           // all datasets of its start are open
-    bool leaving = false;                         // it hands over what it keeps, and ends
-    std::map<std::uint32_t, std::string> opened;  // what came of each dataset; empty: all is well
+    bool ready = false;                        // what there was at its start is open, and set up
+    bool leaving = false;                      // it hands over what it keeps, and ends
+    std::set<ServedId> unanswered;             // what it opens or sets up now
+    std::map<ServedId, std::string> problems;  // why it could not
     std::map<std::uint32_t, std::shared_ptr<NodeRank>> ranks;
     log::EventDecoder events;
     NodeCounters counters;
   };
   struct Waiting {
-    DatasetId dataset;
+    ServedId what;
     std::function<void(const std::string& problem)> then;
   };
   struct Admission {
@@ -109,16 +112,18 @@ class Cluster {
   void take_message(Agent& agent, const NodeMessage& message);
   void take_rank(Agent& agent, const RankMessage& message);
   void take_events(Agent& agent, std::span<const std::byte> bytes);
+  void take_capacity(Agent& agent, const engine::CapacityChanged& memory);
   void take_record(Agent& agent, std::span<const std::byte> bytes);
   template <class Done>
   void take_done(const Agent& agent, Done done);
-  void take_opened(Agent& agent, DatasetId dataset, const std::string& problem);
+  void take_opened(Agent& agent, ServedId what, const std::string& problem);
+  static void ask_for(Agent& agent, const ServedDataset& dataset);
+  static void ask_for(Agent& agent, const ServedPipeline& pipeline);
   void begin_if_ready(Agent& agent);
   void look_at_waiting();
   void end_rank(Agent& agent, std::uint32_t rank);
   void deliver(const engine::Deliver& command);
   Agent* find(NodeId node) const;
-  static std::string message_of(const ServedDataset& dataset);
 
   Host host_;
   std::string own_address_;

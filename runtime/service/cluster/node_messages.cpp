@@ -126,12 +126,12 @@ std::string encode(const DatasetMessage& message) {
 }
 
 std::string encode(const PipelineMessage& message) {
-  return dump({{"type", "pipeline"},
-               {"pipeline", message.id.value},
-               {"dataset", message.dataset.value},
-               {"name", message.name},
-               {"text", message.text},
-               {"hash", message.hash}});
+  json out{{"type", "pipeline"},   {"pipeline", message.id.value},
+           {"name", message.name}, {"dataset", message.dataset.value},
+           {"text", message.text}, {"file", message.file},
+           {"hash", message.hash}};
+  if (message.user) out["user"] = *message.user;
+  return dump(out);
 }
 
 std::string encode(const RankMessage& message) {
@@ -183,6 +183,14 @@ std::string encode_opened(DatasetId dataset, const std::string& problem) {
   return dump({{"type", "opened"}, {"dataset", dataset.value}, {"problem", problem}});
 }
 
+std::string encode_set_up(PipelineId pipeline, const std::string& problem) {
+  return dump({{"type", "set_up"}, {"pipeline", pipeline.value}, {"problem", problem}});
+}
+
+std::string encode_pipeline_gone(PipelineId pipeline) {
+  return dump({{"type", "pipeline_gone"}, {"pipeline", pipeline.value}});
+}
+
 // ----------------------------------------------------------------------------------- reading ----
 
 struct NodeMessage::Fields {
@@ -231,8 +239,19 @@ DatasetMessage NodeMessage::dataset() const {
 
 PipelineMessage NodeMessage::pipeline() const {
   const json& all = fields_->all;
-  return {PipelineId(small_of(all, "pipeline")), DatasetId(small_of(all, "dataset")),
-          text_of(all, "name"), text_of(all, "text"), number_of(all, "hash")};
+  PipelineMessage message;
+  message.id = pipeline_id();
+  message.dataset = DatasetId(small_of(all, "dataset"));
+  message.name = text_of(all, "name");
+  message.text = text_of(all, "text");
+  message.file = text_of(all, "file");
+  message.hash = number_of(all, "hash");
+  if (all.contains("user")) message.user = number_of(all, "user");
+  return message;
+}
+
+PipelineId NodeMessage::pipeline_id() const {
+  return PipelineId(small_of(fields_->all, "pipeline"));
 }
 
 RankMessage NodeMessage::rank() const {

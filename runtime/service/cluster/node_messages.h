@@ -10,6 +10,8 @@
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
 //   coordinator  pipeline {PipelineMessage}
+//   agent        set_up {pipeline, problem}              if it has steps of users; empty: it is
+//   coordinator  pipeline_gone {pipeline}                no job uses it any more
 //   agent        rank {RankMessage}                      a frame of a local rank, or its end
 //   coordinator  rank {RankMessage}
 //   agent        counters {NodeCounters}                 every second
@@ -65,8 +67,11 @@ struct PipelineMessage {
   PipelineId id;
   DatasetId dataset;
   std::string name;
-  std::string text;  // empty: it cannot be had on another node
+  std::string text;  // empty: it was let go, and only its id is taken
+  std::string file;  // where the text stands, if a file holds it
   Digest hash = 0;
+  // A job of this user has brought functions with it, which run as this user alone.
+  std::optional<std::uint64_t> user;
 };
 
 struct RankMessage {
@@ -91,6 +96,8 @@ std::string encode_unreachable(NodeId node, const std::string& problem);
 std::string encode_leaving();
 std::string encode_let_go();
 std::string encode_opened(DatasetId dataset, const std::string& problem);
+std::string encode_set_up(PipelineId pipeline, const std::string& problem);
+std::string encode_pipeline_gone(PipelineId pipeline);
 
 // A message that was read. Its fields are checked where they are taken: each throws MessageError
 // for what is not there, or is something else.
@@ -105,6 +112,7 @@ class NodeMessage {
   AgentGreeting greeting() const;
   DatasetMessage dataset() const;
   PipelineMessage pipeline() const;
+  PipelineId pipeline_id() const;
   RankMessage rank() const;
   NodeCounters counters() const;
   NodeId node() const;

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/sources/file_kinds.h"
+#include "runtime/step/step_plugin.h"
 
 namespace batchflow::service {
 namespace {
@@ -150,6 +151,12 @@ ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
   if (found == compiled_.end()) return nullptr;
   ServedPipeline& one = pipeline(found->second);
   return one.pipeline ? &one : nullptr;
+}
+
+Bytes step_bytes(const prepare::Pipeline& pipeline) {
+  Bytes bytes = 0;
+  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
+  return bytes;
 }
 
 std::vector<std::string> data_notes(const sources::SampleIndex& index,

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/types.h"
@@ -67,6 +69,13 @@ struct ServedDataset {
   ServedDataset& operator=(const ServedDataset&) = delete;
 };
 
+// What a pipeline was compiled from.
+struct PipelineText {
+  std::string yaml;
+  std::string file;                   // that holds it; empty: a job brought it
+  std::optional<uid_t> functions_of;  // the user of a job that brought functions in it
+};
+
 struct ServedPipeline {
   PipelineId id;
   std::string name;
@@ -75,14 +84,16 @@ struct ServedPipeline {
   batch::BatchSpec spec;                              // the batches that it makes
   Digest hash = 0;                                    // hash of all its steps
   bool brought = false;                               // a job brought it, as a text
-  std::string text;  // YAML, for agents; empty: it has steps of users, and exists here alone
-  Instant used{};    // last use, if a job brought it or its dataset
+  PipelineText text;                                  // for agents, which set up the same
+  Instant used{};  // last use, if a job brought it or its dataset
   // Layouts by the number of samples that they have room for; each is made once.
   std::shared_ptr<const batch::BlockLayout> layout(std::uint32_t samples);
 
  private:
   std::map<std::uint32_t, std::shared_ptr<const batch::BlockLayout>> layouts_;
 };
+
+using ServedId = std::variant<DatasetId, PipelineId>;
 
 class Datasets {
  public:
@@ -126,6 +137,9 @@ class Datasets {
   std::map<std::pair<std::uint32_t, std::string>, PipelineId> compiled_;  // by dataset and name
   engine::Catalogues catalogues_;
 };
+
+// What the processes of its steps take, for each worker.
+Bytes step_bytes(const prepare::Pipeline& pipeline);
 
 // What a job's user should know of the data when the job begins. The job's script prints it.
 // `is_default`: the job has named no pipeline. `corrupt_most`: how many corrupt samples end the

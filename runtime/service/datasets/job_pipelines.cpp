@@ -16,13 +16,6 @@ namespace {
 
 constexpr input::YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
-// What the processes of its steps take, for each worker.
-Bytes step_bytes(const prepare::Pipeline& pipeline) {
-  Bytes bytes = 0;
-  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
-  return bytes;
-}
-
 std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
   if (asked.empty()) asked = dataset.pipeline;
   if (!asked.empty()) return asked;
@@ -35,7 +28,7 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 }  // namespace
 
-ServedPipeline* JobPipelines::find_for(const Peer& connection, const protocol::JoinRequest& request,
+ServedPipeline* JobPipelines::find_for(Peer& connection, const protocol::JoinRequest& request,
                                        ServedDataset& dataset, std::string& name) {
   name = pipeline_name(request.pipeline, dataset, request.order);
   return is_brought(request) ? brought_pipeline(request.pipeline, dataset, connection, name)
@@ -59,12 +52,12 @@ ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& datas
         input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                              "pipelines")));
   }
-  std::string text = input::read_regular_file(*file);
-  config::ConfigNode root = input::parse_yaml(text, *file);
+  PipelineText text{input::read_regular_file(*file), *file, {}};
+  config::ConfigNode root = input::parse_yaml(text.yaml, *file);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
-           [this, name, id = dataset.id](std::unique_ptr<prepare::Pipeline> made) {
-             add_pipeline(name, id, std::move(made));
+           [this, name, id = dataset.id, text](std::unique_ptr<prepare::Pipeline> made) {
+             add_pipeline(name, id, std::move(made), text);
            });
     return nullptr;
   }
@@ -73,7 +66,7 @@ ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& datas
 
 // A job may bring its steps instead of a name.
 ServedPipeline* JobPipelines::brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                               const Peer& connection, std::string& name) {
+                                               Peer& connection, std::string& name) {
   std::map<std::string, ServedPipeline*>& brought = brought_[connection.user()];
   const std::string key = fmt::format("{} {}", dataset.id.value, text);
   if (const auto known = brought.find(key); known != brought.end()) return known->second;
@@ -89,23 +82,24 @@ ServedPipeline* JobPipelines::brought_pipeline(const std::string& text, ServedDa
         "a job cannot bring a pipeline with a plugin, which would run as the service; have it "
         "listed there (pipelines: of its node file), and name it");
   if (!prepare::has_functions(root))
-    return &add_brought(connection.user(), key, dataset.id, compile(root, dataset), text);
-  // To the service, a remote job is this process, which speaks for it.
-  const bool is_own = connection.user() == geteuid() && connection.process() != getpid();
-  if (!is_own)
+    return &add_brought(connection.user(), key, dataset.id, compile(root, dataset), {text, {}, {}});
+  // To the service, a remote job is this process, which speaks for it. An agent has seen the user
+  // of its job.
+  const bool is_seen = connection.agent() != nullptr || connection.process() != getpid();
+  if (connection.user() != geteuid() || !is_seen)
     throw ConfigError(fmt::format(
         "a job's function in Python runs as the service's user, {}, so it must be that user's job, "
-        "of this machine; use a service of your own (docs/python.md), or write a plugin "
-        "(docs/steps.md)",
+        "of a machine of the service; use a service of your own (docs/python.md), or write a "
+        "plugin (docs/steps.md)",
         geteuid()));
   name = fmt::format("#{:016x}, a job's own", std::hash<std::string>()(text));
   if (opener_.is_opening(name, dataset.id)) return nullptr;
   if (refused_.size() >= kBroughtMost) refused_.clear();
   refused_.erase({name, dataset.id.value});
   set_up(name, dataset, std::move(root),
-         [this, key, id = dataset.id,
+         [this, key, text, id = dataset.id,
           user = connection.user()](std::unique_ptr<prepare::Pipeline> made) {
-           add_brought(user, key, id, std::move(made));
+           add_brought(user, key, id, std::move(made), {text, {}, user});
          });
   return nullptr;
 }
@@ -113,7 +107,7 @@ ServedPipeline* JobPipelines::brought_pipeline(const std::string& text, ServedDa
 // Brought pipelines are named by their hash, so that jobs that bring the same steps share them.
 ServedPipeline& JobPipelines::add_brought(uid_t user, const std::string& key, DatasetId dataset,
                                           std::unique_ptr<prepare::Pipeline> made,
-                                          std::string text) {
+                                          PipelineText text) {
   const std::string name = fmt::format("#{:016x}", made->info().hash);
   ServedPipeline* const same = datasets_.find(name, dataset);
   ServedPipeline& added =
@@ -137,6 +131,7 @@ void JobPipelines::let_unused_go(Duration kept) {
     const Bytes bytes = step_bytes(*one->pipeline);
     for (const auto& step : one->pipeline->plugins()) step->give_up();
     one->pipeline = nullptr;
+    if (host_.pipeline_gone) host_.pipeline_gone(one->id);
     if (bytes > 0) host_.give_back(bytes);
   }
 }
@@ -163,7 +158,7 @@ std::unique_ptr<prepare::Pipeline> JobPipelines::compile(const config::ConfigNod
 
 ServedPipeline& JobPipelines::add_pipeline(const std::string& name, DatasetId dataset,
                                            std::unique_ptr<prepare::Pipeline> compiled,
-                                           std::string text) {
+                                           PipelineText text) {
   set_apart(step_bytes(*compiled));
   ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();

@@ -37,7 +37,7 @@ class JobPipelines {
   }
   // What the job asks for. Null: it is being set up under `name`, see wait(). Throws what says why
   // there is none.
-  ServedPipeline* find_for(const Peer& connection, const protocol::JoinRequest& request,
+  ServedPipeline* find_for(Peer& connection, const protocol::JoinRequest& request,
                            ServedDataset& dataset, std::string& name);
   // The pipeline of that name, compiled for the dataset. An empty name: the pipeline of jobs that
   // name none. Throws ConfigError, also while its plugins are being set up.
@@ -62,11 +62,11 @@ class JobPipelines {
   ServedPipeline* find(const std::string& name, ServedDataset& dataset);
   // Null: its functions are being set up, under `name`.
   ServedPipeline* brought_pipeline(const std::string& text, ServedDataset& dataset,
-                                   const Peer& connection, std::string& name);
+                                   Peer& connection, std::string& name);
   ServedPipeline& add_brought(uid_t user, const std::string& key, DatasetId dataset,
-                              std::unique_ptr<prepare::Pipeline> made, std::string text = {});
+                              std::unique_ptr<prepare::Pipeline> made, PipelineText text);
   ServedPipeline& add_pipeline(const std::string& name, DatasetId dataset,
-                               std::unique_ptr<prepare::Pipeline> compiled, std::string text = {});
+                               std::unique_ptr<prepare::Pipeline> compiled, PipelineText text);
   void set_up(const std::string& name, ServedDataset& dataset, config::ConfigNode written,
               Made made);
   std::unique_ptr<prepare::Pipeline> compile(const config::ConfigNode& root,

@@ -136,10 +136,7 @@ void Joining::join(Peer& connection, const protocol::JoinRequest& request, Serve
   } catch (const std::exception& error) {
     return refuse(connection, "unknown_pipeline", error.what());
   }
-  if (pipeline) {
-    dataset.used = pipeline->used = host_.now();
-    return jobs_.join(connection, request, dataset, *pipeline, host_.now());
-  }
+  if (pipeline) return join(connection, request, dataset, *pipeline);
   const auto then = [this, name, request, is_brought, id = dataset.id,
                      waiting = connection.weak_from_this()] {
     const std::shared_ptr<Peer> one = waiting.lock();
@@ -153,10 +150,30 @@ void Joining::join(Peer& connection, const protocol::JoinRequest& request, Serve
       return refuse(*one, "unknown_dataset",
                     fmt::format("dataset '{}' is served no more", its.name));
     if (!made) return refuse(*one, "unknown_pipeline", *failed);
-    jobs_.join(*one, request, its, *made, host_.now());
+    join(*one, request, its, *made);
   };
   if (!pipelines_.wait(name, dataset.id, connection, then))
     refuse(connection, "bad_request", "this connection waits for a pipeline already");
+}
+
+// Agents set up steps of users in their own time.
+void Joining::join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset,
+                   ServedPipeline& pipeline) {
+  dataset.used = pipeline.used = host_.now();
+  const auto then = [this, request, at = dataset.id, id = pipeline.id,
+                     waiting = connection.weak_from_this()](const std::string& problem) {
+    const std::shared_ptr<Peer> one = waiting.lock();
+    if (!one) return;
+    if (!problem.empty()) return refuse(*one, "unknown_pipeline", problem);
+    ServedDataset& its = datasets_.dataset(at);
+    ServedPipeline& made = datasets_.pipeline(id);
+    if (its.removed || !its.index || !made.pipeline)
+      return refuse(*one, kNotYet,
+                    fmt::format("pipeline '{}' was let go meanwhile; ask again", made.name));
+    jobs_.join(*one, request, its, made, host_.now());
+  };
+  if (!host_.waits_for_agents || !host_.waits_for_agents(pipeline.id, then))
+    jobs_.join(connection, request, dataset, pipeline, host_.now());
 }
 
 // Leaves out datasets that jobs have brought: their paths are their users'.

@@ -37,6 +37,8 @@ class Joining {
              const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset);
   void opened(DatasetOpenings::Waiting one, const DatasetOpenings::Result& result);
   void join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset);
+  void join(Peer& connection, const protocol::JoinRequest& request, ServedDataset& dataset,
+            ServedPipeline& pipeline);
   std::string names() const;
 
   const NodeConfig& config_;

@@ -28,7 +28,8 @@ struct JoiningHost {
   // have, or with why one cannot. Null: there are no agents.
   std::function<void(const ServedDataset&)> dataset_added = nullptr;
   std::function<void(const ServedPipeline&)> pipeline_added = nullptr;
-  std::function<bool(DatasetId, std::function<void(const std::string& problem)> then)>
+  std::function<void(PipelineId)> pipeline_gone = nullptr;
+  std::function<bool(ServedId, std::function<void(const std::string& problem)> then)>
       waits_for_agents = nullptr;
   // Whether something uses it now other than a job of a user.
   std::function<bool(DatasetId)> reads;
