@@ -1,11 +1,19 @@
 """Steps of users in a cluster: each node that prepares sets them up, and a job may be anywhere."""
 
+import os
 import unittest
+from pathlib import Path
 
 from support import needs, status, wait_until
 from test_cluster import Cluster, Job
 
+try:
+    from pictures import write_pictures
+except ImportError:
+    write_pictures = None
+
 ROWS = 300  # of datasets_of_ours
+PLUGIN = os.path.join(os.environ.get("BATCHFLOW_TEST_PLUGINS", ""), "..", "steps", "crop.so")
 
 JOB = """
 import json, sys
@@ -104,6 +112,47 @@ class Steps(Cluster):
         super().agent("much", "--config", str(config), memory="256mib")
         with self.assertRaisesRegex(AssertionError, "node 'much': its steps' processes may take"):
             Job(self.coordinator, 1, code=JOB).result()
+
+
+PICTURES = """
+import hashlib, json, sys
+import batchflow
+loader = batchflow.DataLoader("rows", batch_size=16, epochs=1, pipeline="cropped", order="strict",
+                              shuffle_seed=5, output="numpy")
+content = hashlib.sha256()
+keys = []
+for batch in loader:
+    keys += batch.sample_keys.tolist()
+    content.update(batch[0].tobytes())
+print(json.dumps({"keys": [keys], "content": content.hexdigest()}), flush=True)
+"""
+
+
+@unittest.skipUnless(Path(PLUGIN).is_file(), "the plugins of tests are not built")
+@needs("numpy")
+@needs("PIL")
+class Plugins(Cluster):
+    """A plugin of a pipeline of the service's."""
+
+    ROWS = 60
+
+    def make_data(self):
+        write_pictures(self.data, self.ROWS, ("a", "b"))
+
+    @property
+    def COORDINATOR(self):
+        pipeline = self.folder / "cropped.yaml"
+        pipeline.write_text(f"{{kind: pipeline, name: cropped, steps: [{{step: decode}}, "
+                            f"{{plugin: {PLUGIN}, size: 9}}]}}")
+        config = self.folder / "node.yaml"
+        config.write_text(f"{{kind: node, pipelines: [{pipeline}]}}")
+        return ("--config", str(config))
+
+    def test_it_gives_the_same_bytes_at_an_agent(self):
+        expected = Job(self.coordinator, code=PICTURES).result()
+        self.assertEqual(sorted(expected["keys"][0]), list(range(self.ROWS)))
+        node = self.agent("a", memory="640mib")
+        self.assertEqual(Job(node, code=PICTURES).result(), expected)
 
 
 if __name__ == "__main__":

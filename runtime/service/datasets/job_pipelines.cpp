@@ -52,7 +52,7 @@ ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& datas
         input::what_to_write(name, {std::views::keys(known).begin(), std::views::keys(known).end()},
                              "pipelines")));
   }
-  PipelineText text{input::read_regular_file(*file), *file, {}};
+  PipelineText text{input::read_regular_file(*file), std::filesystem::absolute(*file), {}};
   config::ConfigNode root = input::parse_yaml(text.yaml, *file);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),
