@@ -20,11 +20,7 @@ constexpr int kAcceptAtOnce = 64;
 }  // namespace
 
 ServiceConnections::ServiceConnections(Service::Parts& parts)
-    : parts_(parts),
-      acceptor_(parts.loop),
-      accept_timer_(parts.loop),
-      instance_(fmt::format("{}-{}", getpid(),
-                            std::chrono::system_clock::now().time_since_epoch().count())) {}
+    : parts_(parts), acceptor_(parts.loop), accept_timer_(parts.loop) {}
 
 void ServiceConnections::begin() {
   acceptor_.assign(dup(parts_.listening->socket().get()));

@@ -1,8 +1,11 @@
 // The connections of this machine's clients: accepted, watched, and listened to.
 #pragma once
 
+#include <unistd.h>
+
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "fmt/format.h"
 #include "runtime/service/connection.h"
 #include "runtime/service/service.h"
 
@@ -50,7 +54,8 @@ class ServiceConnections final : public ConnectionHost {
   std::set<std::shared_ptr<Connection>> unwatched_;  // they have asked to join
   Instant idle_since_{};
   // Names this start, in the welcome. No client of today reads it.
-  const std::string instance_;
+  const std::string instance_ =
+      fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
 };
 
 }  // namespace batchflow::service
