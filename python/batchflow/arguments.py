@@ -6,6 +6,7 @@ accepted, with a warning the first time.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import re
@@ -229,7 +230,10 @@ def _pipeline(pipeline: Any) -> Optional[str]:
     if pipeline is None or isinstance(pipeline, (str, os.PathLike)):
         name = _text("pipeline", pipeline)
         return name and pipeline_name(name)
-    return pipeline_of(pipeline).text()
+    from .step_memory import with_memory  # which needs this module
+    made = copy.copy(pipeline_of(pipeline))
+    made.steps = [with_memory(step) for step in made.steps]
+    return made.text()
 
 
 def _order(order: Optional[str], shuffle: Any) -> str:

@@ -17,6 +17,7 @@ class Attributes:
 
     _arguments: args.Arguments
     _given_sampler: Any
+    _given_batch_sampler: Any
     _opened: Any
     batch_size: Any
 
@@ -36,6 +37,9 @@ class Attributes:
 
     @property
     def batch_sampler(self) -> Any:
+        """As `sampler`."""
+        if self._given_batch_sampler is not None:
+            return self._given_batch_sampler
         return None if self.batch_size is None else Order(self, self._arguments.order, True)
 
     @property

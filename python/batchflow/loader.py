@@ -79,15 +79,15 @@ class DataLoader(Attributes, Generic[_Given]):
             return
         if isinstance(how, ServedDataset):
             try:
-                self._arguments = args.read(dict(given), how)
+                self._arguments = args.read({**given, **how.meant}, how)
             except ValueError as problem:  # of the order, mostly: PyTorch can do more, or says it too
                 self._load_here(given, str(problem))
                 return
         else:
             self._arguments = args.read(given)
-        self.batch_size = batch_size
+        self.batch_size = None if batch_sampler is not None else batch_size
         self.drop_last = drop_last
-        self._given_sampler = sampler
+        self._given_sampler, self._given_batch_sampler = sampler, batch_sampler
         self.num_workers, self.worker_init_fn = num_workers, worker_init_fn
         self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self.pin_memory_device, self.generator = pin_memory_device, generator
@@ -353,7 +353,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self.__dict__.update(pickled["kept"])
         self._arguments = pickled["arguments"]
-        self._given_sampler = None
+        self._given_sampler = self._given_batch_sampler = None
         self._set_up(pickled["state"])
         self.__initialized = True
 

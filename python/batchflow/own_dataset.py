@@ -44,7 +44,7 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
     if type(dataset).__name__ == "Subset" and part is not None and is_folder(part):
         return ("a part of a folder that the service can read is split=, as {'fraction': 0.9} and "
                 "for what that leaves {'fraction': 0.9, 'part': 'rest'}")
-    for name in ("batch_sampler", "worker_init_fn", "pipeline", "split", "tokens"):
+    for name in ("worker_init_fn", "pipeline", "split", "tokens"):
         if given[name] is not None:
             return f"{name} is not for a Dataset that the service loads"
     if given["output"] not in ("auto", "torch", "numpy"):
@@ -52,6 +52,6 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
     if str(given["service"] or os.environ.get("BATCHFLOW_SERVICE", "")).startswith("tcp://"):
         return "a service on another machine runs no code of this one"
     try:
-        return ServedDataset(dataset)
+        return ServedDataset(dataset, given)
     except NotTakable as problem:
         return str(problem)

@@ -8,7 +8,6 @@ their names, so two jobs that bring the same Dataset share all that is made of i
 from __future__ import annotations
 
 import copy
-import fcntl
 import hashlib
 import io
 import json
@@ -17,15 +16,15 @@ import os
 import pickle
 import struct
 import sys
-import tempfile
 import time
 import zlib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Iterator, NamedTuple, Optional
+from typing import Any, Iterable, NamedTuple, Optional
 
-from . import embedded
+from .brought_folder import alone_in, brought_folder, write_whole
+from .brought_order import listed
 from .step_dataset import ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, is_plain, tensor_of, words
+from .step_memory import memory_for
 from .step_probe import Failed, Probe
 from .step_worker import TYPES
 from .steps import MARK, NotTakable, Packer, written
@@ -36,12 +35,7 @@ _ROW_MOST = 256 << 20
 _BUNDLE_MOST = 48 << 10
 _PROBED = 8  # samples
 _PROBE_S = 10.0  # no further sample is probed then
-_LOCK = "lock"
-_KEPT_S = 30 * 24 * 3600.0
 _MIB = 1 << 20
-# Code in a worker process that the bound of a step leaves room for, and what Python reserves
-# (runtime/step/step_process.cpp).
-_USUAL_MEMORY, _RESERVED, _STACK = 64 * _MIB, 64 * _MIB, 8 * _MIB
 
 # What is in memory as it is given has nothing that a service could prepare.
 _AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "TensorDataset", "dict")
@@ -158,7 +152,7 @@ class Packed:
             at = -(-at // ALIGNMENT) * ALIGNMENT
             head += PIECE.pack(at, buffer.nbytes)
             at += buffer.nbytes
-        _write(file, self._pieces(bytes(head)))
+        write_whole(file, self._pieces(bytes(head)))
 
     def _pieces(self, head: bytes) -> Iterable[Any]:
         yield head + self.pickle
@@ -174,46 +168,6 @@ def _file_of(dataset: Any) -> str:
     return str(getattr(module, "__file__", None) or type(dataset).__module__)
 
 
-def _write(file: Path, pieces: Iterable[Any]) -> None:
-    """All of the file, or nothing."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".", delete=False) as out:
-        try:
-            for piece in pieces:
-                out.write(piece)
-            out.flush()
-            os.replace(out.name, file)
-        except BaseException:
-            os.unlink(out.name)
-            raise
-
-
-def _folder() -> Path:
-    """Where the service's processes find what is brought; other users cannot read it."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(base) if base.startswith("/") else Path(os.path.expanduser("~/.local/state"))
-    folder = home / "batchflow" / "brought"
-    try:
-        embedded.own_folder(folder, "set XDG_STATE_HOME to one that is")
-    except (OSError, RuntimeError) as problem:
-        raise NotTakable(f"{folder} cannot be written ({problem})") from None
-    limit = time.time() - _KEPT_S
-    for one in folder.iterdir():
-        if one.name != _LOCK and one.stat().st_mtime < limit:
-            one.unlink(missing_ok=True)
-    return folder
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Of jobs that begin at the same moment, one packs and tries, and the others find that."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
 class Tried(NamedTuple):
     """What was found out of some samples."""
 
@@ -224,39 +178,44 @@ class Tried(NamedTuple):
 
 class ServedDataset:
     """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
-    loaded here."""
+    loaded here. `meant`: arguments of the DataLoader that stand in the place of those given."""
 
-    def __init__(self, dataset: Any):
+    def __init__(self, dataset: Any, given: dict[str, Any]):
         if type(dataset).__name__ in _AT_HAND:
             raise NotTakable(f"a {type(dataset).__name__} is in its memory already, and has nothing "
                              "to be prepared")
         self.dataset = dataset
         packed = Packed(dataset)
         packed.check()
-        self.digest, self.samples = packed.take_digest(), packed.samples
+        self._given = {name: given[name] for name in ("sampler", "batch_sampler", "shuffle", "batch_size")}
+        indices, self.meant = listed(self._given, packed.samples)
+        self._order = _name_of(indices)
+        self.digest = packed.take_digest()
+        self.samples = packed.samples if indices is None else len(indices)
         self._checksum = packed.checksum()
-        folder = _folder()
+        folder = brought_folder()
         state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.json"
-        indices = folder / f"{self.digest}.npy"
-        with _alone(folder):
+        rows = folder / f"{self.digest}{self._order}.npy"
+        with alone_in(folder):
             if not state.exists():
                 packed.write_state(state)
             found = _tried(packed, folder, tried)
-            if not indices.exists():
-                _write(indices, _numpy_file(self.samples))
-        for one in (state, tried, indices):
+            if not rows.exists():
+                write_whole(rows, _numpy_file(self.samples, indices))
+        for one in (state, tried, rows):
             os.utime(one)
         self.layout = found.layout
-        self.path = str(indices)
+        self.path = str(rows)
         content = packed.packer.content
         content["random"] = found.random if packed.declared is None else packed.declared
         first = self.layout["parts"][0]
         self.is_plain = is_plain(self.layout, TYPES)
         content["output"] = ([first["type"], first["shape"]] if self.is_plain else
                              ["uint8", [self.layout["bytes"]]])
-        if content["memory"] is None:
-            content["memory"] = _memory(found.memory, self.layout["bytes"])
         self.step = packed.step(folder, self.layout)
+        measured = memory_for(found.memory, self.layout["bytes"])
+        if content["memory"] is None and measured is not None:
+            self.step["memory_measured"] = measured
 
     def pipeline(self) -> str:
         kind = type(self.dataset).__name__ if self.dataset is not None else "Dataset"
@@ -264,29 +223,36 @@ class ServedDataset:
 
     def check_unchanged(self) -> None:
         """PyTorch reads a Dataset as it is now. Here it is as it was when the loader was made."""
-        if self.dataset is not None and Packed(self.dataset).checksum() != self._checksum:
+        if self.dataset is None:
+            return
+        packed = Packed(self.dataset)
+        if packed.checksum() != self._checksum:
             raise ValueError(f"the {type(self.dataset).__name__} was changed after the DataLoader was "
                              "made with it; make a new DataLoader")
+        if _name_of(listed(self._given, packed.samples).indices) != self._order:
+            raise ValueError("the indices of the sampler were changed after the DataLoader was made "
+                             "with it; make a new DataLoader")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "dataset": None}
+        return {**self.__dict__, "dataset": None, "_given": None}
 
 
-def _numpy_file(samples: int) -> Iterable[bytes]:
+def _name_of(indices: Any) -> str:
+    """Of a part of the samples, or of another order of them."""
+    return "" if indices is None else f"-{hashlib.sha256(indices.tobytes()).hexdigest()[:20]}"
+
+
+def _numpy_file(samples: int, indices: Any) -> Iterable[bytes]:
+    """The index of the Dataset in each row; `indices`: None where that is the row's own number."""
     import numpy
     head = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({samples}, 1), }}"
     head = head.ljust((10 + len(head) + 64) // 64 * 64 - 10 - 1) + "\n"
     yield b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode()
+    if indices is not None:
+        yield indices.tobytes()
+        return
     for first in range(0, samples, _MIB):
         yield numpy.arange(first, min(samples, first + _MIB), dtype="<i8").tobytes()
-
-
-def _memory(data: int, row: int) -> Optional[str]:
-    """What a process may take, where the usual bound is not enough."""
-    wanted = max(data + data // 4 + 24 * _MIB + _STACK - _RESERVED, 5 * row)
-    if wanted <= _USUAL_MEMORY:
-        return None
-    return f"{-(-wanted // (16 * _MIB)) * 16}mib"
 
 
 # --------------------------------------------------------------------------------------- tries --
@@ -297,7 +263,7 @@ def _tried(packed: Packed, folder: Path, kept: Path) -> Tried:
     except (OSError, ValueError, TypeError):
         pass
     found = _try(packed, folder)
-    _write(kept, [json.dumps(found._asdict()).encode()])
+    write_whole(kept, [json.dumps(found._asdict()).encode()])
     return found
 
 

@@ -17,7 +17,7 @@ import pickle
 import random
 import struct
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 FORM = 1  # of states and layouts; a change of these needs another number
 HEAD = struct.Struct("<QQ")  # bytes of the pickle, arrays behind it
@@ -233,8 +233,9 @@ def _drawn_from() -> list[bytes]:
     return states
 
 
-def _memory_bytes() -> int:
-    with open("/proc/self/status", encoding="ascii") as status:
+def memory_bytes(process: Union[int, str] = "self") -> int:
+    """Of a process, what its bound counts."""
+    with open(f"/proc/{process}/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):
                 return int(line.split()[1]) << 10
@@ -271,7 +272,7 @@ def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
                     "digest": hashlib.sha256(Joiner(found)(value).tobytes()).hexdigest()}
         except Unpackable as problem:
             said = {"problem": str(problem)}
-        text = json.dumps({**said, "memory": _memory_bytes()}).encode()
+        text = json.dumps({**said, "memory": memory_bytes()}).encode()
         out = numpy.zeros(SHOWN_BYTES, numpy.uint8)
         out[:len(text)] = numpy.frombuffer(text, numpy.uint8)
         return out

@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 from . import embedded
 from .library import NoServiceError
-from .step_dataset import SHOWN_BYTES
+from .step_dataset import SHOWN_BYTES, memory_bytes
 from .step_worker import CALL, DECLARED, DONE, REPLY, SETUP, TYPES
 
 _PROTOCOL = 1
@@ -107,6 +107,11 @@ class Probe:
         text = bytes(self._areas[_PAGE:_PAGE + SHOWN_BYTES]).rstrip(b"\0")
         shown: dict[str, Any] = json.loads(text)
         return shown
+
+    def memory(self) -> int:
+        """What it has taken of the bound: memory of its own that can be written to."""
+        assert self._process is not None
+        return memory_bytes(self._process)
 
     def _receive(self, size: int, within_s: float) -> bytes:
         if not select.select([self._ours], [], [], within_s)[0]:

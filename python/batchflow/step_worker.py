@@ -1,8 +1,8 @@
 """Runs a function as a pipeline step, for one thread of the service.
 
-The service starts this program (`python -m batchflow.step_worker`) in a sandbox, and ends it. Their
-messages are the structs of runtime/step/wire.h, which are below, too. It imports nothing of this
-package, so that it needs little more than the function itself; but for a Dataset, step_dataset.py.
+The service runs this file as a program in a sandbox, and ends it. Their messages are the structs
+of runtime/step/wire.h, which are below, too. It imports nothing of this package, so that it needs
+little more than the function itself; but for a Dataset, step_dataset.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 import ctypes.util
 import glob
 import importlib
+import importlib.util
 import json
 import os
 import struct
@@ -73,6 +74,24 @@ def prepare_imports() -> None:
     tempfile.tempdir = "/tmp"
 
 
+def show_package() -> None:
+    """This package as a module that is loaded when the function uses more of it than its files."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    spec = importlib.util.spec_from_file_location("batchflow", os.path.join(folder, "__init__.py"),
+                                                  submodule_search_locations=[folder])
+    assert spec is not None and spec.loader is not None
+    package, loader = importlib.util.module_from_spec(spec), spec.loader
+
+    def load_whole(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module 'batchflow' has no attribute '{name}'")
+        del package.__dict__["__getattr__"]
+        loader.exec_module(package)
+        return getattr(package, name)
+    package.__dict__["__getattr__"] = load_whole
+    sys.modules["batchflow"] = package
+
+
 def value_of(packed: Any) -> Any:
     """The value that steps.py packed as JSON."""
     if not isinstance(packed, dict):
@@ -117,7 +136,7 @@ def load(bundle: dict[str, Any], lines: list[Any]) -> Any:
         if len(left) == len(early):
             define(*left[0], names, 0)
     if "dataset" in bundle:
-        from batchflow import step_dataset
+        step_dataset = importlib.import_module("batchflow.step_dataset")
         return step_dataset.make_step(bundle["dataset"], names, bundle["random"], TYPES)
     return names[bundle["entry"]]
 
@@ -268,6 +287,7 @@ def main() -> None:
     words = setup[SETUP.size:].split(b"\0")
     given = {words[2 * i].decode(): words[2 * i + 1].decode() for i in range(parameters)}
     prepare_imports()
+    show_package()
     bundle = json.loads(os.pread(BUNDLE, os.fstat(BUNDLE).st_size, 0))
     made: tuple[int, list[int]] = (0, [])
     problem, version, random = "", "", False

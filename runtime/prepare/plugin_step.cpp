@@ -48,7 +48,10 @@ std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
                    "leave it to batchflow.DataLoader");
   // The user sets it in a service of the same user; what all its processes take together is charged
   // to the cache.
-  settings.memory = section.bytes("memory", settings.memory, step::StepSettings::kMemoryLeast);
+  // What was measured of it counts only where the user says nothing and the usual bound is less.
+  const Bytes measured = section.bytes("memory_measured", 0);
+  settings.memory = section.bytes("memory", std::max(settings.memory, measured),
+                                  step::StepSettings::kMemoryLeast);
   if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),
                    fmt::format("write {} GiB at most", step::StepSettings::kMemoryMost >> 30));

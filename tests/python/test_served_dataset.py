@@ -132,7 +132,7 @@ class Values(Served):
         from batchflow import arguments
         for named, texts in (({"num_workers": 1}, ["num_workers has no meaning here"]),
                              ({"num_workers": 1, "batch_sampler": [[1], [2, 3]]},
-                              ["own workers, as PyTorch would: batch_sampler"])):
+                              ["own workers, as PyTorch would: batch_sampler has batches of"])):
             arguments._said.clear()
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -206,9 +206,66 @@ class Values(Served):
             dataset, 32, sampler=torch_data.WeightedRandomSampler(weights, 200)), dataset)
         self.assertEqual(len(drawn), 200)
         self.assertLess(max(drawn), 10)
-        loader = self.check_local(dataset, "the service cannot use a SubsetRandomSampler",
-                                  sampler=torch_data.SubsetRandomSampler([4, 2]), batch_size=2)
-        self.assertEqual(sorted(self.check_epoch(loader, dataset)), [2, 4])
+        made = self.made()
+        batches = torch_data.BatchSampler(torch_data.WeightedRandomSampler(weights, 200), 32, True)
+        loader = batchflow.DataLoader(dataset, batch_sampler=batches)
+        self.assertIs(loader.batch_sampler, batches)
+        self.assertEqual((loader.batch_size, len(loader)), (None, 6))
+        self.assertEqual(len(self.check_epoch(loader, dataset)), 6 * 32)
+        self.assertEqual(self.made(), made)  # they are the samples of before
+
+    @needs("torch")
+    def test_a_part_that_is_shuffled(self):
+        dataset = ours.Rows()
+        wanted = [index for index in range(ours.ROWS) if index % 5 == 0]
+        loader = batchflow.DataLoader(dataset, 16, sampler=torch_data.SubsetRandomSampler(wanted))
+        epochs = [self.check_epoch(loader, dataset) for _ in range(2)]
+        self.assertNotEqual(*epochs)
+        for epoch in epochs:
+            self.assertEqual(sorted(epoch), wanted)
+        self.assertEqual((len(loader), self.made()), (4, len(wanted)))
+        seeded = torch_data.SubsetRandomSampler(wanted, torch.Generator())
+        runs = []
+        for seed in (1, 1, 2):
+            seeded.generator.manual_seed(seed)
+            runs.append(self.check_epoch(batchflow.DataLoader(dataset, 16, sampler=seeded), dataset))
+        self.assertEqual(runs[0], runs[1])
+        self.assertNotEqual(runs[0], runs[2])
+
+    def test_lists_of_indices_are_taken_in_their_order(self):
+        dataset = ours.Rows()
+        wanted = [7, 3, 3, 299, 298, 0, 12, 5]
+        for named in ({"sampler": wanted, "batch_size": 3}, {"sampler": np.array(wanted)},
+                      {"batch_sampler": [wanted[:3], wanted[3:6], wanted[6:]]}):
+            loader = batchflow.DataLoader(dataset, output="numpy", **named)
+            for _ in range(2):
+                self.assertEqual(self.check_epoch(loader, dataset), wanted)
+            whole = batchflow.DataLoader(dataset, output="numpy", **named)
+            sizes = [len(labels) for _, labels in whole]
+            self.assertEqual(sizes, [1] * 8 if len(sizes) == 8 else [3, 3, 2])
+            self.assertEqual(len(whole), len(sizes))
+        self.assertEqual(self.made(), len(wanted))
+        loader = batchflow.DataLoader(dataset, 4, sampler=wanted, output="numpy")
+        list(loader)
+        wanted.append(1)
+        with self.assertRaisesRegex(ValueError, "indices of the sampler were changed"):
+            iter(loader)
+
+    def test_orders_that_only_the_script_knows_go_local(self):
+        class Odd:
+            def __iter__(self):
+                return iter(range(1, ours.ROWS, 2))
+
+            def __len__(self):
+                return ours.ROWS // 2
+
+        dataset = ours.Rows()
+        self.check_local(dataset, "an index that no Dataset of 300 samples has", sampler=[1, 300])
+        for why, named, wanted in (
+                ("Odd may say another order each time", {"sampler": Odd()}, [*Odd()]),
+                ("batches of different sizes", {"batch_sampler": [[1], [2, 3]]}, [1, 2, 3])):
+            loader = self.check_local(dataset, why, **named)
+            self.assertEqual(self.check_epoch(loader, dataset), wanted)
 
 
 class Random(Served):

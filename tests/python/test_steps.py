@@ -219,15 +219,21 @@ class Steps(Served):
 
     def test_memory_that_does_not_suffice_for_a_module_names_it(self):
         (self.folder / "large.py").write_text("held = bytearray(100 << 20)")
-        done = self.script("""
+        code = """
             import large
 
-            @batchflow.step
+            @batchflow.step{}
             def work(row):
                 return row[:len(large.held)]
-            """)
-        self.assertRegex(done.stderr, r"large.py:1: MemoryError: importing large \(its process may "
-                                      r"take 40 MiB; give it more")
+            """
+        self.assertRegex(self.script(code.format("(memory='40mib')")).stderr,
+                         r"large.py:1: MemoryError: importing large \(its process may take 40 MiB; "
+                         r"give it more")
+        # Where the script says nothing, what its modules take is measured.
+        done = self.script(code.format(""))
+        total = sum(value_at(key, i) for key in range(self.ROWS) for i in range(16))
+        self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
+        self.assertGreater(self.daemon.status()["steps_bytes"], 100 << 20)
 
     def test_modules_of_its_own_are_found_where_it_imports_them_itself(self):
         (self.folder / "shared.py").write_text("SHIFT = 3")
@@ -296,12 +302,12 @@ class PyTorchOfPyPI(Served):
         node.write_text("{kind: node, workers: 1, steps: {timeout: 60s}}")
         return ("--config", str(node))
 
-    def test_a_function_may_use_it(self):
+    def test_a_function_may_use_it_and_says_nothing_of_memory(self):
         script = self.folder / "script.py"
         script.write_text(textwrap.dedent("""
             import batchflow, torch
 
-            @batchflow.step(memory="1gib", output=("float32", (16,)))
+            @batchflow.step
             def work(row):
                 return torch.nn.functional.relu(torch.from_numpy(row).float() - 200).numpy()
 

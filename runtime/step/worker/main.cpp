@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
@@ -106,7 +107,14 @@ void become(const char* interpreter, const char* shown) {
   StepDeclared declared;
   std::string problem;
   if (confine::confine(confine::Confined::program, limits_of(setup), problem)) {
-    const char* const words[] = {interpreter, "-m", "batchflow.step_worker", shown, nullptr};
+    // With -m, the package would be loaded whole before it; as a script, Python opens it by a call
+    // that is forbidden.
+    constexpr const char* kRun =
+        "import sys\n"
+        "__file__ = sys.argv[1] + '/batchflow/step_worker.py'\n"
+        "exec(compile(open(__file__, 'rb').read(), __file__, 'exec'))";
+    const char* const package = std::getenv("PYTHONPATH");
+    const char* const words[] = {interpreter, "-c", kRun, package ? package : "", shown, nullptr};
     execv(interpreter, const_cast<char* const*>(words));
     problem = std::string(interpreter) + " cannot be started: " + std::strerror(errno);
   }

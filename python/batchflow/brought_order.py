@@ -1,0 +1,63 @@
+"""Samplers of PyTorch over a Dataset that the service loads: the samples that they go over, and the
+arguments that mean the same."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+from .steps import NotTakable
+
+_BY_NAME = ("SequentialSampler", "RandomSampler", "WeightedRandomSampler", "DistributedSampler",
+            "StatefulDistributedSampler")  # what these mean is said elsewhere (arguments.py)
+
+
+class Listed(NamedTuple):
+    """`indices`: of the Dataset, an array in the order of the sampler; None: it goes over all of
+    them. `meant`: the arguments that stand in the place of sampler and batch_sampler."""
+
+    indices: Optional[Any]
+    meant: dict[str, Any]
+
+
+def listed(given: dict[str, Any], samples: int) -> Listed:
+    """Throws NotTakable for an order that only the script can make."""
+    batches = given["batch_sampler"]
+    if batches is None:
+        return _of_sampler(given["sampler"], samples, {})
+    if given["sampler"] is not None or given["shuffle"] or given["batch_size"] != 1:
+        raise NotTakable("batch_sampler is given beside batch_size, shuffle or sampler")
+    if type(batches).__name__ == "BatchSampler":
+        return _of_sampler(batches.sampler, samples, {
+            "batch_sampler": None, "sampler": batches.sampler, "batch_size": batches.batch_size,
+            "drop_last": batches.drop_last})
+    if not isinstance(batches, (list, tuple)) or not batches:
+        raise NotTakable(f"a {type(batches).__name__} says at each step what is in a batch")
+    sizes = [len(batch) for batch in batches]
+    if any(size != sizes[0] for size in sizes[:-1]) or sizes[-1] > sizes[0]:
+        raise NotTakable("batch_sampler has batches of different sizes")
+    return _of_list([index for batch in batches for index in batch], samples,
+                    {"batch_sampler": None, "batch_size": sizes[0], "shuffle": False})
+
+
+def _of_sampler(sampler: Any, samples: int, meant: dict[str, Any]) -> Listed:
+    kind = type(sampler).__name__
+    if sampler is None or kind in _BY_NAME:
+        return Listed(None, meant)
+    if kind == "SubsetRandomSampler":
+        return _of_list(sampler.indices, samples, {
+            **meant, "sampler": None, "shuffle": True,
+            **({} if sampler.generator is None else {"generator": sampler.generator})})
+    if kind in ("list", "tuple", "range", "ndarray", "Tensor"):
+        return _of_list(sampler, samples, {**meant, "sampler": None, "shuffle": False})
+    raise NotTakable(f"a {kind} may say another order each time that it is asked")
+
+
+def _of_list(values: Any, samples: int, meant: dict[str, Any]) -> Listed:
+    import numpy
+    indices = numpy.asarray(values)
+    if indices.ndim != 1 or not indices.size or indices.dtype.kind not in "iu":
+        raise NotTakable("the sampler is no list of indices")
+    indices = indices.astype("<i8")
+    if indices.min() < -samples or indices.max() >= samples:
+        raise NotTakable(f"the sampler has an index that no Dataset of {samples} samples has")
+    return Listed(indices, meant)
