@@ -116,6 +116,7 @@ class Arguments:
     expected: Optional[Expected]
     brought: Optional[ServedDataset]  # where the dataset is one of the script's own
     generator: Optional[Generator] = None  # where it decides the order
+    say_stalls: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
         # PyTorch's generators stay in their process; the seed goes along.
@@ -428,7 +429,8 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         folder=folder,
         expected=expected,
         brought=brought,
-        generator=generator)
+        generator=generator,
+        say_stalls=bool(given["say_stalls"]))
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:
         _say_that_each_rank_gets_all()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Callable, Generic, TypeVar
+from typing import TYPE_CHECKING, Callable, Generic, Optional, TypeVar
+
+from .stalls import EpochStalls, helps_service
 
 if TYPE_CHECKING:
     from .job import Job
@@ -19,6 +21,7 @@ class Iteration(Generic[_Given]):
     def __init__(self, loader: "DataLoader[_Given]", job: "Job", number: int):
         self._loader, self.job, self.number = loader, job, number
         self.ended = False
+        self._stalls: Optional[EpochStalls] = None
         self._turn = threading.RLock()  # a Ctrl-C may come while it is being taken
         # PyTorch uses the same name, so profilers show it likewise.
         self._shown_as = f"enumerate(DataLoader)#{type(loader).__name__}Iter.__next__"
@@ -48,8 +51,15 @@ class Iteration(Generic[_Given]):
 
     def _next(self) -> _Given:
         arguments = self._loader._arguments
+        is_first = arguments.say_stalls and self._stalls is None
+        if is_first:
+            self._stalls = EpochStalls(self.job.session.times)
         batch = self.job.next(arguments.timeout_s)
+        if is_first and self._stalls is not None:
+            self._stalls.first_came()
         if batch is None or batch.last_of_epoch:
+            if self._stalls is not None:
+                self._stalls.say(self.number, lambda: helps_service(arguments.service))
             self.job.end(self)
         if batch is None:
             raise StopIteration

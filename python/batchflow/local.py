@@ -21,6 +21,7 @@ from .loader import DataLoader
 from .own_dataset import is_iterable
 from .plain_loader import PlainLoader
 from .ranks import find_rank
+from .stalls import EpochStalls, helps_local
 
 ORDER = "local"  # in states
 
@@ -269,8 +270,11 @@ class LocalDataLoader(DataLoader[Any]):
 
     def _count(self, waited_s: float, between_s: float) -> None:
         self._times["wait_s"] += waited_s
-        self._times["between_s"] += between_s
         self._times["batches"] += 1
+        self._computed(between_s)
+
+    def _computed(self, between_s: float) -> None:
+        self._times["between_s"] += between_s
 
     def _of_the_service(self, *unused: Any, **named: Any) -> Any:
         raise RuntimeError("this is of batches that the service prepares, and "
@@ -313,6 +317,7 @@ class LocalIteration:
     def __init__(self, loader: LocalDataLoader, batches: Iterator[Any], position: Position):
         self._loader, self._batches, self._position = loader, batches, position
         self._asked: Optional[float] = None
+        self._stalls = EpochStalls(loader.times) if loader._given["say_stalls"] else None
 
     def __iter__(self) -> "LocalIteration":
         return self
@@ -327,12 +332,22 @@ class LocalIteration:
         except StopIteration:
             self._position.ended = True
             self._batches = iter(())  # PyTorch's workers end
+            if self._asked is not None:
+                self._loader._computed(begin - self._asked)
+            self._say_stalls()
             raise
         now = time.perf_counter()
         self._loader._count(now - begin, 0 if self._asked is None else begin - self._asked)
+        if self._asked is None and self._stalls is not None:
+            self._stalls.first_came()
         self._asked = now
         self._position.given += 1
         return batch
+
+    def _say_stalls(self) -> None:
+        stalls, self._stalls = self._stalls, None
+        if stalls is not None:
+            stalls.say(self._position.number, lambda: helps_local(self._loader._why))
 
 
 class _Rest:

@@ -65,6 +65,18 @@ class Short(Rows):
         return 2 * len(self.rows)
 
 
+class Sleeping(Rows):
+    """Each sample takes so long that an epoch waits for two seconds and more."""
+
+    def __init__(self, seed=0):
+        super().__init__(60)
+        self.seed = seed
+
+    def __getitem__(self, index):
+        time.sleep(0.08)
+        return super().__getitem__(index)
+
+
 class Broken(Rows):
     """One sample raises, and with `crashes` another ends its process."""
 
