@@ -26,6 +26,7 @@ from typing import Any, Optional
 
 SOCKET, AREAS, BUNDLE = 3, 4, 5
 MESSAGE_MOST = 64 << 10
+ALIGNMENT = 64
 ARRAY = "II8QI65s3x"
 SETUP = struct.Struct("<IIiIQQQ" + ARRAY)
 DECLARED = struct.Struct("<II" + ARRAY + "65s65s512s6x")
@@ -256,12 +257,11 @@ def serve(step: Step, kind: int, dimensions: int, made: tuple[int, list[int]],
     given = map_area(sizes[0], sizes[1], True)
     of_type = numpy.dtype(dtype_of(kind))
     to_type = numpy.dtype(TYPES[made[0]])
-    while True:
-        message = os.read(SOCKET, CALL.size)
-        if len(message) != CALL.size:
-            return
-        number, size, *shape, output_at, output_bytes, seed = CALL.unpack(message)
-        values = numpy.frombuffer(taken, of_type, size // of_type.itemsize)
+
+    def answer(call: Any, index: int) -> bytes:
+        number, size, *shape, output_at, output_bytes, seed = call
+        at = index * -(-size // ALIGNMENT) * ALIGNMENT
+        values = numpy.frombuffer(taken, of_type, size // of_type.itemsize, at)
         array = values.reshape(shape[:dimensions]).copy()
         problem = ""
         try:
@@ -275,8 +275,14 @@ def serve(step: Step, kind: int, dimensions: int, made: tuple[int, list[int]],
                 output[:] = numpy.ascontiguousarray(result).reshape(-1).view(numpy.uint8)
         except Exception as error:
             problem = step.words(error)
-        os.write(SOCKET, REPLY.pack(number, CORRUPT if problem else DONE, 0, 0,
-                                    text(problem, 512)))
+        return REPLY.pack(number, CORRUPT if problem else DONE, 0, 0, text(problem, 512))
+
+    while True:
+        message = os.read(SOCKET, MESSAGE_MOST)
+        if not message or len(message) % CALL.size:
+            return
+        os.write(SOCKET, b"".join(answer(call, index)
+                                  for index, call in enumerate(CALL.iter_unpack(message))))
 
 
 def main() -> None:

@@ -91,6 +91,9 @@ class Preparer {
   virtual Prepared prepare(const Pipeline& pipeline, const Input& input,
                            const batch::BlockWriter& out, std::uint32_t index,
                            const KeepDecoded* keep_decoded) = 0;
+  // Says which samples prepare() is called with next, in this order, so that a step may take
+  // several at once. What `bytes` are of stays until then.
+  virtual void expect(const Pipeline& pipeline, std::vector<Input> next) = 0;
   // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;
   // The caller has what it wants of the last sample, and has given up what it took beside. The

@@ -28,13 +28,22 @@ class WorkerPreparer final : public Preparer {
     const auto& compiled = static_cast<const CompiledPipeline&>(pipeline);
     end_sample();
     plugins_.begin_sample(input.sample);
-    const bool done = (compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
-                                          : numbers(compiled, input, out, index)) &&
-                      by_plugins(compiled, input, out, index, keep_decoded) &&
+    const step::StepRunner::Ahead* const ahead = made_ahead(compiled, input);
+    const bool done = (ahead                ? true
+                       : compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
+                                            : numbers(compiled, input, out, index)) &&
+                      by_plugins(compiled, input, out, index, keep_decoded, ahead) &&
                       label(compiled, input, out, index);
     if (done) return Prepared::done;
     const bool given_up = input.is_given_up && *input.is_given_up;
     return plugins_.failed() || given_up ? Prepared::failed : Prepared::corrupt;
+  }
+
+  void expect(const Pipeline& pipeline, std::vector<Input> next) override {
+    expected_of_ = &pipeline;
+    expected_ = std::move(next);
+    at_expected_ = 0;
+    ahead_.clear();
   }
 
   std::string_view problem() const override { return problem_; }
@@ -92,6 +101,72 @@ class WorkerPreparer final : public Preparer {
       return fail(scratch_.problem());
     parts_.reserve_numbers(numbers);
     return parts_.find(pipeline.kind(), input.bytes, pipeline.stored()) || fail(parts_.problem());
+  }
+
+  // Whether samples go through the first step several at once: functions on numbers.
+  static bool goes_ahead(const CompiledPipeline& pipeline) {
+    const std::optional<Afterwards>& plugins = pipeline.afterwards();
+    if (!plugins || pipeline.picture() || pipeline.numbers().size() != 1) return false;
+    const step::StepPlugin& first = *plugins->steps.front().plugin;
+    return pipeline.numbers().front().field == plugins->field &&
+           !plugins->before.fields[0].ragged && !first.declared().output.ragged;
+  }
+
+  // What the first step has made of the sample ahead of its turn; null: nothing.
+  const step::StepRunner::Ahead* made_ahead(const CompiledPipeline& pipeline, const Input& input) {
+    if (expected_of_ != &pipeline || input.decoded || !goes_ahead(pipeline)) return nullptr;
+    while (at_expected_ < expected_.size() && !is(expected_[at_expected_], input)) ++at_expected_;
+    if (at_expected_ == expected_.size()) return nullptr;
+    const auto find = [&] {
+      const auto found = std::find_if(ahead_.begin(), ahead_.end(), [&](const auto& one) {
+        return one.sample == input.sample && one.draw_key == input.draw_key;
+      });
+      return found == ahead_.end() ? nullptr : &*found;
+    };
+    const step::StepRunner::Ahead* found = find();
+    if (!found && go_ahead(pipeline)) found = find();
+    ++at_expected_;
+    return found;
+  }
+
+  static bool is(const Input& one, const Input& other) {
+    return one.sample == other.sample && one.draw_key == other.draw_key;
+  }
+
+  // Takes the samples from this one on through the first step.
+  bool go_ahead(const CompiledPipeline& pipeline) {
+    const Afterwards& plan = *pipeline.afterwards();
+    const Afterwards::PlannedStep& first = plan.steps.front();
+    const batch::Field& given = plan.before.fields[0];
+    const Bytes output = first.plugin->declared().output.row_bytes();
+    ahead_.clear();
+    const std::size_t most = std::min(expected_.size() - at_expected_,
+                                      plugins_.ahead_most(first.plugin, given.row_bytes(), output));
+    for (std::size_t i = 0; most > 1 && i < most; ++i) {
+      const Input& next = expected_[at_expected_ + i];
+      if (next.decoded || !numbers_before(pipeline, next)) break;  // its own turn says why
+      scratch_.give_back();
+      const std::byte* const from = before_plugins_.data() + plan.layout.fields[0].values;
+      ahead_.push_back({next.sample,
+                        next.draw_key,
+                        order::step_seed(next.draw_key, first.draw),
+                        std::vector<std::byte>(from, from + given.row_bytes()),
+                        {},
+                        Duration{0}});
+    }
+    if (ahead_.size() > 1 && plugins_.run_ahead(first.plugin, given.shape, ahead_, output))
+      return true;
+    ahead_.clear();
+    return false;
+  }
+
+  // Puts the one field that the first step works on into memory for it.
+  bool numbers_before(const CompiledPipeline& pipeline, const Input& input) {
+    if (!find_parts(pipeline, input)) return false;
+    const NumbersPlan& plan = pipeline.numbers().front();
+    const sources::Part* part = parts_.part(plan.stored.name);
+    return part && number_field(plan, pipeline.afterwards()->before.fields[0], *part,
+                                before_plugins(pipeline), 0, 0);
   }
 
   bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
@@ -159,7 +234,7 @@ class WorkerPreparer final : public Preparer {
 
   bool by_plugins(const CompiledPipeline& pipeline, const Input& input,
                   const batch::BlockWriter& out, std::uint32_t index,
-                  const KeepDecoded* keep_decoded) {
+                  const KeepDecoded* keep_decoded, const step::StepRunner::Ahead* ahead) {
     if (!pipeline.afterwards()) return true;
     const Afterwards& plan = *pipeline.afterwards();
     const batch::Field* given = &plan.before.fields[0];
@@ -181,13 +256,17 @@ class WorkerPreparer final : public Preparer {
       const Afterwards::PlannedStep& one = plan.steps[i];
       if (input.is_given_up && *input.is_given_up) return fail(kGivenUp);
       const batch::Field& made = one.plugin->declared().output;
-      const Bytes bytes = given->row_bytes() * rows;
-      std::byte* in = plugins_.begin(one.plugin, bytes, made.row_bytes() * made.rows_most());
-      if (!in) return fail(plugins_.problem());
-      std::memcpy(in, from, bytes);
-      shape_ = given->shape;
-      if (given->ragged) shape_[0] = rows;
-      from = plugins_.run(shape_, order::step_seed(input.draw_key, one.draw));
+      if (ahead && i == 0) {
+        from = plugins_.take_ahead(one.plugin, *ahead);
+      } else {
+        const Bytes bytes = given->row_bytes() * rows;
+        std::byte* in = plugins_.begin(one.plugin, bytes, made.row_bytes() * made.rows_most());
+        if (!in) return fail(plugins_.problem());
+        std::memcpy(in, from, bytes);
+        shape_ = given->shape;
+        if (given->ragged) shape_[0] = rows;
+        from = plugins_.run(shape_, order::step_seed(input.draw_key, one.draw));
+      }
       if (!from) return fail(plugins_.problem());
       given = &made;
       rows = made.ragged ? plugins_.rows() : 1;
@@ -221,6 +300,10 @@ class WorkerPreparer final : public Preparer {
   sources::RecordParts parts_;
   memory::ScratchMemory before_plugins_;
   std::vector<std::uint64_t> shape_;  // of a sample, for plugins
+  const Pipeline* expected_of_ = nullptr;
+  std::vector<Input> expected_;
+  std::size_t at_expected_ = 0;                 // all before it were had
+  std::vector<step::StepRunner::Ahead> ahead_;  // of these, in their order
   std::string problem_;
 };
 

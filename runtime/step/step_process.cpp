@@ -268,6 +268,46 @@ StepResult StepProcess::call(Bytes input, std::span<const std::uint64_t> shape, 
   return StepResult::corrupt;
 }
 
+Bytes StepProcess::aligned(Bytes bytes) {
+  return (bytes + kStepAlignment - 1) / kStepAlignment * kStepAlignment;
+}
+
+bool StepProcess::call_all(Bytes input, std::span<const std::uint64_t> shape,
+                           std::span<const std::uint64_t> seeds, Bytes output) {
+  const std::size_t samples = seeds.size();
+  BF_CHECK(has_room(samples * aligned(input), samples * aligned(output)) &&
+           shape.size() <= BF_STEP_DIMENSIONS_MOST);
+  std::vector<StepCall> calls(samples);
+  std::vector<StepReply> replies(samples);
+  for (std::size_t i = 0; i < samples; ++i) {
+    calls[i].number = ++calls_;
+    calls[i].input_bytes = input;
+    std::copy(shape.begin(), shape.end(), calls[i].shape);
+    calls[i].output_at = i * aligned(output);
+    calls[i].output_bytes = output;
+    calls[i].seed = seeds[i];
+  }
+  if (BF_FAILPOINT("step.crash")) kill(process_, SIGKILL);
+  const auto bytes = std::as_bytes(std::span(calls));
+  bool answered = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                      static_cast<ssize_t>(bytes.size()) &&
+                  receive(std::as_writable_bytes(std::span(replies)), source_.settings.timeout);
+  problems_.assign(samples, {});
+  for (std::size_t i = 0; answered && i < samples; ++i) {
+    answered = replies[i].number == calls[i].number && replies[i].status <= StepStatus::corrupt;
+    if (replies[i].status == StepStatus::done) continue;
+    problem_ = text_of(replies[i].problem);
+    if (problem_.empty()) problem_ = "it says no more than that the sample is corrupt";
+    say_if_of_memory();
+    problems_[i] = problem_;
+  }
+  if (answered)
+    last_words();
+  else
+    lose();
+  return answered;
+}
+
 StepResult StepProcess::lose() {
   // A process that has ended by itself keeps its own end, which was settled before its socket
   // closed.

@@ -95,6 +95,16 @@ class StepProcess {
   // REQUIRES: has_room(input, output); the sample has `input` bytes in shape `shape`
   StepResult call(Bytes input, std::span<const std::uint64_t> shape, std::uint64_t seed,
                   Bytes output);
+  // The same for several samples of one shape in one message, which only functions in Python take.
+  // Sample i is at input() + i * aligned(input), its output at all_outputs() + i * aligned(output).
+  // False: the process is gone, and which sample is to blame is not known.
+  // REQUIRES: has_room(samples * aligned(input), samples * aligned(output))
+  bool call_all(Bytes input, std::span<const std::uint64_t> shape,
+                std::span<const std::uint64_t> seeds, Bytes output);
+  const std::byte* all_outputs() const { return areas_.memory().data() + input_bytes_; }
+  // What is wrong with sample i of the last call_all(); empty: it is done.
+  const std::string& problem_of(std::size_t i) const { return problems_[i]; }
+  static Bytes aligned(Bytes bytes);
   // The output of the last call, if that was done.
   const std::byte* output() const { return areas_.memory().data() + input_bytes_ + output_at_; }
   std::uint64_t rows() const { return rows_; }
@@ -124,6 +134,7 @@ class StepProcess {
   std::uint64_t calls_ = 0;
   std::uint64_t rows_ = 0;
   bool late_ = false;  // the last answer did not come in time
+  std::vector<std::string> problems_;  // of the samples of a call_all()
   std::string said_;
   std::string problem_;
 };

@@ -33,6 +33,24 @@ class StepRunner {
   bool failed() const { return failed_; }
   const std::string& problem() const { return problem_; }
 
+  // A sample that a step is to be run on later, and what came of it.
+  struct Ahead {
+    SampleId sample{0};
+    std::uint64_t draw_key = 0;    // of the sample, by which it is known again
+    std::uint64_t seed = 0;        // of the step
+    std::vector<std::byte> bytes;  // before: the input; afterwards: the output
+    std::string problem;           // afterwards; empty: it is done
+    Duration took{0};
+  };
+  // How many samples one message to the step's process may have; 1: they are run one by one.
+  std::size_t ahead_most(const std::shared_ptr<StepPlugin>& plugin, Bytes input, Bytes output);
+  // Runs the step on all of these in one message. False: they are to be run one by one, which finds
+  // out which of them is to blame. REQUIRES: at most ahead_most()
+  bool run_ahead(const std::shared_ptr<StepPlugin>& plugin, std::span<const std::uint64_t> shape,
+                 std::span<Ahead> samples, Bytes output);
+  // The output of a sample that was run ahead, as run() gives it, and counted as there.
+  const std::byte* take_ahead(const std::shared_ptr<StepPlugin>& plugin, const Ahead& made);
+
   // Ends the processes of plugins that are given up.
   void end_given_up();
 
@@ -44,6 +62,8 @@ class StepRunner {
     StepProcess process;
     Bytes input = 0, output = 0;  // of the areas
     unsigned crashes = 0;         // since the last success
+    Duration each{0};             // that a sample takes, of late; 0: not known yet
+    std::size_t one_by_one = 0;   // so many samples are run one by one, since a message failed
   };
   bool start(Running& one, Bytes input, Bytes output);
   std::byte* fail(const Running& one, bool for_all, std::string_view why);

@@ -3,9 +3,11 @@
 // They share a socket of whole messages (SOCK_SEQPACKET) and a memory file of two areas. Samples go
 // in by the first area and come out by the second; the socket says when. The service writes one
 // StepSetup, with the parameters behind it, and reads one StepDeclared. Then for each sample it
-// writes a StepCall and reads a StepReply. A worker is any program that speaks this at the
-// descriptors below; it ends when the socket does. The worker trusts the service, but the service
-// does not trust the worker: sizes stand in messages, never in shared memory.
+// writes a StepCall and reads a StepReply. A worker of a function in Python also takes several
+// calls in one message, and answers as many replies in one; the input of call i is then at i times
+// the bytes of an input, rounded up to kStepAlignment. A worker is any program that speaks this at
+// the descriptors below; it ends when the socket does. The worker trusts the service, but the
+// service does not trust the worker: sizes stand in messages, never in shared memory.
 //
 // A worker links nothing of BatchFlow, so that a plugin meets a plain C++ process. The worker for
 // functions in Python has the same structs: python/batchflow/step_worker.py.

@@ -124,23 +124,47 @@ void BlockMaker::find_kept(std::size_t first, std::size_t last) {
   }
 }
 
+prepare::Preparer::Input BlockMaker::input_of(const PreparationTask::Sample& sample,
+                                              const ItemStore::Item& held) const {
+  prepare::Preparer::Input input = sample.input;
+  input.beside = one_.bytes;
+  input.is_given_up = &gives_up_;
+  if (held)
+    input.bytes = input.decoded ? ItemStore::bytes_of(held)
+                                : stored_bytes(task_, input.sample, sample.bytes, held);
+  return input;
+}
+
+// What was to be kept may have found no memory. The engine, which cannot know, reads it anew.
+bool BlockMaker::is_whole(const PreparationTask::Sample& sample,
+                          const prepare::Preparer::Input& input, bool is_held) {
+  return (is_held || !sample.is_kept) && (input.decoded || input.bytes.size() == sample.bytes);
+}
+
+// Steps in processes of their own may take several samples at once.
+void BlockMaker::expect(std::size_t first, std::size_t last) {
+  if (task_.pipeline->plugins().empty()) return;
+  std::vector<prepare::Preparer::Input> next;
+  for (std::size_t at = first; at < last; ++at) {
+    const PreparationTask::Sample& sample = task_.samples[at];
+    prepare::Preparer::Input input = input_of(sample, kept_[at - first]);
+    if (is_whole(sample, input, kept_[at - first] != nullptr)) next.push_back(std::move(input));
+  }
+  preparer_->expect(*task_.pipeline, std::move(next));
+}
+
 bool BlockMaker::make(std::size_t first, std::size_t last, PreparationReport& report) {
   find_kept(first, last);  // here, because this memory was not touched for long
+  expect(first, last);
   for (std::size_t at = first; at < last; ++at) {
     const PreparationTask::Sample& sample = task_.samples[at];
     const batch::BlockWriter writer =
         apart_ ? batch::BlockWriter(one_, scratch_.have(one_.bytes)) : block_;
-    prepare::Preparer::Input input = sample.input;
-    input.beside = one_.bytes;
-    input.is_given_up = &gives_up_;
     const ItemStore::Item held = std::exchange(kept_[at - first], nullptr);
-    if (held)
-      input.bytes = input.decoded ? ItemStore::bytes_of(held)
-                                  : stored_bytes(task_, input.sample, sample.bytes, held);
+    const prepare::Preparer::Input input = input_of(sample, held);
     decoded_ = {sample.input.sample, 0, nullptr};
-    // What was to be kept may have found no memory. The engine, which cannot know, reads it anew.
     const bool is_there = held || !sample.is_kept;
-    const bool whole = is_there && (input.decoded || input.bytes.size() == sample.bytes);
+    const bool whole = is_whole(sample, input, held != nullptr);
     const prepare::Prepared made =
         !whole ? prepare::Prepared::corrupt
                : preparer_->prepare(*task_.pipeline, input, writer, apart_ ? 0 : sample.index,

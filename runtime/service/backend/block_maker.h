@@ -100,6 +100,11 @@ class BlockMaker {
 
  private:
   void find_kept(std::size_t first, std::size_t last);
+  void expect(std::size_t first, std::size_t last);
+  prepare::Preparer::Input input_of(const PreparationTask::Sample& sample,
+                                    const ItemStore::Item& held) const;
+  static bool is_whole(const PreparationTask::Sample& sample, const prepare::Preparer::Input& input,
+                       bool is_held);
   void make_no_rows(std::uint32_t index);
 
   ItemStore& items_;
