@@ -56,6 +56,24 @@ class Installed(unittest.TestCase):
                 at = content.find(place)
                 self.assertEqual(at, -1, f"{path}: {content[max(at - 40, 0):at + 80]!r}")
 
+    def test_each_program_has_a_man_page_and_completions(self):
+        share = self.tree / "share"
+        for program in ("batchflowd", "batchflowctl", "batchflow-sim", "batchflow-live"):
+            page = (share / "man" / "man1" / f"{program}.1").read_text()
+            name = program.replace("-", "\\-")
+            self.assertIn(f".SH NAME\n{name} \\- ", page)
+            self.assertIn("\\-\\-help", page)
+            self.assertTrue((share / "zsh" / "site-functions" / f"_{program}").read_text()
+                            .startswith(f"#compdef {program}\n"))
+            completion = share / "bash-completion" / "completions" / program
+            self.assertEqual(self.run_it("bash", "-n", completion), "")
+        said = self.run_it("bash", "-c", f"source {completion.parent / 'batchflowctl'}\n"
+                           "COMP_WORDS=(batchflowctl policy s); COMP_CWORD=2; _batchflowctl\n"
+                           "echo ${COMPREPLY[@]}\n"
+                           "COMP_WORDS=(batchflowctl --serv); COMP_CWORD=1; _batchflowctl\n"
+                           "echo ${COMPREPLY[@]}\n")
+        self.assertEqual(said.splitlines(), ["set shadow", "--service"])
+
     def test_the_tree_is_whole(self):
         for name in ("bin/batchflowd", "bin/batchflowctl", "bin/batchflow-live",
                      "bin/batchflow-step-worker", "bin/batchflow-policy-child", "include/batchflow.h",
