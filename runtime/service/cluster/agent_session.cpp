@@ -40,6 +40,11 @@ std::string AgentSession::host_of_coordinator() const {
 
 AgentSession::~AgentSession() {
   entrance_->close();
+  {
+    const std::lock_guard lock(joining_mutex_);
+    is_over_ = true;
+    if (joining_) joining_->shut("this agent ends");
+  }
   if (joiner_.joinable()) joiner_.join();
   entrance_.reset();
   if (link_) link_->close();
@@ -153,9 +158,11 @@ void AgentSession::look_for_coordinator() {
       });
     std::string problem = found.problem;
     if (!found.address.empty()) {
-      Joined joined = join_coordinator(found.address, joiner, [this](const TcpChannel& channel) {
+      Joined joined = join_coordinator(found.address, joiner, [this](TcpChannel& channel) {
+        set_joining(&channel);
         return entrance_->listen(channel);
       });
+      set_joining(nullptr);
       if (!joined.node.is_none() || joined.is_refused) {
         const auto shared = std::make_shared<Joined>(std::move(joined));
         return post([this, shared] { begin(std::move(*shared)); });
@@ -168,6 +175,13 @@ void AgentSession::look_for_coordinator() {
       });
     if (entrance_->wait_for_close(kAgainAfter)) return;
   }
+}
+
+// A coordinator that says nothing is not waited for when the agent is to end.
+void AgentSession::set_joining(TcpChannel* channel) {
+  const std::lock_guard lock(joining_mutex_);
+  joining_ = channel;
+  if (joining_ && is_over_) joining_->shut("this agent ends");
 }
 
 void AgentSession::begin(Joined joined) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,6 +70,7 @@ class AgentSession final : public ConnectionHost {
   void leave();
   void end(const std::string& why);
   void look_for_coordinator();
+  void set_joining(remote::TcpChannel* channel);
   void begin(Joined joined);
   void serve(const TermName& term);
   void lost(const std::string& why);
@@ -106,6 +108,9 @@ class AgentSession final : public ConnectionHost {
   std::unique_ptr<AgentRanks> ranks_;
   std::unique_ptr<Backend> backend_;
   std::optional<PeerEntrance> entrance_;
+  std::mutex joining_mutex_;
+  remote::TcpChannel* joining_ = nullptr;  // by joining_mutex_: waits for a coordinator's welcome
+  bool is_over_ = false;                   // by joining_mutex_
   std::thread keeper_;
   std::thread joiner_;
 };

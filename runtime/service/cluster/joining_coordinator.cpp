@@ -58,7 +58,7 @@ std::string own_host(const TcpChannel& channel) {
 }
 
 Joined join_coordinator(const std::string& address, const Joiner& joiner,
-                        const std::function<std::string(const TcpChannel&)>& listen) {
+                        const std::function<std::string(TcpChannel&)>& listen) {
   const NodeConfig& config = joiner.config;
   Joined joined;
   joined.address = address;

@@ -29,9 +29,10 @@ struct Joiner {
   TermName term;      // the newest that it knows
 };
 // One attempt. `listen` answers at which address peers reach this node, which reaches its
-// coordinator by the channel; it may throw ConfigError.
+// coordinator by the channel; it may throw ConfigError. From then on, shutting the channel ends the
+// attempt.
 Joined join_coordinator(const std::string& address, const Joiner& joiner,
-                        const std::function<std::string(const remote::TcpChannel&)>& listen);
+                        const std::function<std::string(remote::TcpChannel&)>& listen);
 
 // The address of this machine by which the channel reaches the other side.
 std::string own_host(const remote::TcpChannel& channel);
