@@ -133,7 +133,7 @@ class StepProcess {
   Bytes output_at_ = 0;
   std::uint64_t calls_ = 0;
   std::uint64_t rows_ = 0;
-  bool late_ = false;  // the last answer did not come in time
+  bool late_ = false;                  // the last answer did not come in time
   std::vector<std::string> problems_;  // of the samples of a call_all()
   std::string said_;
   std::string problem_;
