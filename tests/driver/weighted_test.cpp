@@ -65,6 +65,7 @@ TEST_CASE("what a weighted job draws next is expected by weight") {
     job.scores_first.push_back({SampleId(sample), 3});
   }
   Scenario scenario = scenario_of({job});
+  scenario.nodes[0].dram = 9 * 512;  // where all have room, no next use is told
   scenario.config.policies.allocation = "encoded-first:forms=encoded";
   scenario.config.policies.eviction[0] = "notes-next-use";
   const Canaries canaries{&kNotesNextUse};
