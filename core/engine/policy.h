@@ -45,7 +45,7 @@ struct Access {
   Slots slots = 1;  // the item's size; frozen while it is resident
   // When it is requested next, by any job that uses the share: an index in the sequence of requests
   // where jobs list their samples, else an instant in nanoseconds, as far as orders tell it. Only
-  // policies that say so are told (PolicyEntry::next_uses).
+  // policies that say so are told (PolicyEntry::next_uses), of shares that may have to evict.
   std::uint64_t next_use = kUnknownUse;
   // The item is a bundle of a run: the job requests it as often as this, this time among them,
   // before it turns to other parts of its dataset. 1: nothing of that kind is known.

@@ -1,4 +1,4 @@
-// Where the engine's commands are carried out: the node of each request, and whose each worker is.
+// Where the engine's commands are carried out: the node of each request and of each worker.
 // The coordinator's node is 0.
 #pragma once
 
