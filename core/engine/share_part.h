@@ -35,9 +35,9 @@ struct ShareSpec {
 };
 
 struct SharePart {
-  // Nothing is evicted from a share that has room for all that may come to it. There no policy has
-  // to know when an item is wanted again, which takes a look into the order of each job. `homes`:
-  // so many shares have the items between them, of which none has a quarter more than its part.
+  // A share with room for all that may come to it evicts nothing, so no policy has to look into the
+  // order of each job for it. `homes`: as many shares have the items, dealt by hashes; a quarter is
+  // left for chance. A share that has to evict all the same only does without next uses.
   bool wants_next_uses(std::size_t homes) const {
     const PolicyEntry& policy = *choice->entry;
     if (!policy.next_uses && !policy.clairvoyant) return false;

@@ -62,8 +62,9 @@ def helps_service(service: Optional[str]) -> str:
     if whole <= 0:
         return more
     stage = max(stalls, key=lambda one: stalls[one])
+    helps = f"{_HELPS[stage]} may help, and " if stage in _HELPS else ""
     return (f"{100 * stalls[stage] / whole:.0f} % of the waits at its service are for {stage}: "
-            f"{_HELPS.get(stage, 'see there')} may help, and {more}")
+            f"{helps}{more}")
 
 
 def _stalls(service: Optional[str]) -> dict[str, float]:

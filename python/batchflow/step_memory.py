@@ -1,7 +1,7 @@
 """How much memory the processes of a step may take, where the script does not say: it is measured.
 
-A function whose modules are small enough runs within the service's usual bound. Others are loaded
-once in a process as the service starts it, and what that takes is remembered.
+A function with modules that are small enough runs within the service's usual bound. Others are
+loaded once in a process as the service starts it, and what that takes is remembered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a loader says at the end of an epoch whose loop waited."""
+"""What a loader says at the end of an epoch in which the loop waited."""
 
 import logging
 import unittest

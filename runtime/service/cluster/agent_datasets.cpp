@@ -102,7 +102,7 @@ void AgentDatasets::compile(const PipelineMessage& wanted) {
                                              config_.scratch_limits()));
     });
   } catch (const std::exception& error) {
-    say_problem(wanted, error.what());
+    answer_set_up(wanted, error.what());
   }
 }
 
@@ -143,13 +143,10 @@ void AgentDatasets::have(const PipelineMessage& wanted, std::unique_ptr<prepare:
   pipeline.hash = wanted.hash;
 }
 
-void AgentDatasets::say_problem(const PipelineMessage& wanted, const std::string& problem) {
-  host_.log.say(
-      {fmt::format("pipeline '{}': {}", wanted.name, problem), LogLevel::error, "pipeline"});
-}
-
 void AgentDatasets::answer_set_up(const PipelineMessage& wanted, const std::string& problem) {
-  if (!problem.empty()) say_problem(wanted, problem);
+  if (!problem.empty())
+    host_.log.say(
+        {fmt::format("pipeline '{}': {}", wanted.name, problem), LogLevel::error, "pipeline"});
   host_.link.write(encode_set_up(wanted.id, problem));
 }
 

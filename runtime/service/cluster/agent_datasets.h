@@ -53,7 +53,6 @@ class AgentDatasets {
   void have(const PipelineMessage& wanted, std::unique_ptr<prepare::Pipeline> made);
   void opened(const DatasetMessage& wanted, const std::vector<OpenedIndex>& parts);
   void answer_opened(DatasetId dataset, const std::string& problem);
-  void say_problem(const PipelineMessage& wanted, const std::string& problem);
   void answer_set_up(const PipelineMessage& wanted, const std::string& problem);
 
   NodeConfig config_;  // its steps_bytes is what the steps here take

@@ -293,9 +293,14 @@ void Cluster::look_at_waiting() {
 }
 
 void Cluster::take_opened(Agent& agent, ServedId what, const std::string& problem) {
-  // A pipeline may have been let go since.
-  if (agent.unanswered.erase(what) > 0 && !problem.empty()) agent.problems[what] = problem;
-  if (!problem.empty() && !agent.ready) {
+  const bool was_waited_for = agent.unanswered.erase(what) > 0;
+  if (problem.empty()) {
+    agent.problems.erase(what);
+  } else {
+    agent.problems[what] = problem;
+  }
+  // What is not waited for was let go since, or is no reason to leave the node out.
+  if (!problem.empty() && !agent.ready && was_waited_for) {
     // It would be asked to read and prepare what it has not got.
     const bool is_data = std::holds_alternative<DatasetId>(what);
     agent.link->write(

@@ -10,7 +10,8 @@
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
 //   coordinator  pipeline {PipelineMessage}
-//   agent        set_up {pipeline, problem}              if it has steps of users; empty: it is
+//   agent        set_up {pipeline, problem}              if it has steps of users, or cannot be
+//                                                        compiled; empty: it is set up
 //   coordinator  pipeline_gone {pipeline}                no job uses it any more
 //   agent        rank {RankMessage}                      a frame of a local rank, or its end
 //   coordinator  rank {RankMessage}
