@@ -61,8 +61,9 @@ double Charges::supply(const Job& job, NodeId node) const {
   return static_cast<double>(blocks_of(job, node)) / ranks_on(job, node);
 }
 
-void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const {
-  open.clear();
+void Charges::open_parts(const Stream& stream, OpenParts& open) const {
+  open.parts.clear();
+  open.sites = {};
   const Bytes staged = s_.config.count_staging ? largest_staged(s_, stream) : 0;
   for (std::uint32_t i = 0; i < stream.nodes.size(); ++i) {
     const StreamNode& part = stream.nodes[i];
@@ -71,19 +72,26 @@ void Charges::open_parts(const Stream& stream, std::vector<std::uint32_t>& open)
     if (node.started >= blocks_at_once(s_, node) || node.staging->room() < staged) continue;
     const Share& share = *s_.memory[part.share].share;
     if (share.capacity() == 0) continue;
-    if (share.used() < share.capacity() || share.evictable() > 0) open.push_back(i);
+    if (share.used() < share.capacity() || share.evictable() > 0) open.parts.push_back(i);
   }
 }
 
 std::optional<Charges::Site> Charges::site(const Stream& stream, const Job& job,
-                                           std::span<const std::uint32_t> open) const {
-  if (open.empty()) return std::nullopt;
+                                           OpenParts& open) const {
+  if (open.parts.empty() || has_all_workers(job)) return std::nullopt;
+  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
+  if (job.node_local) return best_site(stream, job, may_look_ahead, open);
+  auto& site = open.sites[(may_look_ahead ? 1 : 0) + (job.is_waiting() ? 2 : 0)];
+  if (!site) site = best_site(stream, job, may_look_ahead, open);
+  return *site;
+}
+
+std::optional<Charges::Site> Charges::best_site(const Stream& stream, const Job& job,
+                                                bool may_look_ahead, const OpenParts& open) const {
   std::optional<Site> best;
   bool best_has_ranks = false;
   double best_load = 0;
-  if (has_all_workers(job)) return std::nullopt;
-  const bool may_look_ahead = job.ahead < quota(s_, stream, job);
-  for (const std::uint32_t i : open) {
+  for (const std::uint32_t i : open.parts) {
     const StreamNode& part = stream.nodes[i];
     const Node& node = s_.nodes[part.index];
     Charge as = Charge::none;
@@ -129,12 +137,12 @@ bool Charges::has_all_blocks(const Stream& stream, const Job& job, NodeId node) 
   return static_cast<std::uint64_t>(here) * block_samples >= samples_left(job, run, node);
 }
 
-void Charges::sites(const Stream& stream, const Job& job, std::span<const std::uint32_t> open,
+void Charges::sites(const Stream& stream, const Job& job, const OpenParts& open,
                     std::vector<Site>& out) const {
   out.clear();
   if (has_all_workers(job)) return;
   const bool may_look_ahead = job.ahead < quota(s_, stream, job);
-  for (const std::uint32_t part : open) {
+  for (const std::uint32_t part : open.parts) {
     Site site{part, Charge::none};
     const StreamNode& node = stream.nodes[part];
     const bool enough = has_all_blocks(stream, job, node.node);

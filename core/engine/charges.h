@@ -2,6 +2,7 @@
 // one may be evicted. The rules stand in core/engine/books.h.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,16 +21,19 @@ class Charges {
     std::uint32_t part = 0;  // of the stream's nodes
     Charge charge = Charge::none;
   };
-  // `open`: what open_parts() says of the stream.
-  std::optional<Site> site(const Stream& stream, const Job& job,
-                           std::span<const std::uint32_t> open) const;
+  // Where blocks of a stream can begin now: the same for all its jobs while nothing is started.
+  struct OpenParts {
+    std::vector<std::uint32_t> parts;
+    // The sites of jobs that may use any node, by what they may ask for; found when a job asks.
+    std::array<std::optional<std::optional<Site>>, 4> sites;
+  };
+  void open_parts(const Stream& stream, OpenParts& open) const;
+  std::optional<Site> site(const Stream& stream, const Job& job, OpenParts& open) const;
   // How many blocks on the node are kept for the job.
   std::uint32_t blocks_of(const Job& job, NodeId node) const;
   // All nodes that the block could be made on now, for a policy to choose from.
-  void sites(const Stream& stream, const Job& job, std::span<const std::uint32_t> open,
+  void sites(const Stream& stream, const Job& job, const OpenParts& open,
              std::vector<Site>& out) const;
-  // The parts of the stream that could begin a block now, whatever job it is for.
-  void open_parts(const Stream& stream, std::vector<std::uint32_t>& open) const;
   // Gives up blocks that were made because a job waited for them, once the job has what it needs.
   bool settle_current();
   // Releases the charge of a job, which leaves or starts over, on its blocks.
@@ -39,6 +43,8 @@ class Charges {
   void strip_ahead(StreamNode& part);
 
  private:
+  std::optional<Site> best_site(const Stream& stream, const Job& job, bool may_look_ahead,
+                                const OpenParts& open) const;
   double supply(const Job& job, NodeId node) const;
   bool has_all_workers(const Job& job) const;
   bool has_all_blocks(const Stream& stream, const Job& job, NodeId node) const;

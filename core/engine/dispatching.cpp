@@ -212,15 +212,15 @@ std::optional<Charges::Site> Dispatching::site(const Job& job) {
   const Stream& stream = s_.streams[job.stream];
   if (open_parts_.size() <= stream.id.value) open_parts_.resize(stream.id.value + 1);
   OpenParts& open = open_parts_[stream.id.value];
-  if (std::exchange(open.as_of, looks_) != looks_) charges_.open_parts(stream, open.parts);
-  return charges_.site(stream, job, open.parts);
+  if (std::exchange(open.as_of, looks_) != looks_) charges_.open_parts(stream, open);
+  return charges_.site(stream, job, open);
 }
 
 // Where the policy wants the job's block made. REQUIRES: nothing was started since `site`.
 Charges::Site Dispatching::choose_site(const Job& job, const WorkCandidate& work,
                                        Charges::Site usual) {
   const Stream& stream = s_.streams[job.stream];
-  charges_.sites(stream, job, open_parts_[stream.id.value].parts, possible_);
+  charges_.sites(stream, job, open_parts_[stream.id.value], possible_);
   if (possible_.size() < 2) return usual;
   node_views_.clear();
   for (const Charges::Site& one : possible_) {

@@ -114,10 +114,8 @@ class Dispatching {
   std::vector<Charges::Site> possible_;    // scratch
   std::vector<NodeCandidate> node_views_;  // of them
   std::map<StreamId, double> wanted_;      // scratch
-  // Where a block of a stream could begin: the same for all its jobs while nothing is started.
-  struct OpenParts {
+  struct OpenParts : Charges::OpenParts {
     std::uint64_t as_of = 0;
-    std::vector<std::uint32_t> parts;
   };
   std::vector<OpenParts> open_parts_;  // by stream
   std::uint64_t looks_ = 0;            // for needs that can be started
