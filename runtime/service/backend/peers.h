@@ -20,9 +20,6 @@ namespace batchflow::service {
 struct Payload {
   std::shared_ptr<std::byte[]> memory;
   std::size_t bytes = 0;
-  explicit Payload(std::size_t size = 0)
-      : memory(size > 0 ? std::make_unique_for_overwrite<std::byte[]>(size) : nullptr),
-        bytes(size) {}
 };
 
 // Samples [from, to) of the block in a slot.

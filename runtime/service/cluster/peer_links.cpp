@@ -7,6 +7,7 @@
 
 #include "core/base/byte_codec.h"
 #include "fmt/format.h"
+#include "runtime/batch/batch_parts.h"
 #include "runtime/remote/remote_options.h"
 #include "runtime/sources/bundles.h"
 
@@ -71,11 +72,11 @@ bool read_request(TcpChannel& channel, TcpChannel::Clock::time_point deadline,
   return channel.read(out);
 }
 
-bool read_payload(TcpChannel& channel, Payload& out) {
+bool read_payload(TcpChannel& channel, memory::BufferPool& buffers, Payload& out) {
   const auto deadline = TcpChannel::Clock::now() + TcpChannel::kPatience;
   const auto size = read_head(channel, RemoteKind::payload, kPayloadMost, deadline);
   if (!size) return false;
-  out = Payload(*size);
+  out = {buffers.take(*size), *size};
   return channel.read({out.memory.get(), out.bytes});
 }
 
@@ -87,7 +88,7 @@ bool read_answer(TcpChannel& channel, std::chrono::milliseconds silence,
 }
 
 std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, std::chrono::milliseconds silence,
-                                        const WantedSlice& wanted) {
+                                        memory::BufferPool& buffers, const WantedSlice& wanted) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(Ask::slice));
@@ -100,12 +101,13 @@ std::optional<FetchedSlice> fetch_slice(TcpChannel& channel, std::chrono::millis
   FetchedSlice fetched;
   fetched.pipeline = PipelineId(in.count32());
   fetched.audience = in.u64();
-  if (!in.ok() || !in.at_end() || !read_payload(channel, fetched.slot)) return std::nullopt;
+  if (!in.ok() || !in.at_end() || !read_payload(channel, buffers, fetched.slot))
+    return std::nullopt;
   return fetched;
 }
 
 std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::milliseconds silence,
-                                        const WantedItems& wanted) {
+                                        memory::BufferPool& buffers, const WantedItems& wanted) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(Ask::items));
@@ -118,7 +120,7 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::millis
   FetchedItems fetched;
   std::uint64_t sum = 0;
   if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum) || !in.at_end() ||
-      !read_payload(channel, fetched.payload))
+      !read_payload(channel, buffers, fetched.payload))
     return std::nullopt;
   if (fetched.payload.bytes != sum) {
     channel.shut("it sends other sizes than it says");
@@ -272,24 +274,22 @@ std::vector<LinkTraffic> PeerLinks::traffic() const {
 
 void PeerLinks::fetch(NodeId from, const WantedSlice& wanted,
                       std::function<void(std::optional<FetchedSlice>)> done) {
-  ask(from,
-      [post = post_, silence = silence_, wanted, done = std::move(done)](TcpChannel* channel) {
-        auto fetched = std::make_shared<std::optional<FetchedSlice>>();
-        if (channel) *fetched = fetch_slice(*channel, silence, wanted);
-        const Bytes bytes = *fetched ? (*fetched)->slot.bytes : 0;
-        post([done, fetched] { done(std::move(*fetched)); });
-        return bytes;
-      });
+  ask(from, [this, wanted, done = std::move(done)](TcpChannel* channel) {
+    auto fetched = std::make_shared<std::optional<FetchedSlice>>();
+    if (channel) *fetched = fetch_slice(*channel, silence_, buffers_, wanted);
+    const Bytes bytes = *fetched ? (*fetched)->slot.bytes : 0;
+    post_([done, fetched] { done(std::move(*fetched)); });
+    return bytes;
+  });
 }
 
 void PeerLinks::fetch(NodeId from, WantedItems wanted,
                       std::function<void(std::optional<FetchedItems>)> done) {
-  ask(from, [post = post_, silence = silence_, wanted = std::move(wanted),
-             done = std::move(done)](TcpChannel* channel) {
+  ask(from, [this, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
     auto fetched = std::make_shared<std::optional<FetchedItems>>();
-    if (channel) *fetched = fetch_items(*channel, silence, wanted);
+    if (channel) *fetched = fetch_items(*channel, silence_, buffers_, wanted);
     const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
-    post([done, fetched] { done(std::move(*fetched)); });
+    post_([done, fetched] { done(std::move(*fetched)); });
     return bytes;
   });
 }
@@ -322,7 +322,7 @@ bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request)
       wanted.slot = SlotId(in.count32());
       wanted.from = in.count32();
       wanted.to = in.count32();
-      if (in.ok() && in.at_end() && wanted.from <= wanted.to) return answer_slice(channel, wanted);
+      if (in.ok() && in.at_end() && wanted.from < wanted.to) return answer_slice(channel, wanted);
       break;
     }
     case Ask::items: {
@@ -365,10 +365,9 @@ bool PeerServer::answer_slice(TcpChannel& channel, const WantedSlice& wanted) {
   out.count(block->pipeline.value);
   out.u64(block->audience);
   const batch::BlockLayout layout(block->spec, wanted.to - wanted.from);
-  std::vector<std::byte> slot(layout.bytes);
-  batch::copy_samples(*block->layout, block->slot.memory(), wanted.from, wanted.to, layout,
-                      slot.data(), 0, 0);
-  return write_head(channel, head) && channel.write(RemoteKind::payload, slot);
+  const batch::BatchParts slot(*block->layout, block->slot.memory(), wanted.from, wanted.to,
+                               layout);
+  return write_head(channel, head) && channel.write_parts(RemoteKind::payload, slot.parts());
 }
 
 bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
@@ -406,7 +405,7 @@ bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
 
 bool PeerServer::take_items(TcpChannel& channel, KeptItems items) {
   Payload payload;
-  if (!read_payload(channel, payload)) return false;
+  if (!read_payload(channel, buffers_, payload)) return false;
   std::size_t at = 0;
   for (const std::uint64_t size : items.sizes) {
     if (size > payload.bytes - at) {

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/memory/buffer_pool.h"
 #include "runtime/remote/tcp_channel.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/peers.h"
@@ -26,6 +27,9 @@
 #include "runtime/service/cluster/node_counters.h"
 
 namespace batchflow::service {
+
+// Buffers of what has come are used again. So many bytes of them may be idle.
+inline constexpr std::size_t kIdleBuffersMost = std::size_t{32} << 20;
 
 class PeerLinks final : public Peers {
  public:
@@ -77,6 +81,7 @@ class PeerLinks final : public Peers {
   const Post post_;
   const std::chrono::milliseconds silence_;
   const Unreachable unreachable_;
+  memory::BufferPool buffers_{kIdleBuffersMost};
   // Of the service's thread.
   std::map<std::uint32_t, std::unique_ptr<Peer>> peers_;  // by node
   std::vector<std::unique_ptr<Peer>> ended_;              // their lanes may still run
@@ -98,6 +103,7 @@ class PeerServer {
 
   Backend& backend_;
   const Post post_;
+  memory::BufferPool buffers_{kIdleBuffersMost};
 };
 
 }  // namespace batchflow::service
