@@ -21,7 +21,8 @@ and times to recover, and rates beside what else the same machine does. Rows are
   its wish, at parts of that rate.
 - simulated: hosts with links of 200 Mbit/s, each with a job that trains for two epochs in an order
   of its own on rows of 64 KB, which the memory of all hosts together keeps. How long that takes
-  live, and in the simulator with the same hosts, links and data; nothing else is fitted.
+  live, from the first job's wish to the end of the last job, and in the simulator with the same hosts, links,
+  data, cache and settings; nothing is fitted.
 - transfer: two hosts (network namespaces) with links of 8 Gbit/s. A job at one trains on what the
   other keeps, in rows of 256 KB. The rate beside that of iperf3 on the same link, and the processor time of both
   services for each GB; without TLS.
@@ -54,12 +55,13 @@ import service
 
 ROW = 4096
 
-# Its result: the samples of each epoch in order, and when each batch came.
+# Its result: the samples of each epoch in order, when it asked for the first batch, and when each came.
 JOB = """
 import json, sys, time
 import batchflow
 options = json.loads(sys.argv[1])
 pause = options.pop("pause", 0)
+asked = time.monotonic()
 loader = batchflow.DataLoader("rows", batch_size=64, **options)
 epochs, times = [], []
 for epoch in range(options.get("epochs", 1)):
@@ -72,7 +74,7 @@ for epoch in range(options.get("epochs", 1)):
         if pause:
             time.sleep(pause)
     epochs.append(keys)
-print(json.dumps({"epochs": epochs, "times": times}), flush=True)
+print(json.dumps({"epochs": epochs, "asked": asked, "times": times}), flush=True)
 """
 
 
@@ -193,6 +195,7 @@ class Job:
         for keys in result["epochs"]:
             if sorted(keys) != list(range(self.rows)):
                 sys.exit("a job did not have each sample of an epoch once")
+        self.asked: float = result["asked"]
         self.times: list[float] = result["times"]
         return max(b - a for a, b in zip(self.times, self.times[1:]))
 
@@ -443,8 +446,8 @@ def measure_control(folder: Path, data: Path, arguments: argparse.Namespace) -> 
     return kept
 
 
-def lived(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
-    """Seconds from the first batch of any job to the last of all."""
+def lived(folder: Path, nodes: int, rows: int, rate_mbit: int) -> tuple[float, dict[str, Any]]:
+    """Seconds from the first wish of any job to the last batch of all, and the first node's status."""
     from hosts import Hosts
     names = [f"n{i}" for i in range(nodes)]
     folder.mkdir()
@@ -462,14 +465,20 @@ def lived(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
         jobs = [Job(node, rows, shuffle_seed=seed, epochs=2) for seed, node in enumerate(started)]
         for job in jobs:
             job.longest_pause_s()
+        status = service.status(started[0].socket)
         for node in reversed(started):
             node.end(signal.SIGTERM)
     shutil.rmtree(folder)
-    return max(job.times[-1] for job in jobs) - min(job.times[0] for job in jobs)
+    return max(job.times[-1] for job in jobs) - min(job.asked for job in jobs), status
 
 
-def simulated(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
+def simulated(folder: Path, nodes: int, rows: int, rate_mbit: int,
+              status: dict[str, Any]) -> float:
+    """The makespan, with the cache and the settings of a live node."""
     folder.mkdir()
+    settings = {name: status["settings"][name]
+                for name in ("count_staging", "staging_bytes", "staging_sector_bytes")}
+    cache = status["planned_bytes"] + int(settings["staging_bytes"])
     scenario = folder / "scenario.yaml"
     rate = rate_mbit * 125_000 * SHAPED_PART
     jobs = "\n".join(
@@ -478,13 +487,14 @@ def simulated(folder: Path, nodes: int, rows: int, rate_mbit: int) -> float:
         for i in range(nodes))
     scenario.write_text(f"""
 cluster:
-  nodes: [{{name: node, count: {nodes}, cores: 1, gpus: 1, memory: 1gib, cache: 700mib,
+  nodes: [{{name: node, count: {nodes}, cores: 1, gpus: 1, memory: 1gib, cache: {cache},
            nic_bytes_per_s: {rate:.0f}, nic_latency: 100us}}]
   store: {{bytes_per_s: 2gb, latency: 100us, operations_ahead: 32}}
-datasets: [{{name: rows, samples: {rows}, bytes: {WIDE_ROW}, format: raw, bundle: 1mib}}]
+datasets: [{{name: rows, samples: {rows}, bytes: {WIDE_ROW}, format: raw}}]
 pipelines: [{{name: train, steps: [{{name: copy, cost: 10us, output: 100%}}]}}]
 jobs:
 {jobs}
+engine: {json.dumps(settings)}
 """)
     done = subprocess.run([os.environ["BATCHFLOW_SIM"], "run", str(scenario), "--json"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True)
@@ -507,8 +517,9 @@ def measure_simulated(folder: Path, data: Path, arguments: argparse.Namespace) -
     rows = 1024 if arguments.quick else 4096
     kept = {}
     for nodes in (2,) if arguments.quick else (2, 3, 4):
-        live = [lived(folder, nodes, rows, 200) for _ in range(arguments.rounds)]
-        foretold = simulated(folder, nodes, rows, 200)
+        runs = [lived(folder, nodes, rows, 200) for _ in range(arguments.rounds)]
+        live = [seconds for seconds, _ in runs]
+        foretold = simulated(folder, nodes, rows, 200, runs[0][1])
         kept[nodes] = {"live": live, "simulated": foretold}
         print(f"{nodes} nodes with links of 200 Mbit/s: live {spread(live, '.2f')} s, simulated "
               f"{foretold:.2f} s: {foretold / statistics.median(live) - 1:+.1%}", flush=True)
