@@ -340,6 +340,17 @@ def _end(actors: list[Any], kill: bool) -> None:
         ray.kill(actor)
 
 
+def beside_an_agent(function: Any, *arguments: Any) -> Any:
+    """What the function answers: here or, if this node has no agent but others do, in a task on one of
+    those. The head of many clusters has no CPUs, and so no agent."""
+    nodes = [node for node, _ in _agents()]
+    if not nodes or _this_node() in nodes:
+        return function(*arguments)
+    task = ray.remote(function).options(
+        num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[0], soft=False))
+    return ray.get(task.remote(*arguments))
+
+
 def find_service(timeout_s: float) -> Optional[str]:
     """The socket of this node's agent, or of the coordinator where that is all there is. None if no
     service was started on this Ray cluster. Waits for a service that is being started."""

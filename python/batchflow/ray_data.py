@@ -15,6 +15,7 @@ from ray.data.datasource import Datasource, ReadTask
 from . import state as states
 from .batch import Batch, Ragged
 from .loader import DataLoader
+from .ray import beside_an_agent
 
 
 class BatchFlowDatasource(Datasource):
@@ -29,9 +30,7 @@ class BatchFlowDatasource(Datasource):
         super().__init__()
         self._make = functools.partial(DataLoader, dataset, batch_size, output="numpy", epochs=1,
                                        **options)
-        with self._make() as loader:
-            self._samples = loader.dataset_samples
-            self._row_bytes = sum(_bytes(*field) for field in loader.fields.values())
+        self._samples, self._row_bytes = beside_an_agent(_size, self._make)
 
     def estimate_inmemory_data_size(self) -> Optional[int]:
         return self._samples * self._row_bytes
@@ -46,6 +45,12 @@ class BatchFlowDatasource(Datasource):
                                        size_bytes=(end - first) * self._row_bytes),
                          per_task_row_limit=per_task_row_limit)
                 for first, end in zip(bounds, bounds[1:])]
+
+
+def _size(make: Any) -> tuple[int, int]:
+    """Samples, and bytes of one."""
+    with make() as loader:
+        return loader.dataset_samples, sum(_bytes(*field) for field in loader.fields.values())
 
 
 def _bytes(kind: str, shape: tuple[int, ...]) -> int:

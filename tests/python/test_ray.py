@@ -75,6 +75,19 @@ class OnRay(RayCluster):
         for mark, _ in jobs:
             wait_until(mark.exists, 60, "the first batch")
 
+    def check_ranks(self, ranks, before, after):
+        """What the ranks of a training function wrote: an epoch that `before` ranks began and `after`
+        ranks ended, each sample once."""
+        ended = [file.stem.split("-") for file in ranks.glob("*-end.json")]
+        (world, begun), = {(one[0], one[1]) for one in ended}
+        self.assertEqual(world, str(after))
+        self.assertNotEqual(begun, "0")
+        files = [*ranks.glob(f"{before}-0-*-{begun}.json"),
+                 *ranks.glob(f"{after}-{begun}-*-end.json")]
+        self.assertEqual(len(files), before + after)
+        keys = [key for file in files for key in json.loads(file.read_text())]
+        self.assertEqual(sorted(keys), list(range(ROWS)))
+
     def check(self, jobs, epochs):
         for _, job in jobs:
             found = self.ray.get(job, timeout=120)
@@ -212,8 +225,6 @@ class Libraries(OnRay):
 
     def elastic(self, trainer, **options):
         """Each rank finds the agent of its node by itself, and a node is lost."""
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
-        import ray_jobs
         ranks = self.folder / "ranks"
         ranks.mkdir()
 
@@ -223,18 +234,37 @@ class Libraries(OnRay):
         losing = threading.Thread(target=lose_a_node)
         losing.start()
         self.addCleanup(losing.join)
-        trainer(
-            ray_jobs.train, train_loop_config={"folder": str(ranks), "pause": 0.1},
-            scaling_config=ScalingConfig(num_workers=(1, 2), resources_per_worker={"CPU": 2}),
-            run_config=RunConfig(name="elastic", storage_path=str(self.folder / "train"),
+        train_on_some(trainer, ranks, **options)
+        self.check_ranks(ranks, 2, 1)
+
+
+def train_on_some(trainer, ranks, pause=0.1, **options):
+    """One or two ranks, as nodes allow."""
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    import ray_jobs
+    trainer(ray_jobs.train, train_loop_config={"folder": str(ranks), "pause": pause},
+            scaling_config=ScalingConfig(num_workers=(1, 2), resources_per_worker={"CPU": 2},
+                                         elastic_resize_monitor_interval_s=2),
+            run_config=RunConfig(name="elastic", storage_path=str(ranks.parent / "train"),
                                  failure_config=FailureConfig(max_failures=3)), **options).fit()
-        ended = [file.stem.split("-") for file in ranks.glob("*-end.json")]
-        (world, begun), = {(one[0], one[1]) for one in ended}
-        self.assertEqual(world, "1")
-        self.assertNotEqual(begun, "0")
-        files = [*ranks.glob(f"2-0-*-{begun}.json"), *ranks.glob(f"1-{begun}-0-end.json")]
-        keys = [key for file in files for key in json.loads(file.read_text())]
-        self.assertEqual(sorted(keys), list(range(ROWS)))
+
+
+@needs("ray")
+@needs("pyarrow")
+class Growing(OnRay):
+    NODES = 1
+
+    def test_an_elastic_run_goes_on_with_more_ranks(self):
+        from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+        ranks = self.folder / "ranks"
+        ranks.mkdir()
+        training = threading.Thread(target=train_on_some, args=(DataParallelTrainer, ranks, 0.3))
+        training.start()
+        self.addCleanup(training.join)
+        wait_until(lambda: list(ranks.glob("1-0-0-25.json")), 120, "some steps")
+        self.nodes.append(self.add_node())  # Ray adds them from the main thread alone
+        training.join(300)
+        self.check_ranks(ranks, 1, 2)
 
 
 @needs("ray")
