@@ -98,7 +98,10 @@ Snapshot snapshot_of(const Service::Parts& parts) {
   all.opening = parts.joining->openings().names();
   all.returning = parts.returning->names();
   all.steps_bytes = parts.config.steps_bytes;
-  all.step_reports = report_steps(parts.datasets);
+  std::vector<StepTally> elsewhere;
+  for (const NodeStatus& node : all.nodes)
+    elsewhere.insert(elsewhere.end(), node.counters.steps.begin(), node.counters.steps.end());
+  all.step_reports = report_steps(parts.datasets, elsewhere);
   if (failpoint::failpoints_on) all.failpoints = failpoint::failpoint_counts();
   return all;
 }

@@ -35,6 +35,16 @@ struct StepCounters {
   std::uint64_t crashes = 0;
   std::uint64_t late = 0;  // processes that did not answer in time
   Duration busy{0};        // in calls that were answered
+
+  StepCounters& operator+=(const StepCounters& more) {
+    samples += more.samples;
+    corrupt += more.corrupt;
+    starts += more.starts;
+    crashes += more.crashes;
+    late += more.late;
+    busy += more.busy;
+    return *this;
+  }
 };
 
 class StepPlugin {

@@ -154,6 +154,13 @@ class Plugins(Cluster):
         self.assertEqual(sorted(expected["keys"][0]), list(range(self.ROWS)))
         node = self.agent("a", memory="640mib")
         self.assertEqual(Job(node, code=PICTURES).result(), expected)
+        here = status(self.coordinator.socket)["prepared_samples"]
+
+        def counted():
+            now = status(self.coordinator.socket)
+            (step,) = now["plugins"]
+            return now["prepared_samples"] == here and step["samples"] > here and step["starts"] == 2
+        wait_until(counted, 10, "the step at both nodes in the coordinator's status")
 
 
 if __name__ == "__main__":

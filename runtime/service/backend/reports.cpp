@@ -33,16 +33,41 @@ std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples
   return all;
 }
 
-std::vector<StepReport> report_steps(const Datasets& datasets) {
+std::vector<StepReport> report_steps(const Datasets& datasets,
+                                     std::span<const StepTally> elsewhere) {
   std::vector<StepReport> all;
   for (const auto& pipeline : datasets.pipelines()) {
     if (!pipeline->pipeline) continue;
-    for (const std::shared_ptr<step::StepPlugin>& step : pipeline->pipeline->plugins()) {
-      const step::StepDeclaration& declared = step->declared();
-      all.push_back({pipeline->name, datasets.all().at(pipeline->dataset.value)->name,
-                     declared.name, declared.version, step->source().file.string(), declared.random,
-                     step->is_broken(), step->counters()});
+    const auto steps = pipeline->pipeline->plugins();
+    for (std::uint32_t i = 0; i < steps.size(); ++i) {
+      const step::StepPlugin& step = *steps[i];
+      const step::StepDeclaration& declared = step.declared();
+      StepReport report{pipeline->name,
+                        datasets.all().at(pipeline->dataset.value)->name,
+                        declared.name,
+                        declared.version,
+                        step.source().file.string(),
+                        declared.random,
+                        step.is_broken(),
+                        step.counters()};
+      for (const StepTally& one : elsewhere) {
+        if (one.pipeline != pipeline->id || one.step != i) continue;
+        report.broken = report.broken || one.broken;
+        report.counters += one.counters;
+      }
+      all.push_back(std::move(report));
     }
+  }
+  return all;
+}
+
+std::vector<StepTally> tally_steps(const Datasets& datasets) {
+  std::vector<StepTally> all;
+  for (const auto& pipeline : datasets.pipelines()) {
+    if (!pipeline->pipeline) continue;
+    const auto steps = pipeline->pipeline->plugins();
+    for (std::uint32_t i = 0; i < steps.size(); ++i)
+      all.push_back({pipeline->id, i, steps[i]->is_broken(), steps[i]->counters()});
   }
   return all;
 }

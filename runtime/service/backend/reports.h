@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,17 @@ struct StepReport {
   step::StepCounters counters;
 };
 
-std::vector<StepReport> report_steps(const Datasets& datasets);
+// What a step of users has done on another node.
+struct StepTally {
+  PipelineId pipeline;
+  std::uint32_t step = 0;  // of those in the pipeline
+  bool broken = false;
+  step::StepCounters counters;
+};
+
+// Here, and elsewhere.
+std::vector<StepReport> report_steps(const Datasets& datasets,
+                                     std::span<const StepTally> elsewhere);
+std::vector<StepTally> tally_steps(const Datasets& datasets);
 
 }  // namespace batchflow::service

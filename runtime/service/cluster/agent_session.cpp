@@ -141,6 +141,7 @@ void AgentSession::report() {
   now.workers = backend_->preparations().workers();
   now.used_bytes = memory_.used();
   now.links = peers_->traffic();
+  now.steps = tally_steps(datasets_->all());
   link_->write(encode(now));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "runtime/service/backend/reports.h"
 
 namespace batchflow::service {
 
@@ -31,8 +32,9 @@ struct NodeCounters {
   std::uint64_t workers = 0;       // now
   Bytes used_bytes = 0;            // now
   std::vector<LinkTraffic> links;
+  std::vector<StepTally> steps;
 
-  // visit("name", field) for each, but for the links.
+  // visit("name", field) for each that is a number.
   template <class Self, class Visit>
   static void each(Self& self, Visit&& visit) {
     visit("read_samples", self.read_samples);

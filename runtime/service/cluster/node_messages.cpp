@@ -152,6 +152,18 @@ std::string encode(const NodeCounters& counters) {
   for (const LinkTraffic& one : counters.links)
     links.push_back({{"node", one.node}, {"bytes", one.bytes}, {"busy_ns", one.busy_ns}});
   message["links"] = std::move(links);
+  for (const StepTally& one : counters.steps) {
+    const step::StepCounters& count = one.counters;
+    message["steps"].push_back({{"pipeline", one.pipeline.value},
+                                {"step", one.step},
+                                {"broken", int{one.broken}},
+                                {"samples", count.samples},
+                                {"corrupt", count.corrupt},
+                                {"starts", count.starts},
+                                {"crashes", count.crashes},
+                                {"late", count.late},
+                                {"busy_ns", count.busy.count()}});
+  }
   return dump(message);
 }
 
@@ -277,6 +289,14 @@ NodeCounters NodeMessage::counters() const {
   for (const json& one : fields_->all.value("links", json::array()))
     counters.links.push_back(
         {small_of(one, "node"), number_of(one, "bytes"), number_of(one, "busy_ns")});
+  for (const json& one : fields_->all.value("steps", json::array()))
+    counters.steps.push_back(
+        {PipelineId(small_of(one, "pipeline")),
+         small_of(one, "step"),
+         small_of(one, "broken") != 0,
+         {number_of(one, "samples"), number_of(one, "corrupt"), number_of(one, "starts"),
+          number_of(one, "crashes"), number_of(one, "late"),
+          Duration(static_cast<std::int64_t>(number_of(one, "busy_ns")))}});
   return counters;
 }
 
