@@ -12,6 +12,7 @@
 #include <memory>
 #include <thread>
 
+#include "core/base/byte_codec.h"
 #include "core/base/random.h"
 #include "core/log/event_codec.h"
 #include "runtime/remote/remote_options.h"
@@ -291,6 +292,20 @@ TEST_CASE(
   const Handed handed = run_job(plan);
   CHECK(handed.wrong == "");
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));
+  // No sample at all, of each block that may be there now.
+  for (std::uint64_t share = 0; share < 12; ++share) {
+    for (std::uint64_t slot = 0; slot < 4; ++slot) {
+      const Stranger peer(agent_port, remote::kPeer);
+      std::vector<std::byte> bytes;
+      ByteWriter out(bytes);
+      out.u8(1);  // a slice
+      for (const std::uint64_t number : {share, slot, std::uint64_t{2}, std::uint64_t{2}})
+        out.count(number);
+      peer.channel->write(RemoteKind::record, bytes);
+      CHECK(peer.is_ended());
+    }
+  }
+  CHECK(run_job(plan).wrong == "");
 }
 
 TEST_CASE("messages between nodes say the same when they were read") {
@@ -325,6 +340,12 @@ TEST_CASE("messages between nodes say the same when they were read") {
   CHECK(encode(service::NodeMessage(of_rank).rank()) == of_rank);
   const std::string hello = encode(greeting(1));
   CHECK(encode(service::NodeMessage(hello).greeting()) == hello);
+  service::NodeCounters counters;
+  counters.read_bytes = 7;
+  counters.links = {{2, 100, 5000}};
+  counters.steps = {{PipelineId(3), 1, true, {9, 8, 7, 6, 5, Duration(4)}}};
+  const std::string of_counters = encode(counters);
+  CHECK(encode(service::NodeMessage(of_counters).counters()) == of_counters);
   CHECK(service::with_host("tcp://:9838", "::1") == "tcp://[::1]:9838");
   CHECK(service::with_host("tcp://10.0.0.1:9838", "10.0.0.2") == "tcp://10.0.0.1:9838");
   for (const char* wrong : {"", "[]", "{}", "{\"type\": 3}"})
