@@ -21,6 +21,21 @@ target_include_directories(batchflow_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(batchflow_options INTERFACE
   "$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wconversion;-Wno-sign-conversion;-Wshadow>"
   "$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;$<$<BOOL:${BATCHFLOW_WERROR}>:-Werror>>")
+# A wheel is made of what ./dev has compiled already, where ccache remembers it.
+if(SKBUILD AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CCACHE_DISABLE})
+  find_program(BATCHFLOW_CCACHE NAMES ccache)
+  if(BATCHFLOW_CCACHE)
+    execute_process(COMMAND ${BATCHFLOW_CCACHE} --get-config cache_dir
+                    OUTPUT_VARIABLE cache OUTPUT_STRIP_TRAILING_WHITESPACE)
+    execute_process(COMMAND test -w "${cache}" RESULT_VARIABLE not_writable)
+    if(NOT not_writable)
+      foreach(language C CXX)
+        set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+            CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${BATCHFLOW_CCACHE})
+      endforeach()
+    endif()
+  endif()
+endif()
 # Installed files do not name the folder that they were built in. ccache compiles from there by
 # itself (CCACHE_BASEDIR); with the folder in its arguments no clone would find what another has
 # compiled.
