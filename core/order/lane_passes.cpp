@@ -1,183 +1,163 @@
-// Passes of lanes and the members in them: the state of blocks, and the counts that follow from it.
-#include <algorithm>
+#include "core/order/lane_passes.h"
 
-#include "core/base/check.h"
-#include "core/order/lanes.h"
+#include <algorithm>
 
 namespace batchflow::order {
 
-// -------------------------------------------------------------------- what became of blocks ----
-
-void Lanes::making(BlockRef ref) {
-  const BlockState state = at(ref).states[ref.block];
-  BF_CHECK(!is_here(state));
-  change_state(ref, state == BlockState::dropped ? BlockState::remaking : BlockState::making);
+std::size_t LanePasses::first_missing(const PassMember& member) const {
+  const Pass& pass = passes_[member.pass];
+  return std::min(pass.absent_blocks.first_without(member.taken, member.first_word),
+                  pass.dropped_blocks.first_without(member.taken, member.first_word));
 }
 
-void Lanes::made(BlockRef ref) {
-  const BlockState state = at(ref).states[ref.block];
-  BF_CHECK(state == BlockState::making || state == BlockState::remaking);
-  change_state(ref, BlockState::resident);
-}
-
-void Lanes::failed(BlockRef ref) {
-  const BlockState state = at(ref).states[ref.block];
-  BF_CHECK(state == BlockState::making || state == BlockState::remaking);
-  change_state(ref, state == BlockState::making ? BlockState::absent : BlockState::dropped);
-}
-
-void Lanes::dropped(BlockRef ref) {
-  BF_CHECK(at(ref).states[ref.block] == BlockState::resident);
-  change_state(ref, BlockState::dropped);
-}
-
-// Moves the block to the state, and updates the counts of all members that have not taken it.
-void Lanes::change_state(BlockRef ref, BlockState state) {
-  Pass& pass = passes_[ref.pass];
-  const BlockState before = pass.states[ref.block];
-  const bool could_be_joined = pass.may_be_joined();
-  pass.move_to(ref.block, state);
-  if (pass.may_be_joined() != could_be_joined) needs_changed(pass.generation, pass.lane);
-  const int here = int{is_here(state)} - int{is_here(before)};
-  const int gone = int{state == BlockState::dropped} - int{before == BlockState::dropped};
-  if (here == 0 && gone == 0) return;
-  for (const std::uint32_t slot : pass.members) {
-    PassMember& entry = pass_members_[slot];
-    if (entry.taken.test(ref.block)) continue;
-    Member& member = members_[entry.member.value];
-    entry.here += static_cast<std::uint32_t>(here);
-    entry.dropped += static_cast<std::uint32_t>(gone);
-    member.runs[entry.run].here += static_cast<std::uint32_t>(here);
-    member.left -= static_cast<std::uint32_t>(gone);
-    if (gone != 0) update_hunger(member);
-  }
-  free_pass_if_done(ref.pass);
-}
-
-// ----------------------------------------------------------------------------------- passes ----
-
-std::uint32_t Lanes::find_pass(const Generation& generation, std::uint32_t lane,
+std::uint32_t LanePasses::find(std::uint32_t generation, std::uint32_t lane,
                                std::uint32_t number) const {
-  for (const std::uint32_t slot : generation.open[lane])
+  for (const std::uint32_t slot : lanes(generation)[lane].open)
     if (passes_[slot].number == number) return slot;
-  return kNoSlot;
+  return kNone;
 }
 
-std::uint32_t Lanes::find_or_open_pass(std::uint32_t generation_slot, std::uint32_t lane,
-                                       std::uint32_t number) {
-  Generation& generation = generations_[generation_slot];
-  if (const std::uint32_t found = find_pass(generation, lane, number); found != kNoSlot)
-    return found;
+void LanePasses::begin_generation(std::uint32_t slot, std::uint32_t lanes) {
+  if (slot >= generations_.size()) generations_.resize(slot + 1);
+  generations_[slot].lanes.assign(lanes, {});
+  generations_[slot].opened = 0;
+}
+
+void LanePasses::use_up(std::uint32_t generation, std::uint32_t lane, std::uint32_t below) {
+  std::uint32_t& next = generations_[generation].lanes[lane].next_number;
+  next = std::max(next, below);
+}
+
+std::uint32_t LanePasses::open(std::uint32_t generation, std::uint32_t lane, std::uint32_t number,
+                               std::uint32_t blocks) {
   const std::uint32_t slot = passes_.take();
   Pass& pass = passes_[slot];
-  pass.generation = generation_slot;
+  BF_CHECK(pass.members.empty() && pass.here == 0);
+  pass.generation = generation;
   pass.lane = lane;
   pass.number = number;
-  pass.open(generation.sizes.blocks_of(lane), ++serials_);
-  // No job has had a pass that was never opened.
-  const bool is_new = number >= generation.next_pass[lane];
-  pass.wanted = is_new ? generation.demand[lane].members : count_wanting(pass);
-  generation.open[lane].push_back(slot);
-  generation.next_pass[lane] = std::max(generation.next_pass[lane], number + 1);
-  ++generation.passes_alive;
-  ++generation.passes_opened;
+  pass.serial = ++serials_;
+  pass.dropped = 0;
+  pass.states.assign(blocks, BlockState::absent);
+  pass.needed.assign(blocks, 0);
+  pass.tags.assign(blocks, 0);
+  pass.absent_blocks = Bitmap(blocks, true);
+  pass.here_blocks = Bitmap(blocks);
+  pass.dropped_blocks = Bitmap(blocks);
+  pass.late_blocks = Bitmap(blocks);
+  generations_[generation].lanes[lane].open.push_back(slot);
+  ++generations_[generation].opened;
+  use_up(generation, lane, number + 1);
   return slot;
 }
 
-std::uint32_t Lanes::count_wanting(const Pass& pass) const {
-  if (generations_[pass.generation].demand[pass.lane].members == 0) return 0;
-  std::uint32_t count = 0;
-  for (std::uint32_t slot = 0; slot < members_.size(); ++slot) {
-    if (!members_[slot].used || members_[slot].strict) continue;
-    for (const Run& run : members_[slot].runs) {
-      if (run.active && run.generation == pass.generation && run.needs.test(pass.lane) &&
-          run.passes[pass.lane] <= pass.number)
-        ++count;
-    }
-  }
-  return count;
-}
-
-void Lanes::free_pass_if_done(std::uint32_t slot) {
+bool LanePasses::close_if_done(std::uint32_t slot) {
   Pass& pass = passes_[slot];
-  if (!pass.members.empty() || pass.here != 0) return;
-  Generation& generation = generations_[pass.generation];
-  std::erase(generation.open[pass.lane], slot);
-  --generation.passes_alive;
+  if (!pass.members.empty() || pass.here != 0) return false;
+  std::erase(generations_[pass.generation].lanes[pass.lane].open, slot);
   pass.serial = 0;
   passes_.release(slot);
-  free_generation_if_done(pass.generation);
+  return true;
 }
 
-// ------------------------------------------------------------------------ members of passes ----
-
-// From now on the member has the pass open, without the blocks in `taken` (may be null). Blocks
-// that are taken and not here were made once: other members make them again, after what was never
-// made.
-std::uint32_t Lanes::join_pass(MemberId id, std::uint32_t number, std::uint32_t pass_slot,
-                               const Bitmap* taken) {
-  const std::uint32_t slot = pass_members_.take();
+std::uint32_t LanePasses::join(MemberId id, std::uint32_t run, std::uint32_t pass_slot,
+                               const Bitmap& taken) {
+  const std::uint32_t slot = members_.take();
   Pass& pass = passes_[pass_slot];
-  Member& member = members_[id.value];
-  Run& run = member.runs[number];
-  PassMember& entry = pass_members_[slot];
-  entry = PassMember{
-      id, number, pass_slot, 0, 0, 0, run.passed, taken ? *taken : Bitmap(pass.blocks()), 0};
+  PassMember& member = members_[slot];
+  member = PassMember{id, run, pass_slot, 0, 0, 0, taken, 0};
   pass.members.push_back(slot);
-  if (taken)
-    taken->for_each([&](std::size_t at_block) {
-      const auto block = static_cast<std::uint32_t>(at_block);
-      if (pass.states[block] == BlockState::absent)
-        change_state({pass_slot, block, pass.serial}, BlockState::dropped);
-    });
   for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
-    if (entry.taken.test(block)) continue;
-    ++entry.untaken;
+    if (taken.test(block)) continue;
+    ++member.untaken;
     ++pass.needed[block];
-    if (is_here(pass.states[block])) ++entry.here;
-    if (pass.states[block] == BlockState::dropped) ++entry.dropped;
+    if (is_here(pass.states[block])) ++member.here;
+    if (pass.states[block] == BlockState::dropped) ++member.dropped;
   }
-  BF_CHECK(entry.untaken != 0);
-  run.open.push_back(slot);
-  run.passed = 0;
-  run.here += entry.here;
-  run.untaken -= pass.blocks() - entry.untaken;
-  member.left += entry.untaken - entry.dropped;
-  update_hunger(member);
+  BF_CHECK(member.untaken != 0);
   return slot;
 }
 
-// The member has taken the last block of the pass, or leaves it.
-void Lanes::leave_pass(std::uint32_t slot) {
-  PassMember& entry = pass_members_[slot];
-  Pass& pass = passes_[entry.pass];
-  Member& member = members_[entry.member.value];
-  Run& run = member.runs[entry.run];
-  if (entry.untaken != 0) {
+bool LanePasses::take(std::uint32_t slot, std::uint32_t block) {
+  PassMember& member = members_[slot];
+  BF_CHECK_MSG(!member.taken.test(block), "a block is taken once");
+  member.taken.set(block);
+  while (member.untaken > 1 && member.taken.word(member.first_word) == ~std::uint64_t{0})
+    ++member.first_word;
+  --member.untaken;
+  --member.here;
+  --passes_[member.pass].needed[block];
+  return member.untaken == 0;
+}
+
+void LanePasses::leave(std::uint32_t slot) {
+  const PassMember& member = members_[slot];
+  Pass& pass = passes_[member.pass];
+  if (member.untaken != 0) {
     for (std::uint32_t block = 0; block < pass.blocks(); ++block)
-      if (!entry.taken.test(block)) --pass.needed[block];
+      if (!member.taken.test(block)) --pass.needed[block];
   }
-  run.here -= entry.here;
-  member.left -= entry.untaken - entry.dropped;
-  const auto next = run.open.erase(std::find(run.open.begin(), run.open.end(), slot));
-  (next == run.open.end() ? run.passed : pass_members_[*next].passed) +=
-      entry.passed + pass.blocks();
-  if (entry.untaken != 0 || pass.members.size() == 1) needs_changed(pass.generation, pass.lane);
   std::erase(pass.members, slot);
-  pass_members_.release(slot);
-  free_pass_if_done(entry.pass);
+  members_.release(slot);
 }
 
-std::uint32_t Lanes::pass_member_in(const Run& run, std::uint32_t pass) const {
-  for (const std::uint32_t slot : run.open)
-    if (pass_members_[slot].pass == pass) return slot;
-  return kNoSlot;
+void LanePasses::set_state(Pass& pass, std::uint32_t block, BlockState state) {
+  const auto count = [&](BlockState which, bool in) {
+    Bitmap& set = is_here(which)                 ? pass.here_blocks
+                  : which == BlockState::dropped ? pass.dropped_blocks
+                                                 : pass.absent_blocks;
+    in ? set.set(block) : set.reset(block);
+    if (is_here(which)) in ? ++pass.here : --pass.here;
+    if (which == BlockState::dropped) in ? ++pass.dropped : --pass.dropped;
+  };
+  if (!is_here(state)) pass.late_blocks.set(block);
+  count(pass.states[block], false);
+  count(state, true);
+  pass.states[block] = state;
 }
 
-std::size_t Lanes::first_missing(const PassMember& entry) const {
-  const Pass& pass = passes_[entry.pass];
-  return std::min(pass.absent_blocks.first_without(entry.taken, entry.first_word),
-                  pass.dropped_blocks.first_without(entry.taken, entry.first_word));
+void LanePasses::check() const {
+  std::size_t open = 0;
+  for (std::uint32_t slot = 0; slot < passes_.size(); ++slot) {
+    if (passes_[slot].serial == 0) continue;
+    check_pass(slot);
+    ++open;
+  }
+  BF_CHECK(open == passes_.used());
+}
+
+void LanePasses::check_pass(std::uint32_t slot) const {
+  const Pass& pass = passes_[slot];
+  BF_CHECK(!pass.members.empty() || pass.here != 0);
+  BF_CHECK(find(pass.generation, pass.lane, pass.number) == slot);
+  BF_CHECK(lanes(pass.generation)[pass.lane].next_number > pass.number);
+  std::vector<std::uint32_t> needed(pass.blocks(), 0);
+  for (const std::uint32_t member_slot : pass.members) {
+    const PassMember& member = members_[member_slot];
+    std::uint32_t untaken = 0, here = 0, dropped = 0;
+    for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
+      if (member.taken.test(block)) continue;
+      ++needed[block];
+      ++untaken;
+      here += is_here(pass.states[block]) ? 1 : 0;
+      dropped += pass.states[block] == BlockState::dropped ? 1 : 0;
+    }
+    BF_CHECK(member.pass == slot && member.untaken == untaken && untaken != 0);
+    for (std::uint32_t w = 0; w < member.first_word; ++w)
+      BF_CHECK(member.taken.word(w) == ~std::uint64_t{0});
+    BF_CHECK(member.here == here && member.dropped == dropped);
+  }
+  BF_CHECK(pass.needed == needed);
+  std::uint32_t here = 0, dropped = 0;
+  for (std::uint32_t block = 0; block < pass.blocks(); ++block) {
+    const BlockState state = pass.states[block];
+    BF_CHECK(pass.here_blocks.test(block) == is_here(state));
+    BF_CHECK(pass.dropped_blocks.test(block) == (state == BlockState::dropped));
+    BF_CHECK(pass.absent_blocks.test(block) == (state == BlockState::absent));
+    here += is_here(state) ? 1 : 0;
+    dropped += state == BlockState::dropped ? 1 : 0;
+  }
+  BF_CHECK(pass.here == here && pass.dropped == dropped);
 }
 
 }  // namespace batchflow::order

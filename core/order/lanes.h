@@ -19,32 +19,7 @@
 // A member may be in two epochs. It takes blocks of the running one. For the next one, blocks are
 // made and lanes joined once the running one has nothing left to make or join.
 //
-// The rules (docs/order.md, section 3) leave some cases open, which are decided here. The table of
-// tests/core/lanes_sharing_test.cpp holds with these decisions:
-//  - A pass is open to others while a member is in it: has joined it and has not yet taken all
-//    of it. A pass that all members have left is not joined, though blocks of it may be here:
-//    joining such passes cost jobs of unequal speed more.
-//  - Of passes with equally many dropped blocks the newest is joined. A block counts as dropped
-//    while it is gone, even if a member had it before. A remade block no longer counts as dropped.
-//  - A member is hungry when the open lanes of both its epochs have at most L/2 blocks that are
-//    neither taken nor dropped, beyond what the engine keeps ahead anyway (`set_look_ahead`). A
-//    member needs a lane, in rule 4, when it has the lane before it in the running epoch or in
-//    the one begun ahead.
-//  - i of rule 4 counts the passes opened in the generation. After a restart it begins anew.
-//  - A job that begins an epoch looks at the newest generation. If it comes from an older one, it
-//    follows into the newest only if other jobs have lanes left there. Epochs spent in a
-//    generation are not part of a position, and count anew after a restore.
-//  - A job has a generation number in one cut only: draws do not depend on B and L, so a job
-//    never goes from (g, B, L) to (g, B', L').
-//  - A generation in which a lane has used its last pass takes no new epoch. A job that is in it
-//    finishes by the least pass above its own last that no member has open; this pass is made
-//    again from its lineage, and is new to the job. Where there is none, any open pass will do.
-//  - A strict job needs the next lane of its sequence and no other, in pass 0. It attracts a
-//    relaxed job only there, and its lanes count as left to join only for jobs new to that
-//    generation. It counts as just starting while it is in its first lane.
-//  - The span of `ready_window` counts blocks that are here or were taken. Blocks that were lost or
-//    failed and are made again are listed but start no span, or jobs would wait for another's
-//    remake.
+// The rules, and what was decided where they leave a case open, stand in core/order/lane_rules.h.
 //
 // Costs: `next_need` and `take` are O(open lanes of the member + L/64), `candidates` is O(open
 // lanes of the member x L/64). Reports of blocks are O(members of the pass). Opening or joining a
@@ -54,32 +29,19 @@
 // x V.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <set>
-#include <span>
+#include <memory>
 #include <vector>
 
-#include "core/base/pool.h"
 #include "core/base/types.h"
 #include "core/order/block_name.h"
-#include "core/order/generation.h"
+#include "core/order/block_ref.h"
 #include "core/order/lane_position.h"
 #include "core/order/lane_sizes.h"
 
 namespace batchflow::order {
-
-// A block of an open pass, for O(1) access. Valid while the block is here (in preparation or
-// resident) or a member has its pass open.
-struct BlockRef {
-  std::uint32_t pass = UINT32_MAX;
-  std::uint32_t block = 0;
-  std::uint64_t serial = 0;
-  bool is_none() const { return pass == UINT32_MAX; }
-  friend constexpr bool operator==(const BlockRef&, const BlockRef&) = default;
-};
 
 class Lanes {
  public:
@@ -96,6 +58,7 @@ class Lanes {
   };
 
   explicit Lanes(const Options& options);
+  ~Lanes();
 
   // ---- members. `tag` is the engine's own. Each member begins its first epoch at once.
 
@@ -111,7 +74,7 @@ class Lanes {
   // A job has reported this generation: new generations get greater numbers.
   void observe(std::uint64_t generation);  // REQUIRES: at most LanePosition::kGenerationMost
   // The blocks of a generation that is opened from now on.
-  std::uint64_t blocks() const { return options_.sizes.blocks(); }
+  std::uint64_t blocks() const;
   // Sets the sizes of generations opened from now on; those begun keep theirs.
   void set_sizes(const LaneSizes& sizes);
   // How many blocks the engine keeps here ahead of the member; not counted against its hunger.
@@ -180,9 +143,7 @@ class Lanes {
   // running one misses no block. Of a strict member: as far as its sequence is here without a gap.
   std::uint32_t supply(MemberId member) const;
   // The member has neither had the lane in its running epoch, nor opened it.
-  bool is_to_come(MemberId member, std::uint32_t lane) const {
-    return at(member).runs[0].needs.test(lane);
-  }
+  bool is_to_come(MemberId member, std::uint32_t lane) const;
   // The member has the block's pass open and has not taken the block.
   bool needs(MemberId member, BlockRef block) const;
   // A block of a lane that is open to the member in its running epoch; or none.
@@ -207,9 +168,10 @@ class Lanes {
   // Calls visit(MemberId) for each member that needs the block, in the order they came to its pass.
   template <class Visit>
   void for_each_needing(BlockRef block, Visit visit) const {
-    const Pass& pass = passes_[block.pass];
-    for (const std::uint32_t slot : pass.members)
-      if (!pass_members_[slot].taken.test(block.block)) visit(pass_members_[slot].member);
+    std::size_t from = 0;
+    for (MemberId member = next_needing(block, from); !member.is_none();
+         member = next_needing(block, from))
+      visit(member);
   }
 
   // Calls visit(BlockRef) for each block where `needed` or `may_join` has changed by more than what
@@ -218,169 +180,31 @@ class Lanes {
   // True when nothing is left.
   template <class Visit>
   bool visit_changed_needs(std::size_t limit, Visit visit) {
-    for (std::size_t visited = 0; !changed_.empty() || visit_next_generation();) {
-      if (visited >= limit) return false;
-      ++visited;
-      if (changed_.empty()) continue;
-      const auto [slot, lane] = changed_.back();
-      changed_.pop_back();
-      Generation& generation = generations_[slot];
-      generation.changed[lane] = false;
-      for (const std::uint32_t pass : generation.open[lane]) {
-        passes_[pass].here_blocks.for_each([&](std::size_t block) {
-          ++visited;
-          visit(BlockRef{pass, static_cast<std::uint32_t>(block), passes_[pass].serial});
-        });
-      }
-    }
-    return true;
+    found_.clear();
+    const bool all = find_changed_needs(limit, found_);
+    for (const BlockRef block : found_) visit(block);
+    return all;
   }
 
   // `report` is called whenever there begins to be something to visit.
-  void on_changed_needs(std::function<void()> report) { report_changed_needs_ = std::move(report); }
+  void on_changed_needs(std::function<void()> report);
 
   // ---- sizes, for tests and statistics.
 
-  std::size_t members() const { return members_.used(); }
-  std::size_t open_passes() const { return passes_.used(); }
-  std::size_t generations() const { return generations_.used(); }
+  std::size_t members() const;
+  std::size_t open_passes() const;
+  std::size_t generations() const;
   // Recounts everything that is kept by increments, and BF_CHECKs that it agrees.
   void check_consistency() const;
 
  private:
-  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+  struct Parts;
 
-  // One epoch of a member. Entered: it holds its generation. Active: not all of it is taken.
-  struct Run {
-    bool entered = false;
-    bool active = false;
-    std::uint32_t generation = 0;      // slot
-    std::uint32_t epochs = 0;          // of this member in this generation, this one included
-    std::vector<std::uint8_t> passes;  // relaxed, a lane: last pass used + 1
-    Bitmap needs;                      // lanes neither had nor open; strict: the next lane alone
-    std::uint32_t lanes_left = 0;      // lanes neither had nor open
-    std::uint64_t untaken = 0;         // blocks
-    std::uint32_t here = 0;            // of those
-    std::vector<std::uint32_t> open;   // pass members, in the order opened
-    std::uint32_t passed = 0;          // blocks of lanes finished after the last of those
-    std::uint32_t next_lane = 0;       // strict: not open yet
-    std::uint64_t next_block = 0;      // strict: in sequence, not taken yet
-  };
-  struct Member {
-    // Strict: it is known to come to the generations between these two numbers.
-    std::uint64_t comes_after = 0;
-    std::uint64_t comes_before = 0;
-    bool used = false;
-    bool strict = false;
-    bool hungry = false;
-    std::uint32_t tag = 0;
-    std::uint32_t look_ahead = 0;
-    std::uint64_t end = 0;    // strict: its epochs, as far as they are known to follow, are below
-    std::uint32_t left = 0;   // untaken and not dropped, in its open lanes
-    std::array<Run, 2> runs;  // the running epoch (or the one just ended) and the next
-  };
+  MemberId next_needing(BlockRef block, std::size_t& from) const;  // none: there are no more
+  bool find_changed_needs(std::size_t limit, std::vector<BlockRef>& found);
 
-  const Member& at(MemberId member) const;
-  Member& at(MemberId member);
-  const Pass& at(BlockRef block) const;
-  Pass& at(BlockRef block);
-
-  MemberId new_member(std::uint32_t tag, bool strict);
-  void resume(MemberId member, const LanePosition& position);
-  void update_hunger(Member& member);
-  static const Run& newest_run(const Member& member);
-
-  void start(Member& member, Run& run);
-  void use_up(Member& member, Run& run, std::uint32_t lane);
-  void stop(Member& member, Run& run);
-  void end_running_epoch(Member& member);
-  void change_demand(const Member& member, const Run& run, int by);
-  void change_demand(const Member& member, const Run& run, int by, std::uint32_t lane);
-  Demand& demand(const Member& member, const Run& run, std::uint32_t lane);
-  void change_strict_ahead(const Run& run, int by);
-  std::uint32_t count_wanting(const Pass& pass) const;
-  void began(std::uint64_t number);
-  void note_strict(Member& member, bool there);
-  std::uint32_t strict_to_come(const Generation& generation) const;
-  std::uint32_t count_strict_to_come(const Generation& generation) const;
-  void strict_to_come_changed(std::uint64_t from, std::uint64_t to);
-  void strict_choice_changed(std::uint64_t number);
-  bool visit_next_generation();
-  void all_needs_changed(std::uint32_t generation);
-  void needs_changed(std::uint32_t generation, std::uint32_t lane);
-  void report_changed_needs();
-
-  std::span<const std::uint32_t> numbered(std::uint64_t number) const;
-  std::uint32_t find_generation(std::uint64_t number, const LaneSizes& sizes) const;
-  std::uint32_t find_strict_generation(std::uint64_t epoch) const;
-  std::uint32_t use_strict_generation(std::uint64_t epoch);
-  std::uint32_t use_generation(std::uint64_t number, const LaneSizes& sizes);
-  void enter(Run& run, std::uint32_t generation);
-  void leave(Run& run);
-  void free_generation_if_done(std::uint32_t generation);
-  std::uint32_t choose_generation(const Run& previous);
-  bool may_begin_in(std::uint32_t generation, const Run& previous) const;
-  std::uint64_t new_generation_number() const;
-
-  void list_strict(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
-  void list_relaxed(const Run& run, std::vector<Candidate>& out, bool to_first_ready) const;
-  Candidate candidate(const PassMember& entry, std::size_t block, std::uint32_t distance) const;
-
-  Need want_relaxed(MemberId member, std::uint32_t run);
-  Need want_strict(MemberId member, std::uint32_t run);
-  Need make(const PassMember& entry, std::size_t block) const;
-  std::uint32_t open_lane(MemberId member, std::uint32_t run);
-  std::uint32_t pass_to_join(const Run& run, bool any) const;
-  std::uint32_t pass_to_open(const Member& member, const Run& run);
-  std::int64_t value_to_others(const Generation& generation, const Member& member,
-                               std::uint32_t lane) const;
-  std::uint32_t pass_number(const Generation& generation, const Run& run, std::uint32_t lane) const;
-
-  void change_state(BlockRef block, BlockState state);
-  std::uint32_t find_pass(const Generation& generation, std::uint32_t lane,
-                          std::uint32_t number) const;
-  std::uint32_t find_or_open_pass(std::uint32_t generation, std::uint32_t lane,
-                                  std::uint32_t number);
-  void free_pass_if_done(std::uint32_t pass);
-  std::uint32_t join_pass(MemberId member, std::uint32_t run, std::uint32_t pass,
-                          const Bitmap* taken);
-  void leave_pass(std::uint32_t pass_member);
-  std::uint32_t pass_member_in(const Run& run, std::uint32_t pass) const;
-  std::size_t first_missing(const PassMember& entry) const;
-  std::uint32_t sequence_here(const Run& run) const;
-  std::uint64_t sequence(const Pass& pass, std::size_t block) const;
-
-  void check_run(const Member& member, const Run& run) const;
-  void check_pass(std::uint32_t slot) const;
-  void check_generation(std::uint32_t slot) const;
-
-  Options options_;
-  std::uint64_t next_generation_ = 0;  // above all that were opened or reported
-  std::uint64_t serials_ = 0;
-  SlotTable<Member> members_;
-  SlotTable<Generation> generations_;
-  SlotTable<Pass> passes_;
-  SlotTable<PassMember> pass_members_;
-  struct Lane {
-    std::uint32_t generation;  // slot
-    std::uint32_t lane;
-  };
-  std::vector<Lane> changed_;  // their blocks are needed by others than before
-  // The lanes of generations with numbers from the first up to the second are to be added to
-  // `changed_`.
-  std::uint64_t changed_from_ = 0;
-  std::uint64_t changed_to_ = 0;
-  std::function<void()> report_changed_needs_;
-  // The slots of the generations in use, by number. A number has several where they are cut into
-  // other sizes, which is rare.
-  std::map<std::uint64_t, std::vector<std::uint32_t>> by_number_;
-  std::set<std::uint64_t> cut_otherwise_;
-  // `comes_after` and `comes_before` of all strict members, sorted: they tell how many come to a
-  // generation without a look at each.
-  std::vector<std::uint64_t> strict_after_;
-  std::vector<std::uint64_t> strict_before_;
-  // Epochs of strict members that are in their first lane, by generation number.
-  std::map<std::uint64_t, std::uint32_t> strict_beginning_;
+  std::unique_ptr<Parts> parts_;
+  std::vector<BlockRef> found_;
 };
 
 }  // namespace batchflow::order
