@@ -1,16 +1,16 @@
 // What another eviction policy would have kept in a share, and what that would have hit: it is
 // shown the same requests, over as much room, and changes nothing.
 //
-// Only some items are followed, over a capacity that is as much smaller (spatial sampling, as in
-// SHARDS, FAST 2015), and the hits of the share's own policy are counted for the same items.
+// Only some items are followed (core/engine/followed_items.h), and the hits of the share's own
+// policy are counted for the same items.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/engine/followed_items.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/share.h"
 
@@ -29,17 +29,15 @@ class PolicyShadow {
   PolicyShadow(std::shared_ptr<const PolicyChoice> choice, std::size_t items, Random random,
                Form form, Tier tier, DatasetId dataset)
       : choice_(std::move(choice)),
-        shift_(std::clamp(static_cast<int>(std::bit_width(items / kFollowed)), 0, 31)),
+        followed_(items, 0),
         share_(items, 0, choice_->make_eviction(items, 0, random, form, tier, dataset, true)) {}
 
   const PolicyChoice& choice() const { return *choice_; }
   bool wants_next_uses() const { return choice_->entry->next_uses; }
-  bool follows(ItemId item) const {
-    return shift_ == 0 || item.value * 0x9e3779b1u >> (32 - shift_) == 0;
-  }
+  bool follows(ItemId item) const { return followed_.has(item); }
   // REQUIRES: follows(access.item). `capacity`: of the share now.
   void request(const Access& access, Slots capacity, bool live_hit) {
-    if (capacity >> shift_ != share_.capacity()) resize(capacity >> shift_);
+    if (followed_.part_of(capacity) != share_.capacity()) resize(followed_.part_of(capacity));
     ++counts_.requests;
     counts_.live_hits += live_hit ? 1 : 0;
     counts_.live_missed += live_hit ? 0 : access.slots;
@@ -50,22 +48,21 @@ class PolicyShadow {
   }
   // So many samples of a dataset that is kept whole, and that no policy could lose in that room.
   void count_whole(std::uint64_t samples) {
-    counts_.requests += samples >> shift_;
-    counts_.live_hits += samples >> shift_;
-    counts_.hits += samples >> shift_;
+    const std::uint64_t followed = followed_.part_of(samples);
+    counts_.requests += followed;
+    counts_.live_hits += followed;
+    counts_.hits += followed;
   }
   // Scaled to all items.
   Counts counts() const {
     Counts all = counts_;
     for (std::uint64_t* one :
          {&all.requests, &all.live_hits, &all.hits, &all.live_missed, &all.missed})
-      *one <<= shift_;
+      *one = followed_.scaled_to_all(*one);
     return all;
   }
 
  private:
-  static constexpr std::size_t kFollowed = 4096;
-
   void resize(Slots capacity) {
     share_.set_capacity(capacity);
     std::size_t limit = SIZE_MAX;
@@ -74,7 +71,7 @@ class PolicyShadow {
   }
 
   std::shared_ptr<const PolicyChoice> choice_;
-  int shift_;
+  FollowedItems followed_;
   Share share_;
   std::vector<ItemId> evicted_;
   Counts counts_;
