@@ -39,7 +39,7 @@ struct Node {
   std::uint64_t joined = 0;  // the n-th that joined: nodes are ordered by it
   bool takes_work = true;
   bool lost = false;
-  bool let_go = false;  // Items: it has handed over what it kept
+  bool let_go = false;  // ItemShares: it has handed over what it kept
   // Its staging memory; null: it has told of no memory, or is lost.
   const StagingPart* staging = nullptr;
   std::uint32_t cores = 1;

@@ -28,8 +28,8 @@ void Datasets::kept(const DatasetKept& event) {
   if (known.is_none()) return s_.protocol_error();
   Dataset& dataset = datasets_[known];
   dataset.kept_always = event.keep == Keep::always;
-  items_.settle(dataset);
-  if (event.keep == Keep::dropped) items_.drop_idle(dataset);
+  item_shares_.settle(dataset);
+  if (event.keep == Keep::dropped) item_shares_.drop_idle(dataset);
 }
 
 void Datasets::measured(const DecodedMeasured& event) {

@@ -1,15 +1,15 @@
 // What is known of datasets and pipelines, and which datasets an operator keeps.
 #pragma once
 
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Datasets {
  public:
-  Datasets(EngineState& state, Items& items)
-      : s_(state), datasets_(state.datasets.of(this)), items_(items) {}
+  Datasets(EngineState& state, ItemShares& item_shares)
+      : s_(state), datasets_(state.datasets.of(this)), item_shares_(item_shares) {}
 
   void known(const CatalogueKnown& event);
   void known(const PipelineKnown& event);
@@ -20,7 +20,7 @@ class Datasets {
  private:
   EngineState& s_;
   IndexedVector<Dataset, DatasetIndex>& datasets_;
-  Items& items_;
+  ItemShares& item_shares_;
 };
 
 }  // namespace batchflow::engine

@@ -153,7 +153,7 @@ WorkCandidate Dispatching::view_of(Job& job, const Preparation::Need& need) {
   view.deadline = after(s_.now, Duration(static_cast<std::int64_t>(std::min(until_s, 1e8) * 1e9)));
   view.needed_by =
       need.ref.is_none() ? 1 : stream.lanes->needed(need.ref) + stream.lanes->may_join(need.ref);
-  view.cached = preparation_.cached(stream);
+  view.cached = item_shares_.cached(stream);
   view.prepare_s = stream.prepare_s;
   for (const RankState& rank : job.ranks) {
     view.stall_fraction = std::max(view.stall_fraction, rank.stall.stall_fraction(s_.now));
@@ -230,7 +230,7 @@ Charges::Site Dispatching::choose_site(const Job& job, const WorkCandidate& work
                                      [&](const RankState& rank) { return rank.node == part.node; });
     node_views_.push_back({part.node, static_cast<std::uint32_t>(ranks), node.workers, node.started,
                            charges_.blocks_of(job, part.node),
-                           preparation_.kept_on(part.index, stream)});
+                           item_shares_.kept_on(part.index, s_.datasets[stream.dataset])});
   }
   const NodesView view{work, node_views_};
   const Asking asking(s_.memory.asked(), view);

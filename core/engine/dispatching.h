@@ -13,6 +13,7 @@
 
 #include "core/engine/charges.h"
 #include "core/engine/grants.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/leads.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
@@ -21,12 +22,14 @@ namespace batchflow::engine {
 
 class Dispatching {
  public:
-  Dispatching(EngineState& state, Grants& grants, const Charges& charges, Preparation& preparation,
+  Dispatching(EngineState& state, const ItemShares& item_shares, Grants& grants,
+              const Charges& charges, Preparation& preparation,
               std::unique_ptr<DispatchPolicy> dispatch, std::unique_ptr<ScalingPolicy> scaling)
       : s_(state),
         grants_(grants),
         charges_(charges),
         preparation_(preparation),
+        item_shares_(item_shares),
         dispatch_(std::move(dispatch)),
         scaling_(std::move(scaling)) {}
 
@@ -94,6 +97,7 @@ class Dispatching {
   Grants& grants_;
   const Charges& charges_;
   Preparation& preparation_;
+  const ItemShares& item_shares_;
   std::unique_ptr<DispatchPolicy> dispatch_;
   std::unique_ptr<ScalingPolicy> scaling_;
   Leads leads_{s_};

@@ -34,7 +34,7 @@ void EarlyReads::go_on(NodeIndex index) {
   bool more = false;
   for (const StreamId stream : node.streams) {
     const DatasetIndex dataset = s_.streams[stream].dataset;
-    const ItemCache* cache = items_.cache(index, s_.datasets[dataset].id, 0);
+    const ItemCache* cache = item_shares_.cache(index, s_.datasets[dataset].id, 0);
     if (cache == nullptr) continue;
     for (const ShareId share : {cache->dram, cache->nvme}) {
       if (share.is_none()) continue;
@@ -100,7 +100,7 @@ bool EarlyReads::may_come(NodeIndex node, const Dataset& dataset, const Stream& 
                           ShareId share, SampleId sample) const {
   const SharePart& part = s_.memory[share];
   if (part.share->resident(part.spec.item_of(sample))) return false;
-  const ItemCaches& caches = items_.caches(dataset.id);
+  const ItemCaches& caches = item_shares_.caches(dataset.id);
   if (caches.homes()) {
     const std::uint8_t shift = dataset.catalogue->bundle_shift();
     const std::size_t home =

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/engine/future.h"
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
@@ -17,8 +17,8 @@ namespace batchflow::engine {
 
 class EarlyReads {
  public:
-  EarlyReads(EngineState& state, Reads& reads, Items& items)
-      : s_(state), reads_(reads), items_(items), future_(state) {}
+  EarlyReads(EngineState& state, Reads& reads, const ItemShares& item_shares)
+      : s_(state), reads_(reads), item_shares_(item_shares), future_(state) {}
 
   // Commands reads for nodes to which nothing is read.
   void go_on();
@@ -43,7 +43,7 @@ class EarlyReads {
 
   EngineState& s_;
   Reads& reads_;
-  Items& items_;
+  const ItemShares& item_shares_;
   Future future_;
   std::vector<Cursor> cursors_;       // by share
   std::vector<SampleId> order_;       // scratch

@@ -145,7 +145,7 @@ void Engine::Parts::decide() {
     charges.strip_ahead(s.memory.take_planned());
     bool shrinking = s.memory.settle(s.now, kEvictedAStep, s.evicted);
     drop_evicted(s);
-    items.close_unused(s.memory.take_unused());
+    item_shares.close_unused(s.memory.take_unused());
     for (const Place& place : s.memory.take_grown()) {
       s.room_on(place.node);
       if (place.tier == Tier::dram) s.staging_changed(s.node_of.at(place.node));
@@ -177,7 +177,7 @@ void Engine::Parts::decide() {
   }
   for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
     if (!s.jobs.live(begun.job)) continue;
-    items.epoch_began(s.jobs[begun.job], begun.epoch);
+    item_shares.epoch_began(s.jobs[begun.job], begun.epoch);
     selection.epoch_began(s.jobs[begun.job], begun.epoch);
   }
   s.begun_epochs.clear();

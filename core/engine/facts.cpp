@@ -42,7 +42,7 @@ void Facts::complete(ShareView& view, const SharePart& part) {
     count(stream, demand);
     view.samples_all = stream.epoch_samples;
     view.worker_s = stream.prepare_s / stream.block_samples;
-    view.store_bytes = mean_bytes * (1 - items_.cached(stream));
+    view.store_bytes = mean_bytes * (1 - item_shares_.cached(stream));
     view.slots_needed = part.needed_most;
     view.remade_per_s = stream.remade.per_second(s_.now);
   } else {

@@ -4,14 +4,15 @@
 
 #include <span>
 
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Facts {
  public:
-  Facts(const EngineState& state, const Items& items) : s_(state), items_(items) {}
+  Facts(const EngineState& state, const ItemShares& item_shares)
+      : s_(state), item_shares_(item_shares) {}
 
   // Adds to the views of a place and its shares what `Memory` does not know.
   void complete(PlaceView& place, std::span<ShareView> views, const Allocation::Shares& shares);
@@ -29,7 +30,7 @@ class Facts {
   void complete(ShareView& view, const SharePart& part);
 
   const EngineState& s_;
-  const Items& items_;
+  const ItemShares& item_shares_;
 };
 
 }  // namespace batchflow::engine

@@ -23,7 +23,7 @@ void HandOver::begin(NodeIndex node) {
   forget(node);
   Leaving leaving{node, {}, 0, {}};
   for (std::uint32_t index = 0; index < s_.datasets.size(); ++index) {
-    const ItemCaches& caches = items_.caches(s_.datasets[DatasetIndex(index)].id);
+    const ItemCaches& caches = item_shares_.caches(s_.datasets[DatasetIndex(index)].id);
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
       if (!cache->dram.is_none()) leaving.shares.push_back(cache->dram);
@@ -54,7 +54,7 @@ void HandOver::go_on() {
     }
     const NodeIndex node = leaving.node;
     leaving_.erase(leaving_.begin() + static_cast<std::ptrdiff_t>(i));
-    items_.let_go(node);
+    item_shares_.let_go(node);
     s_.emit(LetGo{s_.nodes[node].id});
   }
 }
@@ -79,8 +79,8 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
   if (leaving.reads.size() >= kReadsMost) return false;
   const SharePart& part = s_.memory[share];
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(part.spec.dataset)];
-  const ItemCaches& caches = items_.caches(dataset.id);
-  const std::optional<Placement> homes = items_.homes_without_leaving(dataset);
+  const ItemCaches& caches = item_shares_.caches(dataset.id);
+  const std::optional<Placement> homes = item_shares_.homes_without_leaving(dataset);
   const PipelineId pipeline = pipeline_of(part);
   if (!homes || (part.spec.prefix != 0 && pipeline.is_none())) return true;
   parcels_.clear();

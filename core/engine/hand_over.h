@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/reads.h"
 #include "core/engine/state.h"
 
@@ -16,8 +16,8 @@ namespace batchflow::engine {
 
 class HandOver {
  public:
-  HandOver(EngineState& state, Reads& reads, Items& items)
-      : s_(state), reads_(reads), items_(items) {}
+  HandOver(EngineState& state, Reads& reads, ItemShares& item_shares)
+      : s_(state), reads_(reads), item_shares_(item_shares) {}
 
   // The node takes no more work.
   void begin(NodeIndex node);
@@ -48,7 +48,7 @@ class HandOver {
 
   EngineState& s_;
   Reads& reads_;
-  Items& items_;
+  ItemShares& item_shares_;
   std::vector<Leaving> leaving_;
   std::vector<Parcel> parcels_;  // scratch
   std::vector<ItemId> gone_;     // scratch

@@ -1,11 +1,11 @@
-// The shares in which items are kept: they are opened and closed with nodes and pipelines, counted
-// and purged.
+#include "core/engine/item_shares.h"
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/base/check.h"
-#include "core/base/saturating.h"
-#include "core/engine/items.h"
+#include "core/base/flat_map.h"
 #include "core/engine/placement.h"
 
 namespace batchflow::engine {
@@ -32,17 +32,17 @@ ShareSpec item_share(ShareSpec spec, const Catalogue& catalogue) {
 
 }  // namespace
 
-const ItemCaches& Items::caches(DatasetId dataset) const {
+const ItemCaches& ItemShares::caches(DatasetId dataset) const {
   static const ItemCaches kNoneYet;
   const DatasetIndex index = s_.dataset_of.at(dataset);
   return index.value < caches_.size() ? caches_[index.value] : kNoneYet;
 }
 
-const ItemCache* Items::cache(NodeIndex node, DatasetId dataset, Digest prefix) const {
+const ItemCache* ItemShares::cache(NodeIndex node, DatasetId dataset, Digest prefix) const {
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
-std::uint64_t Items::samples_kept(const Dataset& dataset) const {
+std::uint64_t ItemShares::samples_kept(const Dataset& dataset) const {
   std::uint64_t samples = 0;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 || cache.dram.is_none()) continue;
@@ -53,7 +53,7 @@ std::uint64_t Items::samples_kept(const Dataset& dataset) const {
   return samples;
 }
 
-bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
+bool ItemShares::open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline) {
   if (dataset.catalogue->bundles() > kCachedItemsMost) return false;
   caches_.resize(s_.datasets.size());
   ItemCaches& caches = caches_[s_.dataset_of.at(dataset.id).value];
@@ -77,7 +77,7 @@ bool Items::open_shares(NodeIndex node, const Dataset& dataset, const PipelineIn
   return opened;
 }
 
-void Items::close_shares(NodeIndex node) {
+void ItemShares::close_shares(NodeIndex node) {
   for (ItemCaches& caches : caches_) {
     if (caches.first(node) == nullptr) continue;
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
@@ -99,7 +99,7 @@ void Items::close_shares(NodeIndex node) {
   }
 }
 
-void Items::settle(const Dataset& dataset) {
+void ItemShares::settle(const Dataset& dataset) {
   const std::uint32_t index = s_.dataset_of.at(dataset.id).value;
   if (index >= caches_.size()) return;
   if (!caches_[index].homes_known) settle_homes(caches_[index]);
@@ -108,7 +108,7 @@ void Items::settle(const Dataset& dataset) {
 
 // Counts the jobs that read what is kept: all jobs of the dataset that use the form. If nodes share
 // nothing: those on the node, and one for jobs that may come there.
-void Items::count_jobs(const Dataset& dataset) {
+void ItemShares::count_jobs(const Dataset& dataset) {
   FlatMap here;                                           // jobs of a node
   std::vector<std::pair<Digest, std::uint32_t>> readers;  // of each form; 0: as it is stored
   const auto readers_of = [&](Digest prefix) -> std::uint32_t& {
@@ -141,7 +141,7 @@ void Items::count_jobs(const Dataset& dataset) {
   }
 }
 
-void Items::drop_idle(const Dataset& dataset) {
+void ItemShares::drop_idle(const Dataset& dataset) {
   for (const ItemCache& cache : caches(dataset.id).all()) {
     for (const ShareId share : {cache.dram, cache.nvme}) {
       if (!share.is_none()) s_.memory.drop_idle(share);
@@ -149,7 +149,7 @@ void Items::drop_idle(const Dataset& dataset) {
   }
 }
 
-void Items::close_unused(std::span<const ShareId> shares) {
+void ItemShares::close_unused(std::span<const ShareId> shares) {
   for (const ShareId index : shares) {
     if (!s_.memory.live(index) || !s_.memory.unused(index)) continue;
     const ShareSpec spec = s_.memory[index].spec;
@@ -172,7 +172,7 @@ void Items::close_unused(std::span<const ShareId> shares) {
 
 // The nodes that cache the dataset, or what they hold, have changed: a new membership epoch. If
 // nodes share nothing there are no homes: each keeps what it reads itself.
-void Items::settle_homes(ItemCaches& caches) {
+void ItemShares::settle_homes(ItemCaches& caches) {
   caches.homes_known = true;
   caches.set_homes(std::nullopt);
   if (!s_.config.share_nodes) return;
@@ -182,7 +182,7 @@ void Items::settle_homes(ItemCaches& caches) {
 
 // Nodes that keep the dataset, but for those that leave.
 template <class Leaves>
-std::vector<Placement::Weighed> Items::keepers(const ItemCaches& caches, Leaves leaves) const {
+std::vector<Placement::Weighed> ItemShares::keepers(const ItemCaches& caches, Leaves leaves) const {
   std::vector<Placement::Weighed> members;
   for (const ItemCache& cache : caches.all()) {
     const Node& node = s_.nodes[cache.node];
@@ -191,7 +191,7 @@ std::vector<Placement::Weighed> Items::keepers(const ItemCaches& caches, Leaves 
   return members;
 }
 
-std::optional<Placement> Items::homes_without_leaving(const Dataset& dataset) const {
+std::optional<Placement> ItemShares::homes_without_leaving(const Dataset& dataset) const {
   const ItemCaches& caches = this->caches(dataset.id);
   if (!caches.homes()) return std::nullopt;
   const auto members = keepers(caches, [](const Node& node) { return !node.takes_work; });
@@ -199,7 +199,7 @@ std::optional<Placement> Items::homes_without_leaving(const Dataset& dataset) co
   return Placement(caches.homes()->epoch(), members);
 }
 
-void Items::let_go(NodeIndex node) {
+void ItemShares::let_go(NodeIndex node) {
   s_.nodes[node].let_go = true;
   for (ItemCaches& caches : caches_) {
     if (caches.first(node) != nullptr) settle_homes(caches);
@@ -208,7 +208,7 @@ void Items::let_go(NodeIndex node) {
 
 // A node holds more, or less, than before: it is the home of more, or fewer, samples. The copies of
 // samples that move leave as policies say.
-void Items::capacity_changed(Place place) {
+void ItemShares::capacity_changed(Place place) {
   const NodeIndex node = s_.node_of.at(place.node);
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
     if (caches_[index].first(node) == nullptr) continue;
@@ -218,7 +218,7 @@ void Items::capacity_changed(Place place) {
   }
 }
 
-void Items::sharing_changed() {
+void ItemShares::sharing_changed() {
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
     settle_homes(caches_[index]);
     count_jobs(s_.datasets[DatasetIndex(index)]);
@@ -226,7 +226,7 @@ void Items::sharing_changed() {
 }
 
 // A drive that comes later than the first job gets the shares that it would have had.
-void Items::open_drive(ItemCaches& caches, NodeIndex node) {
+void ItemShares::open_drive(ItemCaches& caches, NodeIndex node) {
   const Place drive{s_.nodes[node].id, Tier::nvme, 0};
   if (!s_.memory.has(drive)) return;
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
@@ -238,19 +238,7 @@ void Items::open_drive(ItemCaches& caches, NodeIndex node) {
   }
 }
 
-bool Items::plain(const Stream& stream) const {
-  if (!stream.names_samples()) return false;
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
-  for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
-    }
-  }
-  return true;
-}
-
-double Items::cached(const Stream& stream) const {
+double ItemShares::cached(const Stream& stream) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   std::size_t encoded = 0;
   std::size_t decoded = 0;
@@ -267,14 +255,14 @@ double Items::cached(const Stream& stream) const {
                            static_cast<double>(dataset.catalogue->samples()));
 }
 
-double Items::kept_on(NodeIndex node, const Dataset& dataset) const {
+double ItemShares::kept_on(NodeIndex node, const Dataset& dataset) const {
   const ItemCache* cache = this->cache(node, dataset.id, 0);
   if (cache == nullptr || cache->dram.is_none()) return 0;
   const SharePart& part = s_.memory[cache->dram];
   return static_cast<double>(part.share->residents()) / static_cast<double>(part.spec.items);
 }
 
-void Items::purge(DatasetId dataset, SampleId sample) {
+void ItemShares::purge(DatasetId dataset, SampleId sample) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {
       if (index.is_none()) continue;
@@ -289,7 +277,7 @@ void Items::purge(DatasetId dataset, SampleId sample) {
   }
 }
 
-void Items::epoch_began(const Job& job, std::uint32_t epoch) {
+void ItemShares::epoch_began(const Job& job, std::uint32_t epoch) {
   const Stream& stream = s_.streams[job.stream];
   const auto tell = [&](ShareId share) {
     if (!share.is_none()) s_.memory[share].share->epoch_began(job.id, epoch);
@@ -302,7 +290,7 @@ void Items::epoch_began(const Job& job, std::uint32_t epoch) {
   for (const StreamNode& part : stream.nodes) tell(part.share);
 }
 
-void Items::scored(DatasetId dataset, SampleId sample, float score) {
+void ItemShares::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {
       if (index.is_none()) continue;

@@ -147,7 +147,7 @@ void Items::look_around(MakingIndex making_index) {
   const Making& making = s_.makings[making_index];
   const Stream& stream = s_.streams[s_.blocks[making.block].stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
-  const ItemCaches& caches = this->caches(dataset.id);
+  const ItemCaches& caches = item_shares_.caches(dataset.id);
   groups_.clear();
   firsts_.clear();
   if (new_bundles_.size() > 0) new_bundles_ = {};
@@ -257,7 +257,7 @@ void Items::show(const Stream& stream, NodeIndex node,
                  std::span<const order::ChosenEpoch::Candidate> candidates,
                  std::vector<SampleCandidate>& out) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
-  const ItemCaches& caches = this->caches(dataset.id);
+  const ItemCaches& caches = item_shares_.caches(dataset.id);
   const bool placed = caches.homes().has_value();
   const auto kept = [&](const ItemCache* cache, SampleId sample) {
     if (cache == nullptr) return false;
@@ -387,6 +387,18 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   return true;
 }
 
+bool Items::plain(const Stream& stream) const {
+  if (!stream.names_samples()) return false;
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
+  for (const ItemCache& cache : item_shares_.caches(dataset.id).all()) {
+    for (const ShareId share : {cache.dram, cache.nvme}) {
+      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
+    }
+  }
+  return true;
+}
+
 // All samples of the stream are in memory of the node, as they are stored: no sample of a block has
 // to be looked up. None: they are not, or some have to be looked at for another reason. Hits of
 // single samples are then counted, and not told to the policy one by one.
@@ -396,7 +408,7 @@ ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
       !dataset.corrupt_by(stream.pipeline_id).empty()) {
     return ShareId::none();
   }
-  const ItemCaches& caches = this->caches(dataset.id);
+  const ItemCaches& caches = item_shares_.caches(dataset.id);
   const ItemCache* cache = s_.nodes[node].lost || caches.homes() ? nullptr : caches.find(node, 0);
   if (cache == nullptr || cache->dram.is_none()) return ShareId::none();
   const SharePart& part = s_.memory[cache->dram];

@@ -90,7 +90,7 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
   ingredient.index = static_cast<std::uint32_t>(batch.ingredients.size());
   ingredient.sample = sample;
   batch.ingredients.push_back(ingredient);
-  const ItemCache* encoded = items_.cache(node, dataset, 0);
+  const ItemCache* encoded = item_shares_.cache(node, dataset, 0);
   const ShareId index = encoded ? encoded->dram : ShareId::none();
   ShareId keep = ShareId::none();
   const Slots slots = index.is_none() ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);

@@ -9,15 +9,17 @@
 #include <optional>
 #include <vector>
 
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
+#include "core/engine/read_groups.h"
+#include "core/engine/reads.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Listed {
  public:
-  Listed(EngineState& state, const Items& items, Reads& reads)
-      : s_(state), batches_(state.batches.of(this)), items_(items), reads_(reads) {}
+  Listed(EngineState& state, const ItemShares& item_shares, Reads& reads)
+      : s_(state), batches_(state.batches.of(this)), item_shares_(item_shares), reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
   void ready(BatchIndex batch);
@@ -33,7 +35,7 @@ class Listed {
 
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;
-  const Items& items_;
+  const ItemShares& item_shares_;
   Reads& reads_;
   struct Failed {
     JobId job;

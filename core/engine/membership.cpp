@@ -140,7 +140,7 @@ void Membership::joined(const JobJoined& event) {
   if (job.weights) s_.weighted_jobs.push_back(index);
   s_.job_of.set(event.job, index);
   reserves_.take(job);
-  items_.settle(dataset);
+  item_shares_.settle(dataset);
   s_.promise_joined(job, event);
   joining_.push_back(index);
 }
@@ -222,7 +222,7 @@ void Membership::end_service(Job& job) {
   reserves_.give_up(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
-  items_.settle(s_.datasets[s_.streams[job.stream].dataset]);
+  item_shares_.settle(s_.datasets[s_.streams[job.stream].dataset]);
   streams_.close_if_empty(job.stream);
 }
 
@@ -312,7 +312,7 @@ void Membership::move(Job& job) {
   job.stream = to;
   s_.streams[to].jobs.push_back(job.index);
   reserves_.take(job);
-  items_.settle(s_.datasets[job.dataset]);
+  item_shares_.settle(s_.datasets[job.dataset]);
   job.state = Job::State::joining;
   job.moves = true;
   joining_.push_back(job.index);

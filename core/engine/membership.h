@@ -20,11 +20,11 @@ namespace batchflow::engine {
 
 class Membership {
  public:
-  Membership(EngineState& state, Items& items, Charges& charges, Preparation& preparation,
-             Grants& grants, Commits& commits, Delivery& delivery, Dispatching& dispatching,
-             Streams& streams, Reserves& reserves)
+  Membership(EngineState& state, ItemShares& item_shares, Charges& charges,
+             Preparation& preparation, Grants& grants, Commits& commits, Delivery& delivery,
+             Dispatching& dispatching, Streams& streams, Reserves& reserves)
       : s_(state),
-        items_(items),
+        item_shares_(item_shares),
         charges_(charges),
         preparation_(preparation),
         grants_(grants),
@@ -75,7 +75,7 @@ class Membership {
   bool keep_promises(Place place);
 
   EngineState& s_;
-  Items& items_;
+  ItemShares& item_shares_;
   Charges& charges_;
   Preparation& preparation_;
   Grants& grants_;

@@ -63,7 +63,7 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
     s_.plan_staging(node);
   }
   const bool keeps = event.place.tier == Tier::dram || event.place.tier == Tier::nvme;
-  if (changed && keeps) items_.capacity_changed(event.place);
+  if (changed && keeps) item_shares_.capacity_changed(event.place);
   if (known) membership_.capacity_changed(event.place);
 }
 
@@ -79,7 +79,7 @@ NodeIndex Nodes::lost(const NodeLost& event) {
   membership_.lose_node(event.node);
   preparation_.lose_node(node);
   streams_.lose_node(event.node);
-  items_.close_shares(node);
+  item_shares_.close_shares(node);
   s_.nodes[node].staging = nullptr;
   s_.memory.forget_node(event.node);
   s_.node_of.erase(event.node);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/membership.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
@@ -13,10 +13,10 @@ namespace batchflow::engine {
 
 class Nodes {
  public:
-  Nodes(EngineState& state, Items& items, Preparation& preparation, Streams& streams,
+  Nodes(EngineState& state, ItemShares& item_shares, Preparation& preparation, Streams& streams,
         Membership& membership)
       : s_(state),
-        items_(items),
+        item_shares_(item_shares),
         preparation_(preparation),
         streams_(streams),
         membership_(membership) {}
@@ -34,7 +34,7 @@ class Nodes {
   NodeIndex slot_for_node();
 
   EngineState& s_;
-  Items& items_;
+  ItemShares& item_shares_;
   Preparation& preparation_;
   Streams& streams_;
   Membership& membership_;

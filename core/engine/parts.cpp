@@ -20,7 +20,7 @@ void Engine::Parts::on(const ScoresReported& event) {
       s.protocol_error();
       continue;
     }
-    items.scored(dataset.id, sample, weights[i]);
+    item_shares.scored(dataset.id, sample, weights[i]);
     if (of->weights) of->weights->report(sample, order::weight_of_score(weights[i]));
   }
 }
@@ -103,7 +103,7 @@ void Engine::Parts::on(const ConfigurationChanged& event) {
                       config.workers_per_rank, config.workers_held_during_reads);
   };
   if (sharing(before) == sharing(s.config)) return;
-  if (before.share_nodes != s.config.share_nodes) items.sharing_changed();
+  if (before.share_nodes != s.config.share_nodes) item_shares.sharing_changed();
   streams.sharing_changed();
   s.room_everywhere();
   s.jobs.each([&](JobIndex index) { s.look_at(index); });

@@ -22,6 +22,7 @@
 #include "core/engine/facts.h"
 #include "core/engine/grants.h"
 #include "core/engine/hand_over.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/items.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
@@ -46,14 +47,15 @@ struct Engine::Parts final : Reads::Listener {
         dispatch_choice(policies.choose(PolicyKind::dispatch, config.policies.dispatch)),
         scaling_choice(policies.choose(PolicyKind::scaling, config.policies.scaling)),
         reads(s, *this),
-        items(s, reads),
-        early_reads(s, reads, items),
-        node_ends(s, reads, items),
-        facts(s, items),
-        datasets(s, items),
+        item_shares(s),
+        items(s, item_shares, reads),
+        early_reads(s, reads, item_shares),
+        node_ends(s, reads, item_shares),
+        facts(s, item_shares),
+        datasets(s, item_shares),
         charges(s),
         workers(s),
-        suspects(s, reads, items),
+        suspects(s, reads, item_shares, items),
         block_parts(s, reads, items, suspects),
         second_workers(s, reads, workers),
         selection(s, items, make<MakeSelection>(selection_choice, s.random.split(2))),
@@ -63,15 +65,15 @@ struct Engine::Parts final : Reads::Listener {
         assembly(s, grants),
         commits(s, grants),
         delivery(s, reads, assembly, commits),
-        listed(s, items, reads),
-        dispatching(s, grants, charges, preparation,
+        listed(s, item_shares, reads),
+        dispatching(s, item_shares, grants, charges, preparation,
                     make<MakeDispatch>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling>(scaling_choice, s.random.split(4))),
-        streams(s, items, preparation, assembly),
+        streams(s, item_shares, preparation, assembly),
         reserves(s, streams),
-        membership(s, items, charges, preparation, grants, commits, delivery, dispatching, streams,
-                   reserves),
-        nodes(s, items, preparation, streams, membership) {
+        membership(s, item_shares, charges, preparation, grants, commits, delivery, dispatching,
+                   streams, reserves),
+        nodes(s, item_shares, preparation, streams, membership) {
     s.memory.complete_views_with(
         [this](PlaceView& place, std::span<ShareView> views, const Allocation::Shares& shares) {
           facts.complete(place, views, shares);
@@ -192,6 +194,7 @@ struct Engine::Parts final : Reads::Listener {
   PolicyChoice dispatch_choice;
   PolicyChoice scaling_choice;
   Reads reads;
+  ItemShares item_shares;
   Items items;
   EarlyReads early_reads;
   HandOver node_ends;

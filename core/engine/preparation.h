@@ -40,11 +40,6 @@ class Preparation {
     Grant* grant = nullptr;
     bool remake = false;
   };
-  // How many of the stream's samples need no read of the store, from 0 to 1.
-  double cached(const Stream& stream) const { return items_.cached(stream); }
-  double kept_on(NodeIndex node, const Stream& stream) const {
-    return items_.kept_on(node, s_.datasets[stream.dataset]);
-  }
   // False: everything in the share is pinned for the moment.
   bool start(Job& job, Need need, Charges::Site site);
 

@@ -113,7 +113,7 @@ void Streams::cover_nodes(Stream& stream, std::span<const NodeId> ranks) {
     if (stream.jobs.empty() && !part.standby) standby_nodes_.push_back(part.index);
   }
   open_homes(stream, ranks);
-  items_.settle(datasets_[stream.dataset]);
+  item_shares_.settle(datasets_[stream.dataset]);
   maybe_stranded_.push_back(stream.id);
 }
 
@@ -143,7 +143,7 @@ bool Streams::add_helpers(Stream& stream) {
 bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const Dataset& dataset = datasets_[stream.dataset];
   const auto open = [&](NodeId node) {
-    return items_.open_shares(s_.node_of.at(node), dataset, *stream.pipeline);
+    return item_shares_.open_shares(s_.node_of.at(node), dataset, *stream.pipeline);
   };
   bool opened = false;
   if (!s_.config.share_nodes || s_.config.helper_nodes == 0) {
@@ -158,7 +158,7 @@ bool Streams::open_homes(Stream& stream, std::span<const NodeId> ranks) {
   const auto enough = [&](NodeIndex node) {
     if (homes >= least && room > twice) return true;
     ++homes;
-    room = saturating_sum(room, items_.room_of(s_.nodes[node].id));
+    room = saturating_sum(room, item_shares_.room_of(s_.nodes[node].id));
     return false;
   };
   const auto any = [](const Node&) { return true; };
@@ -194,7 +194,7 @@ void Streams::size_lanes(Stream& stream) {
   order::LaneSizes sizes{stream.epoch_samples, stream.block_samples, 1};
   sizes.lane_blocks = order::lane_blocks_for(sizes.blocks(), std::max<Slots>(1, window));
   if (stream.run_shift > 0) {
-    const std::uint64_t kept = items_.samples_kept(datasets_[stream.dataset]);
+    const std::uint64_t kept = item_shares_.samples_kept(datasets_[stream.dataset]);
     sizes.lane_blocks = order::lane_blocks_of_runs(sizes, stream.run_shift, window, kept);
   }
   stream.lanes->set_sizes(sizes);
@@ -226,7 +226,7 @@ bool Streams::stand_by() {
       Stream& stream = s_.streams[index];
       if (stream.jobs.empty() || stream.family == Order::listed) return;
       add_helpers(stream);
-      if (open_homes(stream, {})) items_.settle(datasets_[stream.dataset]);
+      if (open_homes(stream, {})) item_shares_.settle(datasets_[stream.dataset]);
     });
   }
   if (standby_nodes_.empty()) return false;
@@ -288,7 +288,7 @@ void Streams::find_stranded() {
     if (stranded) {
       // Other nodes may be the first that can prepare now.
       add_helpers(stream);
-      if (open_homes(stream, {})) items_.settle(datasets_[stream.dataset]);
+      if (open_homes(stream, {})) item_shares_.settle(datasets_[stream.dataset]);
       stand_by();
       stranded = is_stranded(s_, stream);
     }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/engine/assembly.h"
-#include "core/engine/items.h"
+#include "core/engine/item_shares.h"
 #include "core/engine/node_ranking.h"
 #include "core/engine/preparation.h"
 #include "core/engine/state.h"
@@ -17,10 +17,10 @@ namespace batchflow::engine {
 
 class Streams {
  public:
-  Streams(EngineState& state, Items& items, Preparation& preparation, Assembly& assembly)
+  Streams(EngineState& state, ItemShares& item_shares, Preparation& preparation, Assembly& assembly)
       : s_(state),
         datasets_(state.datasets.of(this)),
-        items_(items),
+        item_shares_(item_shares),
         preparation_(preparation),
         assembly_(assembly),
         ranking_(state) {}
@@ -72,7 +72,7 @@ class Streams {
 
   EngineState& s_;
   IndexedVector<Dataset, DatasetIndex>& datasets_;
-  Items& items_;
+  ItemShares& item_shares_;
   Preparation& preparation_;
   Assembly& assembly_;
   NodeRanking ranking_;

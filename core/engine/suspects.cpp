@@ -61,7 +61,8 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
   }
-  if (found) items_.purge(datasets_[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
+  if (found)
+    item_shares_.purge(datasets_[s_.streams[s_.blocks[making.block].stream].dataset].id, sample);
   return found;
 }
 

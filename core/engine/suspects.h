@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/engine/item_shares.h"
 #include "core/engine/items.h"
 #include "core/engine/state.h"
 
@@ -16,8 +17,12 @@ namespace batchflow::engine {
 
 class Suspects {
  public:
-  Suspects(EngineState& state, Reads& reads, Items& items)
-      : s_(state), datasets_(state.datasets.of(this)), reads_(reads), items_(items) {}
+  Suspects(EngineState& state, Reads& reads, ItemShares& item_shares, Items& items)
+      : s_(state),
+        datasets_(state.datasets.of(this)),
+        reads_(reads),
+        item_shares_(item_shares),
+        items_(items) {}
 
   // False: the report names samples that are not in the block. Then the worker is broken, not a
   // sample.
@@ -45,6 +50,7 @@ class Suspects {
   EngineState& s_;
   IndexedVector<Dataset, DatasetIndex>& datasets_;
   Reads& reads_;
+  ItemShares& item_shares_;
   Items& items_;
   std::vector<SampleId> ids_;       // scratch
   std::vector<order::Draw> draws_;  // scratch

@@ -1,0 +1,93 @@
+// The shares in which the nodes keep samples, encoded and decoded, and which node is a sample's
+// home.
+//
+// A sample has one home among the nodes that cache its dataset, found by rendezvous hashing without
+// a message. This part opens the shares of a dataset with its nodes and pipelines, and closes them;
+// it counts the jobs that read from each, and settles the homes anew when nodes come, go or change.
+// Items looks samples up in these shares.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/saturating.h"
+#include "core/engine/item_caches.h"
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+// No share has more items than this, because policies keep some bytes for each id. Samples of a
+// larger dataset have to come in bundles.
+inline constexpr std::uint64_t kCachedItemsMost = std::uint64_t{1} << 30;
+
+// A share counts no larger items: they are read anew each time.
+inline constexpr Slots kItemSlotsMost = UINT32_MAX;
+
+inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
+  if (bytes <= slot_bytes) return 1;  // without a division
+  return bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0);
+}
+
+class ItemShares {
+ public:
+  explicit ItemShares(EngineState& state) : s_(state) {}
+
+  const ItemCaches& caches(DatasetId dataset) const;
+  // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
+  const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
+
+  // Opens the shares of a dataset and a pipeline's prefix on a node; they exist as long as anything
+  // uses them. True if they are new; then `settle` must follow.
+  bool open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline);
+  void close_shares(NodeIndex node);
+  // Closes those of `shares` that no job uses and that are empty.
+  void close_unused(std::span<const ShareId> shares);
+  // Drops what no job reads of the dataset.
+  void drop_idle(const Dataset& dataset);
+  // Nodes that keep the dataset have come, or jobs that read it have come or gone.
+  void settle(const Dataset& dataset);
+  // The capacity of a node's memory or drive has changed. A drive that is new is used from now on.
+  void capacity_changed(Place place);
+  // Nodes share what they keep from now on, or no longer do.
+  void sharing_changed();
+
+  // The homes of the dataset's samples once the nodes that take no work have ended. Nothing: no
+  // node is left, or nodes share nothing.
+  std::optional<Placement> homes_without_leaving(const Dataset& dataset) const;
+  // The node is no home any more: it ends.
+  void let_go(NodeIndex node);
+
+  // How many bytes a node can keep samples in.
+  Bytes room_of(NodeId node) const {
+    return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),
+                          s_.memory.capacity({node, Tier::nvme, 0}));
+  }
+  // How much of the dataset is cached, from 0 to 1: of the forms that the stream can use, in the
+  // one that is cached most.
+  double cached(const Stream& stream) const;
+  // How much of the dataset the node keeps in memory as it is stored, from 0 to 1.
+  double kept_on(NodeIndex node, const Dataset& dataset) const;
+  // How many samples of the dataset all nodes together are to keep in memory, as they are stored.
+  std::uint64_t samples_kept(const Dataset& dataset) const;
+
+  // Bytes of the sample have turned out to be bad: no cache keeps them.
+  void purge(DatasetId dataset, SampleId sample);
+  void scored(DatasetId dataset, SampleId sample, float score);
+  // The shares that the job reads from are told.
+  void epoch_began(const Job& job, std::uint32_t epoch);
+
+ private:
+  void count_jobs(const Dataset& dataset);
+  template <class Leaves>
+  std::vector<Placement::Weighed> keepers(const ItemCaches& caches, Leaves leaves) const;
+  void settle_homes(ItemCaches& caches);
+  void open_drive(ItemCaches& caches, NodeIndex node);
+
+  EngineState& s_;
+  std::vector<ItemCaches> caches_;  // by the dataset's index
+  std::uint64_t epochs_ = 0;        // of membership
+};
+
+}  // namespace batchflow::engine
