@@ -24,7 +24,7 @@ void EarlyReads::go_on() {
   s_.sort_by_joining(looked_at_);
   for (const NodeIndex node : looked_at_) {
     s_.nodes[node].store_idle = false;
-    if (s_.memory.reads_early()) go_on(node);
+    if (s_.memory.eviction().reads_early()) go_on(node);
   }
 }
 

@@ -190,7 +190,7 @@ void Engine::Parts::decide() {
   early_reads.go_on();
   node_ends.go_on();
   std::vector<Resident> adopted;
-  if (s.memory.adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
+  if (s.memory.eviction().adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {
     if (!one.owner.is_none()) report_takers(s, one.owner);
   }
@@ -343,12 +343,12 @@ bool Engine::has_own_policy(std::string_view policy) const {
     return s.streams.live(stream) && s.streams[stream].own_selection != nullptr;
   }
   const ShareId share(*scope.only);
-  return s.memory.has_own_policy(share) &&
+  return s.memory.eviction().is_own(share) &&
          eviction_kind(eviction_of(s.memory[share].spec)) == scope.name;
 }
 
 void Engine::shadow(std::span<const std::string> policies) {
-  std::vector<Memory::Candidate> candidates;
+  std::vector<SharePolicies::Candidate> candidates;
   for (const std::string& text : policies) {
     const KindAndText wanted = split_policy(text);
     const PolicyName name = policy_name(wanted.kind);
@@ -360,7 +360,7 @@ void Engine::shadow(std::span<const std::string> policies) {
         std::make_shared<const PolicyChoice>(parts_->s.list.choose(name.kind, wanted.text));
     for (const std::size_t one : name.evictions) candidates.push_back({one, choice});
   }
-  parts_->s.memory.set_candidates(std::move(candidates));
+  parts_->s.memory.eviction().set_candidates(std::move(candidates));
 }
 
 std::vector<Engine::Shadow> Engine::shadows() const {

@@ -15,27 +15,12 @@ constexpr Bytes kSharesBytesMost = Bytes{1} << 56;
 // A policy that asks for more cannot keep an engine busy.
 constexpr Duration kAskedLeast = std::chrono::milliseconds(1);
 
-bool of_blocks(ShareUse use) {
-  return use == ShareUse::blocks || use == ShareUse::batches;
-}
-
 }  // namespace
-
-Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes) {
-  return Random(hash(engine_seed, 1, spec.place.node.value,
-                     static_cast<std::uint64_t>(spec.place.tier), spec.place.device,
-                     static_cast<std::uint64_t>(spec.use), spec.dataset.value, spec.prefix,
-                     changes));
-}
 
 Memory::Memory(const PolicyChoice& allocation, std::vector<PolicyChoice> eviction,
                std::uint64_t seed, const Explain& explain)
-    : allocation_(allocation, seed, explain, asked_), seed_(seed), explain_(explain) {
-  for (PolicyChoice& choice : eviction) {
-    eviction_.push_back(std::make_shared<const PolicyChoice>(std::move(choice)));
-  }
-  BF_CHECK(eviction_.size() == kEvictions);
-}
+    : allocation_(allocation, seed, explain, asked_),
+      eviction_(shares_, std::move(eviction), seed, explain) {}
 
 // ---------------------------------------------------------------------------------- places ----
 
@@ -164,21 +149,6 @@ bool Memory::grow_staging(PlacePart& place_part, Bytes goal) {
 
 // ---------------------------------------------------------------------------------- shares ----
 
-const std::shared_ptr<const PolicyChoice>& Memory::choice_for(const SharePart& part) const {
-  return part.own_choice ? part.own_choice : eviction_[eviction_of(part.spec)];
-}
-
-std::unique_ptr<EvictionPolicy> Memory::make_policy(const SharePart& part, Slots capacity) const {
-  const ShareSpec& spec = part.spec;
-  const PolicyChoice& choice = *choice_for(part);
-  const std::size_t items =
-      part.numbers ? part.numbers->room() : std::max(spec.items, part.owner_of.size());
-  auto policy =
-      choice.make_eviction(items, capacity, policy_random(seed_, spec, part.policy_changes),
-                           form_of(spec.use), spec.place.tier, spec.dataset);
-  return explained(explain_, choice, std::move(policy), spec, part.numbers);
-}
-
 ShareId Memory::add_share(const ShareSpec& spec) {
   BF_CHECK(spec.slot_bytes > 0);
   const auto place = places_.find(spec.place);
@@ -186,14 +156,10 @@ ShareId Memory::add_share(const ShareSpec& spec) {
   const ShareId index = shares_.make();
   SharePart& part = shares_[index];
   part.spec = spec;
-  part.choice = choice_for(part);
   part.numbers = ItemNumbers::for_items(spec.items);
-  part.share = std::make_unique<Share>(spec.items, 0, make_policy(part, 0), part.numbers);
+  part.share = std::make_unique<Share>(spec.items, 0, eviction_.begin(part), part.numbers);
   part.share->count_freed(&place->second.freed);
   part.share->note_questions(&asked_);
-  const bool of_samples = spec.use == ShareUse::encoded || spec.use == ShareUse::decoded;
-  if (of_samples && spec.bundle_shift == 0) part.shadow = std::make_unique<ShadowCache>(spec.items);
-  add_candidates(part);
   place->second.shares.push_back(index);
   plan_again(spec.place);
   return index;
@@ -205,7 +171,7 @@ void Memory::remove_share(ShareId index) {
   place.granted -= part.share->capacity() * part.spec.slot_bytes;
   place.promised -= part.least * part.spec.slot_bytes;
   std::erase(place.shares, index);
-  std::erase(adopting_, index);
+  eviction_.end(index);
   plan_again(part.spec.place);
   refused_evictions_ += part.share->counters().refused;
   shares_.release(index);
@@ -448,80 +414,12 @@ void Memory::change_allocation(const PolicyChoice& choice) {
   for (const auto& [place, part] : places_) plan_again(place);
 }
 
-bool Memory::reads_early() const {
-  return std::any_of(eviction_.begin(), eviction_.end(),
-                     [](const auto& choice) { return choice->entry->reads_early; });
-}
-
-void Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction) {
-  eviction_[eviction] = std::make_shared<const PolicyChoice>(choice);
-  shares_.each([&](ShareId index) {
-    if (eviction_of(shares_[index].spec) != eviction) return;
-    shares_[index].own_choice.reset();
-    swap_policy(index);
-  });
-}
-
-bool Memory::change_eviction(const PolicyChoice& choice, std::size_t eviction, ShareId only) {
-  if (!shares_.live(only) || eviction_of(shares_[only].spec) != eviction) return false;
-  shares_[only].own_choice = std::make_shared<const PolicyChoice>(choice);
-  swap_policy(only);
-  return true;
-}
-
-void Memory::swap_policy(ShareId index) {
-  SharePart& part = shares_[index];
-  ++part.policy_changes;
-  auto policy = make_policy(part, part.share->capacity());
-  const auto& choice = choice_for(part);
-  hand_over(*part.choice, part.share->policy(), *choice, *policy);
-  part.share->swap_policy(std::move(policy));
-  part.incoming_choice = choice;
-  adopting_.push_back(index);
-}
-
 ShareId Memory::id_of(const Share* share) const {
   ShareId found = ShareId::none();
   shares_.each([&](ShareId index) {
     if (shares_[index].share.get() == share) found = index;
   });
   return found;
-}
-
-void Memory::set_candidates(std::vector<Candidate> candidates) {
-  candidates_ = std::move(candidates);
-  shares_.each([&](ShareId index) { add_candidates(shares_[index]); });
-}
-
-// A share that numbers its items is so large that a candidate's memory would count.
-void Memory::add_candidates(SharePart& part) const {
-  part.candidates.clear();
-  const ShareSpec& spec = part.spec;
-  if ((spec.use != ShareUse::encoded && spec.use != ShareUse::decoded) || part.numbers) return;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (candidates_[i].eviction != eviction_of(spec)) continue;
-    part.candidates.push_back(std::make_unique<PolicyShadow>(
-        candidates_[i].choice, spec.items, policy_random(seed_, spec, kCandidates + i),
-        form_of(spec.use), spec.place.tier, spec.dataset));
-  }
-}
-
-bool Memory::adopt(std::size_t limit, std::vector<Resident>& adopted) {
-  if (adopting_.empty()) return false;
-  const ShareId index = adopting_.back();
-  SharePart& part = shares_[index];
-  std::vector<ItemId> shown;
-  if (part.share->adopt(limit, &shown)) {
-    adopting_.pop_back();
-    if (part.incoming_choice) part.choice = std::move(part.incoming_choice);
-    part.incoming_choice.reset();
-  }
-  for (const ItemId item : shown) {
-    const bool block = of_blocks(part.spec.use);
-    adopted.push_back({index, item, block ? part.owner_of[item.value] : BlockIndex::none(),
-                       block ? part.slot_of[item.value] : SlotId::none()});
-  }
-  return !adopting_.empty();
 }
 
 // ------------------------------------------------------------------------------- the books ----

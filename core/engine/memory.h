@@ -10,7 +10,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -22,20 +21,9 @@
 #include "core/engine/indices.h"
 #include "core/engine/policy_list.h"
 #include "core/engine/share_part.h"
+#include "core/engine/share_policies.h"
 
 namespace batchflow::engine {
-
-// The random numbers of a share's policy. They follow from the engine's seed, from what the share
-// is for, and from how often its policy was changed, and from nothing else.
-Random policy_random(std::uint64_t engine_seed, const ShareSpec& spec, std::uint64_t changes);
-
-// A resident of a share, with all its names.
-struct Resident {
-  ShareId share;
-  ItemId item;
-  BlockIndex owner = BlockIndex::none();  // the block that it is; none: a batch
-  SlotId slot = SlotId::none();
-};
 
 // The part of a place that reads land in, in bytes. What is read for blocks counts as used from its
 // command until nothing needs it. What batches of listed orders take is set apart for them.
@@ -143,30 +131,15 @@ class Memory {
 
   // ---------------------------------------------------------------------------- policies ----
   void change_allocation(const PolicyChoice& choice);
-  // Whether some share may want samples before they are requested.
-  bool reads_early() const;
-  void change_eviction(const PolicyChoice& choice, std::size_t eviction);
-  // Of this share alone, until all are changed. False: it has no such policy, or is no more.
-  bool change_eviction(const PolicyChoice& choice, std::size_t eviction, ShareId only);
-  // Policies that are shown the requests of all shares that they might serve, and decide nothing:
-  // by eviction (PolicyTexts), with those before gone.
-  struct Candidate {
-    std::size_t eviction;
-    std::shared_ptr<const PolicyChoice> choice;
-  };
-  void set_candidates(std::vector<Candidate> candidates);
-  // Continues the adoption of residents by new policies. True when more is left to do. Those that a
-  // new policy was just shown are appended, so that it can be told what is known of them.
-  bool adopt(std::size_t limit, std::vector<Resident>& adopted);
+  // The eviction policies of all shares.
+  SharePolicies& eviction() { return eviction_; }
+  const SharePolicies& eviction() const { return eviction_; }
 
   // What is asked of any policy of the engine.
   Asked& asked() { return asked_; }
   const Asked& asked() const { return asked_; }
   // The share of this name in what is asked; none: it is no more.
   ShareId id_of(const Share* share) const;
-  bool has_own_policy(ShareId index) const {
-    return shares_.live(index) && shares_[index].own_choice != nullptr;
-  }
 
   // BF_CHECKs that no place is over its capacity and that all books agree.
   void check_consistency() const;
@@ -200,23 +173,13 @@ class Memory {
   bool shrink(PlacePart& place_part, std::size_t& limit, std::vector<Resident>& evicted);
   void grow(Place place, PlacePart& place_part);
   void set_share_capacity(PlacePart& place_part, SharePart& share, Slots capacity);
-  const std::shared_ptr<const PolicyChoice>& choice_for(const SharePart& part) const;
-  void swap_policy(ShareId index);
-  std::unique_ptr<EvictionPolicy> make_policy(const SharePart& part, Slots capacity) const;
-  void add_candidates(SharePart& part) const;
 
   Asked asked_;
   Allocation allocation_;
-  std::vector<std::shared_ptr<const PolicyChoice>> eviction_;
-  std::vector<Candidate> candidates_;
-  // Their draws are of no policy that decides.
-  static constexpr std::uint64_t kCandidates = 1'000'000;
-  std::uint64_t seed_;
-  const Explain& explain_;
   std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides
   std::set<std::pair<Instant, Place>> wakes_;  // the policy is to be asked then
   IndexedPool<SharePart, ShareId> shares_;
-  std::vector<ShareId> adopting_;
+  SharePolicies eviction_;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more
   std::vector<Place> to_plan_;           // plan_due
   std::vector<Place> to_settle_;         // not settled

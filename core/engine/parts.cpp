@@ -42,7 +42,7 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
     case PolicyKind::allocation:
       return s.memory.change_allocation(choice);
     case PolicyKind::eviction:
-      for (const std::size_t one : name.evictions) s.memory.change_eviction(choice, one);
+      for (const std::size_t one : name.evictions) s.memory.eviction().change(choice, one);
       return;
     case PolicyKind::selection:
       return selection.change(
@@ -62,7 +62,7 @@ bool Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
   if (name.kind == PolicyKind::eviction) {
     const ShareId share(only);
     return std::any_of(name.evictions.begin(), name.evictions.end(), [&](std::size_t one) {
-      return s.memory.change_eviction(choice, one, share);
+      return s.memory.eviction().change(choice, one, share);
     });
   }
   const StreamId stream(only);

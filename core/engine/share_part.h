@@ -80,6 +80,18 @@ struct SharePart {
   void reset() { *this = SharePart(); }
 };
 
+// A resident of a share, with all its names.
+struct Resident {
+  ShareId share;
+  ItemId item;
+  BlockIndex owner = BlockIndex::none();  // the block that it is; none: a batch
+  SlotId slot = SlotId::none();
+};
+
+inline bool of_blocks(ShareUse use) {
+  return use == ShareUse::blocks || use == ShareUse::batches;
+}
+
 inline Form form_of(ShareUse use) {
   switch (use) {
     case ShareUse::encoded:
