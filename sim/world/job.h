@@ -51,6 +51,7 @@ struct Job {
   JobId id;  // by which the engine knows it
   const input::JobModel* model = nullptr;
   const Workload::Preparation* preparation = nullptr;
+  std::uint32_t batch = 0;    // items of a step, for each GPU
   std::vector<NodeId> gpus;   // the node of each
   std::vector<NodeId> nodes;  // of its ranks
   std::vector<RankState> ranks;
@@ -66,7 +67,7 @@ struct Job {
   std::uint64_t restarts = 0;
   bool moves = false;  // it has left its GPUs because it has lost a node
   std::uint32_t ranks_done = 0;
-  // What the step also takes (job_traffic.cpp).
+  // What the step also takes (job_training.h, job_validations.h).
   std::vector<NodeId> ring;           // its nodes, each once
   std::uint32_t ranks_computing = 0;  // that have begun the step
   bool is_exchanged = false;          // what the ranks have learnt in this step
@@ -95,6 +96,10 @@ struct Job {
   bool is_validation() const { return model->validates_for >= 0; }
   bool has_rank_on(NodeId node) const {
     return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  }
+  // Items of a step, for each rank.
+  std::uint32_t rank_batch() const {
+    return preparation->is_streamed ? batch / static_cast<std::uint32_t>(nodes.size()) : batch;
   }
   // The time of all its GPUs during which one of its ranks does something.
   TotalTime of_gpus(Duration of_one_rank) const;
