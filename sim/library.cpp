@@ -4,6 +4,7 @@
 #include <string>
 
 #include "policies/plugin/load.h"
+#include "policies/plugin/policy_host.h"
 #include "programs/output/terminal.h"
 #include "sim/program.h"
 

@@ -7,7 +7,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/memory.h"
 #include "core/engine/share.h"
-#include "policies/plugin/hosted.h"
+#include "policies/plugin/failures.h"
 #include "policies/registry.h"
 
 namespace batchflow::sim {

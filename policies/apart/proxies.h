@@ -1,10 +1,5 @@
 // Policies that decide nothing themselves: each call goes to Answering. Where that has no answer,
 // they answer what starves no job and keeps what is kept (policies/plugin/fallback.h).
-//
-// An eviction policy is asked often, of one sample after the other. So its proxy asks for all
-// requests that a block is about to make at once, and the other side plays them through as the
-// share will (plays.h). Where the share then goes another way, because what was named is in use,
-// the plays that did not happen are undone, and the rest is asked for again.
 #pragma once
 
 #include <cstdint>

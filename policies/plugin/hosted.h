@@ -1,10 +1,6 @@
-// Policies of plugins, as the engine sees policies: objects of its own classes that a plugin made,
-// or adaptors between those classes and the tables of the C interface. What a plugin answers
-// against the rules of that interface ends the use of that instance: from then on the adaptor
-// answers as if it had nothing to say, which the engine bears.
+// A policy of a plugin: its tables, as far as this program knows them, checked and complete.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,9 +10,6 @@
 #include "policies/plugin/batchflow_policy.h"
 
 namespace batchflow::plugin {
-
-// What this program offers to plugins.
-const bf_policy_host& policy_host();
 
 // A policy of a plugin that is loaded, for as long as the program runs.
 class HostedPolicy {
@@ -53,25 +46,5 @@ class HostedPolicy {
   engine::PolicyEntry entry_;
   std::shared_ptr<void> direct_;
 };
-
-// ----------------------------------------------------------------------------------- failures ----
-
-// An instance that is used no more.
-struct Failure {
-  std::string policy;  // HostedPolicy::text
-  std::string why;
-  // Added by what `tell_of_failures` was given: the share or stream of the policy
-  // (engine::PolicyScope), if that is known, and what it was asked.
-  std::string of;
-  std::string asked;
-};
-// From now on `tell` is called from within the call that fails, with the failure that it may add
-// to. Null: nothing is.
-void tell_of_failures(std::function<void(Failure&)> tell);
-// Those since it was asked last. Cheap while there are none.
-std::vector<Failure> take_failures();
-// Throws std::runtime_error with all of them, if there are any: what a simulation came to is not
-// what the policy would do.
-void check_failures();
 
 }  // namespace batchflow::plugin

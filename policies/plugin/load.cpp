@@ -14,6 +14,7 @@
 
 #include "core/base/config_value.h"
 #include "core/engine/engine_config.h"
+#include "policies/plugin/policy_host.h"
 #include "policies/registry.h"
 
 namespace batchflow::plugin {

@@ -16,6 +16,7 @@
 
 #include "policies/apart/described.h"
 #include "policies/apart/served.h"
+#include "policies/plugin/failures.h"
 #include "policies/plugin/load.h"
 #include "programs/confine/confine.h"
 #include "runtime/child/wire.h"

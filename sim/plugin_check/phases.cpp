@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "policies/conformance/conformance.h"
 #include "policies/conformance/random_views.h"
+#include "policies/plugin/failures.h"
 #include "policies/plugin/load.h"
 #include "policies/registry.h"
 #include "sim/plugin_check/battery.h"

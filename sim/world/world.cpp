@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "core/log/event_codec.h"
-#include "policies/plugin/hosted.h"
+#include "policies/plugin/failures.h"
 #include "policies/registry.h"
 #include "programs/config/engine_settings.h"
 #include "programs/input/workload_summary.h"

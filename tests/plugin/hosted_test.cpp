@@ -9,6 +9,8 @@
 #include "core/engine/share.h"
 #include "policies/conformance/conformance.h"
 #include "policies/conformance/random_views.h"
+#include "policies/plugin/failures.h"
+#include "policies/plugin/policy_host.h"
 #include "policies/registry.h"
 #include "tests/plugin/plugins_test.h"
 #include "tests/skip.h"

@@ -25,7 +25,8 @@ set(BATCHFLOW_SDK_HEADERS
   policies/plugin/fallback.h
   policies/plugin/guarded.h
   policies/plugin/layout.h
-  policies/plugin/plugin.h)
+  policies/plugin/plugin.h
+  policies/plugin/tables.h)
 
 # A copy of all that is installed of it, by which the tests build plugins as users do, and users of
 # this build folder.

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "policies/apart/question.h"
+#include "policies/plugin/failures.h"
 
 namespace batchflow::service {
 namespace {
