@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -96,22 +95,6 @@ std::string time_text(double seconds) {
   }
   if (seconds < 48 * 3600.0) return fmt::format("{:.2f} h", seconds / 3600);
   return fmt::format("{:.2f} d", seconds / 86400);
-}
-
-double corrupt_limit_of(const std::string& text) {
-  const auto limit = parse_ratio(text);
-  if (!limit || limit->parts > Ratio::kWhole) {
-    throw ConfigError(
-        fmt::format("--corrupt-limit '{}' is not a part of the lines; write 1% or 0.01", text));
-  }
-  return static_cast<double>(limit->parts) / static_cast<double>(Ratio::kWhole);
-}
-
-void add_corrupt_limit(CLI::App& command, std::string& text) {
-  command
-      .add_option("--corrupt-limit", text,
-                  "Stop when a larger part of the lines cannot be read (default: 1%)")
-      ->type_name("PART");
 }
 
 }  // namespace batchflow::sim

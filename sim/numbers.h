@@ -7,10 +7,6 @@
 #include "core/base/config_value.h"
 #include "core/base/types.h"
 
-namespace CLI {
-class App;
-}
-
 namespace batchflow::sim {
 
 // `4096`, `64kb` (10^3), `64mib` (2^20), `1.5gb`, `10%`.
@@ -23,10 +19,6 @@ AskedSize ask_for_size(std::string_view text);
 // A part is a part of `whole`; everything is rounded down. Throws ConfigError when less than a
 // byte is left.
 Bytes size_in_bytes(const AskedSize& asked, Bytes whole);
-
-// The part of a trace's lines that may be corrupt. Throws ConfigError.
-double corrupt_limit_of(const std::string& text);
-void add_corrupt_limit(CLI::App& command, std::string& text);
 
 // 1234567 as `1.23 MB`.
 std::string size_text(Bytes bytes);

@@ -13,6 +13,7 @@
 #include "programs/output/usage.h"
 #include "sim/commands.h"
 #include "sim/job_columns.h"
+#include "sim/job_log.h"
 #include "sim/numbers.h"
 #include "sim/trace_report.h"
 #include "traces/byte_source.h"
@@ -23,37 +24,14 @@
 namespace batchflow::sim {
 namespace {
 
-struct TraceOptions {
-  std::string trace;
-  std::string format = "auto";
-  std::string columns;
-  std::string corrupt_limit = "1%";
+struct TraceOptions : JobLogOptions {
   std::string output;
   output::OutputFlags outputs;
 };
 
-// Reports to a progress bar, and ends the work where it was interrupted.
-traces::Progress progress_of(output::ProgressBar& bar) {
-  return [&bar](double done) {
-    output::check_interrupted();
-    bar.show(done);
-  };
-}
-
-traces::JobTrace read_trace(const TraceOptions& options) {
-  const double limit = corrupt_limit_of(options.corrupt_limit);
-  output::ProgressBar bar("reading " + options.trace);
-  traces::JobReadOptions reading;
-  reading.format = options.format;
-  if (!options.columns.empty()) reading.columns = read_job_columns(options.columns);
-  reading.corrupt_limit = limit;
-  reading.progress = progress_of(bar);
-  return traces::open_job_trace(options.trace, reading);
-}
-
 int show_info(const TraceOptions& options) {
   options.outputs.check(options.trace);
-  const traces::JobTrace trace = read_trace(options);
+  const traces::JobTrace trace = read_job_log(options);
   const traces::JobStatistics statistics = traces::job_statistics(trace);
   if (options.outputs.wanted("json")) options.outputs.write("json", trace_json(trace, statistics));
   options.outputs.write_text(trace_table(trace, statistics));
@@ -79,7 +57,7 @@ void check_output(const TraceOptions& options) {
 
 int convert(const TraceOptions& options) {
   check_output(options);
-  const traces::JobTrace trace = read_trace(options);
+  const traces::JobTrace trace = read_job_log(options);
   write_trace(trace, options.output);
   output::say(fmt::format("{}: {} jobs of {} rows, read as {}", options.trace,
                           count_text(trace.jobs.size()), count_text(trace.rows), trace.format));
@@ -103,7 +81,7 @@ int synthesize(const SynthCommand& command) {
   traces::SynthOptions options;
   traces::SynthModel model = traces::usual_job_model();
   if (!command.like.trace.empty()) {
-    const traces::JobTrace trace = read_trace(command.like);
+    const traces::JobTrace trace = read_job_log(command.like);
     model = traces::fit_job_model(trace);
     const traces::JobStatistics statistics = traces::job_statistics(trace);
     constexpr std::int64_t kDayNs = 86'400 * traces::kNanosPerSecond;

@@ -14,41 +14,26 @@
 #include "sim/cluster_replay/sensitivity.h"
 #include "sim/commands.h"
 #include "sim/job_columns.h"
+#include "sim/job_log.h"
 #include "sim/numbers.h"
 #include "sim/report/run_html.h"
-#include "traces/job_synth.h"
 
 namespace batchflow::sim {
 namespace {
 
 struct ReplayCommandOptions : ReplayOptions {
-  std::string columns;  // a file; empty: none
   bool sensitivity = false;
-  std::string corrupt_limit = "1%";
   std::string html;
   std::uint64_t at_once = 0;
   output::OutputFlags outputs;
 };
 
-traces::JobTrace read_trace(const ReplayCommandOptions& options) {
-  const double limit = corrupt_limit_of(options.corrupt_limit);
-  output::ProgressBar bar("reading " + options.trace);
-  traces::JobReadOptions reading;
-  reading.format = options.format;
-  if (!options.columns.empty()) reading.columns = read_job_columns(options.columns);
-  reading.corrupt_limit = limit;
-  reading.progress = [&bar](double done) {
-    output::check_interrupted();
-    bar.show(done);
-  };
-  return traces::open_job_trace(options.trace, reading);
-}
-
 void check_outputs(const ReplayCommandOptions& options) {
-  options.outputs.check(options.trace);
+  options.outputs.check(options.log.trace);
   if (options.html.empty()) return;
   output::require_writable(options.html);
-  if (output::same_file(options.html, options.trace == "-" ? "/dev/stdin" : options.trace)) {
+  if (output::same_file(options.html,
+                        options.log.trace == "-" ? "/dev/stdin" : options.log.trace)) {
     throw ConfigError(
         fmt::format("--html {} would overwrite what is read; name another file", options.html));
   }
@@ -79,7 +64,7 @@ int run_replay(const ReplayCommandOptions& options) {
   check_outputs(options);
   check(options);
   const input::OverlayModel overlay = overlay_of(options);
-  const traces::JobTrace trace = read_trace(options);
+  const traces::JobTrace trace = read_job_log(options.log);
   const ReplayOptions settled = with_scheduler(options, trace);
   const ReplayPlan plan(settled, trace);
   const Replayed replayed = plan.replayed(overlay);
@@ -124,15 +109,16 @@ void add_replay_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "replay", "Replay a scheduler's log: had these jobs shared one data service...");
   const auto options = std::make_shared<ReplayCommandOptions>();
-  command->add_option("TRACE", options->trace,
+  options->log.trace = "gen:cluster";
+  command->add_option("TRACE", options->log.trace,
                       "A log of jobs, plain, gzip or zstd; - is standard input; or a made one,\n"
                       "gen:cluster[,jobs=N][,days=D][,gpus=G][,seed=S] (default: gen:cluster)");
   command
-      ->add_option("--format", options->format,
+      ->add_option("--format", options->log.format,
                    "The format of the trace, in place of a guess by its content")
       ->type_name("FORMAT");
-  add_columns_option(*command, options->columns);
-  add_corrupt_limit(*command, options->corrupt_limit);
+  add_columns_option(*command, options->log.columns);
+  add_corrupt_limit(*command, options->log.corrupt_limit);
   command->add_option("--cluster", options->cluster,
                       "A file, or the name of one of configs/clusters (default: philly)");
   command->add_option("--overlay", options->overlay,

@@ -26,7 +26,7 @@ input::Scenario base_of(const ReplayOptions& options, const Variant& variant, st
   if (!options.skip.empty()) input::apply_override(tree, "warm_up=" + options.skip);
   input::Scenario base = input::read_cluster_and_engine(tree);
   check_policies(policies::policy_list(), base.engine.policies, tree);
-  base.name = options.trace;
+  base.name = options.log.trace;
   return base;
 }
 

@@ -8,14 +8,14 @@
 #include "programs/input/overlay_model.h"
 #include "sim/cluster_replay/replay_report.h"
 #include "sim/cluster_replay/replay_scenario.h"
+#include "sim/job_log.h"
 #include "sim/planned_runs.h"
 #include "sim/variants.h"
 
 namespace batchflow::sim {
 
 struct ReplayOptions {
-  std::string trace = "gen:cluster";
-  std::string format = "auto";
+  JobLogOptions log;
   std::string cluster = "philly";
   std::string overlay = "mixed";
   std::string scheduler;              // empty: what `with_scheduler` chooses
