@@ -24,8 +24,6 @@ using namespace std::chrono_literals;
 // less often, since the batch waits for some microseconds meanwhile.
 constexpr auto kLookEvery = 50ms;
 constexpr auto kLookEveryWhileBusy = 250ms;
-constexpr auto kBackoffFirst = 50ms;
-constexpr auto kBackoffMost = 1s;
 
 std::uint64_t nanoseconds(std::chrono::nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
@@ -55,15 +53,15 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   loader->say_ = options.say;
   loader->say_context_ = options.say_context;
   loader->timeout_ = duration_of(options.timeout_s, 300);
-  loader->reconnect_time_ = duration_of(options.reconnect_s, 60);
+  const Clock::duration longest_absence = duration_of(options.reconnect_s, 60);
+  loader->absence_.set_longest(longest_absence);
   if (std::string problem = show_dataset(options.dataset, loader->request_, loader->shown_);
       !problem.empty())
     return fail(BF_BAD_ARGUMENT, std::move(problem));
   Session::Problem problem;
   std::unique_ptr<Session> session = Session::open_first(
-      loader->addresses_, loader->request_, loader->shown_, loader->timeout_,
-      loader->reconnect_time_, [&](const std::string& text) { loader->say(BF_SAID_OF_WAIT, text); },
-      problem);
+      loader->addresses_, loader->request_, loader->shown_, loader->timeout_, longest_absence,
+      [&](const std::string& text) { loader->say(BF_SAID_OF_WAIT, text); }, problem);
   if (!session) return fail(Session::status_of(problem.failure), std::move(problem.message));
   std::string why;
   auto track = Track::begin(loader->request_, session->admission(), why);
@@ -166,7 +164,8 @@ bf_status Loader::next_before(Clock::time_point begin, Clock::duration most, boo
   for (;;) {
     if (interrupted_.load() != 0) return interrupted_now();
     if (!session_ && ended_ != BF_OK) return fail(ended_, ended_because_);
-    if (!session_ && !comes_back) return fail(BF_TIMEOUT, "the service is away: " + lost_because_);
+    if (!session_ && !comes_back)
+      return fail(BF_TIMEOUT, "the service is away: " + absence_.because());
     if (!session_) {
       const bf_status status = reconnect(deadline);
       if (status != BF_OK) return status;
@@ -319,7 +318,7 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
   is_given_ = true;
   given_step_ = record.step;
   next_step_ = record.step + 1;
-  lost_at_ = {};
+  absence_.end();
   batch.step = step_++;
   batch.epoch = record.epoch;
   batch.last_of_epoch = static_cast<int>(record.last_of_epoch);
@@ -350,16 +349,12 @@ bf_status Loader::end_by_refusal() {
 void Loader::lost(std::string_view because) {
   session_->lose(because);
   if (session_->refused()) end_by_refusal();
-  lost_because_ = because;
   sleeps_on_ = nullptr;
   left_ = std::move(session_);
   left_has_record_ = has_record_;
   has_record_ = false;
   is_given_ = false;
-  if (lost_at_ != Clock::time_point{}) return;  // it was lost before, and no batch came since
-  lost_at_ = Clock::now();
-  try_again_at_ = lost_at_;
-  backoff_ = kBackoffFirst;
+  absence_.begin(because, Clock::now());
 }
 
 bool Loader::sleep_until(Clock::time_point when) {
@@ -395,27 +390,27 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
                fmt::format("the service went away ({}), and the job's position is not known, since "
                            "it has so many ranks; open its loaders with a state that was saved "
                            "before",
-                           lost_because_));
-  const auto give_up_at = lost_at_ + reconnect_time_;
+                           absence_.because()));
+  const auto give_up_at = absence_.given_up_at();
   Session::Problem problem;
   for (;;) {
-    if (!sleep_until(std::min({try_again_at_, deadline, give_up_at}))) return interrupted_now();
+    if (!sleep_until(std::min({absence_.next_try(), deadline, give_up_at})))
+      return interrupted_now();
     const auto now = Clock::now();
     if (now >= give_up_at) {
       return end(BF_NO_SERVICE,
                  fmt::format("the service went away ({}) and did not come back within {:g} s{}{}; "
                              "start it, and open a loader with the state of this one",
-                             lost_because_, seconds(reconnect_time_),
+                             absence_.because(), seconds(absence_.longest()),
                              problem.message.empty() ? "" : ": ", problem.message));
     }
     if (now >= deadline) {
       return fail(BF_TIMEOUT, fmt::format("the service went away ({}) and is not back yet; call "
                                           "again to go on waiting",
-                                          lost_because_));
+                                          absence_.because()));
     }
-    if (now < try_again_at_) continue;
-    try_again_at_ = now + backoff_;
-    backoff_ = std::min<Clock::duration>(backoff_ * 2, kBackoffMost);
+    if (now < absence_.next_try()) continue;
+    absence_.tried(now);
     request_.rejoins = true;
     request_.job = admission_.job;
     request_.ticket = admission_.ticket;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/client/absence.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/client/job_reports.h"
 #include "runtime/client/session.h"
@@ -88,7 +89,6 @@ class Loader {
   decltype(bf_loader_options::say) say_ = nullptr;
   void* say_context_ = nullptr;
   Clock::duration timeout_{};
-  Clock::duration reconnect_time_{};
 
   std::unique_ptr<Session> session_;
   // The session that was lost last, and what was read of it and not used. Batches in it may still
@@ -114,10 +114,7 @@ class Loader {
 
   Clock::time_point looked_at_socket_{};
   Clock::duration ask_after_ = kAskFirst;  // of waiting for one batch
-  Clock::time_point lost_at_{};
-  Clock::time_point try_again_at_{};
-  Clock::duration backoff_{};
-  std::string lost_because_;
+  Absence absence_;
 
   // The batch given last, until the loader reports it as consumed.
   bool is_given_ = false;
