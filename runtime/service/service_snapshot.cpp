@@ -35,8 +35,8 @@ Snapshot snapshot_of(const Service::Parts& parts) {
   all.waits_for_memory = parts.backend->waits_for_memory();
   all.item_bytes = parts.backend->kept().store().bytes();
   all.block_bytes = parts.backend->slots().memory().bytes();
-  all.staged_bytes = parts.backend->readings().staged_bytes();
-  all.staged_bytes_most = parts.backend->readings().staged_bytes_most();
+  all.staged_bytes = parts.backend->readings().staging().bytes();
+  all.staged_bytes_most = parts.backend->readings().staging().bytes_most();
   all.staging_bytes = parts.config.storage.staging;
   if (const Spill* spill = parts.backend->spill()) {
     all.spill_limit_bytes = spill->capacity();

@@ -123,7 +123,7 @@ BackendCounters Backend::counters() const {
   all.fetched_bytes = readings_.counters().fetched_bytes;
   all.store_busy_ns = readings_.store_busy_ns();
   all.fetching_ns = readings_.fetching_ns();
-  all.unregistered_staging = readings_.counters().unregistered;
+  all.unregistered_staging = readings_.staging().unregistered();
   all.prepared_samples = preparations_.counters().samples;
   all.prepared_blocks = preparations_.counters().blocks;
   all.decoded_hits = kept_.counters().decoded_hits;

@@ -1,71 +1,20 @@
 // One read of the backend: its samples, and where their bytes are once they are there.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "core/engine/event.h"
 #include "runtime/service/backend/busy_time.h"
-#include "runtime/service/backend/memory_budget.h"
-#include "runtime/sources/sample_index.h"
+#include "runtime/service/backend/peers.h"
+#include "runtime/service/backend/sample_staging.h"
 
 namespace batchflow::service {
-
-// Pages of this process's own for one read, given back to the machine with it. They are for reads
-// that find no run of the storage engine's staging memory that is long enough.
-class OwnPages {
- public:
-  OwnPages() = default;
-  // Empty if the machine has none. The engine has counted them: they are charged as far as the
-  // budget has room, and exist even beyond that.
-  OwnPages(MemoryBudget& budget, Bytes bytes) : charge_(budget, bytes), bytes_(bytes) {
-    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory != MAP_FAILED) memory_ = static_cast<std::byte*>(memory);
-  }
-  OwnPages(OwnPages&& other) noexcept
-      : charge_(std::move(other.charge_)),
-        memory_(std::exchange(other.memory_, nullptr)),
-        bytes_(other.bytes_) {}
-  OwnPages& operator=(OwnPages&& other) noexcept {
-    std::swap(charge_, other.charge_);
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~OwnPages() {
-    if (memory_ != nullptr) ::munmap(memory_, bytes_);
-  }
-
-  std::byte* memory() const { return memory_; }
-
- private:
-  MemoryCharge charge_;
-  std::byte* memory_ = nullptr;
-  Bytes bytes_ = 0;
-};
-
-// A sample, or a stretch of a bundle (runtime/sources/bundles.h).
-struct StagedSample {
-  SampleId sample;  // or the first of the bundle
-  sources::Extent extent;
-  std::byte* memory = nullptr;  // null: it is released
-  OwnPages own;                 // where the read engine had none
-  Bytes room = 0;
-  Bytes lead = 0;
-  Bytes bytes = 0;
-  bool failed = false;      // it could not be read
-  bool fetched = false;     // a part of what another node has sent
-  bool spilled = false;     // is read from the spill file
-  bool heals = false;       // should have been there: is written anew
-  Digest sum = 0;           // that it must have then
-  std::uint32_t entry = 0;  // of the spill file, while it is written
-};
 
 struct Reading {
   engine::Request request;
@@ -98,6 +47,27 @@ struct Reading {
   StagedSample* find(SampleId sample) {
     return const_cast<StagedSample*>(std::as_const(*this).find(sample));
   }
+  // Calls with the first sample of each item, and the parts of the item one after the other.
+  template <class Visit>
+  void each_item(Visit visit) const {
+    std::vector<std::span<const std::byte>> parts;
+    for (std::size_t row = 0; row < samples.size(); row += parts.size()) {
+      const SampleId first = samples[row].sample;
+      parts.clear();
+      bool whole = true;
+      for (std::size_t at = row; at < samples.size() && samples[at].sample == first; ++at) {
+        const StagedSample& one = samples[at];
+        // Nothing is in its place behind the end of a file that was cut.
+        parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
+        whole = whole && one.bytes >= one.extent.bytes;
+      }
+      visit(first, parts);
+    }
+  }
+  // What another node has sent of it, or that it has sent nothing.
+  void take(const std::optional<FetchedItems>& items);
+  // For the node that is to keep it. What it refers to stays as long as this read.
+  KeptItems kept_items() const;
 
  private:
   mutable std::size_t found_last_ = 0;  // blocks ask for the samples in the same order

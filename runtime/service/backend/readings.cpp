@@ -53,6 +53,7 @@ Readings::Readings(const BackendContext& context, const storage::ReadEngineOptio
       expander_(expander),
       kept_(kept),
       spill_(spill),
+      staging_(reader_, context.budget),
       reader_(options, [this](std::span<const storage::ReadResult> results) {
         context_.post([this, copy = std::vector<storage::ReadResult>(
                                  results.begin(), results.end())] { done(copy); });
@@ -125,8 +126,7 @@ Digest Readings::prefix_of(const engine::Read& command) const {
 // broken, and then the engine has it read from the store.
 void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   Reading& reading = readings_[index];
-  const engine::Request request = command.request;
-  reading_of_[request.id.value] = index;
+  reading_of_[command.request.id.value] = index;
   context_.stalls.reading(reading.pipeline, 1);
   begin_timing(reading, fetching_);
   reading.left = 1;
@@ -135,27 +135,14 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   wanted.bundle_shift = command.bundle_shift;
   wanted.prefix = prefix_of(command);
   for (const StagedSample& one : reading.samples) wanted.samples.push_back(one.sample);
-  const auto done = [this, index, request](std::optional<FetchedItems> items) {
+  const auto done = [this, index](const std::optional<FetchedItems>& items) {
     Reading& one = readings_[index];
     one.left = 0;
-    if (items && items->sizes.size() == one.samples.size()) {
-      std::size_t at = 0;
-      one.fetched = items->payload.memory;
-      for (std::size_t row = 0; row < one.samples.size(); ++row) {
-        StagedSample& sample = one.samples[row];
-        if (items->sizes[row] == FetchedItems::kMissing) {
-          sample.failed = !one.keep.is_none();  // it is not kept as if it were empty
-          continue;
-        }
-        sample.memory = one.fetched.get() + at;  // only read from here on
-        sample.bytes = items->sizes[row];
-        sample.fetched = true;
-        at += sample.bytes;
-        ++counters_.fetched;
-        counters_.fetched_bytes += sample.bytes;
-      }
-    } else {
-      for (StagedSample& sample : one.samples) sample.failed = true;
+    one.take(items);
+    for (const StagedSample& sample : one.samples) {
+      if (!sample.fetched) continue;
+      ++counters_.fetched;
+      counters_.fetched_bytes += sample.bytes;
     }
     finish(index);
   };
@@ -168,23 +155,7 @@ bool Readings::keep_elsewhere(std::uint32_t index) {
   Reading& reading = readings_[index];
   const NodeId at = std::exchange(reading.keep_at, NodeId::none());
   if (at.is_none() || !context_.peers) return false;
-  KeptItems items;
-  items.dataset = reading.dataset;
-  items.share = reading.keep;
-  items.bundle_shift = reading.bundle_shift;
-  bool whole = true;
-  for (const StagedSample& one : reading.samples) {
-    const bool is_new = items.samples.empty() || items.samples.back() != one.sample;
-    if (is_new) {
-      whole = true;
-      items.samples.push_back(one.sample);
-      items.sizes.push_back(0);
-    }
-    // Nothing is in its place behind the end of a file that was cut.
-    items.parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
-    items.sizes.back() += items.parts.back().size();
-    whole = whole && one.bytes >= one.extent.bytes;
-  }
+  KeptItems items = reading.kept_items();
   reading.keep = ShareId::none();
   reading.left = 1;
   context_.peers->keep(at, std::move(items), [this, index] {
@@ -231,7 +202,7 @@ void Readings::begin_timing(Reading& reading, BusyTime& time) {
 void Readings::submit(std::uint32_t index) {
   Reading& reading = readings_[index];
   const bool there = std::all_of(reading.samples.begin(), reading.samples.end(),
-                                 [this](StagedSample& one) { return stage(one); });
+                                 [this](StagedSample& one) { return staging_.stage(one); });
   if (!there) {  // the machine has no pages: it is tried again
     context_.stalls.reading(reading.pipeline, -1);
     context_.inbox.add(engine::ReadDone{reading.request, engine::Outcome::failed, {}});
@@ -247,37 +218,9 @@ void Readings::submit(std::uint32_t index) {
   reader_.submit(pieces_);
 }
 
-// Each sample has memory of its own, so that it can be released alone. The engine has counted it.
-// If the staging memory has no run of its length, it gets pages of its own: waiting for other
-// samples could be for ever, since these may wait for this one.
-bool Readings::stage(StagedSample& one) {
-  one.memory = one.room <= reader_.staging_bytes() ? reader_.stage(one.room) : nullptr;
-  if (!one.memory) {
-    ++counters_.unregistered;
-    one.own = OwnPages(context_.budget, std::max(one.room, storage::kSector));
-    one.memory = one.own.memory();
-  }
-  if (!one.memory) return false;
-  staged_bytes_ += one.room;
-  staged_bytes_most_ = std::max(staged_bytes_most_, staged_bytes_);
-  return true;
-}
-
-void Readings::unstage(StagedSample& one) {
-  if (!one.memory) return;
-  if (one.fetched) {
-    one.memory = nullptr;
-    return;
-  }
-  staged_bytes_ -= one.room;
-  if (!one.own.memory()) reader_.unstage(one.memory);
-  one.own = {};
-  one.memory = nullptr;
-}
-
 void Readings::free_staging(std::uint32_t index) {
   Reading& reading = readings_[index];
-  for (StagedSample& one : reading.samples) unstage(one);
+  for (StagedSample& one : reading.samples) staging_.unstage(one);
   reading = Reading();
   free_readings_.push_back(index);
 }
@@ -455,24 +398,13 @@ void Readings::finish(std::uint32_t index) {
 
 void Readings::keep(const Reading& reading) {
   const std::uint64_t in_dataset = context_.datasets.dataset(reading.dataset).index->samples();
-  std::vector<std::span<const std::byte>> parts;
-  for (std::size_t row = 0; row < reading.samples.size(); row += parts.size()) {
-    const SampleId first = reading.samples[row].sample;
-    parts.clear();
-    bool whole = true;
-    for (std::size_t at = row; at < reading.samples.size(); ++at) {
-      const StagedSample& one = reading.samples[at];
-      if (one.sample != first) break;
-      // Nothing is in its place behind the end of a file that was cut.
-      parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
-      whole = whole && one.bytes >= one.extent.bytes;
-    }
+  reading.each_item([&](SampleId first, std::span<const std::span<const std::byte>> parts) {
     const std::uint64_t samples =
         std::min(std::uint64_t{1} << reading.bundle_shift, in_dataset - first.value);
     if (reading.bundle_shift > 0) counters_.samples += samples;
     if (!reading.staged) kept_.note_fresh(reading.dataset, first, reading.bundle_shift);
     kept_.put(reading.keep, engine::item_of(first, reading.bundle_shift), parts);
-  }
+  });
 }
 
 bool Readings::cancel(const engine::Request& request) {
@@ -488,7 +420,7 @@ void Readings::release(const engine::Release& command) {
   if (found == reading_of_.end()) return;
   if (command.samples.empty()) return give_up(found);
   for (const SampleId sample : command.samples) {
-    if (StagedSample* one = readings_[found->second].find(sample)) unstage(*one);
+    if (StagedSample* one = readings_[found->second].find(sample)) staging_.unstage(*one);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/reading.h"
+#include "runtime/service/backend/sample_staging.h"
 #include "runtime/service/backend/spill_tier.h"
 #include "runtime/storage/read_engine.h"
 
@@ -31,7 +32,6 @@ class Readings {
     std::uint64_t errors = 0;
     std::uint64_t fetched = 0;  // samples, or bundles, from the memory of other nodes
     Bytes fetched_bytes = 0;
-    std::uint64_t unregistered = 0;  // samples that found no room in the staging memory
   };
 
   Readings(const BackendContext& context, const storage::ReadEngineOptions& options,
@@ -48,8 +48,7 @@ class Readings {
   bool is_at(DatasetId dataset) const;
   bool is_at(PipelineId pipeline) const;
   std::string_view storage() const { return reader_.description(); }
-  Bytes staged_bytes() const { return staged_bytes_; }            // in whole sectors
-  Bytes staged_bytes_most() const { return staged_bytes_most_; }  // at any time
+  const SampleStaging& staging() const { return staging_; }
   const Counters& counters() const { return counters_; }
   // For how long anything was under way, as long as the node is up.
   std::uint64_t store_busy_ns() const { return store_busy_.total_ns(); }
@@ -62,8 +61,6 @@ class Readings {
   bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();
   void submit(std::uint32_t index);
-  bool stage(StagedSample& one);
-  void unstage(StagedSample& one);
   void free_staging(std::uint32_t index);
   storage::ReadPiece piece(std::uint32_t index, std::size_t row);
   storage::ReadPiece source_piece(std::uint32_t index, std::size_t row);
@@ -87,12 +84,11 @@ class Readings {
   Counters counters_;
   BusyTime store_busy_;
   BusyTime fetching_;
-  Bytes staged_bytes_ = 0;
-  Bytes staged_bytes_most_ = 0;
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
   ByRequest reading_of_;
   std::vector<storage::ReadPiece> pieces_;  // scratch
+  SampleStaging staging_;
   // Comes last, so that its threads end before what they use.
   storage::ReadEngine reader_;
 };

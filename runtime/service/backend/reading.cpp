@@ -1,0 +1,41 @@
+#include "runtime/service/backend/reading.h"
+
+namespace batchflow::service {
+
+void Reading::take(const std::optional<FetchedItems>& items) {
+  if (!items || items->sizes.size() != samples.size()) {
+    for (StagedSample& sample : samples) sample.failed = true;
+    return;
+  }
+  std::size_t at = 0;
+  fetched = items->payload.memory;
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    StagedSample& sample = samples[row];
+    if (items->sizes[row] == FetchedItems::kMissing) {
+      sample.failed = !keep.is_none();  // it is not kept as if it were empty
+      continue;
+    }
+    sample.memory = fetched.get() + at;  // only read from here on
+    sample.bytes = items->sizes[row];
+    sample.fetched = true;
+    at += sample.bytes;
+  }
+}
+
+KeptItems Reading::kept_items() const {
+  KeptItems items;
+  items.dataset = dataset;
+  items.share = keep;
+  items.bundle_shift = bundle_shift;
+  each_item([&](SampleId first, std::span<const std::span<const std::byte>> parts) {
+    items.samples.push_back(first);
+    std::uint64_t& bytes = items.sizes.emplace_back(0);
+    for (const std::span<const std::byte> part : parts) {
+      items.parts.push_back(part);
+      bytes += part.size();
+    }
+  });
+  return items;
+}
+
+}  // namespace batchflow::service
