@@ -48,6 +48,25 @@ void compare_datasets(const NodeConfig& running, const NodeConfig& wanted, Reloa
   }
 }
 
+// visit(key, members...) for each key that takes a restart.
+template <class Visit>
+void visit_fixed(Visit&& visit) {
+  visit("socket", &NodeConfig::socket);
+  visit("state", &NodeConfig::state);
+  visit("exit_when_idle", &NodeConfig::exit_when_idle);
+  visit("log", &NodeConfig::log);
+  visit("log_file", &NodeConfig::log_file);
+  visit("log_bytes", &NodeConfig::log_bytes);
+  visit("journal", &NodeConfig::journal);
+  visit("explain", &NodeConfig::explain);
+  visit("http", &NodeConfig::http_address, &NodeConfig::http_port, &NodeConfig::http_hosts);
+  visit("tcp", &NodeConfig::tcp);
+  visit("cluster", &NodeConfig::cluster);
+  visit("storage", &NodeConfig::storage);
+  visit("scratch", &NodeConfig::scratch);
+  visit("spill", &NodeConfig::spill);
+}
+
 }  // namespace
 
 bool ReloadPlan::changes_nothing() const {
@@ -99,46 +118,15 @@ ReloadPlan plan_reload(const NodeConfig& running, const NodeConfig& wanted) {
   looked_up(running.brought_kept != wanted.brought_kept, "brought_kept");
   looked_up(running.pipelines != wanted.pipelines, "pipelines");
   looked_up(running.steps != wanted.steps, "steps");
-  const auto fixed = [&](bool differs, const char* what) {
-    if (differs) plan.takes_restart.emplace_back(what);
-  };
-  fixed(running.socket != wanted.socket, "socket");
-  fixed(running.state != wanted.state, "state");
-  fixed(running.exit_when_idle != wanted.exit_when_idle, "exit_when_idle");
-  fixed(running.log != wanted.log, "log");
-  fixed(running.log_file != wanted.log_file, "log_file");
-  fixed(running.log_bytes != wanted.log_bytes, "log_bytes");
-  fixed(running.journal != wanted.journal, "journal");
-  fixed(running.explain != wanted.explain, "explain");
-  fixed(running.http_address != wanted.http_address || running.http_port != wanted.http_port ||
-            running.http_hosts != wanted.http_hosts,
-        "http");
-  fixed(running.tcp != wanted.tcp, "tcp");
-  fixed(running.cluster != wanted.cluster, "cluster");
-  fixed(running.storage != wanted.storage, "storage");
-  fixed(running.scratch != wanted.scratch, "scratch");
-  fixed(running.spill != wanted.spill, "spill");
+  visit_fixed([&](const char* key, auto... members) {
+    if (((running.*members != wanted.*members) || ...)) plan.takes_restart.emplace_back(key);
+  });
   return plan;
 }
 
 NodeConfig after_reload(const NodeConfig& running, const NodeConfig& wanted) {
   NodeConfig after = wanted;
-  after.socket = running.socket;
-  after.state = running.state;
-  after.exit_when_idle = running.exit_when_idle;
-  after.log = running.log;
-  after.log_file = running.log_file;
-  after.log_bytes = running.log_bytes;
-  after.journal = running.journal;
-  after.explain = running.explain;
-  after.http_address = running.http_address;
-  after.http_port = running.http_port;
-  after.http_hosts = running.http_hosts;
-  after.tcp = running.tcp;
-  after.cluster = running.cluster;
-  after.storage = running.storage;
-  after.scratch = running.scratch;
-  after.spill = running.spill;
+  visit_fixed([&](const char*, auto... members) { ((after.*members = running.*members), ...); });
   after.engine = reachable(running.engine, wanted.engine);
   return after;
 }
