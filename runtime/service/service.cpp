@@ -289,7 +289,7 @@ void Service::Parts::drain() {
 }
 
 void Service::Parts::end_if_drained() {
-  if (!draining || !jobs.none_reads()) return;
+  if (!draining || !jobs.served().none_reads()) return;
   asio::post(loop, [this] {
     log.say({"drained: no job is left"});
     loop.stop();

@@ -65,7 +65,6 @@ struct Service::Parts {
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
-    options.share_streams = config.engine.share_streams;
     options.corrupt_ratio_max = config.engine.corrupt_ratio_max;
     options.corrupt_ratio_allowed = config.engine_config().corrupt_ratio_max;
     return options;

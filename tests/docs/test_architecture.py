@@ -269,7 +269,7 @@ class Canaries(unittest.TestCase):
     def test_a_function_that_is_not_about_the_message(self):
         for right, wrong, message in (
                 ("`Membership::admit`", "`Membership::joined`", "Admit"),
-                ("`Jobs::begin`", "`Jobs::join`", "JobJoined"),
+                ("`RankArrivals::begin`", "`RankArrivals::join`", "JobJoined"),
                 ("`Backend::on(Read)`", "`Backend::on(Cancel)`", "Read"),
                 ("`Reads::open`, `Reads::send_read`", "`Reads::open`", "Read"),
                 ("`Assembly::transferred`", "`Assembly::lost_block`", "TransferDone")):

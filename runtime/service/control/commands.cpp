@@ -95,7 +95,6 @@ std::string preset_set(const Question& asked, const std::string& name) {
   const EngineChanges changes = engine_changes(asked.service.config, wanted);
   asked.service.config = wanted;
   changes.tell(asked.service.inbox);
-  asked.service.jobs.share_streams(wanted.share_streams);
   asked.say(fmt::format("user {} set preset {}", user_name(asked.user), name));
   engine::visit_policies(wanted.policies, [&](std::string_view kind, const std::string& text) {
     if (const std::string_view note = policy_note(kind, text); !note.empty())

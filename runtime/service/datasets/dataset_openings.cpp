@@ -366,7 +366,7 @@ void DatasetOpenings::let_unused_go(Duration kept) {
   for (const auto& one : datasets_.all()) {
     const bool may_go = one->removed || (one->is_brought() && !one->pinned);
     if (!one->index || !may_go) continue;
-    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) ||
+    const bool is_used = jobs_.served().any_is_of(one->id) || inbox_.is_left(one->id) ||
                          pipelines_.is_at(one->id) || host_.reads(one->id);
     if (!is_idle(one->used, host_.now(), one->removed, is_used, kept)) continue;
     one->release();

@@ -124,7 +124,8 @@ void JobPipelines::let_unused_go(Duration kept) {
     const ServedDataset& dataset = datasets_.dataset(one->dataset);
     const bool may_go = one->brought || dataset.is_brought() || dataset.removed;
     if (!one->pipeline || !may_go) continue;
-    const bool is_used = jobs_.any_is_of(one->id) || inbox_.is_left(one->id) || host_.uses(one->id);
+    const bool is_used =
+        jobs_.served().any_is_of(one->id) || inbox_.is_left(one->id) || host_.uses(one->id);
     if (!is_idle(one->used, host_.now(), dataset.removed, is_used, kept)) continue;
     for (auto& [user, brought] : brought_)
       std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });

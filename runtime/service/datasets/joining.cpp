@@ -38,7 +38,7 @@ void Joining::join(Peer& connection, protocol::JoinRequest request,
     ServedDataset* known = as_it_is ? datasets_.find(path) : datasets_.find(std::string_view(name));
     // A dataset that was brought may have been replaced by now; while jobs read it, it stays what
     // it was.
-    if (known && known->is_brought() && !jobs_.any_reads(known->id)) known = nullptr;
+    if (known && known->is_brought() && !jobs_.served().any_reads(known->id)) known = nullptr;
     // If the service's own dataset at this path is still being opened, the job waits for that, by
     // its name.
     const auto configured = as_it_is ? openings_.configured_at(path) : std::nullopt;

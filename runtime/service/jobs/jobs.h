@@ -6,17 +6,12 @@
 // that lies hurts only itself.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/engine/engine_config.h"
 #include "core/engine/event.h"
 #include "core/engine/promise.h"
 #include "runtime/protocol/messages.h"
@@ -28,7 +23,9 @@
 #include "runtime/service/jobs/job_waits.h"
 #include "runtime/service/jobs/peer.h"
 #include "runtime/service/jobs/rank_answers.h"
+#include "runtime/service/jobs/rank_arrivals.h"
 #include "runtime/service/jobs/returning.h"
+#include "runtime/service/jobs/served_jobs.h"
 #include "runtime/service/jobs/step_writer.h"
 #include "runtime/service/jobs/users.h"
 
@@ -36,28 +33,15 @@ namespace batchflow::service {
 
 class Jobs final : public JobCommands {
  public:
-  struct Options {
-    std::uint32_t credits = engine::EngineConfig().credits;  // a rank
-    bool share_streams = true;                               // jobs of one order share their blocks
-    Bytes ring_bytes = Bytes{256} << 10;
-    Duration wait_for_ranks = std::chrono::seconds(300);
-    // As a ratio of the dataset's samples: for jobs that say nothing, and the most a job may ask
-    // for.
-    Ratio corrupt_ratio_max{Ratio::kWhole / 1000};
-    Ratio corrupt_ratio_allowed{Ratio::kWhole / 1000};
-  };
+  using Options = JobOptions;
   // `users` says how many jobs each user may have, and what they may hold.
   Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls);
   ~Jobs();
 
   // For jobs that come from now on.
   void set_options(const Options& options) { options_ = options; }
-  void share_streams(bool share) { options_.share_streams = share; }
   // Sets the jobs of the previous service that may return.
-  void set_returning(Returning& returning) {
-    returning_ = &returning;
-    next_job_ = returning.next_job();
-  }
+  void set_returning(Returning& returning) { arrivals_.set_returning(returning); }
   // Empty: there is no such job.
   std::string name_of(JobId job) const;
   // The backend gets back the slots of gathered batches.
@@ -88,17 +72,13 @@ class Jobs final : public JobCommands {
   bool sleep(Peer& peer);
   const protocol::Descriptor* doorbell(Peer& peer) const;
   // Refuses jobs that have waited too long for their other ranks.
-  void check_waiting(Instant now);
+  void check_waiting(Instant now) { arrivals_.check_waiting(now); }
   // Ends the jobs of that name, also those that wait for their ranks; answers how many.
   std::size_t kill(std::string_view name);
   // No job begins any more. Each that runs is let go where its epoch ends: its ranks look for the
   // next service, and go on there.
   void drain();
-  bool any_is_of(DatasetId dataset) const;
-  bool any_is_of(PipelineId pipeline) const;
-  // Only jobs that want more count. Others have left, and hold some of what they had.
-  bool any_reads(DatasetId dataset) const;
-  bool none_reads() const;
+  const ServedJobs& served() const { return jobs_; }
   // Null: the peer has joined no job.
   const ServedDataset* dataset_of(Peer& peer) const;
   // Which other ranks of its job the peer waits for, as text; empty: none.
@@ -124,11 +104,7 @@ class Jobs final : public JobCommands {
   void wake();
 
  private:
-  RankEnd* find_end(const Peer& peer) const;
-  ServedJob* find_job(JobId id) const;
-  bool begin(ServedJob& job);
   void finish_if_left(ServedJob& job);
-  void forget(ServedJob& job);
   void let_go(ServedJob& job);
   std::string refusal_message(const ServedJob& job, const engine::Refuse& command) const;
   std::uint64_t corrupt_most(const ServedJob& job) const;
@@ -136,29 +112,17 @@ class Jobs final : public JobCommands {
   bool make_rings(RankEnd& end);
   bool send_back_those_behind(ServedJob& job);
 
-  Bytes batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const;
-  std::string quota_problem(uid_t user, Bytes bytes) const;
-  double weight(uid_t user, double asked) const;
-
   Options options_;
-  const Users& users_;
   bool draining_ = false;  // no job begins any more
   Inbox& inbox_;
   JobWaits waits_;
   StepWriter writer_{waits_};
   RankAnswers answers_{inbox_, waits_, writer_};
   Backend* backend_ = nullptr;
-  std::vector<std::unique_ptr<ServedJob>> jobs_;
-  std::map<const Peer*, std::unique_ptr<RankEnd>> ends_;
-  std::map<std::uint32_t, ServedJob*> by_id_;
-  std::uint32_t next_job_ = 0;
+  ServedJobs jobs_;
+  RankArrivals arrivals_;
   bool has_new_job_ = false;        // admitted since the last wake()
   std::uint64_t corrupt_seen_ = 0;  // by the backend, at the last wake()
-  Returning* returning_ = nullptr;
-  // Part of the names of unnamed jobs. It differs at each start, because unnamed jobs of this
-  // service may come back to the next one.
-  const std::uint32_t start_;
-  std::uint64_t unnamed_ = 0;
 };
 
 }  // namespace batchflow::service

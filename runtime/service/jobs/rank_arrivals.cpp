@@ -1,0 +1,243 @@
+#include "runtime/service/jobs/rank_arrivals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "core/base/random.h"
+#include "fmt/format.h"
+#include "runtime/protocol/secret.h"
+#include "runtime/service/backend/slot_memory.h"
+#include "runtime/service/jobs/refusals.h"
+
+namespace batchflow::service {
+namespace {
+
+Digest digest_of(const std::vector<SampleId>& samples) {
+  Digest digest = samples.size();
+  for (const SampleId sample : samples) digest = hash(digest, sample.value);
+  return digest;
+}
+
+// A remote rank comes by a relay of this process, so its socket has the credentials of this
+// process.
+bool is_remote(const Peer& peer) {
+  return peer.process() == getpid();
+}
+std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request) {
+  return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
+}
+
+}  // namespace
+
+RankArrivals::RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox,
+                           ServedJobs& jobs)
+    : options_(options),
+      users_(users),
+      inbox_(inbox),
+      jobs_(jobs),
+      start_(std::random_device()()) {}
+
+void RankArrivals::set_returning(Returning& returning) {
+  returning_ = &returning;
+  next_job_ = returning.next_job();
+}
+
+// A user may set any weights among jobs of that user; beside the jobs of others the quota counts.
+double RankArrivals::weight(uid_t user, double asked) const {
+  const bool trusted = user == 0 || user == geteuid();
+  return users_.limits(user).weight * (trusted ? asked : std::min(asked, 1.0));
+}
+
+ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
+                              ServedDataset& dataset, ServedPipeline& pipeline, Instant now) {
+  const auto refused = [&peer](std::string_view why, std::string_view message) {
+    refuse(peer, why, message);
+    return nullptr;
+  };
+  if (jobs_.end_of(peer)) return refused("bad_request", "this connection has joined a job already");
+  if (const std::string problem = request_problem(request, dataset); !problem.empty())
+    return refused("bad_request", problem);
+  const std::optional<double> ratio = request.corrupt_ratio_max;
+  const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
+  if (ratio && *ratio > allowed)
+    return refused(
+        "not_allowed",
+        fmt::format("corrupt_ratio_max of {:g}: this service lets a job ask for {:g}; ask "
+                    "for no more, or its operator for more (corrupt_ratio_allowed of the "
+                    "node file)",
+                    *ratio, allowed));
+  const std::string name = request.job.empty()
+                               ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
+                               : request.job;
+
+  ServedJob* job = jobs_.find(peer.user(), name, dataset);
+  if (RankEnd* const other =
+          job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
+    const bool is_same =
+        is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
+    // A remote rank notices before its service that their connection is gone. Other users know
+    // names and process numbers, so only the ticket that a rank was given proves that it is the
+    // same.
+    const bool is_proven =
+        is_same && !other->ticket.empty() && protocol::same_secret(other->ticket, request.ticket);
+    if (is_proven && request.rejoins) other->peer->end();
+    const bool is_over = ::kill(other->peer->process(), 0) != 0 && errno == ESRCH;
+    return refused(
+        is_same || is_over ? kNotYet : "busy",
+        fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                    "give one of them another job name",
+                    process_of(*other->peer, other->request), request.rank, name,
+                    process_of(peer, request)));
+  }
+  if (job && job->is_announced) {
+    // If one of its ranks has ended, all will soon.
+    const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
+    return refused(is_ending ? kNotYet : "busy",
+                   fmt::format("job '{}' has begun with other ranks; it can be joined "
+                               "again when they have ended",
+                               name));
+  }
+  std::string difference = job ? difference_of(job->request, request) : "";
+  if (job && difference.empty() && job->pipeline != &pipeline) difference = "the pipeline";
+  // A rank that comes back may not have been given yet what others had been given.
+  const Digest exemplars = digest_of(request.exemplars);
+  if (job && difference.empty() && !request.rejoins && job->exemplars != exemplars)
+    difference = "the exemplars";
+  if (!difference.empty())
+    return refused("bad_request",
+                   fmt::format("the ranks of job '{}' do not agree: {}; start all with the same "
+                               "arguments",
+                               name, difference));
+  if (!job) {
+    auto made = std::make_unique<ServedJob>();
+    made->batch_bytes = batch_bytes(request, pipeline);
+    if (const std::string problem = quota_problem(peer.user(), made->batch_bytes); !problem.empty())
+      return refused("quota", problem);
+    made->name = name;
+    made->user = peer.user();
+    made->dataset = &dataset;
+    made->pipeline = &pipeline;
+    made->request = request;
+    made->request.exemplars.clear();
+    made->exemplars = exemplars;
+    made->ranks.resize(request.world_size);
+    made->since = now;
+    job = &jobs_.add(std::move(made));
+  }
+  RankEnd& end = jobs_.add(peer, *job, request);
+  if (end.rank != 0) end.request.exemplars.clear();
+  if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return nullptr;
+  job->id = JobId(next_job_++);
+  return job;
+}
+
+// The bytes of all batches that the job's ranks may hold at once: as many as they have credits.
+Bytes RankArrivals::batch_bytes(const protocol::JoinRequest& request,
+                                ServedPipeline& pipeline) const {
+  const Bytes batch = SlotMemory::slot_bytes(
+      batch::BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
+  const std::uint64_t credits = request.credits == 0 ? options_.credits : request.credits;
+  const std::uint64_t batches = credits * request.world_size;
+  return batch > UINT64_MAX / batches ? UINT64_MAX : batch * batches;
+}
+
+// Empty: the user may have another job of this size.
+std::string RankArrivals::quota_problem(uid_t user, Bytes bytes) const {
+  const UserLimits& limits = users_.limits(user);
+  std::uint64_t jobs = 0;
+  Bytes held = 0;
+  for (const auto& one : jobs_.all()) {
+    if (one->user != user || one->over) continue;
+    ++jobs;
+    held += one->batch_bytes;
+  }
+  if (jobs >= limits.jobs)
+    return fmt::format(
+        "user {} has {} jobs, and may have {}; end one, or ask the operator for more (batchflowctl "
+        "quota set)",
+        user_name(user), jobs, limits.jobs);
+  if (limits.batch_bytes > 0 && (bytes > limits.batch_bytes || held > limits.batch_bytes - bytes))
+    return fmt::format(
+        "its batches may take {} MiB, those of user {}'s other jobs {} MiB, and all of them "
+        "together {} MiB; ask for smaller batches or fewer credits, or the operator for more "
+        "(batchflowctl quota set)",
+        bytes >> 20, user_name(user), held >> 20, limits.batch_bytes >> 20);
+  return {};
+}
+
+bool RankArrivals::begin(ServedJob& job) {
+  // A job that comes back has had some of its steps. At least one is left: 0 would mean that it did
+  // not say.
+  const protocol::JoinRequest& request = job.request;
+  if (request.steps > 0)
+    job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
+  engine::JobJoined event = job.joined();
+  event.credits = request.credits == 0 ? options_.credits : request.credits;
+  event.weight = weight(job.user, request.weight);
+  std::vector<NodeId> nodes;
+  for (const RankEnd* end : job.ranks) {
+    const AgentEnd* const agent = end->peer->agent();
+    nodes.push_back(agent ? agent->node() : NodeId(0));
+  }
+  event.ranks = inbox_.keep(std::move(nodes));
+
+  // Ranks that come back have had the same steps. Otherwise there is no common step to go on from.
+  const auto refuse_all = [&](const std::string& why) {
+    for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
+    return false;
+  };
+  for (const RankEnd* end : job.ranks) {
+    if (end->request.state.empty()) continue;
+    std::string problem;
+    std::optional<order::Position> position =
+        order::position_from_json(end->request.state, problem);
+    if (!position)
+      return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
+    if (job.position && (position->epoch() != job.position->epoch() ||
+                         position->consumed() != job.position->consumed() ||
+                         position->fields().left_out != job.position->fields().left_out))
+      return refuse_all(
+          fmt::format("the ranks are not at the same position: epoch {} after {} samples, "
+                      "and epoch {} after {}; start all from the same checkpoint",
+                      job.position->epoch(), job.position->consumed(), position->epoch(),
+                      position->consumed()));
+    job.position = std::move(position);
+  }
+  if (returning_ && job.position && request.rejoins) {
+    if (const std::string why = returning_->objection(event.user, job.name, *job.position);
+        !why.empty())
+      return refuse_all(why);
+  }
+  if (returning_) returning_->begun(event.user, job.name);
+  if (job.position) event.position = inbox_.keep(*job.position);
+  jobs_.announce(job);
+  inbox_.add(event);
+  return true;
+}
+
+void RankArrivals::check_waiting(Instant now) {
+  for (const auto& job : jobs_.all()) {
+    if (job->is_announced || now - job->since < options_.wait_for_ranks) continue;
+    const auto here = std::count_if(job->ranks.begin(), job->ranks.end(),
+                                    [](const RankEnd* end) { return end != nullptr; });
+    for (RankEnd* end : std::vector(job->ranks)) {
+      if (end)
+        refuse(
+            *end->peer, "rank_lost",
+            fmt::format(
+                "only {} of {} ranks of job '{}' came within {} s; start the others, or "
+                "ask for that world size",
+                here, job->ranks.size(), job->name,
+                std::chrono::duration_cast<std::chrono::seconds>(options_.wait_for_ranks).count()));
+    }
+    return;  // the list may have changed; the next check sees the others
+  }
+}
+
+}  // namespace batchflow::service
