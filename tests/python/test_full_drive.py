@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support import status, wait_until
 from test_cluster import Cluster, ClusterFolder, Job, free_port
-from test_takeover import COORDINATES
+from test_takeover import coordinator_of, term
 
 
 def mounts_are_private():
@@ -66,12 +66,8 @@ class SharedLog(ClusterFolder):
     def candidate(self, name, *arguments, **more):
         return self.member(name, "--lost-after", "1", *arguments, **more)
 
-    def newest(self, node):
-        return max(map(int, COORDINATES.findall(node.text())), default=0)
-
     def coordinator(self, after=0):
-        return wait_until(lambda: next((node for node in self.candidates
-                                        if self.newest(node) > after), None), 60, "a coordinator")
+        return coordinator_of(self.candidates, after, seconds=60)
 
     def terms(self):
         return sorted(int(one.name[5:]) for one in self.drive.seen.glob("term.*"))
@@ -91,7 +87,7 @@ class SharedLog(ClusterFolder):
         wait_until(lambda: self.terms()[-1] >= 3, 60, "a term that nothing could be written in")
         # The file of a term fits now, and its promises do not: they must not cost those before.
         self.drive.leave(1)
-        last = self.newest(self.coordinator(after=1))
+        last = term(self.coordinator(after=1))
         wait_until(lambda: sum("coordinates no more" in one.text() for one in self.candidates) > 1
                    or first.text().count("coordinates no more") > 1, 30, "the end of that term")
         self.drive.empty()

@@ -1,6 +1,5 @@
 """Nodes on hosts of their own: network namespaces, whose links are slow or cut."""
 
-import re
 import subprocess
 import sys
 import time
@@ -10,8 +9,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
-from support import CTL, Folder, status, wait_until, write_rows  # noqa: E402
-from test_cluster import ROWS, TOKEN, WIDTH, Job, Node  # noqa: E402
+from support import CTL, status, wait_until  # noqa: E402
+from test_cluster import ClusterFolder, Job  # noqa: E402
+from test_takeover import coordinator_of  # noqa: E402
 
 PROBLEM = Hosts.problem()
 PORT = 9838
@@ -27,44 +27,30 @@ print(json.dumps({"keys": keys}), flush=True)
 
 
 @unittest.skipIf(PROBLEM, PROBLEM)
-class OnHosts(Folder):
+class OnHosts(ClusterFolder):
     NAMES = ["a", "b", "c"]
-    ROWS, WIDTH = ROWS, WIDTH
 
     def setUp(self):
         super().setUp()
-        self.data = self.folder / "rows"
-        self.data.mkdir()
-        write_rows(self.data / "rows.npy", self.ROWS, self.WIDTH)
-        self.token = self.folder / "token"
-        self.token.write_text(TOKEN + "\n")
-        self.token.chmod(0o600)
         self.hosts = Hosts(self.NAMES)
         self.addCleanup(self.hosts.close)
         self.nodes = {}
 
-    def node(self, name, *arguments):
-        node = Node(self.folder / name, "--name", name, "--cluster-token", str(self.token),
-                    *arguments, before=self.hosts.command(name, []))
-        self.addCleanup(node.end)
+    def member(self, name, *arguments):
+        node = super().member(name, *arguments, before=self.hosts.command(name, []))
         self.nodes[name] = node
         return node
 
     def coordinator(self, name):
-        return self.node(name, "--dataset", f"rows={self.data}", "--tcp",
-                         f"{self.hosts.address(name)}:{PORT}")
+        return self.member(name, "--dataset", f"rows={self.data}", "--tcp",
+                           f"{self.hosts.address(name)}:{PORT}")
 
     def agent(self, name, of):
-        return self.node(name, "--join", f"tcp://{self.hosts.address(of)}:{PORT}")
+        return self.member(name, "--join", f"tcp://{self.hosts.address(of)}:{PORT}")
 
     def wait_for_agents(self, node, names):
         wait_until(lambda: {one["name"] for one in status(node.socket)["nodes"]
                             if one["ready"]} == set(names), 30, f"agents {names}")
-
-    def check_epochs(self, result, epochs):
-        self.assertEqual(len(result["keys"]), epochs)
-        for keys in result["keys"]:
-            self.assertEqual(sorted(keys), list(range(self.ROWS)))
 
 
 class Cut(OnHosts):
@@ -110,14 +96,10 @@ class Cut(OnHosts):
 class Candidates(OnHosts):
     def test_the_smaller_part_stops_and_the_larger_goes_on(self):
         for name in self.NAMES:
-            self.node(name, "--dataset", f"rows={self.data}", "--tcp",
-                      f"{self.hosts.address(name)}:{PORT}", "--cluster-log",
-                      str(self.folder / "shared"))
-
-        def coordinates(node):
-            return max(map(int, re.findall(r": term (\d+)", node.text())), default=0)
-        first = wait_until(lambda: next((one for one in self.nodes.values()
-                                         if coordinates(one) == 1), None), 30, "a coordinator")
+            self.member(name, "--dataset", f"rows={self.data}", "--tcp",
+                        f"{self.hosts.address(name)}:{PORT}", "--cluster-log",
+                        str(self.folder / "shared"))
+        first = coordinator_of(self.nodes.values())
         others = {name: one for name, one in self.nodes.items() if one is not first}
         self.wait_for_agents(first, others)
         jobs = [Job(node, epochs=4, pause=0.004) for node in self.nodes.values()]
@@ -126,8 +108,7 @@ class Candidates(OnHosts):
         alone = next(name for name, one in self.nodes.items() if one is first)
         self.hosts.cut(alone)
         cut = time.monotonic()
-        second = wait_until(lambda: next((one for one in others.values() if coordinates(one) > 1),
-                                         None), 30, "another coordinator")
+        second = coordinator_of(others.values(), after=1)
         print(f"another coordinated {time.monotonic() - cut:.2f} s after the cut")
         self.assertIn("nodes are gone at once; this node coordinates no more", first.text())
         self.hosts.heal(alone)

@@ -20,7 +20,7 @@ import batchflow
 from support import HERE, Folder, Served, needs, result, run_python, start_job, wait_until
 from test_cluster import ROWS as CLUSTER_ROWS
 from test_cluster import Job
-from test_takeover import Candidates
+from test_takeover import Candidates, term
 
 PROGRAM = HERE.parent.parent / "tools" / "verify_receipts.py"
 HASH = "[0-9a-f]{64}"
@@ -358,8 +358,8 @@ class TakenOver(Checks, Candidates):
                         receipts=str(self.receipts)) for rank, node in enumerate(self.candidates)]
             for job in jobs:
                 job.begun()
-            before = max(self.term(node) for node in self.candidates)
-            first = next(node for node in self.candidates if self.term(node) == before)
+            before = max(term(node) for node in self.candidates)
+            first = next(node for node in self.candidates if term(node) == before)
             first.end()
             second = self.coordinator(after=before)
             first.start()

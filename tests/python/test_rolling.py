@@ -13,7 +13,7 @@ import unittest
 
 from support import CTL, DAEMON, status, wait_until
 from test_cluster import Cluster, Job
-from test_takeover import Candidates
+from test_takeover import Candidates, term
 
 
 class Restarted(Candidates):
@@ -22,12 +22,12 @@ class Restarted(Candidates):
     def setUp(self):
         super().setUp()
         addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)
-        self.agents = [self.node(name, "--join", addresses) for name in "de"]
+        self.agents = [self.member(name, "--join", addresses) for name in "de"]
         self.wait_for_agents(self.first, 4)
 
     def all_are_there(self):
         """As the newest coordinator says, which may change at any time."""
-        newest = max(self.candidates, key=self.term)
+        newest = max(self.candidates, key=term)
         with contextlib.suppress(subprocess.CalledProcessError):
             return sum(one["ready"] for one in status(newest.socket)["nodes"]) == 4
         return False
@@ -39,7 +39,7 @@ class Restarted(Candidates):
         wait_until(self.all_are_there, 60, "all nodes")
 
     def restart_all(self):
-        coordinator = max(self.candidates, key=self.term)
+        coordinator = max(self.candidates, key=term)
         for node in [*self.agents, *self.others(coordinator), coordinator]:
             self.restart(node)
 
@@ -50,7 +50,7 @@ class Restarted(Candidates):
         self.restart_all()
         for job in jobs:
             self.assertIsNone(job.process.poll())  # it has seen all of it
-        self.assertGreater(max(map(self.term, self.candidates)), 1)
+        self.assertGreater(max(map(term, self.candidates)), 1)
         for job in jobs:
             self.check_epochs(job.result(), 6)
         for node in self.agents:

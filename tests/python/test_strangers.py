@@ -217,10 +217,10 @@ class HalfOpen(OnHosts):
         """What they had open to each other stays open, and nothing comes of it. One of them is left
         out, and comes back when there is a way."""
         quick = ["--lost-after", "0.5"]
-        first = self.node("a", "--dataset", f"rows={self.data}", "--tcp",
-                          f"{self.hosts.address('a')}:9838", *quick)
+        first = self.member("a", "--dataset", f"rows={self.data}", "--tcp",
+                            f"{self.hosts.address('a')}:9838", *quick)
         for name in "bc":
-            self.node(name, "--join", f"tcp://{self.hosts.address('a')}:9838", *quick)
+            self.member(name, "--join", f"tcp://{self.hosts.address('a')}:9838", *quick)
         self.wait_for_agents(first, "bc")
         jobs = {name: Job(node, epochs=4, pause=0.003, order="relaxed", shuffle_seed=seed)
                 for seed, (name, node) in enumerate(self.nodes.items())}

@@ -5,58 +5,46 @@ import signal
 import time
 import unittest
 
-from support import Folder, status, wait_until, write_rows
-from test_cluster import ROWS, TOKEN, WIDTH, Job, Node, free_port
+from support import status, wait_until
+from test_cluster import ClusterFolder, Job, free_port
 
 COORDINATES = re.compile(r"this node coordinates the cluster of \S+: term (\d+)")
 
 
-class Candidates(Folder):
+def term(node):
+    """The last one that the node has coordinated."""
+    return max(map(int, COORDINATES.findall(node.text())), default=0)
+
+
+def coordinator_of(candidates, after=0, seconds=30):
+    """The node that coordinates in a term after this one."""
+    return wait_until(lambda: next((node for node in candidates if term(node) > after), None),
+                      seconds, "a coordinator")
+
+
+class Candidates(ClusterFolder):
     """Three nodes with one command line, but for what is a node's own."""
 
     def setUp(self):
         super().setUp()
-        self.data = self.folder / "rows"
-        self.data.mkdir()
-        write_rows(self.data / "rows.npy", ROWS, WIDTH)
-        self.token = self.folder / "token"
-        self.token.write_text(TOKEN + "\n")
-        self.token.chmod(0o600)
         self.shared = self.folder / "shared"
         self.candidates = [self.candidate(name) for name in "abc"]
         self.first = self.coordinator()
         self.wait_for_agents(self.first, 2)
 
-    def node(self, name, *arguments, **more):
-        node = Node(self.folder / name, "--cluster-token", str(self.token), "--name", name,
-                    *arguments, **more)
-        self.addCleanup(node.end)
-        return node
-
     def candidate(self, name):
         port = free_port()
-        node = self.node(name, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
-                         "--cluster-log", str(self.shared))
+        node = self.member(name, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
+                           "--cluster-log", str(self.shared))
         node.port = port
         return node
 
-    def term(self, node):
-        """The last one that the node has coordinated."""
-        return max(map(int, COORDINATES.findall(node.text())), default=0)
-
     def coordinator(self, after=0):
-        """The node that coordinates in a term after this one."""
-        return wait_until(lambda: next((node for node in self.candidates
-                                        if self.term(node) > after), None), 30, "a coordinator")
+        return coordinator_of(self.candidates, after)
 
     def wait_for_agents(self, node, count):
         wait_until(lambda: sum(one["ready"] for one in status(node.socket)["nodes"]) >= count, 30,
                    f"{count} agents")
-
-    def check_epochs(self, result, epochs):
-        self.assertEqual(len(result["keys"]), epochs)
-        for keys in result["keys"]:
-            self.assertEqual(sorted(keys), list(range(ROWS)))
 
     def others(self, node):
         return [one for one in self.candidates if one is not node]
@@ -64,7 +52,7 @@ class Candidates(Folder):
 
 class TakenOver(Candidates):
     def test_one_coordinates_and_every_node_serves_jobs(self):
-        self.assertEqual([self.term(node) for node in self.candidates].count(1), 1)
+        self.assertEqual(list(map(term, self.candidates)).count(1), 1)
         for job in [Job(node, epochs=2) for node in self.candidates]:
             self.check_epochs(job.result(), 2)
 
@@ -81,8 +69,8 @@ class TakenOver(Candidates):
         self.wait_for_agents(second, 2)
         for job in jobs:
             self.check_epochs(job.result(), 3)
-        self.assertEqual(self.term(second), 2)
-        self.assertEqual(self.term(self.first), 1)
+        self.assertEqual(term(second), 2)
+        self.assertEqual(term(self.first), 1)
 
     def test_a_strict_order_goes_on_byte_for_byte(self):
         options = {"order": "strict", "shuffle_seed": 11}
@@ -133,7 +121,7 @@ class TakenOver(Candidates):
 
     def test_an_agent_beside_the_candidates_finds_the_next_coordinator(self):
         addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)
-        agent = self.node("agent", "--join", addresses)
+        agent = self.member("agent", "--join", addresses)
         self.wait_for_agents(self.first, 3)
         job = Job(agent, epochs=3, pause=0.003)
         job.begun()
@@ -144,7 +132,7 @@ class TakenOver(Candidates):
     def test_a_coordinator_of_before_is_refused(self):
         """An agent that has served term 2 does not take orders of term 1."""
         addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)
-        agent = self.node("agent", "--join", addresses)
+        agent = self.member("agent", "--join", addresses)
         self.wait_for_agents(self.first, 3)
         self.first.process.send_signal(signal.SIGSTOP)
         second = self.coordinator(after=1)
@@ -159,25 +147,21 @@ class TakenOver(Candidates):
         self.check_epochs(Job(agent).result(), 1)
 
 
-class Refused(Folder):
+class Refused(ClusterFolder):
     def refused(self, *arguments):
-        node = Node(self.folder / "node", *arguments, waits=False)
-        self.addCleanup(node.end)
+        node = self.node("node", *arguments, waits=False)
         self.assertEqual(node.process.wait(30), 2)
         return node.text()
 
     def test_what_no_candidate_can_be(self):
-        token = self.folder / "token"
-        token.write_text(TOKEN + "\n")
-        token.chmod(0o600)
-        shared = ["--cluster-log", str(self.folder / "shared"), "--dataset", f"rows={self.folder}"]
+        token = ["--cluster-token", str(self.token)]
+        shared = ["--cluster-log", str(self.folder / "shared"), "--dataset", f"rows={self.data}"]
         self.assertIn("no token", self.refused(*shared))
-        self.assertIn("at one address", self.refused(*shared, "--cluster-token", str(token),
-                                                     "--tcp", "0.0.0.0:0"))
+        self.assertIn("at one address", self.refused(*shared, *token, "--tcp", "0.0.0.0:0"))
         (self.folder / "file").write_text("")
         self.assertIn("cannot be written", self.refused(
-            "--cluster-log", str(self.folder / "file"), "--dataset", f"rows={self.folder}",
-            "--cluster-token", str(token), "--tcp", "127.0.0.1:0"))
+            "--cluster-log", str(self.folder / "file"), "--dataset", f"rows={self.data}", *token,
+            "--tcp", "127.0.0.1:0"))
 
 
 if __name__ == "__main__":
